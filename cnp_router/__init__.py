@@ -1,0 +1,1 @@
+"""Learned routing for the Contract Net."""

@@ -1,0 +1,125 @@
+"""Every error this library raises on purpose, as one tree split by whose fault it is.
+
+::
+
+    CnpRouterError
+    ├── InputError                 the caller's argument or data (also a ValueError)
+    │   ├── DataFileError          a catalog, history or output file: says path and line
+    │   └── UnknownApiError        an API id that the catalog does not have (also a KeyError)
+    ├── NotFittedError             used before ``fit`` (also a ValueError and AttributeError,
+    │                              as in scikit-learn)
+    ├── ModelStoreError            a saved model that cannot be used
+    │   ├── ModelNotFoundError     no model at that place
+    │   ├── ModelCorruptError      truncated, altered or incomplete
+    │   └── ModelVersionError      written by another version of the format
+    └── MissingExtraError          an optional dependency is not installed (also an ImportError)
+
+Each message says what came, where it came from, and what cures it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = [
+    "CnpRouterError",
+    "DataFileError",
+    "InputError",
+    "MissingExtraError",
+    "ModelCorruptError",
+    "ModelNotFoundError",
+    "ModelStoreError",
+    "ModelVersionError",
+    "NotFittedError",
+    "UnknownApiError",
+]
+
+
+class CnpRouterError(Exception):
+    """Base of every error raised on purpose by this library."""
+
+
+class InputError(CnpRouterError, ValueError):
+    """An argument or a piece of data from the caller is not usable."""
+
+
+class DataFileError(InputError):
+    """A file cannot be read or written as asked.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, as the caller named it.
+    problem : str
+        What is wrong.
+    line : int, optional
+        1-based line number where it is wrong.
+    cure : str, optional
+        What the caller can do about it.
+
+    Examples
+    --------
+    >>> print(DataFileError("a.jsonl", "not JSON", line=3, cure="write one object a line"))
+    a.jsonl, line 3: not JSON (write one object a line)
+    """
+
+    def __init__(
+        self, path: str | Path, problem: str, *, line: int | None = None, cure: str | None = None
+    ) -> None:
+        self.path = Path(path)
+        self.problem = problem
+        self.line = line
+        self.cure = cure
+        where = f"{path}" if line is None else f"{path}, line {line}"
+        super().__init__(f"{where}: {problem}" + (f" ({cure})" if cure else ""))
+
+
+class UnknownApiError(InputError, KeyError):
+    """An API id that the catalog does not contain.
+
+    Examples
+    --------
+    >>> print(UnknownApiError("gogle-maps", close=["google-maps"]))
+    unknown API 'gogle-maps' (did you mean 'google-maps'?)
+    """
+
+    def __init__(self, api_id: str, *, close: list[str] | None = None) -> None:
+        self.api_id = api_id
+        hint = f"did you mean {close[0]!r}?" if close else "use an id of the catalog"
+        super().__init__(f"unknown API {api_id!r} ({hint})")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NotFittedError(CnpRouterError, ValueError, AttributeError):
+    """A method that needs learned state was called before ``fit``."""
+
+
+class ModelStoreError(CnpRouterError):
+    """A saved model cannot be used."""
+
+
+class ModelNotFoundError(ModelStoreError):
+    """There is no model at the given place."""
+
+
+class ModelCorruptError(ModelStoreError):
+    """The model is truncated, altered or incomplete."""
+
+
+class ModelVersionError(ModelStoreError):
+    """The model was written in a format this version does not read."""
+
+
+class MissingExtraError(CnpRouterError, ImportError):
+    """An optional dependency is needed and not installed.
+
+    Examples
+    --------
+    >>> print(MissingExtraError("drawing", package="matplotlib", extra="plot"))
+    drawing needs matplotlib (pip install 'cnp-router[plot]')
+    """
+
+    def __init__(self, purpose: str, *, package: str, extra: str) -> None:
+        super().__init__(f"{purpose} needs {package} (pip install 'cnp-router[{extra}]')")
