@@ -10,7 +10,7 @@ from typing import Any, overload
 
 from cnp_router.exceptions import DataFileError, InputError, UnknownApiError
 from cnp_router.files import read_jsonl, write_jsonl
-from cnp_router.records import Record
+from cnp_router.records import Record, check_id, string_tuple
 
 __all__ = ["Api", "Catalog"]
 
@@ -44,6 +44,9 @@ class Api:
     categories: tuple[str, ...] = ()
     parameters: Mapping[str, Any] | None = field(default=None, hash=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "categories", string_tuple("categories", self.categories))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this API, as in ``apis.jsonl``."""
         record: dict[str, Any] = {
@@ -68,7 +71,7 @@ class Catalog:
     Raises
     ------
     InputError
-        If two APIs have the same id, or there is none.
+        If two APIs have the same id, an id is blank, or there is no API.
 
     Examples
     --------
@@ -83,6 +86,7 @@ class Catalog:
         self._apis = tuple(apis)
         self._positions: dict[str, int] = {}
         for position, api in enumerate(self._apis):
+            check_id("API", api.id)
             if self._positions.setdefault(api.id, position) != position:
                 raise InputError(f"duplicate API id {api.id!r} (ids must be unique)")
         if not self._apis:
@@ -154,7 +158,13 @@ class Catalog:
         return cls(apis)
 
     def write(self, path: str | Path) -> None:
-        """Write the catalog as JSON Lines, atomically."""
+        """Write the catalog as JSON Lines, atomically.
+
+        Raises
+        ------
+        DataFileError
+            If the place cannot be written, or an API not be written as JSON.
+        """
         write_jsonl(path, (api.to_dict() for api in self._apis))
 
     def __len__(self) -> int:

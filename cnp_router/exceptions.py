@@ -19,7 +19,10 @@ Each message says what came, where it came from, and what cures it.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "CnpRouterError",
@@ -70,8 +73,15 @@ class DataFileError(InputError):
         self.problem = problem
         self.line = line
         self.cure = cure
-        where = f"{path}" if line is None else f"{path}, line {line}"
+        name = str(path) or "''"
+        where = name if line is None else f"{name}, line {line}"
         super().__init__(f"{where}: {problem}" + (f" ({cure})" if cure else ""))
+
+    # An exception is pickled by its message alone, which cannot rebuild this one in the parent
+    # of a worker process; so here, and in the two below, the arguments travel instead.
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        build = functools.partial(type(self), line=self.line, cure=self.cure)
+        return build, (self.path, self.problem)
 
 
 class UnknownApiError(InputError, KeyError):
@@ -85,11 +95,15 @@ class UnknownApiError(InputError, KeyError):
 
     def __init__(self, api_id: str, *, close: list[str] | None = None) -> None:
         self.api_id = api_id
+        self.close = close
         hint = f"did you mean {close[0]!r}?" if close else "use an id of the catalog"
         super().__init__(f"unknown API {api_id!r} ({hint})")
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return functools.partial(type(self), close=self.close), (self.api_id,)
 
 
 class NotFittedError(CnpRouterError, ValueError, AttributeError):
@@ -122,4 +136,11 @@ class MissingExtraError(CnpRouterError, ImportError):
     """
 
     def __init__(self, purpose: str, *, package: str, extra: str) -> None:
+        self.purpose = purpose
+        self.package = package
+        self.extra = extra
         super().__init__(f"{purpose} needs {package} (pip install 'cnp-router[{extra}]')")
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        build = functools.partial(type(self), package=self.package, extra=self.extra)
+        return build, (self.purpose,)

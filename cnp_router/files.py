@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,10 @@ from typing import IO, Any
 from cnp_router.exceptions import DataFileError
 
 __all__ = ["atomic_write", "read_json", "read_jsonl", "read_text", "write_jsonl"]
+
+_ONE_DOCUMENT = "give one valid JSON document"
+_ONE_A_LINE = "write one JSON object a line"
+_DEVICE_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def read_text(path: str | Path) -> str:
@@ -46,8 +52,8 @@ def read_text(path: str | Path) -> str:
         raise DataFileError(path, "is a directory", cure="name a file inside it") from exc
     except PermissionError as exc:
         raise DataFileError(path, "no permission to read it", cure="check its mode") from exc
-    except OSError as exc:
-        raise DataFileError(path, f"cannot be read: {exc.strerror or exc}") from exc
+    except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
+        raise DataFileError(path, f"cannot be read: {_reason(exc)}") from exc
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
@@ -63,17 +69,25 @@ def read_text(path: str | Path) -> str:
 def read_json(path: str | Path) -> Any:
     """Read one JSON document.
 
+    Parameters
+    ----------
+    path : str or Path
+        UTF-8. NaN, infinities, lone surrogates and repeated keys are no JSON here.
+
     Raises
     ------
     DataFileError
         As `read_text`, or if the text is not JSON.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "a.json")
+    >>> _ = file.write_text('["maps", "sms"]', encoding="utf-8")
+    >>> read_json(file)
+    ['maps', 'sms']
     """
-    try:
-        return json.loads(read_text(path))
-    except json.JSONDecodeError as exc:
-        raise DataFileError(
-            path, f"not JSON: {exc.msg}", line=exc.lineno, cure="give one valid JSON document"
-        ) from exc
+    return _decode(read_text(path), path, None, _ONE_DOCUMENT)
 
 
 def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -87,7 +101,8 @@ def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises
     ------
     DataFileError
-        As `read_text`, or if a line is not a JSON object.
+        As `read_text`, or if a line is not a JSON object. NaN, infinities, lone surrogates and
+        repeated keys are no JSON here.
 
     Examples
     --------
@@ -101,19 +116,13 @@ def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
-        try:
-            record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as exc:
-            reason = exc.msg if isinstance(exc, json.JSONDecodeError) else "nested too deep"
-            raise DataFileError(
-                path, f"not JSON: {reason}", line=number, cure="write one JSON object a line"
-            ) from exc
+        record = _decode(line, path, number, _ONE_A_LINE)
         if not isinstance(record, dict):
             raise DataFileError(
                 path,
                 f"expected a JSON object, got {type(record).__name__}",
                 line=number,
-                cure="write one JSON object a line",
+                cure=_ONE_A_LINE,
             )
         yield number, record
 
@@ -125,7 +134,8 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     Parameters
     ----------
     path : str or Path
-        The final place. Its folder must exist.
+        The final place. Its folder must exist. A symbolic link is followed, and the mode of a
+        file that stood there is kept. A device or pipe (``/dev/null``) is written directly.
     mode : {"w", "wb"}, default="w"
         Text is UTF-8 with ``\n`` line ends.
 
@@ -143,37 +153,55 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     >>> file.read_text()
     'done'
     """
+    text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     target = Path(path)
+    temporary: Path | None = None
     try:
         if target.is_dir():
             raise IsADirectoryError
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or ".")
+        if target.exists() and not target.is_file():
+            handle = os.open(target, os.O_WRONLY)
+        else:
+            target = Path(os.path.realpath(target))
+            temporary = target.with_name(f".cnp-router-{secrets.token_hex(8)}.tmp")
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except IsADirectoryError as exc:
         raise DataFileError(path, "is a directory", cure="name a file") from exc
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise DataFileError(path, "its folder does not exist", cure="create it first") from exc
-    except OSError as exc:
-        raise DataFileError(path, f"cannot be written: {exc.strerror or exc}") from exc
-    temporary = Path(name)
+    except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
+        raise DataFileError(path, f"cannot be written: {_reason(exc)}") from exc
     try:
-        text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
         with os.fdopen(handle, mode, **text) as out:
             yield out
             out.flush()
-            os.fsync(out.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        try:
-            temporary.replace(target)
-        except OSError as exc:
-            raise DataFileError(path, f"cannot be written: {exc.strerror or exc}") from exc
+            if temporary is not None:
+                os.fsync(out.fileno())
+        if temporary is not None:
+            _put(temporary, target, path)
+    except OSError as exc:
+        # Only what the device says of this file: the caller's block may raise its own errors.
+        if exc.errno in _DEVICE_TROUBLE and exc.filename is None:
+            raise DataFileError(path, f"cannot be written: {_reason(exc)}") from exc
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def write_jsonl(path: str | Path, records: Iterable[Mapping[str, Any]]) -> None:
     r"""Write records as JSON Lines, atomically.
+
+    Parameters
+    ----------
+    path : str or Path
+    records : iterable of mapping
+
+    Raises
+    ------
+    DataFileError
+        As `atomic_write`, or if a record cannot be written as JSON in UTF-8: it says which line
+        it would have been.
 
     Examples
     --------
@@ -183,6 +211,80 @@ def write_jsonl(path: str | Path, records: Iterable[Mapping[str, Any]]) -> None:
     >>> file.read_text()
     '{"id": "maps"}\n'
     """
-    with atomic_write(path) as out:
-        for record in records:
-            out.write(json.dumps(record, ensure_ascii=False) + "\n")
+    with atomic_write(path, "wb") as out:
+        for number, record in enumerate(records, start=1):
+            try:
+                line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
+            except UnicodeEncodeError as exc:
+                raise _surrogate(exc, path, number) from exc
+            except (TypeError, ValueError, RecursionError) as exc:
+                raise DataFileError(
+                    path,
+                    f"cannot be written as JSON: {_reason(exc)}",
+                    line=number,
+                    cure="use strings, finite numbers, true, false, null, lists and objects",
+                ) from exc
+            out.write(line + b"\n")
+
+
+def _put(temporary: Path, target: Path, path: str | Path) -> None:
+    try:
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
+    except OSError as exc:
+        raise DataFileError(path, f"cannot be written: {_reason(exc)}") from exc
+
+
+def _decode(text: str, path: str | Path, line: int | None, cure: str) -> Any:
+    try:
+        value = _DECODER.decode(text)
+        # Only an escape can smuggle a surrogate in: the bytes around it were checked as UTF-8.
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as exc:
+        problem = exc.msg.removesuffix(" at").removesuffix(" starting")
+        raise DataFileError(
+            path,
+            f"not JSON at column {exc.colno}: {problem}",
+            line=exc.lineno if line is None else line,
+            cure=cure,
+        ) from exc
+    except UnicodeEncodeError as exc:
+        raise _surrogate(exc, path, line) from exc
+    except (ValueError, RecursionError) as exc:
+        raise DataFileError(path, f"not JSON: {_reason(exc)}", line=line, cure=cure) from exc
+    return value
+
+
+def _surrogate(exc: UnicodeEncodeError, path: str | Path, line: int | None) -> DataFileError:
+    return DataFileError(
+        path,
+        f"half of a surrogate pair, {exc.object[exc.start]!a}, is no character",
+        line=line,
+        cure="replace it; UTF-8 cannot hold it",
+    )
+
+
+def _reason(exc: BaseException) -> str:
+    if isinstance(exc, RecursionError):
+        return "nested too deep"
+    if isinstance(exc, OSError):
+        return exc.strerror or str(exc)
+    return str(exc)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"key {twice!r} occurs twice in one object")
+    return fields
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)

@@ -6,12 +6,12 @@ import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 from cnp_router.catalog import Catalog
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.files import read_jsonl, write_jsonl
-from cnp_router.records import Record
+from cnp_router.records import Record, check_id, string_tuple
 
 __all__ = ["History", "Mashup", "UnknownPolicy"]
 
@@ -51,6 +51,10 @@ class Mashup:
     date: datetime.date | None = None
     ordered: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "apis", string_tuple("apis", self.apis))
+        object.__setattr__(self, "categories", string_tuple("categories", self.categories))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this mashup, as in ``mashups.jsonl``."""
         record: dict[str, Any] = {
@@ -82,7 +86,7 @@ class History(Sequence[Mashup]):
     Raises
     ------
     InputError
-        If two mashups have the same id, or one has no API.
+        If two mashups have the same id, an id is blank, or a mashup has no API.
 
     Examples
     --------
@@ -96,6 +100,7 @@ class History(Sequence[Mashup]):
         self.skipped = skipped
         seen: set[str] = set()
         for mashup in self._mashups:
+            check_id("mashup", mashup.id)
             if mashup.id in seen:
                 raise InputError(f"duplicate mashup id {mashup.id!r} (ids must be unique)")
             if not mashup.apis:
@@ -148,7 +153,11 @@ class History(Sequence[Mashup]):
         ------
         DataFileError
             With the line number and the cure.
+        InputError
+            If `unknown` is neither of the two.
         """
+        if unknown not in get_args(UnknownPolicy):
+            raise InputError(f"unknown must be 'error' or 'skip', got {unknown!r}")
         paths = [path] if isinstance(path, str | Path) else list(path)
         mashups: list[Mashup] = []
         first_seen: dict[str, str] = {}
@@ -170,7 +179,7 @@ class History(Sequence[Mashup]):
                         file,
                         f"unknown API {strangers[0]!r}",
                         line=line,
-                        cure="add it to the catalog, or skip such mashups",
+                        cure="add it to the catalog, or skip such mashups with unknown='skip'",
                     )
                 if strangers:
                     skipped += 1
@@ -179,7 +188,13 @@ class History(Sequence[Mashup]):
         return cls(mashups, skipped=skipped)
 
     def write(self, path: str | Path) -> None:
-        """Write the history as JSON Lines, atomically."""
+        """Write the history as JSON Lines, atomically.
+
+        Raises
+        ------
+        DataFileError
+            If the place cannot be written, or a mashup not be written as JSON.
+        """
         write_jsonl(path, (mashup.to_dict() for mashup in self._mashups))
 
     def __len__(self) -> int:
@@ -212,12 +227,14 @@ def _parse(record: Record) -> Mashup:
     apis = record.strings("apis")
     if not apis:
         raise record.error("field 'apis' must not be empty", cure="name at least one API id")
+    if not all(api.strip() for api in apis):
+        raise record.error("field 'apis' must not hold a blank id", cure="remove it")
     return Mashup(
         id=record.identifier("id"),
         description=record.text("description"),
         apis=apis,
         categories=record.strings("categories", default=()),
-        name=record.text("name", default="") or None,
+        name=record.optional_text("name"),
         date=record.day("date"),
         ordered=record.flag("ordered"),
     )

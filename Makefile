@@ -1,0 +1,57 @@
+# Every target sets up its own virtual environment; all it needs is Python >= 3.11 and make.
+#   make PYTHON=python3.12     another Python
+#   make VENV=elsewhere        another place for the environment
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.cnp-router-ready
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check benchmark format docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY) ## the tour: learn from the sample, route a request
+	$(BIN)/python examples/demo.py
+
+test: $(READY) ## tests and doctests
+	$(BIN)/python -m pytest
+
+check: $(READY) ## format, lint, types, and whether the docs are up to date
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/mypy scripts
+	$(BIN)/python scripts/docs_in_sync.py --check
+
+benchmark: $(READY) ## quality of every router; DATA=folder for other data
+	$(BIN)/python benchmarks/run.py quality $(if $(DATA),--data '$(DATA)')
+
+format: $(READY) ## format the code and fix what lint can fix
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+docs: $(READY) ## run the commands shown in the docs and renew their output
+	$(BIN)/python scripts/docs_in_sync.py
+
+clean: ## remove .venv, caches and build leftovers
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	@command -v '$(PYTHON)' > /dev/null || { \
+	  echo "cnp-router needs Python 3.11 or newer, and there is no '$(PYTHON)'" \
+	    "(make PYTHON=/path/to/python3)" >&2; exit 1; }
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "cnp-router needs Python 3.11 or newer, and '$(PYTHON)' is $$('$(PYTHON)' -V 2>&1)" \
+	    "(make PYTHON=python3.12)" >&2; exit 1; }
+	@echo 'setting up $(VENV) ...'
+	@'$(PYTHON)' -m venv '$(VENV)'
+	@# --group, for what developers need, came with pip 25.1.
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable '.[plot]' --group dev
+	@touch '$@'

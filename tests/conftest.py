@@ -1,0 +1,101 @@
+"""Shared fixtures, and a switch that keeps every test off the network."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from cnp_router.catalog import Api, Catalog
+from cnp_router.history import History, Mashup
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# No deadline: a busy machine is no reason for a test to fail. No database: the tests must run in a
+# checkout that they may not write to.
+settings.register_profile("cnp-router", deadline=None, database=None, print_blob=True)
+settings.load_profile("cnp-router")
+
+_LOCAL = {"127.0.0.1", "::1", "localhost"}
+_switch = pytest.MonkeyPatch()
+
+
+class NetworkUsedError(RuntimeError):
+    """A test tried to reach something other than this machine."""
+
+
+def _check(host: Any) -> None:
+    if host not in _LOCAL:
+        raise NetworkUsedError(f"a test must not reach the network, tried {host!r}")
+
+
+def _guarded(name: str) -> Any:
+    original = getattr(socket.socket, name)
+
+    def method(self: socket.socket, *args: Any) -> Any:
+        # The address is always last: connect(address), sendto(data[, flags], address).
+        if self.family in (socket.AF_INET, socket.AF_INET6):
+            _check(args[-1][0])
+        return original(self, *args)
+
+    return method
+
+
+def _guarded_lookup() -> Any:
+    original = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, *args: Any, **options: Any) -> Any:
+        _check(host.decode() if isinstance(host, bytes) else host)
+        return original(host, *args, **options)
+
+    return getaddrinfo
+
+
+def pytest_configure() -> None:
+    # A hook, not a fixture: so it holds for doctests outside tests/ too.
+    for name in ("connect", "connect_ex", "sendto"):
+        _switch.setattr(socket.socket, name, _guarded(name))
+    _switch.setattr(socket, "getaddrinfo", _guarded_lookup())
+
+
+def pytest_unconfigure() -> None:
+    _switch.undo()
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    """Five APIs of three categories; nothing has used the last one yet."""
+    return Catalog(
+        [
+            Api("weather", "Weather", "Forecasts rain, wind and sun.", ("Science",)),
+            Api("maps", "Maps", "Shows places on a map.", ("Mapping",)),
+            Api("sms", "SMS", "Sends text messages to phones.", ("Messaging",)),
+            Api("mail", "Mail", "Sends e-mail.", ("Messaging",)),
+            Api("tides", "Tides", "Tells high and low water.", ("Science", "Mapping")),
+        ]
+    )
+
+
+@pytest.fixture
+def history() -> History:
+    """Four mashups over the APIs of `catalog`."""
+    return History(
+        [
+            Mashup("m1", "Send me a text message when it rains.", ("weather", "sms")),
+            Mashup("m2", "Show the forecast of each place on a map.", ("weather", "maps")),
+            Mashup("m3", "Mail me the weather every morning.", ("weather", "mail")),
+            Mashup("m4", "Text me where my friends are on the map.", ("maps", "sms")),
+        ]
+    )
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data beside the repository; the test is skipped where it is absent."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the real data is not beside the repository")
+    return folder

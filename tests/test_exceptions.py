@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import re
+
+import pytest
+
+from cnp_router import exceptions
+from cnp_router.exceptions import (
+    CnpRouterError,
+    DataFileError,
+    MissingExtraError,
+    NotFittedError,
+    UnknownApiError,
+)
+
+CLASSES = {
+    name: value
+    for name, value in vars(exceptions).items()
+    if inspect.isclass(value) and value.__module__ == exceptions.__name__
+}
+
+
+def drawn_parents() -> dict[str, str | None]:
+    """Class to parent, from the tree in the module's docstring."""
+    parents: dict[str, str | None] = {}
+    branch: dict[int, str] = {}
+    for line in exceptions.__doc__.splitlines():
+        match = re.match(r"^    ((?:[│ ]   )*)(?:[├└]── )?([A-Z]\w+Error)\b", line)
+        if match:
+            depth = len(match[1]) // 4 + ("── " in line)
+            branch[depth] = match[2]
+            parents[match[2]] = branch[depth - 1] if depth else None
+    return parents
+
+
+def test_the_drawn_tree_is_the_real_tree():
+    real = {
+        name: next((base.__name__ for base in cls.__bases__ if base.__name__ in CLASSES), None)
+        for name, cls in CLASSES.items()
+    }
+    assert drawn_parents() == real
+
+
+def test_every_error_is_public():
+    assert set(exceptions.__all__) == set(CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (DataFileError, ValueError),
+        (UnknownApiError, KeyError),
+        (NotFittedError, AttributeError),
+        (NotFittedError, ValueError),
+        (MissingExtraError, ImportError),
+    ],
+)
+def test_errors_are_the_builtins_that_the_tree_says(error, builtin):
+    assert issubclass(error, CnpRouterError)
+    assert issubclass(error, builtin)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DataFileError("a.jsonl", "not JSON", line=3, cure="write one object a line"),
+        DataFileError("a.jsonl", "the file is empty"),
+        UnknownApiError("gogle-maps", close=["google-maps"]),
+        UnknownApiError("zzz"),
+        MissingExtraError("drawing", package="matplotlib", extra="plot"),
+        NotFittedError("call fit first"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "travel", [copy.copy, lambda e: pickle.loads(pickle.dumps(e))], ids=["copy", "pickle"]
+)
+def test_errors_survive_the_way_back_from_a_worker_process(error, travel):
+    arrived = travel(error)
+    assert type(arrived) is type(error)
+    assert str(arrived) == str(error)
+    assert vars(arrived) == vars(error)
+
+
+def test_the_message_of_a_key_error_is_not_quoted():
+    assert str(UnknownApiError("x")) == "unknown API 'x' (use an id of the catalog)"
+
+
+def test_an_empty_path_is_visible():
+    assert str(DataFileError("", "is a directory")) == "'': is a directory"
