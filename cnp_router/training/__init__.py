@@ -1,0 +1,8 @@
+"""From history to a fitted router: views, ranker, calibration, categories and the model store."""
+
+from cnp_router.training.categories import CategoryClassifier
+from cnp_router.training.fit import fit_router
+from cnp_router.training.router import LearnedRouter
+from cnp_router.training.store import load_router
+
+__all__ = ["CategoryClassifier", "LearnedRouter", "fit_router", "load_router"]

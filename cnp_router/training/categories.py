@@ -1,0 +1,184 @@
+"""`CategoryClassifier`: which API categories a request calls for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.exceptions import InputError, NotFittedError
+from cnp_router.routing.selection import expected_f1_size
+from cnp_router.training.linear import ridge_weights
+from cnp_router.training.ranker import Logistic
+from cnp_router.training.text import TfidfEncoder
+
+__all__ = ["CategoryClassifier"]
+
+
+class CategoryClassifier:
+    """Request text to the calibrated probability of each category, several at once.
+
+    One ridge regression per category on word TF-IDF gives scores; a logistic regression on
+    out-of-fold scores, the same for all categories, turns them into probabilities
+    (Platt, 1999).
+
+    Parameters
+    ----------
+    alpha : float, positive, default=1.0
+        Strength of the ridge penalty.
+    n_folds : int, at least 2, default=5
+        Folds of the calibration.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Attributes
+    ----------
+    classes_ : tuple of str
+        Category names, sorted.
+
+    Examples
+    --------
+    >>> texts = ["show a map", "a map of bars", "parks on a map", "play a song", "a song a day",
+    ...          "my song list"]
+    >>> classifier = CategoryClassifier(n_folds=3)
+    >>> classifier.fit(texts, [["Mapping"]] * 3 + [["Music"]] * 3).classes_
+    ('Mapping', 'Music')
+    >>> classifier.predict_proba(["map of the town"]).shape
+    (1, 2)
+    >>> classifier.predict(["map of the town"])
+    (('Mapping',),)
+    """
+
+    def __init__(self, *, alpha: float = 1.0, n_folds: int = 5, random_state: int = 0) -> None:
+        self.alpha = alpha
+        self.n_folds = n_folds
+        self.random_state = random_state
+
+    def fit(self, texts: Sequence[str], categories: Sequence[Iterable[str]]) -> CategoryClassifier:
+        """Learn from past requests.
+
+        Parameters
+        ----------
+        texts : sequence of str, length n
+        categories : sequence of iterables of str, length n
+            The categories of each request.
+
+        Raises
+        ------
+        InputError
+            If the lengths differ, there are fewer than two requests, or no category at all.
+        """
+        if len(texts) != len(categories):
+            raise InputError(f"{len(texts)} texts but {len(categories)} lists of categories")
+        if len(texts) < 2 or self.n_folds < 2:
+            raise InputError("a classifier needs at least two requests and two folds")
+        sets = [frozenset(names) for names in categories]
+        classes = tuple(sorted(frozenset().union(*sets)))
+        if not classes:
+            raise InputError("no request has a category (give at least one)")
+        column = {name: i for i, name in enumerate(classes)}
+        labels = sparse.lil_array((len(sets), len(classes)), dtype=np.float32)
+        for row, names in enumerate(sets):
+            for name in names:
+                labels[row, column[name]] = 1
+        Y = sparse.csr_array(labels)
+        encoder = TfidfEncoder("word", min_df=1 if len(texts) < 100 else 2).fit(texts)
+        X = encoder.transform(texts)
+        n_folds = min(self.n_folds, len(texts))
+        fold = np.random.default_rng(self.random_state).permutation(len(texts)) % n_folds
+        scores = np.zeros(Y.shape, dtype=np.float32)
+        for number in range(n_folds):
+            inside, outside = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            weights = ridge_weights(X[inside], Y[inside], alpha=self.alpha)
+            scores[outside] = (X[outside] @ weights).toarray()
+        weights = ridge_weights(X, Y, alpha=self.alpha)
+        return self.assemble(encoder, classes, weights, scores, Y)
+
+    def assemble(
+        self,
+        encoder: TfidfEncoder,
+        classes: tuple[str, ...],
+        weights: sparse.csr_array,
+        scores: NDArray[Any],
+        labels: sparse.csr_array,
+    ) -> CategoryClassifier:
+        """Take weights that were fitted elsewhere, and calibrate them on held-out scores.
+
+        Parameters
+        ----------
+        encoder : TfidfEncoder
+        classes : tuple of str
+        weights : csr_array of shape (n_terms, n_classes)
+        scores : ndarray of shape (n_requests, n_classes)
+            Of requests that the weights' folds were not fitted on.
+        labels : csr_array of shape (n_requests, n_classes), of ones
+        """
+        self.classes_ = classes
+        self._encoder = encoder
+        self._weights = weights
+        counts = np.bincount(labels.indices, minlength=len(classes)) / max(labels.shape[0], 1)
+        self._prior = np.log(counts + 1 / (labels.shape[0] + 1))
+        features = self._features(scores)
+        truth = labels.toarray().ravel() > 0
+        self._scale = Logistic.fit(features.reshape(-1, features.shape[-1]), truth)
+        return self
+
+    def _features(self, scores: NDArray[Any]) -> NDArray[Any]:
+        best = np.maximum(scores.max(axis=1, keepdims=True, initial=0), 1e-6)
+        prior = np.broadcast_to(self._prior, scores.shape)
+        return np.stack([scores, np.sqrt(np.clip(scores, 0, None)), scores / best, prior], axis=-1)
+
+    def predict_proba(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Return the probability of each category.
+
+        Returns
+        -------
+        ndarray of shape (n_texts, n_classes), in [0, 1]
+            A row need not sum to 1: a request may call for several categories, or none.
+
+        Raises
+        ------
+        NotFittedError
+        """
+        if not hasattr(self, "classes_"):
+            raise NotFittedError("this CategoryClassifier is not fitted yet (call fit first)")
+        scores = (self._encoder.transform(texts) @ self._weights).toarray()
+        return self._scale.probability(self._features(scores))
+
+    def predict(self, texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Return each request's categories: the set of the highest expected F1.
+
+        Returns
+        -------
+        tuple of tuples of str, most probable first
+        """
+        answers = []
+        for row in self.predict_proba(texts):
+            order = np.argsort(-row, kind="stable")
+            kept = order[: expected_f1_size(row[order])]
+            answers.append(tuple(self.classes_[i] for i in kept))
+        return tuple(answers)
+
+    def state(self) -> dict[str, Any]:
+        """Return what was learned as plain data, but for the encoder and the weights."""
+        return {
+            "classes": list(self.classes_),
+            "prior": self._prior,
+            "scale": self._scale.state(),
+        }
+
+    @classmethod
+    def from_state(
+        cls, encoder: TfidfEncoder, weights: sparse.csr_array, state: dict[str, Any]
+    ) -> CategoryClassifier:
+        """Rebuild a fitted classifier."""
+        self = cls()
+        self.classes_ = tuple(state["classes"])
+        self._encoder = encoder
+        self._weights = weights
+        self._prior = state["prior"]
+        self._scale = Logistic.from_state(state["scale"])
+        return self

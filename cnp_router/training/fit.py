@@ -1,0 +1,273 @@
+"""`fit_router`: from a catalog and a history to a learned router."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.catalog import Catalog
+from cnp_router.exceptions import InputError
+from cnp_router.history import History
+from cnp_router.training.calibration import fit_confidence, fit_recall_control
+from cnp_router.training.categories import CategoryClassifier
+from cnp_router.training.completion import Completion
+from cnp_router.training.features import candidates
+from cnp_router.training.ranker import Example, Ranker
+from cnp_router.training.router import Decision, LearnedRouter, category_membership
+from cnp_router.training.specifications import (
+    EncodedRequests,
+    Encoders,
+    SpecificationIndex,
+    specification_text,
+)
+from cnp_router.training.views import Views
+from cnp_router.version import __version__
+
+__all__ = ["fit_router"]
+
+Progress = Callable[[str, int, int], None]
+
+# Share of the contractors whose history each fold hides. The folds that hide none calibrate the
+# probabilities: they are as new requests will be.
+HIDDEN_SHARES = (0.0, 0.0, 0.1, 0.2, 0.3)
+# The ranker has some sixty features: more examples than this cost time and teach it nothing.
+MAX_EXAMPLES = 5_000
+N_COMPONENTS = 200
+_BATCH_CELLS = 2_000_000
+
+
+def fit_router(
+    catalog: Catalog,
+    history: History,
+    *,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+) -> LearnedRouter:
+    """Learn a router from a catalog and past compositions.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        All APIs, those without history included.
+    history : History
+        At least two mashups. Every API they name must be in the catalog.
+    random_state : int, default=0
+        Seed: the same seed and data give the same router.
+    n_jobs : int or None, default=None
+        Folds fitted at the same time, through joblib; None is 1 unless a
+        ``joblib.parallel_config`` says otherwise, -1 is one a core.
+    progress : callable, optional
+        Called with the stage's name, the steps done and all steps.
+
+    Returns
+    -------
+    LearnedRouter
+
+    Raises
+    ------
+    UnknownApiError
+        If a mashup names an API that the catalog does not have.
+    InputError
+        If there are fewer than two mashups.
+
+    Examples
+    --------
+    >>> from cnp_router import load_sample
+    >>> sample = load_sample()
+    >>> router = fit_router(sample.catalog, sample.history)
+    >>> router.recommend("Text me when it will rain in my town tomorrow.")[0]
+    'twilio'
+    """
+    if len(history) < 2:
+        raise InputError(f"a router needs at least two mashups to learn from, got {len(history)}")
+    from threadpoolctl import threadpool_limits
+
+    # The linear algebra here is sparse or small: threads of its own only wait for each other.
+    with threadpool_limits(1):
+        return _fit(catalog, history, random_state, n_jobs, progress or _silent)
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    pass
+
+
+def _fit(
+    catalog: Catalog,
+    history: History,
+    random_state: int,
+    n_jobs: int | None,
+    tell: Progress,
+) -> LearnedRouter:
+    started = time.perf_counter()
+    n_folds = min(len(HIDDEN_SHARES), len(history))
+    steps = n_folds + 3
+    tell("texts", 0, steps)
+    usage = _usage(catalog, history)
+    classes = _used_categories(catalog, usage)
+    membership = category_membership(catalog, classes)
+    encoders = Encoders.fit(
+        [*history.texts, *(specification_text(api) for api in catalog)],
+        n_components=N_COMPONENTS,
+        random_state=random_state,
+    )
+    index = SpecificationIndex.build(catalog, encoders)
+    requests = encoders.encode(history.texts)
+    rng = np.random.default_rng(random_state)
+    fold = rng.permutation(len(history)) % n_folds
+    sampled = np.sort(rng.permutation(len(history))[:MAX_EXAMPLES])
+    tell("folds", 1, steps)
+    examples, held_out_categories, rows = _all_folds(
+        index,
+        requests,
+        usage,
+        membership,
+        fold,
+        sampled,
+        random_state,
+        n_jobs,
+        lambda done: tell("folds", 1 + done, steps),
+    )
+    tell("ranker", n_folds + 1, steps)
+    ranker, held_out = Ranker.fit(examples, random_state=random_state, n_jobs=n_jobs)
+    natural = [
+        (p, example.labels, len(example.used))
+        for example, p in zip(examples, held_out, strict=True)
+        if not example.hidden
+    ]
+    tell("views", n_folds + 2, steps)
+    views = Views.fit(index, requests, usage, membership)
+    categories = None
+    if classes:
+        called_for = sparse.csr_array(usage[rows] @ membership)
+        called_for.data = np.ones_like(called_for.data)
+        categories = CategoryClassifier(random_state=random_state).assemble(
+            encoders.word, classes, views.category_weights, held_out_categories, called_for
+        )
+    router = LearnedRouter(
+        catalog=catalog,
+        encoders=encoders,
+        views=views,
+        ranker=ranker,
+        completion=Completion.fit(examples, held_out, random_state=random_state),
+        decision=Decision(fit_confidence(natural), fit_recall_control(natural)),
+        history=history,
+        categories=categories,
+        summary={
+            "apis": len(catalog),
+            "apis_with_history": int(np.count_nonzero(views.counts)),
+            "categories": len(classes),
+            "mashups": len(history),
+            "skipped": history.skipped,
+            "random_state": random_state,
+            "fit_seconds": round(time.perf_counter() - started, 2),
+            "versions": {
+                "cnp-router": __version__,
+                "python": platform.python_version(),
+                **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
+            },
+        },
+    )
+    tell("done", steps, steps)
+    return router
+
+
+def _all_folds(
+    index: SpecificationIndex,
+    requests: EncodedRequests,
+    usage: sparse.csr_array,
+    membership: sparse.csr_array,
+    fold: NDArray[Any],
+    sampled: NDArray[Any],
+    random_state: int,
+    n_jobs: int | None,
+    done: Callable[[int], None],
+) -> tuple[list[Example], NDArray[Any], NDArray[Any]]:
+    """Return the examples, the held-out category scores, and the history rows of the latter."""
+    from joblib import Parallel, delayed
+
+    jobs = []
+    for number in range(int(fold.max()) + 1):
+        test = sampled[fold[sampled] == number]
+        jobs.append(
+            delayed(_fold)(
+                index,
+                requests,
+                usage,
+                membership,
+                np.flatnonzero(fold != number),
+                test,
+                HIDDEN_SHARES[number],
+                random_state + number,
+            )
+        )
+    examples: list[Example] = []
+    scores, rows = [], []
+    for number, result in enumerate(
+        Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
+    ):
+        examples.extend(result[0])
+        if not HIDDEN_SHARES[number]:
+            scores.append(result[1])
+            rows.append(sampled[fold[sampled] == number])
+        done(number + 1)
+    return examples, np.vstack(scores), np.concatenate(rows)
+
+
+def _fold(
+    index: SpecificationIndex,
+    requests: EncodedRequests,
+    usage: sparse.csr_array,
+    membership: sparse.csr_array,
+    train: NDArray[Any],
+    test: NDArray[Any],
+    hidden_share: float,
+    seed: int,
+) -> tuple[list[Example], NDArray[Any]]:
+    """Fit the views on one part of the history and look through them at the other."""
+    seen = usage[train]
+    if hidden_share:
+        rng = np.random.default_rng(seed)
+        visible = (rng.random(usage.shape[1]) >= hidden_share).astype(np.float32)
+        seen = sparse.csr_array(seen @ sparse.diags_array(visible))
+        seen.eliminate_zeros()
+    views = Views.fit(index, requests.take(train), seen, membership)
+    examples: list[Example] = []
+    batch = max(1, _BATCH_CELLS // index.n_apis // 12)
+    for start in range(0, len(test), batch):
+        rows = test[start : start + batch]
+        scores, _ = views.scores(requests.take(rows))
+        examples.extend(
+            Example(
+                views.co_usage,
+                candidates(views, own),
+                usage.indices[usage.indptr[row] : usage.indptr[row + 1]],
+                hidden_share > 0,
+            )
+            for row, own in zip(rows, scores, strict=True)
+        )
+    return examples, views.category_scores(requests.take(test))
+
+
+def _usage(catalog: Catalog, history: History) -> sparse.csr_array:
+    rows = [sorted({catalog.position(api) for api in mashup.apis}) for mashup in history]
+    pointers = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
+    indices = np.array([i for row in rows for i in row], dtype=np.int32)
+    return sparse.csr_array(
+        (np.ones(len(indices), dtype=np.float32), indices, pointers),
+        shape=(len(history), len(catalog)),
+    )
+
+
+def _used_categories(catalog: Catalog, usage: sparse.csr_array) -> tuple[str, ...]:
+    """Return the categories that the history gives anything to learn about."""
+    return tuple(
+        sorted({name for i in np.unique(usage.indices) for name in catalog[int(i)].categories})
+    )

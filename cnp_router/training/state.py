@@ -1,0 +1,84 @@
+"""Nested plain data to arrays and JSON, and back. Nothing in it can run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+__all__ = ["pack", "unpack"]
+
+_SPARSE = ("data", "indices", "indptr", "shape")
+
+
+def pack(state: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Split a state into named arrays and what JSON can hold.
+
+    Parameters
+    ----------
+    state : dict
+        Of str to ndarray, csr_array, list of str, number, None or such a dict.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+        Named by their path, ``"a/b"``; a sparse matrix is four arrays.
+    plain : dict
+        The rest, nested as it was; an array is replaced by ``{"array": path}``.
+
+    Examples
+    --------
+    >>> arrays, plain = pack({"a": {"x": np.arange(2), "n": 3}})
+    >>> list(arrays), plain
+    (['a/x'], {'a': {'x': {'array': 'a/x'}, 'n': 3}})
+    >>> unpack(arrays, plain)
+    {'a': {'x': array([0, 1]), 'n': 3}}
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+
+    def walk(value: Any, path: str) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: walk(inner, f"{path}/{key}" if path else key) for key, inner in value.items()
+            }
+        if isinstance(value, np.ndarray):
+            arrays[path] = value
+            return {"array": path}
+        if sparse.issparse(value):
+            parts = (value.data, value.indices, value.indptr, np.array(value.shape))
+            for name, part in zip(_SPARSE, parts, strict=True):
+                arrays[f"{path}.{name}"] = part
+            return {"sparse": path}
+        return value
+
+    return arrays, walk(state, "")
+
+
+def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> dict[str, Any]:
+    """Put a state together again.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If the parts do not fit; indices of sparse matrices are checked too, since compiled code
+        will follow them.
+    """
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, dict):
+            if list(value) == ["array"]:
+                return arrays[value["array"]]
+            if list(value) == ["sparse"]:
+                data, indices, indptr, shape = (arrays[f"{value['sparse']}.{n}"] for n in _SPARSE)
+                matrix = sparse.csr_array((data, indices, indptr), shape=tuple(map(int, shape)))
+                matrix.check_format(full_check=True)
+                return matrix
+            return {key: walk(inner) for key, inner in value.items()}
+        return value
+
+    result = walk(plain)
+    if not isinstance(result, dict):
+        raise TypeError(f"expected an object, got {type(result).__name__}")
+    return result

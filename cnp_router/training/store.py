@@ -1,0 +1,276 @@
+"""Saving and loading a learned router: a folder of data, checked before it is used.
+
+========================  ==========================================================
+file                      content
+========================  ==========================================================
+``manifest.json``         format version, library versions, checksums, summary
+``catalog.jsonl``         the catalog
+``history.jsonl``         the history it was fitted on
+``state.json``            vocabularies and numbers
+``arrays.npz``            arrays, read with ``allow_pickle=False``
+========================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cnp_router.catalog import Catalog
+from cnp_router.exceptions import (
+    DataFileError,
+    InputError,
+    ModelCorruptError,
+    ModelNotFoundError,
+    ModelVersionError,
+)
+from cnp_router.history import History
+from cnp_router.routing import RecallControl
+from cnp_router.training.categories import CategoryClassifier
+from cnp_router.training.completion import Completion
+from cnp_router.training.ranker import Logistic, Ranker
+from cnp_router.training.router import Decision, LearnedRouter
+from cnp_router.training.specifications import Encoders, SpecificationIndex
+from cnp_router.training.state import pack, unpack
+from cnp_router.training.views import Views
+
+__all__ = ["FORMAT_VERSION", "check_target", "load_router", "save_router"]
+
+FORMAT = "cnp-router model"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+_FILES = ("catalog.jsonl", "history.jsonl", "state.json", "arrays.npz")
+
+
+def save_router(router: LearnedRouter, path: str | Path, *, overwrite: bool = False) -> None:
+    """Save a router as a folder, atomically: it is there whole or not at all.
+
+    Parameters
+    ----------
+    router : LearnedRouter
+    path : str or Path
+        The folder to make. The one above it must exist.
+    overwrite : bool, default=False
+        Replace a model that is there. Anything else that is there is never replaced.
+
+    Raises
+    ------
+    InputError
+        If something is there already.
+    DataFileError
+        If the place cannot be written.
+    """
+    target = Path(path)
+    check_target(target, overwrite)
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except FileNotFoundError as exc:
+        raise DataFileError(path, "its folder does not exist", cure="create it first") from exc
+    except OSError as exc:
+        raise DataFileError(path, f"cannot be written: {exc.strerror or exc}") from exc
+    try:
+        _write(router, temporary)
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o777 & ~umask)
+        if target.exists():
+            old = temporary.with_name(f"{temporary.name}.old")
+            target.replace(old)
+            temporary.replace(target)
+            shutil.rmtree(old)
+        else:
+            temporary.replace(target)
+    except OSError as exc:
+        raise DataFileError(path, f"cannot be written: {exc.strerror or exc}") from exc
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def load_router(path: str | Path) -> LearnedRouter:
+    """Load a router that was saved. Nothing in the folder is executed.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder.
+
+    Returns
+    -------
+    LearnedRouter
+
+    Raises
+    ------
+    ModelNotFoundError
+        If there is no model.
+    ModelVersionError
+        If another version of the format wrote it.
+    ModelCorruptError
+        If it is truncated, altered or incomplete.
+
+    Examples
+    --------
+    >>> load_router("no-such-model")
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.ModelNotFoundError: no-such-model: no model there (fit one first)
+    """
+    folder = Path(path)
+    manifest = _read_manifest(folder)
+    for name in _FILES:
+        _check_file(folder / name, manifest["files"].get(name))
+    try:
+        plain = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        with np.load(folder / "arrays.npz", allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        catalog = Catalog.read(folder / "catalog.jsonl")
+        history = History.read(folder / "history.jsonl", catalog=catalog)
+        return _assemble(catalog, history, unpack(arrays, plain), manifest["summary"])
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        IndexError,
+        AttributeError,
+        OSError,
+        zipfile.BadZipFile,
+    ) as exc:
+        raise ModelCorruptError(
+            f"{folder}: the parts of the model do not fit together: {exc} (fit it again)"
+        ) from exc
+
+
+def check_target(target: Path, overwrite: bool) -> None:
+    """Raise what `save_router` would, if something is in its way: before a long fit, say."""
+    if not target.exists() and not target.is_symlink():
+        return
+    is_model = (target / MANIFEST).is_file() and not target.is_symlink()
+    if not is_model:
+        raise InputError(f"{target}: something that is not a model is there (choose another place)")
+    if not overwrite:
+        raise InputError(f"{target}: a model is there already (choose another place or overwrite)")
+
+
+def _write(router: LearnedRouter, folder: Path) -> None:
+    router.catalog.write(folder / "catalog.jsonl")
+    router.history.write(folder / "history.jsonl")
+    arrays, plain = pack(_state(router))
+    with (folder / "state.json").open("w", encoding="utf-8") as out:
+        json.dump(plain, out, ensure_ascii=False)
+    with (folder / "arrays.npz").open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+    manifest = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "summary": router.summary,
+        "files": {
+            name: {
+                "bytes": (folder / name).stat().st_size,
+                "sha256": _checksum(folder / name),
+            }
+            for name in _FILES
+        },
+    }
+    with (folder / MANIFEST).open("w", encoding="utf-8") as out:
+        json.dump(manifest, out, indent=2, ensure_ascii=False)
+    for name in (*_FILES, MANIFEST):
+        with (folder / name).open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _state(router: LearnedRouter) -> dict[str, Any]:
+    control = router.decision.recall_control
+    return {
+        "encoders": router.encoders.state(),
+        "specifications": router.views.specifications.state(),
+        "views": router.views.state(),
+        "ranker": router.ranker.state(),
+        "completion": router.completion.state(),
+        "confidence": router.decision.confidence.state(),
+        "recall_control": {
+            "needed": control.needed,
+            "weights": control.weights,
+            "n_requests": control.n_requests,
+        },
+        "categories": router.categories.state() if router.categories else None,
+    }
+
+
+def _assemble(
+    catalog: Catalog, history: History, state: dict[str, Any], summary: dict[str, Any]
+) -> LearnedRouter:
+    encoders = Encoders.from_state(state["encoders"])
+    index = SpecificationIndex.from_state(catalog, encoders, state["specifications"])
+    views = Views(specifications=index, **state["views"])
+    views.check(n_mashups=len(history), n_apis=len(catalog))
+    control = state["recall_control"]
+    categories = None
+    if state["categories"] is not None:
+        categories = CategoryClassifier.from_state(
+            encoders.word, views.category_weights, state["categories"]
+        )
+    return LearnedRouter(
+        catalog=catalog,
+        history=history,
+        encoders=encoders,
+        views=views,
+        ranker=Ranker.from_state(state["ranker"]),
+        completion=Completion.from_state(state["completion"]),
+        decision=Decision(
+            Logistic.from_state(state["confidence"]),
+            RecallControl(control["needed"], control["weights"], int(control["n_requests"])),
+        ),
+        categories=categories,
+        summary=summary,
+    )
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    try:
+        text = (folder / MANIFEST).read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError) as exc:
+        raise ModelNotFoundError(f"{folder}: no model there (fit one first)") from exc
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ModelCorruptError(f"{folder}: {MANIFEST} cannot be read: {exc}") from exc
+    try:
+        manifest = json.loads(text)
+        if manifest["format"] != FORMAT:
+            raise ModelCorruptError(f"{folder}: {MANIFEST} is not that of a model (fit one first)")
+        found = manifest["format_version"]
+        if found != FORMAT_VERSION:
+            age = "a newer" if isinstance(found, int) and found > FORMAT_VERSION else "an older"
+            cure = "upgrade cnp-router" if age == "a newer" else "fit it again"
+            raise ModelVersionError(
+                f"{folder}: written in {age} format ({found!r}, this version reads "
+                f"{FORMAT_VERSION}) ({cure})"
+            )
+        if not isinstance(manifest["files"], dict) or not isinstance(manifest["summary"], dict):
+            raise TypeError("'files' and 'summary' must be objects")
+    except (KeyError, TypeError, ValueError, RecursionError) as exc:
+        raise ModelCorruptError(f"{folder}: {MANIFEST} is damaged: {exc} (fit it again)") from exc
+    return dict(manifest)
+
+
+def _check_file(file: Path, expected: Any) -> None:
+    try:
+        size = file.stat().st_size
+        if not isinstance(expected, dict) or size != expected.get("bytes"):
+            raise ModelCorruptError(f"{file}: truncated or altered: {size} bytes (fit it again)")
+        if _checksum(file) != expected.get("sha256"):
+            raise ModelCorruptError(f"{file}: altered: its checksum differs (fit it again)")
+    except OSError as exc:
+        raise ModelCorruptError(
+            f"{file}: cannot be read: {exc.strerror or exc} (fit it again)"
+        ) from exc
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()

@@ -1,0 +1,321 @@
+"""The views: each looks at a request from one side and gives every API a score.
+
+A view sees the history, the specifications or both. None of them is a probability; the ranker
+weighs them against each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.training.linear import ridge_weights
+from cnp_router.training.specifications import EncodedRequests, SpecificationIndex, unit_dense
+from cnp_router.training.text import unit_rows
+
+__all__ = ["VIEWS", "Neighbours", "Views"]
+
+VIEWS = (
+    "ridge",  # linear model of the words against each API's use
+    "neighbours",  # share of the most similar past requests that used it
+    "nearest",  # similarity of the most similar past request that used it
+    "centroid",  # similarity to the mean of the past requests that used it
+    "words",  # similarity of the words to the specification
+    "characters",  # similarity of the character runs to the specification
+    "name",  # the request says its whole name
+    "name words",  # share of its name that the request says
+    "name weight",  # how telling the words are that it says of its name
+    "expected specification",  # similarity to the specification that such requests call for
+    "category",  # agreement of its categories with those such requests call for
+    "co-usage",  # used together with what the linear model expects
+    "similar APIs",  # use of the APIs whose specification is most like its own
+)
+N_VIEWS = len(VIEWS)
+N_NEIGHBOURS = 40
+N_SIMILAR = 10
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The past requests most similar to one request.
+
+    Attributes
+    ----------
+    rows : ndarray of int, most similar first
+        Rows of the history.
+    similarity : ndarray of float in (0, 1]
+    """
+
+    rows: NDArray[Any]
+    similarity: NDArray[Any]
+
+
+@dataclass
+class Views:
+    """All views, fitted on one history.
+
+    Attributes
+    ----------
+    specifications : SpecificationIndex
+    usage : csr_array of shape (n_mashups, n_apis), of ones
+    counts : ndarray of shape (n_apis,)
+        Mashups that used each API.
+    """
+
+    specifications: SpecificationIndex
+    usage: sparse.csr_array
+    history_columns: sparse.csr_array
+    label_weights: sparse.csr_array
+    labels: NDArray[Any]
+    category_weights: sparse.csr_array
+    membership: sparse.csr_array
+    centroid_columns: sparse.csr_array
+    expected: NDArray[Any]
+    co_usage: sparse.csr_array
+    similar: sparse.csr_array
+
+    def __post_init__(self) -> None:
+        self.counts = np.bincount(self.usage.indices, minlength=self.usage.shape[1]).astype(
+            np.float32
+        )
+        sizes = np.asarray(self.membership.sum(axis=1)).ravel()
+        scale = sparse.diags_array((1 / np.maximum(sizes, 1)).astype(np.float32))
+        self._category_mean = sparse.csr_array((scale @ self.membership).T)
+
+    @classmethod
+    def fit(
+        cls,
+        specifications: SpecificationIndex,
+        requests: EncodedRequests,
+        usage: sparse.csr_array,
+        membership: sparse.csr_array,
+    ) -> Views:
+        """Fit every view.
+
+        Parameters
+        ----------
+        specifications : SpecificationIndex
+        requests : EncodedRequests
+            The past requests.
+        usage : csr_array of shape (n_mashups, n_apis), of ones
+            Which API each used. A hidden API has an empty column.
+        membership : csr_array of shape (n_apis, n_categories), of ones
+        """
+        counts = np.bincount(usage.indices, minlength=usage.shape[1])
+        labels = np.flatnonzero(counts)
+        categories = sparse.csr_array(usage @ membership)
+        categories.data = np.ones_like(categories.data)
+        targets = sparse.csr_array(
+            sparse.hstack([sparse.csc_array(usage)[:, labels], categories], format="csr")
+        )
+        weights = sparse.csc_array(ridge_weights(requests.word, targets))
+        scale = sparse.diags_array((1 / (counts + 1.0)).astype(np.float32))
+        centroids = unit_rows(sparse.csr_array(scale @ (sparse.csr_array(usage.T) @ requests.word)))
+        return cls(
+            specifications=specifications,
+            usage=usage,
+            history_columns=sparse.csr_array(requests.both().T),
+            label_weights=sparse.csr_array(weights[:, : len(labels)]),
+            labels=labels,
+            category_weights=sparse.csr_array(weights[:, len(labels) :]),
+            membership=membership,
+            centroid_columns=sparse.csr_array(centroids.T),
+            expected=_expected_specification(specifications, requests, usage),
+            co_usage=_co_usage(usage, counts),
+            similar=_similar(specifications, labels),
+        )
+
+    def scores(self, requests: EncodedRequests) -> tuple[NDArray[Any], list[Neighbours]]:
+        """Score every API for some requests.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_requests, n_views, n_apis), float32
+        neighbours : list of Neighbours, one a request
+        """
+        index = self.specifications
+        n_apis = index.n_apis
+        out = np.zeros((len(requests), N_VIEWS, n_apis), dtype=np.float32)
+        linear = (requests.word @ self.label_weights).toarray()
+        out[:, 0, self.labels] = linear
+        neighbours = self._neighbours(requests)
+        for row, near in enumerate(neighbours):
+            self._vote(out[row, 1], out[row, 2], near)
+        out[:, 3] = (requests.word @ self.centroid_columns).toarray()
+        out[:, 4] = (requests.word @ index.word_columns).toarray()
+        out[:, 5] = (requests.character @ index.character_columns).toarray()
+        out[:, 6] = index.name_mention(requests.texts).toarray()
+        weight = index.name_weight(requests.texts)
+        out[:, 8] = weight.toarray()
+        weight.data = index.name_shares(weight)
+        out[:, 7] = weight.toarray()
+        latent = requests.word @ index.encoders.projection
+        out[:, 9] = unit_dense(latent @ self.expected) @ index.latent.T
+        categories = requests.word @ self.category_weights
+        out[:, 10] = (categories @ self._category_mean).toarray()
+        likely = np.clip(out[:, 0], 0, 1)
+        out[:, 11] = (self.co_usage @ likely.T).T
+        out[:, 12] = (self.similar @ linear.T).T
+        return out, neighbours
+
+    def _neighbours(self, requests: EncodedRequests) -> list[Neighbours]:
+        similarity = sparse.csr_array(requests.both() @ self.history_columns)
+        found = []
+        for row in range(len(requests)):
+            span = slice(similarity.indptr[row], similarity.indptr[row + 1])
+            values, rows = similarity.data[span], similarity.indices[span]
+            if len(values) > N_NEIGHBOURS:
+                best = np.argpartition(-values, N_NEIGHBOURS)[:N_NEIGHBOURS]
+                values, rows = values[best], rows[best]
+            order = np.lexsort((rows, -values))
+            found.append(Neighbours(rows[order], values[order]))
+        return found
+
+    def _vote(self, share: NDArray[Any], nearest: NDArray[Any], near: Neighbours) -> None:
+        if not len(near.rows):
+            return
+        starts = self.usage.indptr[near.rows]
+        sizes = self.usage.indptr[near.rows + 1] - starts
+        apis = self.usage.indices[
+            np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+            + np.arange(sizes.sum())
+        ]
+        weight = np.repeat(near.similarity, sizes)
+        np.add.at(share, apis, weight**2)
+        share /= np.square(near.similarity).sum()
+        np.maximum.at(nearest, apis, weight)
+
+    def category_scores(self, requests: EncodedRequests) -> NDArray[Any]:
+        """Return the linear model's score of each category.
+
+        Returns
+        -------
+        ndarray of shape (n_requests, n_categories), float32
+        """
+        return np.asarray((requests.word @ self.category_weights).toarray())
+
+    def extended(self, specifications: SpecificationIndex, membership: sparse.csr_array) -> Views:
+        """Return the views of a catalog with more APIs at its end, all of them cold."""
+        n_apis = specifications.n_apis
+        new = n_apis - self.usage.shape[1]
+        return Views(
+            specifications=specifications,
+            usage=_widen(self.usage, self.usage.shape[0], n_apis),
+            history_columns=self.history_columns,
+            label_weights=self.label_weights,
+            labels=self.labels,
+            category_weights=self.category_weights,
+            membership=membership,
+            centroid_columns=_widen(self.centroid_columns, self.centroid_columns.shape[0], n_apis),
+            expected=self.expected,
+            co_usage=_widen(self.co_usage, n_apis, n_apis),
+            similar=sparse.csr_array(
+                sparse.vstack(
+                    [self.similar, _similar(specifications, self.labels, start=n_apis - new)], "csr"
+                )
+            ),
+        )
+
+    def check(self, *, n_mashups: int, n_apis: int) -> None:
+        """Raise ValueError where the parts do not fit each other."""
+        index = self.specifications
+        n_terms = len(index.encoders.word.terms_)
+        n_all = n_terms + len(index.encoders.character.terms_)
+        n_labels, n_categories = len(self.labels), self.membership.shape[1]
+        rank = index.encoders.projection.shape[1]
+        shapes = {
+            "usage": (self.usage, (n_mashups, n_apis)),
+            "history_columns": (self.history_columns, (n_all, n_mashups)),
+            "label_weights": (self.label_weights, (n_terms, n_labels)),
+            "category_weights": (self.category_weights, (n_terms, n_categories)),
+            "membership": (self.membership, (n_apis, n_categories)),
+            "centroid_columns": (self.centroid_columns, (n_terms, n_apis)),
+            "expected": (self.expected, (rank, rank)),
+            "co_usage": (self.co_usage, (n_apis, n_apis)),
+            "similar": (self.similar, (n_apis, n_labels)),
+            "word_columns": (index.word_columns, (n_terms, n_apis)),
+            "character_columns": (index.character_columns, (n_all - n_terms, n_apis)),
+            "latent": (index.latent, (n_apis, rank)),
+        }
+        for name, (matrix, shape) in shapes.items():
+            if matrix.shape != shape:
+                raise ValueError(f"{name} is {matrix.shape}, not {shape}")
+
+    def state(self) -> dict[str, Any]:
+        """Return all but the specifications as plain data."""
+        return {
+            "usage": self.usage,
+            "history_columns": self.history_columns,
+            "label_weights": self.label_weights,
+            "labels": self.labels,
+            "category_weights": self.category_weights,
+            "membership": self.membership,
+            "centroid_columns": self.centroid_columns,
+            "expected": self.expected,
+            "co_usage": self.co_usage,
+            "similar": self.similar,
+        }
+
+
+def _widen(matrix: sparse.csr_array, rows: int, columns: int) -> sparse.csr_array:
+    wider = matrix.copy()
+    wider.resize((rows, columns))
+    return wider
+
+
+def _expected_specification(
+    specifications: SpecificationIndex, requests: EncodedRequests, usage: sparse.csr_array
+) -> NDArray[Any]:
+    """Return the linear map from a request to the mean specification of what it used.
+
+    Both in the latent space, by ridge regression; a zero-shot view, since what it learned of the
+    APIs with history holds for those without (Romera-Paredes and Torr, 2015).
+    """
+    sizes = np.diff(usage.indptr)
+    used = np.flatnonzero(sizes)
+    latent = requests.word[used] @ specifications.encoders.projection
+    target = (usage[used] @ specifications.latent) / sizes[used, None]
+    gram = latent.T @ latent + np.eye(latent.shape[1], dtype=np.float32)
+    return np.asarray(np.linalg.solve(gram, latent.T @ target), dtype=np.float32)
+
+
+def _co_usage(usage: sparse.csr_array, counts: NDArray[Any]) -> sparse.csr_array:
+    """Return ``W[i, j] = P(i | j)``, with two mashups of doubt in the denominator."""
+    together = sparse.csr_array(usage.T @ usage)
+    together.setdiag(0)
+    together.eliminate_zeros()
+    scale = sparse.diags_array((1 / (counts + 2.0)).astype(np.float32))
+    return sparse.csr_array(together @ scale)
+
+
+def _similar(
+    specifications: SpecificationIndex, labels: NDArray[Any], *, start: int = 0, block: int = 1024
+) -> sparse.csr_array:
+    """Return the `N_SIMILAR` APIs with history whose specification is most like each API's own.
+
+    Returns
+    -------
+    csr_array of shape (n_apis - start, n_labels), rows sum to 1 or 0
+    """
+    columns = specifications.word_columns
+    rows = sparse.csr_array(columns.T)
+    labelled = sparse.csr_array(sparse.csc_array(columns)[:, labels])
+    keep = min(N_SIMILAR, len(labels))
+    parts = []
+    for first in range(start, specifications.n_apis, block):
+        likeness = (rows[first : first + block] @ labelled).toarray()
+        # Not itself.
+        own = np.searchsorted(labels, np.arange(first, first + len(likeness)))
+        inside = own < len(labels)
+        inside[inside] &= labels[own[inside]] == np.arange(first, first + len(likeness))[inside]
+        likeness[np.flatnonzero(inside), own[inside]] = 0
+        if keep < len(labels):
+            floor = np.partition(likeness, -keep, axis=1)[:, -keep][:, None]
+            likeness[likeness < floor] = 0
+        likeness /= np.maximum(likeness.sum(axis=1, keepdims=True), 1e-9)
+        parts.append(sparse.csr_array(likeness))
+    return sparse.csr_array(sparse.vstack(parts, format="csr"))
