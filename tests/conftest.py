@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from cnp_router.catalog import Api, Catalog
+from cnp_router.datasets import Dataset, load_sample
 from cnp_router.history import History, Mashup
+
+if TYPE_CHECKING:
+    from cnp_router.training import LearnedRouter
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -90,6 +94,30 @@ def history() -> History:
             Mashup("m4", "Text me where my friends are on the map.", ("maps", "sms")),
         ]
     )
+
+
+@pytest.fixture(scope="session")
+def sample() -> Dataset:
+    """The bundled sample."""
+    return load_sample()
+
+
+@pytest.fixture(scope="session")
+def sample_router(sample: Dataset) -> LearnedRouter:
+    """The router of the bundled sample, fitted once."""
+    from cnp_router.training import fit_router
+
+    return fit_router(sample.catalog, sample.history)
+
+
+@pytest.fixture(scope="session")
+def sample_model(
+    sample_router: LearnedRouter, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Its model folder. Not to be changed: copy it first."""
+    folder = tmp_path_factory.mktemp("sample") / "model"
+    sample_router.save(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

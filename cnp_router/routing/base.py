@@ -6,12 +6,13 @@ import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores, Source
 from cnp_router.routing.selection import (
     RecallControl,
@@ -39,7 +40,21 @@ class Fallback(Protocol):
     source: Source
 
     def recipients(self, request: str, scores: Scores, chosen: Sequence[str]) -> Sequence[str]:
-        """Return contractor ids, at least those in `chosen`, most probable first."""
+        """Return the contractors to announce to besides those in `chosen`.
+
+        Parameters
+        ----------
+        request : str
+        scores : Scores
+        chosen : sequence of str
+            What the router chose. They stay recipients whatever is returned, and the router puts
+            all of them in order.
+
+        Returns
+        -------
+        sequence of str
+            Contractor ids.
+        """
         ...
 
 
@@ -57,23 +72,43 @@ class Router(ABC):
     """Base of all routers. Scoring is pure; deciding is separate.
 
     A subclass says how probable it is that a request needs each contractor (`_scores`); this
-    class makes the decision. A request may be any string, also an empty one.
+    class makes the decision. A request may be any string, also an empty one. What every router
+    must obey is in `cnp_router.checks`.
+
+    Parameters
+    ----------
+    contractors : iterable of str
+        Distinct ids, at least one.
 
     Attributes
     ----------
     contractors : tuple of str
         All contractor ids.
+    recall_control : RecallControl or None
+        What turns a target recall into a share of the probability mass. Without one the target
+        itself is taken as that share, and nothing is promised.
     source_counts : collections.Counter
         How many routings each source has decided.
+
+    Raises
+    ------
+    InputError
+        If there is no contractor, or an id comes twice.
     """
 
     contractors: tuple[str, ...]
     recall_control: RecallControl | None = None
+    _source: Source = "learned"
 
     def __init__(self, contractors: Iterable[str]) -> None:
         self.contractors = tuple(contractors)
         self.source_counts: Counter[str] = Counter()
         self._positions = {name: i for i, name in enumerate(self.contractors)}
+        if not self.contractors:
+            raise InputError("a router needs at least one contractor (got none)")
+        if len(self._positions) < len(self.contractors):
+            twice = Counter(self.contractors).most_common(1)[0][0]
+            raise InputError(f"duplicate contractor id {twice!r} (ids must be unique)")
 
     @abstractmethod
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
@@ -88,11 +123,16 @@ class Router(ABC):
             The requirement in plain language.
         known : iterable of str, default=()
             Ids of APIs that are already in use. Their probability is 0: they need no
-            announcement. Ids the router does not know are ignored.
+            announcement. Ids the router does not know are ignored, with a warning in the log.
 
         Returns
         -------
         Scores
+
+        Raises
+        ------
+        InputError
+            If the request is not a string, or `known` is one.
         """
         positions, _ = self._known(known)
         return self._checked_scores(request, positions)
@@ -106,7 +146,7 @@ class Router(ABC):
         threshold: float = 0.6,
         fallback: Literal["none", "broadcast"] | Fallback = "none",
     ) -> Routing:
-        """Decide who receives the announcement of a request.
+        """Decide who receives the announcement of a request: `score`, then `decide`.
 
         Parameters
         ----------
@@ -127,34 +167,90 @@ class Router(ABC):
         Raises
         ------
         InputError
-            If the request is not a string, the threshold is outside [0, 1] or the fallback is
-            unknown.
+            If the request is not a string, the selection, the threshold or the fallback is not
+            usable, or every contractor is already known.
         """
-        if not 0 <= threshold <= 1:
-            raise InputError(f"threshold must be between 0 and 1, got {threshold!r}")
-        chosen_fallback = _fallback(fallback)
         positions, ignored = self._known(known)
         scores = self._checked_scores(request, positions)
-        allowed = scores.order[~np.isin(scores.order, positions)]
+        return self._decided(
+            request,
+            scores,
+            positions,
+            ignored,
+            select=select or TargetRecall(),
+            threshold=threshold,
+            fallback=fallback,
+        )
+
+    def decide(
+        self,
+        request: str,
+        scores: Scores,
+        known: Iterable[str] = (),
+        *,
+        select: Selection | None = None,
+        threshold: float = 0.6,
+        fallback: Literal["none", "broadcast"] | Fallback = "none",
+    ) -> Routing:
+        """Decide on scores that are already there, for those who need both.
+
+        Parameters
+        ----------
+        request : str
+        scores : Scores
+            What `score` answered to the same request and known APIs.
+        known, select, threshold, fallback
+            As in `route`.
+
+        Returns
+        -------
+        Routing
+
+        Raises
+        ------
+        InputError
+            As in `route`.
+        """
+        positions, ignored = self._known(known)
+        return self._decided(
+            request,
+            scores,
+            positions,
+            ignored,
+            select=select or TargetRecall(),
+            threshold=threshold,
+            fallback=fallback,
+        )
+
+    def _decided(
+        self,
+        request: str,
+        scores: Scores,
+        known: Sequence[int],
+        ignored: tuple[str, ...],
+        *,
+        select: Selection,
+        threshold: float,
+        fallback: str | Fallback,
+    ) -> Routing:
+        if not isinstance(select, Selection):
+            raise InputError(
+                f"unknown selection {select!r} (use a TargetRecall, a TopK or a Budget)"
+            )
+        if not 0 <= threshold <= 1:
+            raise InputError(f"threshold must be between 0 and 1, got {threshold!r}")
+        fallback_name, other = _fallback(fallback)
+        allowed = scores.order[~np.isin(scores.order, known)] if known else scores.order
         if not len(allowed):
             raise InputError("every contractor is already known: there is no one to announce to")
-        chosen = selected(
-            select or TargetRecall(),
-            self.contractors,
-            scores.probabilities,
-            allowed,
-            self.recall_control,
-        )
+        chosen = self._chosen(select, scores, allowed)
         confidence = self._confidence(scores, chosen)
-        source: Source = "learned"
         reasons = self._reasons(scores, chosen)
-        if confidence < threshold and chosen_fallback is not None:
-            source = chosen_fallback.source
-            names = chosen_fallback.recipients(
-                request, scores, [self.contractors[i] for i in chosen]
-            )
-            wider = np.array([self._positions[name] for name in names], dtype=np.intp)
-            chosen = wider[~np.isin(wider, positions)]
+        source = self._source
+        if confidence < threshold and other is not None:
+            source = other.source
+            names = other.recipients(request, scores, [self.contractors[i] for i in chosen])
+            chosen = self._widened(chosen, names, allowed)
             logger.info(
                 "confidence %.2f is below %.2f: %s fallback to %d contractors",
                 confidence,
@@ -177,8 +273,8 @@ class Router(ABC):
             source=source,
             n_contractors=len(self.contractors),
             threshold=threshold,
-            fallback=fallback if isinstance(fallback, str) else chosen_fallback.source,  # type: ignore[union-attr]
-            known=tuple(self.contractors[i] for i in positions),
+            fallback=fallback_name,
+            known=tuple(self.contractors[i] for i in known),
             ignored=ignored,
         )
 
@@ -197,6 +293,25 @@ class Router(ABC):
         """
         return self.route(request, known).recommendation
 
+    def _chosen(
+        self, select: Selection, scores: Scores, allowed: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """Return the positions of the recipients, out of those in `allowed` and in their order."""
+        return selected(
+            select, self.contractors, scores.probabilities, allowed, self.recall_control
+        )
+
+    def _widened(
+        self, chosen: NDArray[np.intp], names: Iterable[str], allowed: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """Return `chosen` and the named contractors, most probable first, without known ones."""
+        named = list(names)
+        strangers = [name for name in named if name not in self._positions]
+        if strangers:
+            raise UnknownApiError(strangers[0])
+        wider = np.array([self._positions[name] for name in named], dtype=np.intp)
+        return allowed[np.isin(allowed, np.concatenate([chosen, wider]))]
+
     def _confidence(self, scores: Scores, chosen: NDArray[np.intp]) -> float:
         """Return the probability that no contractor outside `chosen` is needed.
 
@@ -212,7 +327,12 @@ class Router(ABC):
     def _checked_scores(self, request: str, known: Sequence[int]) -> Scores:
         if not isinstance(request, str):
             raise InputError(f"a request must be a string, got {request!r}")
-        return self._scores(request, known)
+        scores = self._scores(request, known)
+        if known and scores.probabilities[list(known)].any():
+            probabilities = scores.probabilities.copy()
+            probabilities[list(known)] = 0.0
+            scores = replace(scores, probabilities=probabilities)
+        return scores
 
     def _known(self, known: Iterable[str]) -> tuple[list[int], tuple[str, ...]]:
         if isinstance(known, str):
@@ -224,11 +344,12 @@ class Router(ABC):
         return [self._positions[name] for name in wanted if name in self._positions], ignored
 
 
-def _fallback(fallback: str | Fallback) -> Fallback | None:
+def _fallback(fallback: str | Fallback) -> tuple[str, Fallback | None]:
+    """Return its name, and who decides."""
     if fallback == "none":
-        return None
+        return "none", None
     if fallback == "broadcast":
-        return Broadcast()
+        return "broadcast", Broadcast()
     if isinstance(fallback, Fallback):
-        return fallback
+        return fallback.source, fallback
     raise InputError(f"unknown fallback {fallback!r} (use 'none', 'broadcast' or a Fallback)")

@@ -14,7 +14,7 @@ __all__ = ["Reason", "Recipient", "Routing", "Scores", "Source"]
 Source = Literal["learned", "llm", "broadcast"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # == of arrays has no truth value
 class Scores:
     """The probability of each contractor that a request needs it.
 

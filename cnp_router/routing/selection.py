@@ -6,8 +6,10 @@ keep, so a rule can neither reorder nor skip; `Budget` alone may skip what does 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,16 @@ from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError
 
-__all__ = ["Budget", "RecallControl", "Selection", "TargetRecall", "TopK", "expected_f1_size"]
+__all__ = [
+    "Budget",
+    "RecallControl",
+    "Selection",
+    "TargetRecall",
+    "TopK",
+    "expected_f1_size",
+    "mass_positions",
+    "selected",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,7 @@ class TopK:
     k: int = 10
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or self.k != int(self.k) or self.k < 1:
+        if isinstance(self.k, bool) or not isinstance(self.k, Integral) or self.k < 1:
             raise InputError(f"top-k must be a whole number of at least 1, got {self.k!r}")
 
 
@@ -81,7 +92,7 @@ class Budget:
 Selection = TargetRecall | TopK | Budget
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # == of arrays has no truth value
 class RecallControl:
     """The cut for a target recall, chosen on held-out requests by conformal risk control.
 
@@ -116,13 +127,47 @@ class RecallControl:
 
     def mass_share(self, target: float) -> float:
         """Return the smallest ``tau`` that keeps the promise, ``inf`` if none does."""
-        order = np.argsort(self.needed, kind="stable")
-        needed = self.needed[order]
-        covered = np.cumsum(self.weights[order])
-        risk = (self.n_requests - covered + 1) / (self.n_requests + 1)
+        needed, risk = self._risks
         enough = np.flatnonzero((risk <= 1 - target + 1e-12) & np.isfinite(needed))
         # Ties: a share includes every API that needs no more than it.
         return float(needed[enough[0]]) if len(enough) else float("inf")
+
+    @cached_property
+    def _risks(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        order = np.argsort(self.needed, kind="stable")
+        covered = np.cumsum(self.weights[order])
+        return self.needed[order], (self.n_requests - covered + 1) / (self.n_requests + 1)
+
+    @classmethod
+    def measured(
+        cls, probabilities: Iterable[NDArray[Any]], used: Iterable[Sequence[int] | NDArray[Any]]
+    ) -> RecallControl:
+        """Measure on held-out requests.
+
+        Parameters
+        ----------
+        probabilities : iterable of ndarray of shape (n_contractors,), in [0, 1]
+            What the router gives to each request, without having learned from it.
+        used : iterable of sequence of int
+            Distinct positions of the contractors that each request turned out to need, at least
+            one.
+
+        Examples
+        --------
+        >>> probabilities = np.array([0.5, 0.3, 0.2])
+        >>> control = RecallControl.measured([probabilities] * 9, [[0], [1, 2], [0]] * 3)
+        >>> control.mass_share(0.8)
+        0.8
+        """
+        needed, weights, n_requests = [np.empty(0)], [np.empty(0)], 0
+        for row, positions in zip(probabilities, used, strict=True):
+            order = np.argsort(-row, kind="stable")
+            share = np.empty(len(row))
+            share[order] = mass_positions(row[order])
+            needed.append(share[list(positions)])
+            weights.append(np.full(len(positions), 1 / len(positions)))
+            n_requests += 1
+        return cls(np.concatenate(needed), np.concatenate(weights), n_requests)
 
 
 def mass_positions(sorted_probabilities: NDArray[Any]) -> NDArray[Any]:
@@ -135,8 +180,13 @@ def mass_positions(sorted_probabilities: NDArray[Any]) -> NDArray[Any]:
     Returns
     -------
     ndarray of shape (n,), in [0, 1]
-        Mass before each position over the whole mass; where that includes no probability any
-        more (all mass is already held), ``inf`` for the contractors of probability 0.
+        Mass before each position over the whole mass; ``inf`` for contractors of probability 0,
+        which no share includes. Where all are 0, the first is included all the same.
+
+    Examples
+    --------
+    >>> mass_positions(np.array([0.5, 0.3, 0.2, 0.0])).tolist()
+    [0.0, 0.5, 0.8, inf]
     """
     total = sorted_probabilities.sum()
     if total <= 0:

@@ -28,7 +28,7 @@ from cnp_router.training.views import Views
 __all__ = ["LearnedRouter", "category_membership"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _LearnedScores(Scores):
     evidence: Evidence = field(kw_only=True)
 

@@ -1,0 +1,305 @@
+"""Metrics of one request, and of probabilities, in their standard definitions.
+
+The metrics of a ranking take what was ranked, the best first, and what was used. They are pure
+functions of one request; an evaluation averages them over the requests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cnp_router.exceptions import InputError
+
+__all__ = [
+    "SetScores",
+    "average_precision_at",
+    "brier",
+    "complete_at",
+    "ece",
+    "ndcg_at",
+    "percentiles",
+    "recall_at",
+    "set_scores",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SetScores:
+    """Precision, recall and F1 of a set.
+
+    Parameters
+    ----------
+    precision, recall, f1 : float in [0, 1]
+    """
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def set_scores(predicted: Collection[Hashable], used: Collection[Hashable]) -> SetScores:
+    """Return precision, recall and F1 of what was predicted, as a set.
+
+    Parameters
+    ----------
+    predicted : collection
+        Where it is empty, all three are 0.
+    used : collection
+        At least one; what comes twice counts once.
+
+    Returns
+    -------
+    SetScores
+
+    Raises
+    ------
+    InputError
+        If nothing was used: then there is nothing to find.
+
+    Examples
+    --------
+    >>> set_scores(["maps", "sms", "mail"], ["sms", "weather"])
+    SetScores(precision=0.3333333333333333, recall=0.5, f1=0.4)
+    """
+    truth, answer = _truth(used), set(predicted)
+    hits = len(truth & answer)
+    return SetScores(
+        precision=hits / len(answer) if answer else 0.0,
+        recall=hits / len(truth),
+        f1=2 * hits / (len(answer) + len(truth)),
+    )
+
+
+def recall_at(ranked: Sequence[Hashable], used: Collection[Hashable], k: int) -> float:
+    """Return the share of what was used that is among the first `k`.
+
+    Parameters
+    ----------
+    ranked : sequence of distinct items
+        Best first; may be shorter than `k`.
+    used : collection
+        At least one; what comes twice counts once.
+    k : int, at least 1
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Raises
+    ------
+    InputError
+        If nothing was used or `k` is below 1.
+
+    Examples
+    --------
+    >>> recall_at(["maps", "sms", "mail"], ["sms", "weather"], 2)
+    0.5
+    """
+    hits, n_used = _hits(ranked, used, k)
+    return float(hits.sum() / n_used)
+
+
+def complete_at(ranked: Sequence[Hashable], used: Collection[Hashable], k: int) -> float:
+    """Return 1 if all that was used is among the first `k`, else 0.
+
+    Parameters
+    ----------
+    ranked, used, k
+        As in `recall_at`, and the same errors.
+
+    Returns
+    -------
+    float, 0 or 1
+
+    Examples
+    --------
+    >>> complete_at(["maps", "sms", "mail"], ["sms", "maps"], 2)
+    1.0
+    """
+    hits, n_used = _hits(ranked, used, k)
+    return float(hits.sum() == n_used)
+
+
+def ndcg_at(ranked: Sequence[Hashable], used: Collection[Hashable], k: int) -> float:
+    """Return the normalised discounted cumulative gain, of gain 1 or 0.
+
+    ``sum over the hits among the first k of 1 / log2(rank + 1)``, over the same sum for an ideal
+    ranking, whose first ``min(k, n_used)`` are hits (Järvelin and Kekäläinen, 2002). It is
+    normalised by what was used, never by what was hit.
+
+    Parameters
+    ----------
+    ranked, used, k
+        As in `recall_at`, and the same errors.
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Examples
+    --------
+    >>> round(ndcg_at(["maps", "sms", "mail"], ["sms", "weather"], 3), 4)
+    0.3869
+    """
+    hits, n_used = _hits(ranked, used, k)
+    discounts = 1 / np.log2(np.arange(2, k + 2))
+    return float(discounts[: len(hits)][hits].sum() / discounts[:n_used].sum())
+
+
+def average_precision_at(ranked: Sequence[Hashable], used: Collection[Hashable], k: int) -> float:
+    """Return the average precision of the first `k`.
+
+    ``sum over the hits among the first k of the precision at their rank``, over
+    ``min(k, n_used)``. Its mean over requests is MAP.
+
+    Parameters
+    ----------
+    ranked, used, k
+        As in `recall_at`, and the same errors.
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Examples
+    --------
+    >>> average_precision_at(["maps", "sms", "mail", "weather"], ["sms", "weather"], 4)
+    0.5
+    """
+    hits, n_used = _hits(ranked, used, k)
+    precisions = np.cumsum(hits) / np.arange(1, len(hits) + 1)
+    return float(precisions[hits].sum() / min(k, n_used))
+
+
+def ece(probabilities: ArrayLike, outcomes: ArrayLike, *, bins: int = 15) -> float:
+    """Return the expected calibration error, over bins of equal width.
+
+    The mean over bins of the distance between mean probability and share of outcomes, weighted by
+    the bins' sizes (Naeini, Cooper and Hauskrecht, 2015; 15 bins as in Guo et al., 2017). A bin
+    includes its lower end; the last one both.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n,), in [0, 1]
+    outcomes : array-like of shape (n,), 0 or 1
+    bins : int, at least 1, default=15
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Raises
+    ------
+    InputError
+        If the two differ in length or are empty, a probability is outside [0, 1], an outcome is
+        neither 0 nor 1, or there is no bin.
+
+    Examples
+    --------
+    >>> round(ece([0.9, 0.9, 0.1, 0.1], [1, 1, 0, 1]), 3)
+    0.25
+    """
+    if bins < 1:
+        raise InputError(f"bins must be at least 1, got {bins!r}")
+    p, y = _pairs(probabilities, outcomes)
+    which = np.minimum((p * bins).astype(int), bins - 1)
+    gaps = np.bincount(which, weights=p - y, minlength=bins)
+    return float(np.abs(gaps).sum() / len(p))
+
+
+def brier(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
+    """Return the mean squared distance of probability and outcome (Brier, 1950).
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n,), in [0, 1]
+    outcomes : array-like of shape (n,), 0 or 1
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Raises
+    ------
+    InputError
+        As in `ece`.
+
+    Examples
+    --------
+    >>> round(brier([0.9, 0.5], [1, 0]), 3)
+    0.13
+    """
+    p, y = _pairs(probabilities, outcomes)
+    return float(np.mean((p - y) ** 2))
+
+
+def percentiles(values: ArrayLike, levels: Sequence[float] = (50, 95)) -> dict[str, float]:
+    """Return percentiles by name, interpolated linearly between neighbours.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        At least one.
+    levels : sequence of float in [0, 100], default=(50, 95)
+
+    Returns
+    -------
+    dict of str to float
+        ``"p50"`` and so on.
+
+    Raises
+    ------
+    InputError
+        If there is no value.
+
+    Examples
+    --------
+    >>> percentiles([1, 2, 3, 4], [25, 50])
+    {'p25': 1.75, 'p50': 2.5}
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if not array.size:
+        raise InputError("percentiles need at least one value (got none)")
+    return {f"p{level:g}": float(np.percentile(array, level)) for level in levels}
+
+
+def _truth(used: Collection[Hashable]) -> set[Hashable]:
+    if not used:
+        raise InputError("nothing was used, so there is nothing to find (give at least one)")
+    return set(used)
+
+
+def _hits(
+    ranked: Sequence[Hashable], used: Collection[Hashable], k: int
+) -> tuple[NDArray[np.bool_], int]:
+    """Return which of the first `k` were used, and how many were used at all."""
+    if k < 1:
+        raise InputError(f"k must be at least 1, got {k!r}")
+    truth = _truth(used)
+    return np.array([item in truth for item in ranked[:k]], dtype=bool), len(truth)
+
+
+def _pairs(probabilities: ArrayLike, outcomes: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    p = np.asarray(probabilities, dtype=np.float64).ravel()
+    y = np.asarray(outcomes, dtype=np.float64).ravel()
+    if not len(p) or len(p) != len(y):
+        raise InputError(
+            f"give as many probabilities as outcomes, at least one (got {len(p)} and {len(y)})"
+        )
+    outside = p[~((p >= 0) & (p <= 1))]
+    if len(outside):
+        raise InputError(f"a probability must be between 0 and 1, got {float(outside[0])!r}")
+    if not np.isin(y, (0, 1)).all():
+        raise InputError("an outcome must be 0 or 1")
+    return p, y
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the arithmetic mean, summed without rounding error."""
+    return math.fsum(values) / len(values)

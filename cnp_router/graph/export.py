@@ -1,0 +1,240 @@
+"""A transition graph for other tools: networkx, and files that Gephi and its like read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from cnp_router.exceptions import InputError
+from cnp_router.files import atomic_write
+from cnp_router.graph.neighbourhood import supported_edges, surroundings
+
+if TYPE_CHECKING:
+    import networkx
+
+    from cnp_router.graph.transitions import TransitionGraph
+
+__all__ = ["FORMATS", "export_graph", "printable", "to_networkx"]
+
+# https://www.w3.org/TR/xml/#charsets: everything else cannot be in an XML 1.0 document at all.
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def to_networkx(
+    graph: TransitionGraph,
+    *,
+    min_count: int = 1,
+    around: Iterable[str] | None = None,
+    hops: int = 1,
+    max_nodes: int | None = None,
+) -> networkx.Graph:
+    """Build a networkx graph.
+
+    Parameters
+    ----------
+    graph : TransitionGraph
+        Fitted.
+    min_count : int, default=1
+        Leave out edges counted fewer times.
+    around : iterable of str, optional
+        Only these APIs and those within `hops` edges of them. Without it, every API, also those
+        without an edge.
+    hops : int, default=1
+    max_nodes : int, optional
+        Only the strongest so many; see `cnp_router.graph.neighbourhood.surroundings`.
+
+    Returns
+    -------
+    networkx.Graph, or networkx.DiGraph if the graph is directed
+        Nodes are API ids, in the order of ``apis_``, with ``name`` and ``usage``, and, where the
+        catalog tells, ``categories`` (joined by ``"; "``). Edges have ``count`` and ``weight``:
+        the transition probability, or, undirected, the mean of those of both directions. All
+        values are plain str, int or float.
+
+    Raises
+    ------
+    InputError, UnknownApiError, NotFittedError
+
+    Examples
+    --------
+    >>> from cnp_router.graph import TransitionGraph
+    >>> from cnp_router.history import History, Mashup
+    >>> graph = TransitionGraph().fit(History([
+    ...     Mashup("m1", "Weather on a map", ("maps", "weather")),
+    ...     Mashup("m2", "Photos on a map", ("maps", "photos")),
+    ...     Mashup("m3", "Rain where you are", ("maps", "weather")),
+    ...     Mashup("m4", "Rain by text", ("sms", "weather")),
+    ... ]))
+    >>> network = to_networkx(graph, around=["maps"])
+    >>> list(network.nodes), network.edges["maps", "weather"]["count"]
+    (['maps', 'photos', 'weather'], 2)
+    """
+    import networkx as nx  # noqa: PLC0415 - slow to import
+
+    graph.check_fitted()
+    edges = supported_edges(graph, min_count)
+    shown = sorted(surroundings(graph, edges, around, hops=hops, max_nodes=max_nodes).tolist())
+    ids = [graph.apis_[position] for position in shown]
+    network = nx.DiGraph() if graph.directed else nx.Graph()
+    for position, api in zip(shown, ids, strict=True):
+        network.add_node(api, **_node(graph, api, int(graph.usage_[position])))
+    weights = graph.transition_ if graph.directed else (graph.transition_ + graph.transition_.T) / 2
+    weight_of = _entries(weights.tocsr()[shown][:, shown])
+    for (row, column), count in _entries(edges[shown][:, shown]).items():
+        if graph.directed or row < column:
+            weight = float(weight_of.get((row, column), 0.0))
+            network.add_edge(ids[row], ids[column], count=int(count), weight=weight)
+    return network
+
+
+def export_graph(
+    graph: TransitionGraph,
+    path: str | Path,
+    *,
+    format: str | None = None,
+    min_count: int = 1,
+    around: Iterable[str] | None = None,
+    hops: int = 1,
+    max_nodes: int | None = None,
+) -> None:
+    """Write the graph to a file, atomically.
+
+    Parameters
+    ----------
+    graph : TransitionGraph
+        Fitted.
+    path : str or Path
+    format : {"graphml", "gexf", "json"}, optional
+        GraphML, GEXF, or networkx's node-link JSON (with the edges under ``"edges"``). Without
+        it, the ending of `path` decides.
+    min_count, around, hops, max_nodes
+        As in `to_networkx`.
+
+    Raises
+    ------
+    InputError
+        If the format cannot be told, or two ids differ only in characters XML does not allow.
+    DataFileError
+        If the place cannot be written.
+    UnknownApiError, NotFittedError
+
+    Notes
+    -----
+    Attributes are those of `to_networkx`. GraphML and GEXF get the name as ``label`` too, which
+    is what Gephi shows. Characters that XML 1.0 does not allow are taken out of ids and texts
+    there, and carriage returns become line feeds; JSON keeps every character.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> from cnp_router.graph import TransitionGraph
+    >>> from cnp_router.history import History, Mashup
+    >>> graph = TransitionGraph().fit(History([
+    ...     Mashup("m1", "Weather on a map", ("maps", "weather")),
+    ... ]))
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "graph.json")
+    >>> export_graph(graph, file)
+    >>> json.loads(file.read_text())["edges"]
+    [{'source': 'maps', 'target': 'weather', 'count': 1, 'weight': 1.0}]
+    """
+    write = _WRITERS[_format(path, format)]
+    network = to_networkx(graph, min_count=min_count, around=around, hops=hops, max_nodes=max_nodes)
+    if write is not _write_json:
+        network = _for_xml(network)
+    with atomic_write(path, "wb") as out:
+        write(network, out)
+
+
+def printable(text: str) -> str:
+    r"""Return the text without the characters that XML 1.0 does not allow.
+
+    Examples
+    --------
+    >>> printable("Bell\x07 \ud800Ünï")
+    'Bell Ünï'
+    """
+    return _NOT_XML.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _node(graph: TransitionGraph, api: str, usage: int) -> dict[str, str | int]:
+    if graph.catalog_ is None:
+        return {"name": api, "usage": usage}
+    entry = graph.catalog_[api]
+    attributes: dict[str, str | int] = {"name": entry.name or api, "usage": usage}
+    # GraphML cannot tell an empty text from a missing one, so no format gets an empty one.
+    if any(entry.categories):
+        attributes["categories"] = "; ".join(entry.categories)
+    return attributes
+
+
+def _entries(matrix: Any) -> dict[tuple[int, int], float]:
+    entries = matrix.tocoo()
+    pairs = zip(entries.row.tolist(), entries.col.tolist(), strict=True)
+    return dict(zip(pairs, entries.data.tolist(), strict=True))
+
+
+def _for_xml(network: networkx.Graph) -> networkx.Graph:
+    clean = network.__class__()
+    origin: dict[str, str] = {}
+    for api, attributes in network.nodes(data=True):
+        node = printable(api)
+        if node in origin:
+            raise InputError(
+                f"API ids {origin[node]!r} and {api!r} are the same without the characters XML "
+                "does not allow (export to .json)"
+            )
+        origin[node] = api
+        texts = {k: printable(v) if isinstance(v, str) else v for k, v in attributes.items()}
+        clean.add_node(node, label=texts["name"], **texts)
+    clean.add_edges_from((printable(a), printable(b), data) for a, b, data in network.edges.data())
+    return clean
+
+
+def _format(path: str | Path, format: str | None) -> str:
+    names = ", ".join(repr(name) for name in FORMATS)
+    if format is None:
+        format = Path(path).suffix.lower().removeprefix(".")
+        if format not in FORMATS:
+            raise InputError(
+                f"cannot tell the format of {str(path)!r} from its ending "
+                f"(end it in .graphml, .gexf or .json, or give a format: one of {names})"
+            )
+    if format not in FORMATS:
+        raise InputError(f"unknown format {format!r} (use one of {names})")
+    return format
+
+
+def _write_graphml(network: networkx.Graph, out: IO[bytes]) -> None:
+    import networkx as nx  # noqa: PLC0415 - slow to import
+
+    # Not nx.write_graphml: that one writes differently where lxml happens to be installed.
+    nx.write_graphml_xml(network, out)
+
+
+def _write_gexf(network: networkx.Graph, out: IO[bytes]) -> None:
+    import networkx as nx  # noqa: PLC0415 - slow to import
+
+    nx.write_gexf(network, out)
+
+
+def _write_json(network: networkx.Graph, out: IO[bytes]) -> None:
+    # By hand: networkx renamed the key of the edges between the versions we support.
+    document = {
+        "directed": network.is_directed(),
+        "multigraph": False,
+        "graph": {},
+        "nodes": [{"id": api, **attributes} for api, attributes in network.nodes(data=True)],
+        "edges": [{"source": a, "target": b, **data} for a, b, data in network.edges(data=True)],
+    }
+    out.write((json.dumps(document, indent=1) + "\n").encode())
+
+
+_WRITERS: dict[str, Callable[[Any, IO[bytes]], None]] = {
+    "graphml": _write_graphml,
+    "gexf": _write_gexf,
+    "json": _write_json,
+}
+FORMATS: tuple[str, ...] = tuple(_WRITERS)

@@ -1,0 +1,424 @@
+"""`TransitionGraph`: which APIs are used together, and which comes after which."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from cnp_router.catalog import Catalog
+from cnp_router.exceptions import InputError, NotFittedError, UnknownApiError
+from cnp_router.graph.counting import count
+from cnp_router.graph.statistics import Coverage, GraphStatistics, coverage, statistics
+from cnp_router.graph.walk import RandomWalk, random_walk_with_restart
+from cnp_router.graph.weighting import WEIGHTINGS, Weighting, probability, weigh
+from cnp_router.history import History
+
+__all__ = ["NextApi", "TransitionGraph"]
+
+
+@dataclass(frozen=True, slots=True)
+class NextApi:
+    """One foretold API.
+
+    Parameters
+    ----------
+    api : str
+        Its id.
+    probability : float in [0, 1]
+        How likely it is the next one, given the known ones.
+    count : int
+        The observations behind it: co-uses with the known ones, summed over them, or
+        transitions from the last one. 0 if only the prior speaks for it.
+    """
+
+    api: str
+    probability: float
+    count: int
+
+
+class TransitionGraph:
+    """The graph of what was used together, or in what order, in past compositions.
+
+    ``P(t_j | t_i) = count(t_i, t_j) / sum_k count(t_i, t_k)``, where a count is the number of
+    mashups that use both (undirected) or of times the second came right after the first
+    (directed; only mashups marked ``ordered`` tell).
+
+    Parameters
+    ----------
+    directed : bool, default=False
+        Learn from the order of ordered mashups rather than from joint use.
+    smoothing : float >= 0, default=0.0
+        Strength of a Dirichlet prior centred on the overall usage, in observations:
+        ``(count(i, j) + smoothing * prior_j) / (sum_k count(i, k) + smoothing)``. An API with
+        little history is thus foretold by popularity, one with much by its own row. It acts in
+        `scores` and `predict_next`, as ``trust_i * transition_i + (1 - trust_i) * prior``, which
+        is the same number without a dense matrix; `transition_` itself is not smoothed.
+    min_support : int >= 1, default=1
+        Edges counted fewer times are dropped.
+    weighting : {"probability", "jaccard", "ppmi", "cosine"}, default="probability"
+        What stands in for the counts in the formula above; see `cnp_router.graph.weighting`.
+
+    Attributes
+    ----------
+    apis_ : tuple of str
+        The API ids: in catalog order if a catalog was given, else the sorted ids seen.
+    catalog_ : Catalog or None
+        The catalog given to `fit`.
+    n_mashups_ : int
+    usage_ : ndarray of shape (n_apis,), int
+        In how many mashups each API is.
+    co_usage_ : csr_array of shape (n_apis, n_apis), int, symmetric, zero diagonal
+        In how many mashups both are.
+    transitions_ : csr_array of shape (n_apis, n_apis), int
+        How often the second came right after the first in ordered mashups. An API may follow
+        itself, so the diagonal counts.
+    edges_ : csr_array of shape (n_apis, n_apis), int
+        `co_usage_`, or `transitions_` if directed, where at least `min_support`.
+    transition_ : csr_array of shape (n_apis, n_apis), rows sum to 1 or 0
+        The weights of `edges_`, each row divided by its sum.
+    prior_ : ndarray of shape (n_apis,), sums to 1 (or 0 with nothing counted)
+        Each API's share of all uses, or of all transitions if directed.
+    trust_ : ndarray of shape (n_apis,), in [0, 1]
+        How much each API's own row weighs against `prior_`.
+
+    References
+    ----------
+    AutoTool (AAAI 2026) for the directed graph, its row maximum as the prediction and as the
+    confidence. MacKay and Peto, "A hierarchical Dirichlet language model", Natural Language
+    Engineering 1(3), 1995, for the smoothing.
+
+    Examples
+    --------
+    >>> from cnp_router.history import History, Mashup
+    >>> history = History([
+    ...     Mashup("m1", "Weather on a map", ("maps", "weather")),
+    ...     Mashup("m2", "Photos on a map", ("maps", "photos")),
+    ...     Mashup("m3", "Rain where you are, by text", ("maps", "weather", "sms")),
+    ...     Mashup("m4", "Remind me by text", ("sms",)),
+    ... ])
+    >>> graph = TransitionGraph().fit(history)
+    >>> graph.apis_
+    ('maps', 'photos', 'sms', 'weather')
+    >>> graph.co_usage_.toarray().tolist()
+    [[0, 1, 1, 2], [1, 0, 0, 0], [1, 0, 0, 1], [2, 0, 1, 0]]
+    >>> graph.predict_next(["maps"], k=1)
+    (NextApi(api='weather', probability=0.5, count=2),)
+    """
+
+    apis_: tuple[str, ...]
+    catalog_: Catalog | None
+    n_mashups_: int
+    usage_: NDArray[np.int64]
+    co_usage_: csr_array
+    transitions_: csr_array
+    edges_: csr_array
+    transition_: csr_array
+    prior_: NDArray[np.float64]
+    trust_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        *,
+        directed: bool = False,
+        smoothing: float = 0.0,
+        min_support: int = 1,
+        weighting: Weighting = "probability",
+    ) -> None:
+        self.directed = directed
+        self.smoothing = smoothing
+        self.min_support = min_support
+        self.weighting = weighting
+
+    def fit(self, history: History, catalog: Catalog | None = None) -> TransitionGraph:
+        """Count the history.
+
+        Takes time and memory linear in the sum of the squared mashup sizes.
+
+        Parameters
+        ----------
+        history : History
+            At least one mashup; if directed, at least one ordered.
+        catalog : Catalog, optional
+            Gives the order of the APIs, their names and categories, and APIs never used. Every
+            API of the history must be in it.
+
+        Returns
+        -------
+        TransitionGraph
+            This one.
+
+        Raises
+        ------
+        InputError
+            If a parameter or the history is not usable.
+        UnknownApiError
+            If a mashup names an API that the catalog does not have.
+        """
+        self._check_parameters()
+        if len(history) == 0:
+            raise InputError("the history is empty (give at least one mashup)")
+        if self.directed and not any(mashup.ordered for mashup in history):
+            raise InputError(
+                "a directed graph needs ordered mashups, and none of the "
+                f"{len(history)} is (set 'ordered', or use directed=False)"
+            )
+        counts = count(history, catalog)
+        self.apis_ = counts.apis
+        self.catalog_ = catalog
+        self.n_mashups_ = len(history)
+        self.usage_ = counts.usage
+        self.co_usage_ = counts.co_usage
+        self.transitions_ = counts.transitions
+        self._positions = {api: position for position, api in enumerate(self.apis_)}
+        by_rank = sorted(range(len(self.apis_)), key=lambda p: (-self.usage_[p], self.apis_[p]))
+        self._tie_rank = np.empty(len(by_rank), dtype=np.int64)
+        self._tie_rank[by_rank] = np.arange(len(by_rank))
+        self._set_transition()
+        return self
+
+    def scores(self, known_positions: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Return how likely each API is the next one.
+
+        Undirected: the mean of the (smoothed) rows of the known APIs, that is, each of them is as
+        likely as the others to be the one that calls for the next; then the known ones are set to
+        0 and the rest is scaled to sum to 1. Their order and repeats do not matter.
+        Directed: the (smoothed) row of the last one. An API may follow itself.
+
+        Without evidence (nothing known, or nothing but APIs without an edge) the prior answers if
+        `smoothing` is positive; otherwise every score is 0.
+
+        Parameters
+        ----------
+        known_positions : array-like of int, shape (n_known,)
+            Positions in `apis_`; in order of use if directed.
+
+        Returns
+        -------
+        ndarray of shape (n_apis,), in [0, 1], sums to 1 or 0
+
+        Raises
+        ------
+        InputError
+            If a position is out of range.
+        NotFittedError
+            Before `fit`.
+        """
+        self.check_fitted()
+        known = np.asarray(known_positions, dtype=np.int64).ravel()
+        n = len(self.apis_)
+        if known.size and (known.min() < 0 or known.max() >= n):
+            raise InputError(f"known positions must be in [0, {n}), got {known.tolist()!r}")
+        known = known[-1:] if self.directed else np.unique(known)
+        if known.size == 0:
+            return self.prior_.copy() if self.smoothing > 0 else np.zeros(n)
+        result = np.zeros(n)
+        trust = self.trust_[known]
+        for position, weight in zip(known, trust, strict=True):
+            start, end = self.transition_.indptr[position : position + 2]
+            result[self.transition_.indices[start:end]] += weight * self.transition_.data[start:end]
+        result += (1.0 - trust).sum() * self.prior_
+        if not self.directed:
+            result[known] = 0.0
+        total = result.sum()
+        # Without smoothing a single row sums to 1 already: leave its exact values alone.
+        if total > 0 and not math.isclose(total, 1.0, rel_tol=1e-12):
+            result /= total
+        return np.minimum(result, 1.0)
+
+    def predict_next(self, known: Iterable[str], *, k: int = 10) -> tuple[NextApi, ...]:
+        """Foretell the next API.
+
+        Parameters
+        ----------
+        known : iterable of str
+            Ids of the APIs already in use. Undirected: a set, of which none is returned.
+            Directed: a prefix in order of use, whose last element decides.
+        k : int, default=10
+            How many at most. Fewer are returned if fewer have a positive score.
+
+        Returns
+        -------
+        tuple of NextApi
+            By `scores` descending, ties broken by usage, then by id. The first one's probability
+            is the confidence.
+
+        Raises
+        ------
+        InputError
+            If `k` is below 1, or `known` is a single string.
+        UnknownApiError
+            If the graph does not have one of the ids.
+        NotFittedError
+            Before `fit`.
+        """
+        self.check_fitted()
+        if isinstance(known, str):
+            raise InputError(f"known must be a list of API ids, got the string {known!r}")
+        if k < 1:
+            raise InputError(f"k must be at least 1, got {k!r}")
+        positions = [self.position(api) for api in known]
+        scores = self.scores(positions)
+        counts = self._evidence(positions)
+        order = self.ranked(scores)[:k]
+        return tuple(NextApi(self.apis_[p], float(scores[p]), int(counts[p])) for p in order)
+
+    def ranked(self, scores: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the positions with a positive score, best first, ties by usage, then by id.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_apis,)
+
+        Returns
+        -------
+        ndarray of shape (n_positive,)
+        """
+        self.check_fitted()
+        positive = np.flatnonzero(scores > 0)
+        # Sums of the same numbers in another order differ in the last digits: no tie-breaker.
+        rounded = np.round(scores[positive], 12)
+        return positive[np.lexsort((self._tie_rank[positive], -rounded))]
+
+    def position(self, api_id: str) -> int:
+        """Return the index of an API in `apis_`.
+
+        Raises
+        ------
+        UnknownApiError
+            If the graph does not have it.
+        NotFittedError
+            Before `fit`.
+        """
+        self.check_fitted()
+        try:
+            return self._positions[api_id]
+        except KeyError:
+            close = difflib.get_close_matches(str(api_id), self.apis_, n=1)
+            raise UnknownApiError(api_id, close=close) from None
+
+    def random_walk(
+        self,
+        seeds: Mapping[str, float],
+        *,
+        restart: float = 0.15,
+        tolerance: float = 1e-8,
+        max_iter: int = 200,
+    ) -> RandomWalk:
+        """Walk the graph with restarts at weighted seeds (personalised PageRank).
+
+        Parameters
+        ----------
+        seeds : mapping of str to float
+            API ids and their non-negative weights, at least one positive.
+        restart : float in (0, 1], default=0.15
+        tolerance : float, default=1e-8
+        max_iter : int, default=200
+
+        Returns
+        -------
+        RandomWalk
+
+        Raises
+        ------
+        InputError, UnknownApiError, NotFittedError
+
+        Examples
+        --------
+        >>> from cnp_router.history import History, Mashup
+        >>> history = History([
+        ...     Mashup("m1", "Weather on a map", ("maps", "weather")),
+        ...     Mashup("m2", "Rain by text", ("weather", "sms")),
+        ... ])
+        >>> walk = TransitionGraph().fit(history).random_walk({"maps": 1.0})
+        >>> [reached.api for reached in walk.top(3)]
+        ['weather', 'maps', 'sms']
+        """
+        self.check_fitted()
+        weights = np.zeros(len(self.apis_))
+        for api, weight in seeds.items():
+            weights[self.position(api)] = weight
+        state = random_walk_with_restart(
+            self.transition_, weights, restart=restart, tolerance=tolerance, max_iter=max_iter
+        )
+        return RandomWalk(
+            self.apis_, state.probabilities, state.iterations, state.residual, state.converged
+        )
+
+    def statistics(self) -> GraphStatistics:
+        """Return the size and shape of the graph; see `GraphStatistics`."""
+        self.check_fitted()
+        return statistics(self.usage_, self.edges_, directed=self.directed)
+
+    def coverage(self, history: History, *, k: int | Sequence[int] = (1, 3, 5, 10)) -> Coverage:
+        """Return the share of composition steps of `history` that the graph foretells.
+
+        See `cnp_router.graph.statistics.coverage`. Give a history the graph was not fitted on:
+        on its own it flatters itself.
+        """
+        self.check_fitted()
+        return coverage(self, history, k=k)
+
+    @property
+    def tie_ranks(self) -> NDArray[np.int64]:
+        """Each API's place among all, ordered by usage, then by id: ndarray of shape (n_apis,)."""
+        self.check_fitted()
+        return self._tie_rank
+
+    def check_fitted(self) -> None:
+        """Raise `NotFittedError` before `fit`."""
+        if not hasattr(self, "trust_"):
+            raise NotFittedError("this TransitionGraph is not fitted (call fit(history) first)")
+
+    def __repr__(self) -> str:
+        return (
+            f"TransitionGraph(directed={self.directed!r}, smoothing={self.smoothing!r}, "
+            f"min_support={self.min_support!r}, weighting={self.weighting!r})"
+        )
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.directed, bool):
+            raise InputError(f"directed must be True or False, got {self.directed!r}")
+        if not (math.isfinite(self.smoothing) and self.smoothing >= 0):
+            raise InputError(f"smoothing must be finite and at least 0, got {self.smoothing!r}")
+        if self.min_support < 1 or self.min_support != int(self.min_support):
+            raise InputError(
+                f"min_support must be a whole number of at least 1, got {self.min_support!r}"
+            )
+        if self.weighting not in WEIGHTINGS:
+            names = ", ".join(repr(name) for name in WEIGHTINGS)
+            raise InputError(f"unknown weighting {self.weighting!r} (use one of {names})")
+
+    def _set_transition(self) -> None:
+        raw = self.transitions_ if self.directed else self.co_usage_
+        self.edges_ = raw.copy()
+        self.edges_.data[self.edges_.data < self.min_support] = 0
+        self.edges_.eliminate_zeros()
+        if self.directed:
+            sources, targets = np.asarray(raw.sum(axis=1)), np.asarray(raw.sum(axis=0))
+            total, arrivals = float(raw.sum()), targets.astype(float)
+        else:
+            sources = targets = self.usage_
+            total, arrivals = float(self.n_mashups_), self.usage_.astype(float)
+        self.transition_ = probability(weigh(self.edges_, self.weighting, sources, targets, total))
+        self.prior_ = arrivals / max(arrivals.sum(), 1.0)
+        # A weighting may drop every edge of a row: such a row has no evidence either.
+        has_row = np.diff(self.transition_.indptr) > 0
+        evidence = np.where(has_row, np.asarray(self.edges_.sum(axis=1), dtype=float), 0.0)
+        self.trust_ = (
+            evidence / (evidence + self.smoothing)
+            if self.smoothing > 0
+            else np.ones(len(self.apis_))
+        )
+
+    def _evidence(self, positions: list[int]) -> NDArray[np.int64]:
+        known = positions[-1:] if self.directed else sorted(set(positions))
+        if not known:
+            return np.zeros(len(self.apis_), dtype=np.int64)
+        return np.asarray(self.edges_[known].sum(axis=0), dtype=np.int64)

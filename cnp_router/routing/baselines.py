@@ -1,0 +1,399 @@
+"""Routers to compare with: what is gained by learning, and what by knowing nothing.
+
+They are deterministic, fit in a second, and obey the laws of every router (`cnp_router.checks`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from cnp_router.catalog import Api, Catalog
+from cnp_router.exceptions import InputError
+from cnp_router.history import History
+from cnp_router.routing.base import Router
+from cnp_router.routing.result import Reason, Scores, Source
+from cnp_router.routing.retrieval import Bm25Index, TfidfIndex
+from cnp_router.routing.selection import RecallControl, Selection, TargetRecall
+
+__all__ = [
+    "BroadcastRouter",
+    "HistoryKNNRouter",
+    "PopularityRouter",
+    "RandomRouter",
+    "SpecificationRouter",
+]
+
+# Enough to measure a recall to a percent or two; more only costs time.
+MEASURED = 1000
+# Nobody reads the reasons of the fiftieth recipient.
+EXPLAINED = 50
+
+
+class _Baseline(Router):
+    """A router with one contractor for each API of a catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog.ids)
+        self.catalog = catalog
+
+    def _of(self, probabilities: NDArray[Any]) -> Scores:
+        return Scores(self.contractors, probabilities)
+
+
+class BroadcastRouter(_Baseline):
+    """Announces to everyone, as the Contract Net does without routing.
+
+    Its probabilities are ``1 / n_contractors`` each: the request needs someone, and nothing more
+    is known. With a target recall everyone is a recipient, and the confidence is 1; a `TopK` or a
+    `Budget` is kept, to the first contractors of the catalog.
+
+    Parameters
+    ----------
+    catalog : Catalog
+
+    Examples
+    --------
+    >>> catalog = Catalog([Api("maps", "Maps"), Api("sms", "SMS")])
+    >>> routing = BroadcastRouter(catalog).route("A map of my friends")
+    >>> routing.contractors, routing.confidence, routing.source
+    (('maps', 'sms'), 1.0, 'broadcast')
+    """
+
+    _source: Source = "broadcast"
+
+    def _scores(self, request: str, known: Sequence[int]) -> Scores:
+        return self._of(np.full(len(self.contractors), 1 / len(self.contractors)))
+
+    def _chosen(
+        self, select: Selection, scores: Scores, allowed: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        if isinstance(select, TargetRecall):
+            return allowed
+        return super()._chosen(select, scores, allowed)
+
+
+class RandomRouter(_Baseline):
+    """Asks at random; the same request under the same seed is answered the same.
+
+    The probabilities are uniform random numbers of mean ``1 / n_contractors``.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> catalog = Catalog([Api("maps", "Maps"), Api("sms", "SMS"), Api("mail", "Mail")])
+    >>> router = RandomRouter(catalog, random_state=1)
+    >>> router.score("A map").top(2) == router.score("A map").top(2)
+    True
+    """
+
+    def __init__(self, catalog: Catalog, *, random_state: int = 0) -> None:
+        super().__init__(catalog)
+        self.random_state = random_state
+
+    def _scores(self, request: str, known: Sequence[int]) -> Scores:
+        # Not hash(): that differs from process to process.
+        text = f"{self.random_state}\n{request}".encode("utf-8", "surrogatepass")
+        seed = int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
+        n = len(self.contractors)
+        return self._of(np.minimum(np.random.default_rng(seed).random(n) * 2 / n, 1.0))
+
+
+class PopularityRouter(_Baseline):
+    """Gives each contractor the share of the past mashups that use it, whatever the request.
+
+    Target recall is controlled on the history, leaving each mashup out of its own count.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    history : History
+        At least one mashup; every API of it in `catalog`.
+
+    Raises
+    ------
+    InputError
+        If the history is empty.
+    UnknownApiError
+        If it names an API that the catalog does not have.
+
+    Examples
+    --------
+    >>> from cnp_router.history import Mashup
+    >>> catalog = Catalog([Api("maps", "Maps"), Api("sms", "SMS")])
+    >>> history = History([Mashup("m1", "Rain by text", ("sms",)),
+    ...                    Mashup("m2", "Text me where you are", ("maps", "sms"))])
+    >>> PopularityRouter(catalog, history).score("Any").top(2)
+    (('sms', 1.0), ('maps', 0.5))
+    """
+
+    def __init__(self, catalog: Catalog, history: History) -> None:
+        super().__init__(catalog)
+        usage = _usage(catalog, history)
+        self.n_mashups = len(history)
+        self.usage = np.bincount(usage.indices, minlength=len(catalog))
+        places = _evenly(self.n_mashups, MEASURED)
+        used = [usage[[i]].indices for i in places]
+        self.recall_control = RecallControl.measured(
+            (_others(self.usage, row, self.n_mashups) for row in used), used
+        )
+
+    def _scores(self, request: str, known: Sequence[int]) -> Scores:
+        return self._of(self.usage / self.n_mashups)
+
+    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+        return {
+            int(i): (
+                Reason("popularity", f"used by {self.usage[i]} of {self.n_mashups} past mashups"),
+            )
+            for i in chosen[:EXPLAINED]
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _RequestScores(Scores):
+    """Scores that remember what they are about, for the reasons."""
+
+    request: str = ""
+
+
+class SpecificationRouter(_Baseline):
+    """Retrieval over the specifications: BM25 on name, description and categories.
+
+    It needs no history, so a new API is as good as an old one. With a history, a logistic model
+    of the score and of the request's best score (Platt, 1999) gives calibrated probabilities, and
+    target recall is controlled. Without one they are ``exp(score) / sum exp(score)``, since a BM25
+    score stands for log-odds of relevance: the right order, but not calibrated, as if each
+    request needed exactly one API.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    history : History, optional
+        Only to calibrate: every API of it in `catalog`.
+
+    Raises
+    ------
+    UnknownApiError
+        If the history names an API that the catalog does not have.
+
+    Examples
+    --------
+    >>> catalog = Catalog([Api("maps", "Maps", "Shows places on a map."),
+    ...                    Api("sms", "SMS", "Sends text messages.")])
+    >>> SpecificationRouter(catalog).route("Send me a text").recipients[0].reasons[0].text
+    "its specification says 'text'"
+    """
+
+    def __init__(self, catalog: Catalog, history: History | None = None) -> None:
+        super().__init__(catalog)
+        self._index = Bm25Index([_specification(api) for api in catalog])
+        self._logistic: tuple[float, float, float] | None = None
+        if history:
+            self._calibrate(history)
+
+    def _scores(self, request: str, known: Sequence[int]) -> Scores:
+        scores = self._index.scores(request)
+        return _RequestScores(self.contractors, self._probabilities(scores), request)
+
+    def _probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
+        best = scores.max()
+        if self._logistic is None:
+            odds = np.exp(scores - best)
+            return np.asarray(odds / odds.sum())
+        constant, slope, of_best = self._logistic
+        return np.asarray(1 / (1 + np.exp(-(constant + slope * scores + of_best * best))))
+
+    def _calibrate(self, history: History) -> None:
+        usage = _usage(self.catalog, history)
+        places = _evenly(len(history), MEASURED)
+        used = [usage[[i]].indices for i in places]
+        rows = (self._index.scores(history[int(i)].description) for i in places)
+        self._logistic = _platt(rows, used)
+        self.recall_control = RecallControl.measured(
+            (self._probabilities(self._index.scores(history[int(i)].description)) for i in places),
+            used,
+        )
+
+    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+        if not isinstance(scores, _RequestScores):
+            return {}
+        reasons: dict[int, tuple[Reason, ...]] = {}
+        explained = chosen[:EXPLAINED]
+        shared = self._index.shared_words(scores.request, explained)
+        for i, words in zip(explained, shared, strict=True):
+            if words:
+                quoted = ", ".join(repr(word) for word in words)
+                reasons[int(i)] = (Reason("specification", f"its specification says {quoted}"),)
+        return reasons
+
+
+class HistoryKNNRouter(_Baseline):
+    """Lets the most similar past requests vote: TF-IDF k-nearest neighbours over the history.
+
+    The probability is the share of the votes, weighted by cosine similarity ``s`` and drawn
+    towards the overall usage by the weight of one identical request (m-estimate, Cestnik, 1990):
+    ``(sum s_i used_i + popularity) / (sum s_i + 1)``. A request that resembles nothing is thus
+    answered by popularity. Target recall is controlled on the history, leaving each request out
+    of its own vote.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    history : History
+        At least one mashup; every API of it in `catalog`.
+    k : int, at least 1, default=30
+        Number of neighbours.
+
+    Raises
+    ------
+    InputError
+        If the history is empty, or `k` below 1.
+    UnknownApiError
+        If the history names an API that the catalog does not have.
+
+    Examples
+    --------
+    >>> from cnp_router.history import Mashup
+    >>> catalog = Catalog([Api("maps", "Maps"), Api("sms", "SMS")])
+    >>> history = History([Mashup("m1", "Text me when it rains", ("sms",)),
+    ...                    Mashup("m2", "Restaurants on a map", ("maps",))])
+    >>> router = HistoryKNNRouter(catalog, history, k=1)
+    >>> router.score("Hotels on the map").top(1)[0][0]
+    'maps'
+    """
+
+    def __init__(self, catalog: Catalog, history: History, *, k: int = 30) -> None:
+        super().__init__(catalog)
+        if k < 1:
+            raise InputError(f"k must be at least 1, got {k!r}")
+        self.k = k
+        self._usage = _usage(catalog, history)
+        counts = np.bincount(self._usage.indices, minlength=len(catalog))
+        self._popularity = counts / len(history)
+        self._mashups = tuple(mashup.id for mashup in history)
+        self._index = TfidfIndex(history.texts)
+        places = _evenly(len(history), MEASURED)
+        used = [self._usage[[i]].indices for i in places]
+        self.recall_control = RecallControl.measured(
+            (
+                self._left_out(int(i), _others(counts, row, len(history)))
+                for i, row in zip(places, used, strict=True)
+            ),
+            used,
+        )
+
+    def _scores(self, request: str, known: Sequence[int]) -> Scores:
+        similarities = self._index.similarities(request)
+        return _NeighbourScores(
+            self.contractors,
+            self._vote(similarities, self._popularity),
+            self._neighbours(similarities),
+        )
+
+    def _left_out(self, place: int, popularity: NDArray[Any]) -> NDArray[Any]:
+        similarities = self._index.similarities_within(place)
+        similarities[place] = 0.0
+        return self._vote(similarities, popularity)
+
+    def _neighbours(self, similarities: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the mashups that vote, nearest first; equally near ones in their order."""
+        near = np.flatnonzero(similarities > 0)
+        return near[np.argsort(-similarities[near], kind="stable")[: self.k]]
+
+    def _vote(self, similarities: NDArray[Any], popularity: NDArray[Any]) -> NDArray[Any]:
+        voters = self._neighbours(similarities)
+        weights = similarities[voters]
+        votes = np.asarray(weights @ self._usage[voters]) + popularity
+        return np.asarray(np.minimum(votes / (weights.sum() + 1), 1.0))
+
+    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+        if not isinstance(scores, _NeighbourScores):
+            return {}
+        voters = scores.neighbours
+        explained = chosen[:EXPLAINED]
+        votes = self._usage[voters][:, explained].toarray()
+        reasons: dict[int, tuple[Reason, ...]] = {}
+        for i, column in zip(explained, votes.T, strict=True):
+            users = voters[np.flatnonzero(column)]
+            if len(users):
+                text = f"used by {len(users)} of the {len(voters)} most similar past requests"
+                references = tuple(self._mashups[j] for j in users[:3])
+                reasons[int(i)] = (Reason("history", text, references),)
+        return reasons
+
+
+@dataclass(frozen=True, eq=False)
+class _NeighbourScores(Scores):
+    """Scores that remember who voted, for the reasons."""
+
+    neighbours: NDArray[np.intp]
+
+
+def _specification(api: Api) -> str:
+    return " ".join((api.name, api.description, *api.categories))
+
+
+def _usage(catalog: Catalog, history: History) -> csr_array:
+    """Return who uses what: csr_array of shape (n_mashups, n_apis), 1.0 where it does."""
+    if not len(history):
+        raise InputError("a history needs at least one mashup here (got none)")
+    used = [sorted({catalog.position(api) for api in mashup.apis}) for mashup in history]
+    ends = np.cumsum([0, *map(len, used)])
+    columns = np.concatenate([np.asarray(row, dtype=np.int64) for row in used])
+    return csr_array((np.ones(len(columns)), columns, ends), shape=(len(history), len(catalog)))
+
+
+def _others(counts: NDArray[Any], used: NDArray[Any], n_mashups: int) -> NDArray[Any]:
+    """Return the share of the other mashups that use each API.
+
+    An API that one mashup alone uses would else look known to that very mashup.
+    """
+    others = counts.copy()
+    others[used] -= 1
+    return np.asarray(others / max(n_mashups - 1, 1))
+
+
+def _evenly(n: int, limit: int) -> NDArray[np.intp]:
+    """Return at most `limit` of `n` positions, evenly spaced: a sample without chance."""
+    return np.unique(np.linspace(0, n - 1, min(n, limit)).astype(np.intp))
+
+
+def _platt(rows: Any, used: Sequence[NDArray[Any]]) -> tuple[float, float, float]:
+    """Fit need ~ constant + slope * score + of_best * best score; the slope is positive.
+
+    Of the unneeded contractors, the hundred best of a request and a hundred others, weighted for
+    all the others, are enough: fitting on all would grow with the catalog.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    random = np.random.default_rng(0)
+    features, targets, weights = [], [], []
+    for scores, needed in zip(rows, used, strict=True):
+        order = np.argsort(-scores, kind="stable")
+        order = order[~np.isin(order, needed)]
+        best, others = order[:100], order[100:]
+        drawn = random.choice(others, min(len(others), 100), replace=False)
+        taken = np.concatenate([needed, best, drawn])
+        features.append(np.column_stack([scores[taken], np.full(len(taken), scores.max())]))
+        targets.append(np.arange(len(taken)) < len(needed))
+        share = len(others) / max(len(drawn), 1)
+        weights.append(np.repeat([1.0, share], [len(taken) - len(drawn), len(drawn)]))
+    target = np.concatenate(targets)
+    if target.all():
+        return (20.0, 1e-6, 0.0)
+    model = LogisticRegression(C=1e6, max_iter=1000)
+    model.fit(np.concatenate(features), target, sample_weight=np.concatenate(weights))
+    slope, of_best = (float(c) for c in model.coef_[0])
+    # Where the scores tell nothing, they still give the order.
+    return float(model.intercept_[0]), max(slope, 1e-6), of_best

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+from cnp_router.exceptions import InputError, UnknownApiError
+from cnp_router.routing import (
+    Budget,
+    PopularityRouter,
+    Router,
+    Scores,
+    TargetRecall,
+    TopK,
+)
+from cnp_router.routing.selection import expected_f1_size
+
+NAMES = ("a", "b", "c", "d")
+
+
+class Fixed(Router):
+    """Always the same probabilities."""
+
+    def __init__(self, *probabilities):
+        super().__init__(NAMES[: len(probabilities)])
+        self.probabilities = np.array(probabilities)
+
+    def _scores(self, request, known):
+        return Scores(self.contractors, self.probabilities)
+
+
+class Model:
+    source = "llm"
+
+    def __init__(self, *names):
+        self.names = names
+
+    def recipients(self, request, scores, chosen):
+        return self.names
+
+
+@pytest.fixture
+def router():
+    return Fixed(0.1, 0.8, 0.3, 0.0)
+
+
+class TestSelection:
+    @pytest.mark.parametrize("k", [0, -1, 2.0, 1.5, True, "3", float("nan"), None])
+    def test_top_k_must_be_a_whole_number(self, k):
+        with pytest.raises(InputError, match="top-k must be a whole number of at least 1"):
+            TopK(k)
+
+    def test_top_k_of_numpy(self, router):
+        assert router.route("x", select=TopK(np.int64(2))).contractors == ("b", "c")
+
+    @pytest.mark.parametrize("target", [0, 1, -0.1, 1.1, float("nan")])
+    def test_target_recall_is_a_share(self, target):
+        with pytest.raises(InputError, match="target recall must be between 0 and 1"):
+            TargetRecall(target)
+
+    @pytest.mark.parametrize("limit", [0, -1, float("nan")])
+    def test_a_budget_is_positive(self, limit):
+        with pytest.raises(InputError, match="a budget must be positive"):
+            Budget(limit)
+
+    def test_costs_are_positive(self):
+        with pytest.raises(InputError, match="the cost of 'a' must be positive, got 0"):
+            Budget(1, {"a": 0})
+
+    def test_a_budget_skips_what_does_not_fit(self, router):
+        routing = router.route("x", select=Budget(2, {"b": 1.5, "c": 5}))
+        assert routing.contractors == ("b",)
+        routing = router.route("x", select=Budget(3, {"b": 1.5, "c": 5}))
+        assert routing.contractors == ("b", "a")
+
+    def test_the_best_is_asked_even_where_it_costs_too_much(self, router):
+        costs = dict.fromkeys(NAMES, 9)
+        assert router.route("x", select=Budget(1, costs)).contractors == ("b",)
+
+    def test_without_control_the_target_is_a_share_of_the_mass(self, router):
+        # Mass 1.2: b holds 2/3 of it, b and c 11/12.
+        assert router.route("x", select=TargetRecall(0.6)).contractors == ("b",)
+        assert router.route("x", select=TargetRecall(0.7)).contractors == ("b", "c")
+        assert router.route("x", select=TargetRecall(0.95)).contractors == ("b", "c", "a")
+
+
+class TestExpectedF1:
+    def test_the_size_of_the_highest_plug_in_f1(self):
+        p = np.array([0.9, 0.6, 0.5, 0.2])
+        by_hand = [2 * p[:k].sum() / (k + p.sum()) for k in (1, 2, 3, 4)]
+        assert expected_f1_size(p) == int(np.argmax(by_hand)) + 1 == 3
+
+    def test_nothing_probable_still_recommends_one(self):
+        assert expected_f1_size(np.zeros(4)) == 1
+
+
+class TestRoute:
+    def test_the_confidence_is_that_no_one_else_is_needed(self, router):
+        routing = router.route("x", select=TopK(1))
+        assert routing.confidence == pytest.approx(0.9 * 0.7)
+
+    def test_a_known_api_is_zero_though_the_router_forgot(self, router):
+        scores = router.score("x", ["b"])
+        assert scores.probabilities.tolist() == [0.1, 0.0, 0.3, 0.0]
+        assert router.probabilities.tolist() == [0.1, 0.8, 0.3, 0.0]
+
+    def test_known_may_be_an_iterator(self, router):
+        routing = router.route("x", iter(["b", "nobody"]))
+        assert (routing.known, routing.ignored) == (("b",), ("nobody",))
+
+    def test_what_is_ignored_is_in_the_log_once(self, router, caplog):
+        with caplog.at_level(logging.WARNING, "cnp_router.routing"):
+            router.route("x", ["nobody"])
+        assert len(caplog.messages) == 1
+        assert "nobody" in caplog.messages[0]
+
+    def test_deciding_is_apart_from_scoring(self, router):
+        scores = router.score("x")
+        first, second = (router.decide("x", scores, select=TopK(k)) for k in (1, 3))
+        assert (first.contractors, second.contractors) == (("b",), ("b", "c", "a"))
+
+    def test_a_fallback_widens_in_order_and_keeps_what_was_chosen(self, router, caplog):
+        with caplog.at_level(logging.INFO, "cnp_router.routing"):
+            routing = router.route("x", select=TopK(1), threshold=0.9, fallback=Model("d", "a"))
+        assert routing.contractors == ("b", "a", "d")
+        assert (routing.source, routing.fallback) == ("llm", "llm")
+        assert router.source_counts == {"llm": 1}
+        assert caplog.messages == ["confidence 0.63 is below 0.90: llm fallback to 3 contractors"]
+
+    def test_a_fallback_that_names_no_one_keeps_what_was_chosen(self, router):
+        routing = router.route("x", select=TopK(2), threshold=1, fallback=Model())
+        assert routing.contractors == ("b", "c")
+
+    def test_a_fallback_that_names_a_stranger(self, router):
+        with pytest.raises(UnknownApiError, match="unknown API 'z'"):
+            router.route("x", select=TopK(1), threshold=1, fallback=Model("z"))
+
+    def test_a_fallback_does_not_bring_back_what_is_known(self, router):
+        model = Model("d", "a")
+        routing = router.route("x", ["a"], select=TopK(1), threshold=1, fallback=model)
+        assert routing.contractors == ("b", "d")
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"threshold": 1.1}, "threshold must be between 0 and 1, got 1.1"),
+            ({"fallback": "llm"}, r"unknown fallback 'llm' \(use 'none', 'broadcast' or a Fall"),
+            ({"select": 5}, r"unknown selection 5 \(use a TargetRecall, a TopK or a Budget\)"),
+            ({"known": "maps"}, "known must be a list of API ids, got the string 'maps'"),
+            ({"known": NAMES}, "every contractor is already known"),
+        ],
+    )
+    def test_what_cannot_be_used(self, router, options, message):
+        with pytest.raises(InputError, match=message):
+            router.route("x", **options)
+        assert not router.source_counts
+
+    def test_contractors_are_distinct_and_there_is_one(self):
+        with pytest.raises(InputError, match="at least one contractor"):
+            Fixed()
+        with pytest.raises(InputError, match="duplicate contractor id 'a'"):
+            Router.__init__(Fixed(0.5), ["b", "a", "a"])
+
+    def test_the_routing_as_json(self, catalog, history):
+        routing = PopularityRouter(catalog, history).route("x", ["maps", "?"], select=TopK(1))
+        assert routing.to_dict() == {
+            "request": "x",
+            "known": ["maps"],
+            "ignored": ["?"],
+            "recommendation": ["weather", "sms"],
+            "recipients": [
+                {
+                    "contractor": "weather",
+                    "probability": 0.75,
+                    "reasons": [
+                        {
+                            "kind": "popularity",
+                            "text": "used by 3 of 4 past mashups",
+                            "references": [],
+                        }
+                    ],
+                }
+            ],
+            "n_recipients": 1,
+            "n_contractors": 5,
+            "messages_saved": 4,
+            "confidence": 0.375,
+            "threshold": 0.6,
+            "is_confident": False,
+            "fallback": "none",
+            "source": "learned",
+        }

@@ -1,0 +1,587 @@
+"""Every law on every router, and for every law routers that break it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cnp_router import checks
+from cnp_router.catalog import Api, Catalog
+from cnp_router.exceptions import NotFittedError
+from cnp_router.history import History, Mashup
+from cnp_router.routing import (
+    BroadcastRouter,
+    Budget,
+    HistoryKNNRouter,
+    PopularityRouter,
+    RandomRouter,
+    Recipient,
+    Scores,
+    SpecificationRouter,
+    TargetRecall,
+    TopK,
+)
+
+CATALOG = Catalog(
+    [
+        Api("weather", "Weather", "Forecasts rain, wind and sun.", ("Science",)),
+        Api("maps", "Maps", "Shows places on a map.", ("Mapping",)),
+        Api("sms", "SMS", "Sends text messages to phones.", ("Messaging",)),
+        Api("mail", "Mail", "Sends e-mail.", ("Messaging",)),
+        Api("photos", "Photos", "Stores photos.", ("Media",)),
+        Api("tides", "Tides", "Tells high and low water.", ("Science", "Mapping")),
+    ]
+)
+HISTORY = History(
+    [
+        Mashup("m1", "Send me a text message when it rains.", ("weather", "sms")),
+        Mashup("m2", "Show the forecast of each place on a map.", ("weather", "maps")),
+        Mashup("m3", "Mail me the weather every morning.", ("weather", "mail")),
+        Mashup("m4", "Text me where my friends are on the map.", ("maps", "sms")),
+        Mashup("m5", "Photos on a map", ("photos", "maps")),
+    ]
+)
+
+ROUTERS = {
+    "broadcast": lambda: BroadcastRouter(CATALOG),
+    "random": lambda: RandomRouter(CATALOG),
+    "popularity": lambda: PopularityRouter(CATALOG, HISTORY),
+    "specification": lambda: SpecificationRouter(CATALOG),
+    "calibrated specification": lambda: SpecificationRouter(CATALOG, HISTORY),
+    "history kNN": lambda: HistoryKNNRouter(CATALOG, HISTORY),
+    "one contractor": lambda: BroadcastRouter(Catalog(CATALOG[:1])),
+    "two contractors": lambda: SpecificationRouter(Catalog(CATALOG[:2])),
+}
+LAWS = [law.__name__.removeprefix("check_") for law in checks.LAWS]
+
+
+@pytest.fixture(scope="module", params=ROUTERS)
+def router(request):
+    return ROUTERS[request.param]()
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_law(router, law):
+    dict(checks.laws(router))[law]()
+
+
+class Stored(PopularityRouter):
+    """A router that can be saved."""
+
+    def save(self, path):
+        path.write_text(json.dumps(self.usage.tolist()), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path):
+        router = cls(CATALOG, HISTORY)
+        router.usage = np.array(json.loads(path.read_text(encoding="utf-8")))
+        return router
+
+
+class Unfitted:
+    def score(self, request):
+        raise NotFittedError("fit it first")
+
+    route = score
+
+
+def test_all_laws_at_once():
+    router = Stored(CATALOG, HISTORY)
+    checks.check_router(router, load=Stored.load, unfitted=Unfitted)
+    names = [name for name, _ in checks.laws(router, load=Stored.load, unfitted=Unfitted)]
+    assert names == [*LAWS, "saved_answers_the_same", "unfitted_raises"]
+
+
+def test_every_public_check_is_a_law():
+    public = {name for name in checks.__all__ if name.startswith("check_")}
+    special = {"check_router", "check_saved_answers_the_same", "check_unfitted_raises"}
+    assert public - special == {f"check_{law}" for law in LAWS}
+
+
+# From here on, routers that are broken on purpose. Each is PopularityRouter but for one fault.
+
+BROKEN = []
+
+
+def breaks(law):
+    def note(router):
+        BROKEN.append(pytest.param(law, router, id=f"{law}-{router.__name__}"))
+        return router
+
+    return note
+
+
+class Sound(PopularityRouter):
+    def __init__(self):
+        super().__init__(CATALOG, HISTORY)
+
+    def changed(self, scores, change):
+        return replace(scores, probabilities=change(scores.probabilities.astype(float)))
+
+
+@breaks("inputs_untouched")
+class ChangesKnown(Sound):
+    def score(self, request, known=()):
+        scores = super().score(request, known)
+        if isinstance(known, list):
+            known.reverse()
+        return scores
+
+
+@breaks("inputs_untouched")
+class ChangesCosts(Sound):
+    def _chosen(self, select, scores, allowed):
+        chosen = super()._chosen(select, scores, allowed)
+        if isinstance(select, Budget):
+            select.costs.clear()
+        return chosen
+
+
+@breaks("inputs_untouched")
+class ReusesItsBuffer(Sound):
+    def __init__(self):
+        super().__init__()
+        self.buffer = np.zeros(len(CATALOG))
+
+    def score(self, request, known=()):
+        self.buffer[:] = super()._scores(request, known).probabilities / (1 + len(request))
+        return Scores(self.contractors, self.buffer)
+
+
+@breaks("inputs_untouched")
+class ForgetsContractors(Sound):
+    def _scores(self, request, known):
+        scores = super()._scores(request, known)
+        self.contractors = self.contractors[::-1]
+        return scores
+
+
+@breaks("scores_are_probabilities")
+class AboveOne(Sound):
+    def _scores(self, request, known):
+        return self.changed(super()._scores(request, known), lambda p: p * 2)
+
+
+@breaks("scores_are_probabilities")
+class BelowZero(Sound):
+    def _scores(self, request, known):
+        return self.changed(super()._scores(request, known), lambda p: p - 0.1)
+
+
+@breaks("scores_are_probabilities")
+class NotANumber(Sound):
+    def _scores(self, request, known):
+        return self.changed(super()._scores(request, known), lambda p: p * np.nan)
+
+
+@breaks("scores_are_probabilities")
+class ScoresTooFew(Sound):
+    def _scores(self, request, known):
+        return self.changed(super()._scores(request, known), lambda p: p[:-1])
+
+
+@breaks("scores_are_probabilities")
+class ScoresOthers(Sound):
+    def _scores(self, request, known):
+        return replace(super()._scores(request, known), contractors=tuple("abcdef"))
+
+
+class Upwards(Scores):
+    @property
+    def order(self):
+        return np.argsort(self.probabilities, kind="stable")
+
+
+class Repeating(Scores):
+    @property
+    def order(self):
+        return np.zeros(len(self.probabilities), dtype=int)
+
+
+@breaks("scores_are_probabilities")
+class OrdersUpwards(Sound):
+    def _scores(self, request, known):
+        return Upwards(self.contractors, super()._scores(request, known).probabilities)
+
+
+@breaks("scores_are_probabilities")
+class OrdersOneTwice(Sound):
+    def _scores(self, request, known):
+        return Repeating(self.contractors, super()._scores(request, known).probabilities)
+
+
+class Chooses(Sound):
+    def choice(self, chosen):
+        raise NotImplementedError
+
+    def _chosen(self, select, scores, allowed):
+        return self.choice(super()._chosen(select, scores, allowed))
+
+
+@breaks("recipients_descend")
+class WorstFirst(Chooses):
+    def choice(self, chosen):
+        return chosen[::-1]
+
+
+@breaks("recipients_descend")
+class AsksTwice(Chooses):
+    def choice(self, chosen):
+        return np.concatenate([chosen[:1], chosen])
+
+
+@breaks("recipients_descend")
+class AsksNoOne(Chooses):
+    def choice(self, chosen):
+        return chosen[:0]
+
+
+class Answers(Sound):
+    """Gives a changed routing."""
+
+    def answer(self, routing):
+        raise NotImplementedError
+
+    def _decided(self, *args, **options):
+        return self.answer(super()._decided(*args, **options))
+
+
+@breaks("recipients_descend")
+class Exaggerates(Answers):
+    def answer(self, routing):
+        return replace(
+            routing,
+            recipients=tuple(replace(r, probability=1.0) for r in routing.recipients),
+        )
+
+
+@breaks("recipients_descend")
+class AsksAStranger(Answers):
+    def answer(self, routing):
+        return replace(routing, recipients=(*routing.recipients, Recipient("nobody", 0.0)))
+
+
+@breaks("recipients_descend")
+class RecommendsNothing(Answers):
+    def answer(self, routing):
+        return replace(routing, recommendation=())
+
+
+@breaks("recipients_descend")
+class Miscounts(Answers):
+    def answer(self, routing):
+        return replace(routing, n_contractors=1)
+
+
+@breaks("recipients_descend")
+class WidensInTheFallbacksOrder(Sound):
+    def _widened(self, chosen, names, allowed):
+        return np.array([self._positions[name] for name in names])
+
+
+@breaks("never_more_than_asked")
+class OneMore(Sound):
+    def _chosen(self, select, scores, allowed):
+        if isinstance(select, TopK):
+            select = TopK(select.k + 1)
+        return super()._chosen(select, scores, allowed)
+
+
+@breaks("never_more_than_asked")
+class OneLess(Sound):
+    def _chosen(self, select, scores, allowed):
+        if isinstance(select, TopK) and select.k > 1:
+            select = TopK(select.k - 1)
+        return super()._chosen(select, scores, allowed)
+
+
+@breaks("never_more_than_asked")
+class Overspends(Sound):
+    def _chosen(self, select, scores, allowed):
+        return allowed if isinstance(select, Budget) else super()._chosen(select, scores, allowed)
+
+
+@breaks("never_more_than_asked")
+class FewerForMore(Sound):
+    def _chosen(self, select, scores, allowed):
+        if isinstance(select, TargetRecall):
+            return allowed[: 1 + int(5 * (1 - select.target))]
+        return super()._chosen(select, scores, allowed)
+
+
+@breaks("known_are_not_asked")
+class AsksTheKnown(Sound):
+    def _decided(self, request, scores, known, ignored, **options):
+        routing = super()._decided(request, scores, [], ignored, **options)
+        return replace(routing, known=tuple(self.contractors[i] for i in known))
+
+
+@breaks("known_are_not_asked")
+class ScoresTheKnown(Sound):
+    def _checked_scores(self, request, known):
+        return self._scores(request, known)
+
+
+@breaks("known_are_not_asked")
+class RecommendsTheKnown(Answers):
+    def answer(self, routing):
+        return replace(routing, recommendation=(*routing.known, *routing.recommendation))
+
+
+@breaks("known_are_not_asked")
+class KeepsTheKnownToItself(Answers):
+    def answer(self, routing):
+        return replace(routing, known=())
+
+
+@breaks("known_are_not_asked")
+class BringsBackTheKnown(Sound):
+    def _widened(self, chosen, names, allowed):
+        return np.arange(len(self.contractors))
+
+
+@breaks("unknown_known_are_reported")
+class CrashesOnStrangers(Sound):
+    def _known(self, known):
+        return [self._positions[name] for name in known], ()
+
+
+@breaks("unknown_known_are_reported")
+class KeepsStrangersToItself(Answers):
+    def answer(self, routing):
+        return replace(routing, ignored=())
+
+
+@breaks("unknown_known_are_reported")
+class LosesItsThreadOverStrangers(Sound):
+    def _known(self, known):
+        positions, ignored = super()._known(known)
+        return ([] if ignored else positions), ignored
+
+
+@breaks("same_request_same_answer")
+class Tires(Sound):
+    asked = 0
+
+    def _scores(self, request, known):
+        self.asked += 1
+        return self.changed(super()._scores(request, known), lambda p: p / self.asked)
+
+
+@breaks("same_request_same_answer")
+class Wavers(Answers):
+    def answer(self, routing):
+        total = sum(self.source_counts.values())
+        return replace(routing, confidence=routing.confidence / total)
+
+
+@breaks("odd_requests_are_answered")
+class NeedsAWord(Sound):
+    def _scores(self, request, known):
+        return self.changed(super()._scores(request, known), lambda p: p * bool(request.split()[0]))
+
+
+@breaks("odd_requests_are_answered")
+class NeedsUtf8(Sound):
+    def _scores(self, request, known):
+        request.encode()
+        return super()._scores(request, known)
+
+
+@breaks("odd_requests_are_answered")
+class HasNoPatience(Sound):
+    def _scores(self, request, known):
+        if len(request) > 10_000:
+            raise RecursionError("too long")
+        return super()._scores(request, known)
+
+
+@breaks("odd_requests_are_answered")
+class SpeechlessInJapanese(Sound):
+    def _chosen(self, select, scores, allowed):
+        return super()._chosen(select, scores, allowed)[self.start :]
+
+    def _scores(self, request, known):
+        self.start = 100 if "地図" in request else 0
+        return super()._scores(request, known)
+
+
+@breaks("confidence_is_a_probability")
+class Overconfident(Sound):
+    def _confidence(self, scores, chosen):
+        return 1.5
+
+
+@breaks("confidence_is_a_probability")
+class Despairs(Sound):
+    def _confidence(self, scores, chosen):
+        return -0.1
+
+
+@breaks("confidence_is_a_probability")
+class HasNoIdea(Sound):
+    def _confidence(self, scores, chosen):
+        return float("nan")
+
+
+@breaks("confidence_is_a_probability")
+class ForgetsTheThreshold(Answers):
+    def answer(self, routing):
+        return replace(routing, threshold=0.5)
+
+
+@breaks("fallback_is_never_silent")
+class FallsBackSilently(Answers):
+    def answer(self, routing):
+        return replace(routing, source="learned")
+
+
+@breaks("fallback_is_never_silent")
+class FallsBackUncounted(Answers):
+    def answer(self, routing):
+        self.source_counts[routing.source] -= 1
+        return routing
+
+
+@breaks("fallback_is_never_silent")
+class FallsBackUnasked(Sound):
+    def _decided(self, *args, threshold, fallback, **options):
+        options |= {"threshold": threshold, "fallback": "broadcast" if threshold else fallback}
+        return super()._decided(*args, **options)
+
+
+@breaks("fallback_is_never_silent")
+class NeverFallsBack(Sound):
+    def _decided(self, *args, fallback, **options):
+        return super()._decided(*args, fallback="none", **options)
+
+
+@breaks("fallback_is_never_silent")
+class BroadcastsHalf(Sound):
+    def _widened(self, chosen, names, allowed):
+        return super()._widened(chosen, names, allowed)[:3]
+
+
+@breaks("fallback_is_never_silent")
+class DropsItsOwnChoice(Sound):
+    def _widened(self, chosen, names, allowed):
+        return super()._widened(np.array([], dtype=int), names[-1:], allowed)
+
+
+@breaks("fallback_is_never_silent")
+class AsksTheModelThoughSure(Sound):
+    def _confidence(self, scores, chosen):
+        return 1.0
+
+    def _decided(self, request, scores, *args, fallback, **options):
+        if not isinstance(fallback, str):
+            fallback.recipients(request, scores, ())
+        return super()._decided(request, scores, *args, fallback=fallback, **options)
+
+
+@breaks("threshold_zero_never_falls_back")
+class AlwaysFallsBack(Sound):
+    def _decided(self, *args, threshold, **options):
+        return super()._decided(*args, threshold=1.0, **options)
+
+
+@breaks("threshold_zero_never_falls_back")
+class AlwaysAsksTheModel(AsksTheModelThoughSure):
+    pass
+
+
+@breaks("deciding_on_scores_is_routing")
+class RoutesOtherwise(Sound):
+    def route(self, request, known=(), **options):
+        routing = super().route(request, known, **options)
+        return replace(routing, recommendation=routing.recommendation[:1])
+
+
+@breaks("bad_arguments_raise")
+class RoutesAnything(Sound):
+    def _checked_scores(self, request, known):
+        return super()._checked_scores(str(request), known)
+
+
+@breaks("bad_arguments_raise")
+class TakesAnyThreshold(Sound):
+    def _decided(self, *args, threshold, **options):
+        threshold = threshold if 0 <= threshold <= 1 else 0.5
+        return super()._decided(*args, threshold=threshold, **options)
+
+
+@breaks("bad_arguments_raise")
+class TakesAStringForAList(Sound):
+    def _known(self, known):
+        return super()._known(list(known))
+
+
+@breaks("bad_arguments_raise")
+class CountsFailures(Sound):
+    def route(self, request, known=(), **options):
+        self.source_counts["learned"] += 1
+        return super().route(request, known, **options)
+
+
+@pytest.mark.parametrize(("law", "router"), BROKEN)
+def test_a_law_catches_who_breaks_it(law, router):
+    with pytest.raises(AssertionError, match=r"\(request '"):
+        dict(checks.laws(router()))[law]()
+
+
+def test_the_router_that_the_broken_ones_are_made_from_is_sound():
+    checks.check_router(Sound())
+
+
+def test_every_law_has_been_broken():
+    assert {param.values[0] for param in BROKEN} == set(LAWS)
+
+
+class TestSaving:
+    class LosesTheUsage(Stored):
+        def save(self, path):
+            path.write_text("[0, 0, 0, 0, 0, 0]", encoding="utf-8")
+
+    class LosesTheControl(Stored):
+        @classmethod
+        def load(cls, path):
+            router = Stored.load(path)
+            router.recall_control = None
+            return router
+
+    @pytest.mark.parametrize("router", [LosesTheUsage, LosesTheControl])
+    def test_it_catches_a_loss(self, router):
+        with pytest.raises(AssertionError, match="the loaded router answers differently"):
+            checks.check_saved_answers_the_same(router(CATALOG, HISTORY), router.load)
+
+
+class TestUnfitted:
+    class Answers:
+        def score(self, request):
+            return None
+
+        route = score
+
+    class RaisesAnother:
+        def score(self, request):
+            raise AttributeError("coef_")
+
+        route = score
+
+    class OnlyScoreRaises(Unfitted):
+        def route(self, request):
+            return None
+
+    @pytest.mark.parametrize("unfitted", [Answers, RaisesAnother, OnlyScoreRaises])
+    def test_it_catches(self, unfitted):
+        with pytest.raises(AssertionError, match="of an unfitted router"):
+            checks.check_unfitted_raises(unfitted)
+
+
+def test_a_long_request_is_cut_in_the_message():
+    with pytest.raises(AssertionError) as caught:
+        checks.check_scores_are_probabilities(AboveOne(), ["map " * 1000])
+    assert len(str(caught.value)) < 150
