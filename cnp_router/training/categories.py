@@ -73,6 +73,10 @@ class CategoryClassifier:
         """
         if len(texts) != len(categories):
             raise InputError(f"{len(texts)} texts but {len(categories)} lists of categories")
+        _check_texts(texts)
+        for names in categories:
+            if isinstance(names, str):
+                raise InputError(f"categories must be lists of names, got the string {names!r}")
         if len(texts) < 2 or self.n_folds < 2:
             raise InputError("a classifier needs at least two requests and two folds")
         sets = [frozenset(names) for names in categories]
@@ -127,7 +131,7 @@ class CategoryClassifier:
         return self
 
     def _features(self, scores: NDArray[Any]) -> NDArray[Any]:
-        best = np.maximum(scores.max(axis=1, keepdims=True, initial=0), 1e-6)
+        best = np.maximum(scores.max(axis=-1, keepdims=True, initial=0), 1e-6)
         prior = np.broadcast_to(self._prior, scores.shape)
         return np.stack([scores, np.sqrt(np.clip(scores, 0, None)), scores / best, prior], axis=-1)
 
@@ -142,10 +146,26 @@ class CategoryClassifier:
         Raises
         ------
         NotFittedError
+            If it is not fitted.
+        InputError
+            If `texts` is one string, or holds anything else.
         """
         if not hasattr(self, "classes_"):
             raise NotFittedError("this CategoryClassifier is not fitted yet (call fit first)")
-        scores = (self._encoder.transform(texts) @ self._weights).toarray()
+        _check_texts(texts)
+        return self.calibrated((self._encoder.transform(texts) @ self._weights).toarray())
+
+    def calibrated(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Return the probabilities that belong to the linear model's scores.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_classes,) or (n_texts, n_classes)
+
+        Returns
+        -------
+        ndarray of the same shape, in [0, 1]
+        """
         return self._scale.probability(self._features(scores))
 
     def predict(self, texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -161,6 +181,25 @@ class CategoryClassifier:
             kept = order[: expected_f1_size(row[order])]
             answers.append(tuple(self.classes_[i] for i in kept))
         return tuple(answers)
+
+    def check(self) -> None:
+        """Raise ValueError where the parts do not fit each other."""
+        n_classes = self._weights.shape[1]
+        names = self.classes_
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise ValueError("the categories are no distinct names")
+        n_features = self._features(np.zeros((0, n_classes))).shape[-1]
+        shapes = {
+            "categories": (np.shape(names), (n_classes,)),
+            "prior": (np.shape(self._prior), (n_classes,)),
+            "scale of the categories": (np.shape(self._scale.coefficients), (n_features,)),
+        }
+        for name, (found, wanted) in shapes.items():
+            if found != wanted:
+                raise ValueError(f"{name}: shape {found}, not {wanted}")
+        for numbers in (self._prior, self._scale.coefficients, self._scale.intercept):
+            if not np.isfinite(numbers).all():
+                raise ValueError("not all numbers of the categories are finite")
 
     def state(self) -> dict[str, Any]:
         """Return what was learned as plain data, but for the encoder and the weights."""
@@ -182,3 +221,11 @@ class CategoryClassifier:
         self._prior = state["prior"]
         self._scale = Logistic.from_state(state["scale"])
         return self
+
+
+def _check_texts(texts: Sequence[str]) -> None:
+    if isinstance(texts, str):
+        raise InputError(f"texts must be a list of strings, got the string {texts!r}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"a text must be a string, got {text!r}")

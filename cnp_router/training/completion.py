@@ -19,6 +19,7 @@ from cnp_router.training.ranker import Example, Logistic
 __all__ = ["Completion"]
 
 N_CO_USED = 50
+N_FEATURES = 4
 _FLOOR = 1e-4
 
 
@@ -53,7 +54,7 @@ class Completion:
             X.append(_features(positions, text, example.co_usage, known))
             y.append(np.isin(positions, example.used))
         if not X:
-            return cls(Logistic(np.array([1.0, 0.0, 0.0, 0.0]), 0.0))
+            return cls(Logistic(np.eye(N_FEATURES)[0], 0.0))
         return cls(Logistic.fit(np.vstack(X), np.concatenate(y)))
 
     def probabilities(

@@ -113,13 +113,15 @@ def _fit(
     usage = _usage(catalog, history)
     classes = _used_categories(catalog, usage)
     membership = category_membership(catalog, classes)
-    encoders = Encoders.fit(
+    encoders, encoded = Encoders.fit(
         [*history.texts, *(specification_text(api) for api in catalog)],
         n_components=N_COMPONENTS,
         random_state=random_state,
     )
-    index = SpecificationIndex.build(catalog, encoders)
-    requests = encoders.encode(history.texts)
+    requests = encoded.take(np.arange(len(history)))
+    index = SpecificationIndex.build(
+        catalog, encoders, encoded.take(np.arange(len(history), len(encoded)))
+    )
     rng = np.random.default_rng(random_state)
     fold = rng.permutation(len(history)) % n_folds
     sampled = np.sort(rng.permutation(len(history))[:MAX_EXAMPLES])
@@ -232,18 +234,20 @@ def _fold(
     seed: int,
 ) -> tuple[list[Example], NDArray[Any]]:
     """Fit the views on one part of the history and look through them at the other."""
-    seen = usage[train]
+    visible_usage = usage[train]
     if hidden_share:
         rng = np.random.default_rng(seed)
         visible = (rng.random(usage.shape[1]) >= hidden_share).astype(np.float32)
-        seen = sparse.csr_array(seen @ sparse.diags_array(visible))
-        seen.eliminate_zeros()
-    views = Views.fit(index, requests.take(train), seen, membership)
+        visible_usage = sparse.csr_array(visible_usage @ sparse.diags_array(visible))
+        visible_usage.eliminate_zeros()
+    views = Views.fit(index, requests.take(train), visible_usage, membership)
     examples: list[Example] = []
+    categories = [np.zeros((0, membership.shape[1]), dtype=np.float32)]
     batch = max(1, _BATCH_CELLS // index.n_apis // 12)
     for start in range(0, len(test), batch):
         rows = test[start : start + batch]
-        scores, _ = views.scores(requests.take(rows))
+        seen = views.scores(requests.take(rows))
+        categories.append(seen.categories)
         examples.extend(
             Example(
                 views.co_usage,
@@ -251,9 +255,9 @@ def _fold(
                 usage.indices[usage.indptr[row] : usage.indptr[row + 1]],
                 hidden_share > 0,
             )
-            for row, own in zip(rows, scores, strict=True)
+            for row, own in zip(rows, seen.apis, strict=True)
         )
-    return examples, views.category_scores(requests.take(test))
+    return examples, np.vstack(categories)
 
 
 def _usage(catalog: Catalog, history: History) -> sparse.csr_array:

@@ -16,7 +16,7 @@ def ridge_weights(
     Y: sparse.csr_array,
     *,
     alpha: float = 1.0,
-    iterations: int = 8,
+    iterations: int = 5,
     block: int = 256,
     prune: float = 0.01,
 ) -> sparse.csr_array:
@@ -33,7 +33,7 @@ def ridge_weights(
     Y : csr_array of shape (n_rows, n_labels)
     alpha : float, default=1.0
         Strength of the penalty.
-    iterations : int, default=8
+    iterations : int, default=5
         Steps of the solver. Stopping early regularises too.
     block : int, default=256
         Labels that are solved together.

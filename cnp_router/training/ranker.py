@@ -15,8 +15,9 @@ from cnp_router.training.trees import BoostedTrees
 
 __all__ = ["Example", "Logistic", "Ranker"]
 
-SHORTLIST = 60
+SHORTLIST = 50
 N_PARTS = 2
+MAX_NEGATIVES = 100_000
 
 
 @dataclass(frozen=True)
@@ -34,17 +35,27 @@ class Logistic:
 
     @classmethod
     def fit(
-        cls, X: NDArray[Any], y: NDArray[Any], *, C: float = 1.0, weight: NDArray[Any] | None = None
+        cls, X: NDArray[Any], y: NDArray[Any], *, C: float = 1.0, random_state: int = 0
     ) -> Logistic:
         """Fit on standardised features, and fold the scale into the coefficients.
 
-        With a single class there is nothing to learn but its frequency, smoothed by one of each.
+        Of more than `MAX_NEGATIVES` negatives a random sample is taken, and weighted back. With a
+        single class there is nothing to learn but its frequency, smoothed by one of each.
         """
         if y.all() or not y.any():
             rate = (y.sum() + 1) / (len(y) + 2)
             return cls(np.zeros(X.shape[1]), float(np.log(rate / (1 - rate))))
         from sklearn.linear_model import LogisticRegression
 
+        negatives = np.flatnonzero(~y)
+        weight = np.ones(len(y))
+        if len(negatives) > MAX_NEGATIVES:
+            rng = np.random.default_rng(random_state)
+            sample = rng.choice(negatives, MAX_NEGATIVES, replace=False)
+            rows = np.sort(np.concatenate([np.flatnonzero(y), sample]))
+            X, y = X[rows], y[rows]
+            weight = np.where(y, 1.0, len(negatives) / MAX_NEGATIVES)
+        X = X.astype(np.float64)
         mean, scale = X.mean(axis=0), X.std(axis=0)
         scale = np.where(scale > 1e-9, scale, 1.0)
         model = LogisticRegression(C=C, max_iter=300, tol=1e-3)
@@ -127,7 +138,7 @@ class Ranker:
         from joblib import Parallel, delayed
 
         rng = np.random.default_rng(random_state)
-        first = _fit_first(examples, rng)
+        first = _fit_first(examples, random_state)
         shortlists = [_shortlist(first, example.candidates) for example in examples]
         X = [
             shortlist_features(e.co_usage, e.candidates, p, kept)
@@ -135,28 +146,23 @@ class Ranker:
         ]
         y = [e.labels[kept] for e, (_, kept) in zip(examples, shortlists, strict=True)]
         part = rng.permutation(len(examples)) % N_PARTS
+        stacked, ends = np.vstack(X), np.cumsum([len(labels) for labels in y])[:-1]
+        labels, row_part = np.concatenate(y), np.repeat(part, [len(own) for own in y])
         fitted = Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(_fit_trees)(
-                np.vstack([X[i] for i in np.flatnonzero(part != number)]),
-                np.concatenate([y[i] for i in np.flatnonzero(part != number)]),
-                random_state + number,
-            )
+            delayed(_fit_trees)(stacked, labels, row_part == number, random_state + number)
             for number in range(N_PARTS)
         )
-        log_odds: list[NDArray[Any]] = [np.zeros(0)] * len(examples)
-        for number, trees in enumerate(fitted):
-            outside = np.flatnonzero(part == number)
-            answers = trees.log_odds(np.vstack([X[i] for i in outside]))
-            ends = np.cumsum([len(y[i]) for i in outside])[:-1]
-            for i, answer in zip(outside, np.split(answers, ends), strict=True):
-                log_odds[i] = answer
+        answers = np.empty(len(labels))
+        for number, (_, outside) in enumerate(fitted):
+            answers[row_part == number] = outside
+        log_odds = np.split(answers, ends)
         natural = [i for i, e in enumerate(examples) if not e.hidden]
         scale = Logistic.fit(
             np.concatenate([log_odds[i] for i in natural])[:, None],
             np.concatenate([y[i] for i in natural]),
             C=1e6,
         )
-        ranker = cls(first, tuple(fitted), scale)
+        ranker = cls(first, tuple(trees for trees, _ in fitted), scale)
         held_out = [
             ranker._combine(p, kept, answer)
             for (p, kept), answer in zip(shortlists, log_odds, strict=True)
@@ -211,16 +217,21 @@ def sigmoid(x: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
 
 
-def _fit_trees(X: NDArray[Any], y: NDArray[Any], random_state: int) -> BoostedTrees:
-    if y.all() or not y.any():
-        rate = (y.sum() + 1) / (len(y) + 2)
-        return BoostedTrees.constant(float(np.log(rate / (1 - rate))))
+def _fit_trees(
+    X: NDArray[Any], y: NDArray[Any], held_out: NDArray[Any], random_state: int
+) -> tuple[BoostedTrees, NDArray[Any]]:
+    """Fit on the rows that are not held out, and return the log-odds of those that are."""
+    seen = y[~held_out]
+    if seen.all() or not seen.any():
+        rate = (seen.sum() + 1) / (len(seen) + 2)
+        constant = BoostedTrees.constant(float(np.log(rate / (1 - rate))))
+        return constant, constant.log_odds(X[held_out])
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
 
     model = HistGradientBoostingClassifier(
-        learning_rate=0.1,
-        max_iter=60,
+        learning_rate=0.07,
+        max_iter=100,
         max_leaf_nodes=31,
         max_depth=8,
         min_samples_leaf=20,
@@ -232,22 +243,16 @@ def _fit_trees(X: NDArray[Any], y: NDArray[Any], random_state: int) -> BoostedTr
     # Its own threads wait for each other after every node: with another process on the machine
     # that made fitting seven times slower. The parts are fitted at the same time instead.
     with threadpool_limits(1, user_api="openmp"):
-        model.fit(X, y)
-    return BoostedTrees.from_sklearn(model)
+        model.fit(X[~held_out], seen)
+        answers = model.decision_function(X[held_out]) if held_out.any() else np.zeros(0)
+    return BoostedTrees.from_sklearn(model), answers
 
 
-def _fit_first(examples: Sequence[Example], rng: np.random.Generator) -> Logistic:
-    """Fit the first stage on every positive and a share of the negatives, weighted back."""
-    share = 0.3
-    X, y = [], []
-    for example in examples:
-        labels = example.labels
-        kept = labels | (rng.random(len(labels)) < share)
-        X.append(example.candidates.features[kept])
-        y.append(labels[kept])
-    labels = np.concatenate(y)
+def _fit_first(examples: Sequence[Example], random_state: int) -> Logistic:
     return Logistic.fit(
-        np.vstack(X).astype(np.float64), labels, weight=np.where(labels, 1.0, 1 / share)
+        np.vstack([example.candidates.features for example in examples]),
+        np.concatenate([example.labels for example in examples]),
+        random_state=random_state,
     )
 
 

@@ -20,7 +20,9 @@ __all__ = ["Evidence", "explain"]
 
 MOST_REASONS = 3
 _LIKELY_CATEGORY = 0.2
-_NAME, _WORDS, _RIDGE = (VIEWS.index(name) for name in ("name", "words", "ridge"))
+# A word in more than about one text of ten says nothing: idf is 1 + ln(1 / share).
+_TELLING = 3.3
+_NAME = VIEWS.index("name")
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,15 @@ class Evidence:
     ----------
     request : EncodedRequests, one request
     scores : ndarray of shape (n_views, n_apis)
+    categories : ndarray of shape (n_categories,)
+        Scores of the linear model.
     neighbours : Neighbours
     known : tuple of int
     """
 
     request: EncodedRequests
     scores: NDArray[Any]
+    categories: NDArray[Any]
     neighbours: Neighbours
     known: tuple[int, ...]
 
@@ -64,16 +69,17 @@ def explain(
     """
     likely: dict[str, float] = {}
     if categories is not None:
-        p = categories.predict_proba(evidence.request.texts)[0]
+        p = categories.calibrated(evidence.categories)
         likely = {categories.classes_[i]: float(p[i]) for i in np.flatnonzero(p > _LIKELY_CATEGORY)}
     served = _served_by(views, evidence.neighbours)
+    shared = _shared_words(views, evidence, positions)
     answers = {}
     for position in positions:
         found = [
             _name(evidence, position),
             _co_usage(catalog, views, evidence, position),
             _history(history, served.get(position, ())),
-            _specification(views, evidence, position),
+            _specification(shared[position]),
             _category(catalog, likely, position),
             _popularity(views, position),
         ]
@@ -120,22 +126,32 @@ def _history(history: History, served: Sequence[tuple[int, float]]) -> Reason | 
     )
 
 
-def _specification(views: Views, evidence: Evidence, position: int) -> Reason | None:
-    if evidence.scores[_WORDS, position] <= 0:
-        return None
+def _shared_words(
+    views: Views, evidence: Evidence, positions: Sequence[int]
+) -> dict[int, list[str]]:
+    """Return the words that the request and each specification share, the most telling first."""
     index = views.specifications
     word = evidence.request.word
-    columns = index.word_columns[word.indices][:, [position]].toarray()[:, 0]
-    strength = columns * word.data
-    terms = [
-        index.encoders.word.terms_[word.indices[i]]
-        for i in np.argsort(-strength)[:5]
-        if strength[i] > 0.005
-    ]
-    single = [term for term in terms if " " not in term and len(term) > 2][:3]
-    if not single:
-        return None
-    return Reason("specification", f"its specification speaks of {', '.join(single)}")
+    terms = [index.encoders.word.terms_[i] for i in word.indices]
+    telling = index.encoders.word.idf_[word.indices] > _TELLING
+    whole = np.array([" " not in term and len(term) > 2 for term in terms], dtype=bool)
+    single = np.flatnonzero(telling & whole)
+    columns = index.word_columns[word.indices[single]].toarray()[:, positions]
+    strength = columns * word.data[single, None]
+    order = np.argsort(-strength, axis=0, kind="stable")[:3]
+    return {
+        position: [terms[single[i]] for i in order[:, place] if strength[i, place] > 0]
+        for place, position in enumerate(positions)
+    }
+
+
+def _specification(shared: Sequence[str]) -> Reason | None:
+    return Reason("specification", f"its specification says {_listed(shared)}") if shared else None
+
+
+def _listed(words: Sequence[str]) -> str:
+    quoted = [f"“{word}”" for word in words]
+    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
 
 
 def _category(catalog: Catalog, likely: dict[str, float], position: int) -> Reason | None:

@@ -105,8 +105,8 @@ class LearnedRouter(Router):
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
         encoded = self.encoders.encode([request])
-        scores, neighbours = self.views.scores(encoded)
-        found = candidates(self.views, scores[0])
+        seen = self.views.scores(encoded)
+        found = candidates(self.views, seen.apis[0])
         text = self.ranker.probabilities(self.views.co_usage, found)
         positions = found.positions
         if len(known):
@@ -118,7 +118,9 @@ class LearnedRouter(Router):
         return _LearnedScores(
             self.contractors,
             probabilities,
-            evidence=Evidence(encoded, scores[0], neighbours[0], tuple(known)),
+            evidence=Evidence(
+                encoded, seen.apis[0], seen.categories[0], seen.neighbours[0], tuple(known)
+            ),
         )
 
     def _confidence(self, scores: Scores, chosen: NDArray[np.intp]) -> float:
@@ -127,7 +129,8 @@ class LearnedRouter(Router):
         return float(self.decision.confidence.probability(features))
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        assert isinstance(scores, _LearnedScores)
+        if not isinstance(scores, _LearnedScores):  # somebody else's scores: nothing to tell
+            return {}
         with_evidence = [int(i) for i in chosen if scores.probabilities[i] > 0]
         return explain(
             self.catalog, self.history, self.views, self.categories, scores.evidence, with_evidence

@@ -77,18 +77,29 @@ class Encoders:
         self.projection = projection
 
     @classmethod
-    def fit(cls, texts: Sequence[str], *, n_components: int, random_state: int) -> Encoders:
-        """Learn from requests and specifications together: no label is looked at."""
+    def fit(
+        cls, texts: Sequence[str], *, n_components: int, random_state: int
+    ) -> tuple[Encoders, EncodedRequests]:
+        """Learn from requests and specifications together: no label is looked at.
+
+        Returns
+        -------
+        encoders : Encoders
+        encoded : EncodedRequests
+            The same texts, encoded.
+        """
         from sklearn.utils.extmath import randomized_svd
 
-        word = TfidfEncoder("word", min_df=2).fit(texts)
-        character = TfidfEncoder("character", min_df=3, max_terms=50_000).fit(texts)
-        matrix = word.transform(texts)
-        rank = min(n_components, min(matrix.shape) - 1)
+        word = TfidfEncoder("word", min_df=2)
+        character = TfidfEncoder("character", min_df=3, max_terms=50_000)
+        encoded = EncodedRequests(texts, word.fit_transform(texts), character.fit_transform(texts))
+        rank = min(n_components, min(encoded.word.shape) - 1)
         if rank < 1:
-            return cls(word, character, np.zeros((matrix.shape[1], 0), dtype=np.float32))
-        _, _, right = randomized_svd(matrix, rank, n_iter=2, random_state=random_state)
-        return cls(word, character, np.ascontiguousarray(right.T.astype(np.float32)))
+            none = np.zeros((encoded.word.shape[1], 0), dtype=np.float32)
+            return cls(word, character, none), encoded
+        _, _, right = randomized_svd(encoded.word, rank, n_iter=2, random_state=random_state)
+        projection = np.ascontiguousarray(right.T.astype(np.float32))
+        return cls(word, character, projection), encoded
 
     def encode(self, texts: Sequence[str]) -> EncodedRequests:
         """Encode requests or specifications."""
@@ -142,9 +153,12 @@ class SpecificationIndex:
         self._index_names(catalog)
 
     @classmethod
-    def build(cls, catalog: Catalog, encoders: Encoders) -> SpecificationIndex:
-        """Encode the specifications of a catalog."""
-        encoded = encoders.encode([specification_text(api) for api in catalog])
+    def build(
+        cls, catalog: Catalog, encoders: Encoders, encoded: EncodedRequests | None = None
+    ) -> SpecificationIndex:
+        """Make the index of a catalog, whose specifications may be encoded already."""
+        if encoded is None:
+            encoded = encoders.encode([specification_text(api) for api in catalog])
         return cls(
             catalog,
             encoders,

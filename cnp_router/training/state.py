@@ -69,12 +69,9 @@ def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> dict[str, 
     def walk(value: Any) -> Any:
         if isinstance(value, dict):
             if list(value) == ["array"]:
-                return arrays[value["array"]]
+                return _array(arrays, value["array"])
             if list(value) == ["sparse"]:
-                data, indices, indptr, shape = (arrays[f"{value['sparse']}.{n}"] for n in _SPARSE)
-                matrix = sparse.csr_array((data, indices, indptr), shape=tuple(map(int, shape)))
-                matrix.check_format(full_check=True)
-                return matrix
+                return _matrix(*(_array(arrays, f"{value['sparse']}.{n}") for n in _SPARSE))
             return {key: walk(inner) for key, inner in value.items()}
         return value
 
@@ -82,3 +79,21 @@ def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> dict[str, 
     if not isinstance(result, dict):
         raise TypeError(f"expected an object, got {type(result).__name__}")
     return result
+
+
+def _array(arrays: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    found = arrays[name]
+    # A file inside an .npz that is no array comes as bytes.
+    if not isinstance(found, np.ndarray):
+        raise TypeError(f"{name} is no array")
+    return found
+
+
+def _matrix(
+    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: NDArray[Any]
+) -> sparse.csr_array:
+    if any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
+        raise TypeError("the indices of a sparse matrix are whole numbers")
+    matrix = sparse.csr_array((data, indices, indptr), shape=tuple(map(int, shape)))
+    matrix.check_format(full_check=True)
+    return matrix

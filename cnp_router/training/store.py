@@ -18,7 +18,6 @@ import json
 import os
 import shutil
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from cnp_router.history import History
 from cnp_router.routing import RecallControl
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.completion import Completion
+from cnp_router.training.integrity import check_parts
 from cnp_router.training.ranker import Logistic, Ranker
 from cnp_router.training.router import Decision, LearnedRouter
 from cnp_router.training.specifications import Encoders, SpecificationIndex
@@ -66,30 +66,27 @@ def save_router(router: LearnedRouter, path: str | Path, *, overwrite: bool = Fa
     InputError
         If something is there already.
     DataFileError
-        If the place cannot be written.
+        If the place cannot be written, or the catalog or the history not be written as JSON.
     """
     target = Path(path)
     check_target(target, overwrite)
     try:
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except FileNotFoundError as exc:
+    except (FileNotFoundError, NotADirectoryError) as exc:
         raise DataFileError(path, "its folder does not exist", cure="create it first") from exc
-    except OSError as exc:
-        raise DataFileError(path, f"cannot be written: {exc.strerror or exc}") from exc
+    except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
+        raise DataFileError(path, f"cannot be written: {_reason(exc)}") from exc
     try:
         _write(router, temporary)
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o777 & ~umask)
-        if target.exists():
-            old = temporary.with_name(f"{temporary.name}.old")
-            target.replace(old)
-            temporary.replace(target)
-            shutil.rmtree(old)
-        else:
-            temporary.replace(target)
+        _put(temporary, target)
+    except DataFileError as exc:
+        problem = f"{exc.path.name}: {exc.problem}"
+        raise DataFileError(path, problem, line=exc.line, cure=exc.cure) from exc
     except OSError as exc:
-        raise DataFileError(path, f"cannot be written: {exc.strerror or exc}") from exc
+        raise DataFileError(path, f"cannot be written: {_reason(exc)}") from exc
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -128,34 +125,61 @@ def load_router(path: str | Path) -> LearnedRouter:
         _check_file(folder / name, manifest["files"].get(name))
     try:
         plain = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        with np.load(folder / "arrays.npz", allow_pickle=False) as file:
+        # Opened here, as np.load leaves a file open that turns out to be no zip.
+        with (folder / "arrays.npz").open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         catalog = Catalog.read(folder / "catalog.jsonl")
         history = History.read(folder / "history.jsonl", catalog=catalog)
         return _assemble(catalog, history, unpack(arrays, plain), manifest["summary"])
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        IndexError,
-        AttributeError,
-        OSError,
-        zipfile.BadZipFile,
-    ) as exc:
+    except Exception as exc:
+        # Whatever the readers of JSON, zip and arrays raise on content that nobody saved.
+        what = exc if str(exc) else type(exc).__name__
         raise ModelCorruptError(
-            f"{folder}: the parts of the model do not fit together: {exc} (fit it again)"
+            f"{folder}: the parts of the model do not fit together: {what} (fit it again)"
         ) from exc
 
 
 def check_target(target: Path, overwrite: bool) -> None:
     """Raise what `save_router` would, if something is in its way: before a long fit, say."""
-    if not target.exists() and not target.is_symlink():
-        return
-    is_model = (target / MANIFEST).is_file() and not target.is_symlink()
+    try:
+        if not os.path.lexists(target):
+            return
+        is_model = not target.is_symlink() and _is_model(target)
+    except OSError as exc:
+        raise DataFileError(target, f"cannot be written: {_reason(exc)}") from exc
     if not is_model:
         raise InputError(f"{target}: something that is not a model is there (choose another place)")
     if not overwrite:
         raise InputError(f"{target}: a model is there already (choose another place or overwrite)")
+
+
+def _is_model(folder: Path) -> bool:
+    """Return whether the folder is a model, be it damaged: many other things have a manifest."""
+    try:
+        text = (folder / MANIFEST).read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+    return json.dumps(FORMAT) in text
+
+
+def _put(temporary: Path, target: Path) -> None:
+    """Rename the new model into place; one that is there stays until then, or comes back."""
+    if not target.exists():
+        temporary.replace(target)
+        return
+    old = temporary.with_name(f"{temporary.name}.old")
+    try:
+        target.replace(old)
+        temporary.replace(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.replace(target)
+        raise
+    # What the model did not make is not ours to throw away.
+    for entry in old.iterdir():
+        if entry.name not in (*_FILES, MANIFEST):
+            entry.replace(target / entry.name)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write(router: LearnedRouter, folder: Path) -> None:
@@ -178,6 +202,7 @@ def _write(router: LearnedRouter, folder: Path) -> None:
             for name in _FILES
         },
     }
+    manifest["sha256"] = _seal(manifest)
     with (folder / MANIFEST).open("w", encoding="utf-8") as out:
         json.dump(manifest, out, indent=2, ensure_ascii=False)
     for name in (*_FILES, MANIFEST):
@@ -209,14 +234,13 @@ def _assemble(
     encoders = Encoders.from_state(state["encoders"])
     index = SpecificationIndex.from_state(catalog, encoders, state["specifications"])
     views = Views(specifications=index, **state["views"])
-    views.check(n_mashups=len(history), n_apis=len(catalog))
     control = state["recall_control"]
     categories = None
     if state["categories"] is not None:
         categories = CategoryClassifier.from_state(
             encoders.word, views.category_weights, state["categories"]
         )
-    return LearnedRouter(
+    router = LearnedRouter(
         catalog=catalog,
         history=history,
         encoders=encoders,
@@ -230,6 +254,8 @@ def _assemble(
         categories=categories,
         summary=summary,
     )
+    check_parts(router)
+    return router
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -237,15 +263,25 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         text = (folder / MANIFEST).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise ModelNotFoundError(f"{folder}: no model there (fit one first)") from exc
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ModelCorruptError(f"{folder}: {MANIFEST} cannot be read: {exc}") from exc
+    except UnicodeDecodeError as exc:
+        raise ModelCorruptError(f"{folder}: {MANIFEST} is damaged: {exc} (fit it again)") from exc
+    except OSError as exc:
+        raise ModelCorruptError(
+            f"{folder}: {MANIFEST} cannot be read: {_reason(exc)} (check its mode)"
+        ) from exc
+    except ValueError as exc:  # a path with a NUL character
+        raise ModelNotFoundError(f"{str(folder)!r}: no model there (fit one first)") from exc
     try:
         manifest = json.loads(text)
+        if not isinstance(manifest, dict):
+            raise TypeError(f"expected an object, got {type(manifest).__name__}")
         if manifest["format"] != FORMAT:
             raise ModelCorruptError(f"{folder}: {MANIFEST} is not that of a model (fit one first)")
         found = manifest["format_version"]
+        if not isinstance(found, int) or isinstance(found, bool):
+            raise TypeError(f"'format_version' must be a whole number, got {found!r}")
         if found != FORMAT_VERSION:
-            age = "a newer" if isinstance(found, int) and found > FORMAT_VERSION else "an older"
+            age = "a newer" if found > FORMAT_VERSION else "an older"
             cure = "upgrade cnp-router" if age == "a newer" else "fit it again"
             raise ModelVersionError(
                 f"{folder}: written in {age} format ({found!r}, this version reads "
@@ -253,9 +289,18 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             )
         if not isinstance(manifest["files"], dict) or not isinstance(manifest["summary"], dict):
             raise TypeError("'files' and 'summary' must be objects")
+        if manifest["sha256"] != _seal(manifest):
+            raise ValueError("its checksum differs")
     except (KeyError, TypeError, ValueError, RecursionError) as exc:
-        raise ModelCorruptError(f"{folder}: {MANIFEST} is damaged: {exc} (fit it again)") from exc
-    return dict(manifest)
+        what = f"missing {exc}" if isinstance(exc, KeyError) else exc
+        raise ModelCorruptError(f"{folder}: {MANIFEST} is damaged: {what} (fit it again)") from exc
+    return manifest
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    """Return the checksum of all that a manifest says, itself left out."""
+    content = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _check_file(file: Path, expected: Any) -> None:
@@ -266,9 +311,11 @@ def _check_file(file: Path, expected: Any) -> None:
         if _checksum(file) != expected.get("sha256"):
             raise ModelCorruptError(f"{file}: altered: its checksum differs (fit it again)")
     except OSError as exc:
-        raise ModelCorruptError(
-            f"{file}: cannot be read: {exc.strerror or exc} (fit it again)"
-        ) from exc
+        raise ModelCorruptError(f"{file}: cannot be read: {_reason(exc)} (fit it again)") from exc
+
+
+def _reason(exc: Exception) -> str:
+    return getattr(exc, "strerror", None) or str(exc)
 
 
 def _checksum(file: Path) -> str:

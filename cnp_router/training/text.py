@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -137,19 +137,31 @@ class TfidfEncoder:
         self.min_df = min_df
         self.max_terms = max_terms
 
-    def fit(self, texts: Iterable[str]) -> TfidfEncoder:
+    def fit(self, texts: Sequence[str]) -> TfidfEncoder:
         """Learn the terms and their document frequencies."""
-        analyze = _ANALYZERS[self.analyzer]
-        frequency: Counter[str] = Counter()
-        n_texts = 0
-        for text in texts:
-            n_texts += 1
-            frequency.update(set(analyze(text)))
-        kept = [(-count, term) for term, count in frequency.items() if count >= self.min_df]
-        kept = sorted(kept)[: self.max_terms]
-        terms = sorted(term for _, term in kept)
-        counts = np.array([frequency[term] for term in terms], dtype=np.float64)
-        return self._set(terms, (1 + np.log((1 + n_texts) / (1 + counts))).astype(np.float32))
+        self.fit_transform(texts)
+        return self
+
+    def fit_transform(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Learn the terms, and encode the same texts, in one pass.
+
+        Returns
+        -------
+        csr_array of shape (n_texts, n_terms), float32
+        """
+        column: defaultdict[str, int] = defaultdict()
+        column.default_factory = column.__len__
+        counts = self._counts(texts, column)
+        frequency = np.bincount(counts.indices, minlength=len(column))
+        seen = np.array(list(column), dtype=object)
+        kept = sorted(np.flatnonzero(frequency >= self.min_df), key=lambda i: seen[i])
+        if len(kept) > self.max_terms:
+            most = sorted(kept, key=lambda i: -frequency[i])[: self.max_terms]
+            kept = sorted(most, key=lambda i: seen[i])
+        chosen = np.array(kept, dtype=np.int64)
+        idf = 1 + np.log((1 + len(texts)) / (1 + frequency[chosen]))
+        self._set(list(seen[chosen]), idf.astype(np.float32))
+        return self._weighted(sparse.csr_array(sparse.csc_array(counts)[:, chosen]))
 
     def _set(self, terms: list[str], idf: np.ndarray[Any, Any]) -> TfidfEncoder:
         self.terms_ = terms
@@ -165,23 +177,33 @@ class TfidfEncoder:
         csr_array of shape (n_texts, n_terms), float32
             Rows of length 1, or 0 where a text has no known term.
         """
+        return self._weighted(self._counts(texts, self._column))
+
+    def _counts(self, texts: Sequence[str], column: dict[str, int]) -> sparse.csr_array:
+        """Count terms; a `column` that makes its own entries learns all it sees."""
         analyze = _ANALYZERS[self.analyzer]
-        column = self._column
+        learns = isinstance(column, defaultdict)
         pointers: list[int] = [0]
         columns: list[int] = []
         counts: list[int] = []
         for text in texts:
-            found: Counter[int] = Counter(column[term] for term in analyze(text) if term in column)
-            columns.extend(found.keys())
-            counts.extend(found.values())
+            for term, count in Counter(analyze(text)).items():
+                if learns or term in column:
+                    columns.append(column[term])
+                    counts.append(count)
             pointers.append(len(columns))
-        indices = np.array(columns, dtype=np.int32)
-        data = (1 + np.log(np.array(counts, dtype=np.float32))) * self.idf_[indices]
-        matrix = sparse.csr_array(
-            (data.astype(np.float32), indices, np.array(pointers, dtype=np.int32)),
-            shape=(len(pointers) - 1, len(self.terms_)),
+        return sparse.csr_array(
+            (
+                np.array(counts, dtype=np.float32),
+                np.array(columns, dtype=np.int32),
+                np.array(pointers, dtype=np.int32),
+            ),
+            shape=(len(texts), len(column)),
         )
-        return unit_rows(matrix)
+
+    def _weighted(self, counts: sparse.csr_array) -> sparse.csr_array:
+        counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
+        return unit_rows(counts)
 
     def state(self) -> dict[str, Any]:
         """Return all that was learned, as plain data."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,8 @@ class BoostedTrees:
 
         Examples
         --------
-        >>> BoostedTrees.constant(0.5).log_odds(np.zeros((2, 3), dtype=np.float32))
-        array([0.5, 0.5])
+        >>> BoostedTrees.constant(0.5).log_odds(np.zeros((2, 3), dtype=np.float32)).tolist()
+        [0.5, 0.5]
         """
         none = np.zeros((1, 1), dtype=np.int32)
         zero = np.zeros((1, 1), dtype=np.float32)
@@ -88,20 +89,28 @@ class BoostedTrees:
         -------
         ndarray of shape (n_rows,)
         """
-        n_trees, n_nodes = self.feature.shape
-        width = X.shape[1]
-        features, thresholds = self.feature.ravel(), self.threshold.ravel()
-        # Node numbers are made global to all trees, so that one flat gather serves each level.
-        offset = (np.arange(n_trees, dtype=np.int32) * n_nodes)[:, None]
-        left = (self.left + offset).ravel()
-        right = (self.right + offset).ravel()
-        values = X.ravel()
-        rows = np.arange(len(X), dtype=np.int32) * width
-        node = np.repeat(offset, len(X), axis=1)
+        features, thresholds, children, roots, values = self._flat
+        entries = X.ravel()
+        rows = np.arange(len(X)) * X.shape[1]
+        node = np.repeat(roots[:, None], len(X), axis=1)
         for _ in range(self.depth):
-            goes_left = values[features[node] + rows] <= thresholds[node]
-            node = np.where(goes_left, left[node], right[node])
-        return np.asarray(self.value.ravel()[node].sum(axis=0) + self.baseline)
+            goes_right = entries[features[node] + rows] > thresholds[node]
+            node = children[2 * node + goes_right]
+        return np.asarray(values[node].sum(axis=0) + self.baseline)
+
+    @cached_property
+    def _flat(self) -> tuple[NDArray[Any], ...]:
+        """All trees' nodes numbered in one sequence, so that one gather serves a whole level."""
+        n_trees, n_nodes = self.feature.shape
+        roots = np.arange(n_trees) * n_nodes
+        children = np.stack([self.left, self.right], axis=2) + roots[:, None, None]
+        return (
+            self.feature.ravel().astype(np.intp),
+            self.threshold.ravel(),
+            children.ravel().astype(np.intp),
+            roots,
+            self.value.ravel(),
+        )
 
     def state(self) -> dict[str, Any]:
         """Return the trees as plain data."""
@@ -119,11 +128,17 @@ class BoostedTrees:
     def from_state(cls, state: dict[str, Any]) -> BoostedTrees:
         """Rebuild the trees."""
         return cls(
-            feature=state["feature"].astype(np.int32),
+            feature=_whole(state["feature"]),
             threshold=state["threshold"],
-            left=state["left"].astype(np.int32),
-            right=state["right"].astype(np.int32),
+            left=_whole(state["left"]),
+            right=_whole(state["right"]),
             value=state["value"],
             baseline=float(state["baseline"]),
             depth=int(state["depth"]),
         )
+
+
+def _whole(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"nodes are numbered by whole numbers, not by {values.dtype}")
+    return values.astype(np.int32)

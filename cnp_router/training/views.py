@@ -54,6 +54,23 @@ class Neighbours:
     similarity: NDArray[Any]
 
 
+@dataclass(frozen=True)
+class ViewScores:
+    """What the views say of some requests.
+
+    Attributes
+    ----------
+    apis : ndarray of shape (n_requests, n_views, n_apis), float32
+    categories : ndarray of shape (n_requests, n_categories), float32
+        The linear model's score of each category.
+    neighbours : list of Neighbours, one a request
+    """
+
+    apis: NDArray[Any]
+    categories: NDArray[Any]
+    neighbours: list[Neighbours]
+
+
 @dataclass
 class Views:
     """All views, fitted on one history.
@@ -62,6 +79,10 @@ class Views:
     ----------
     specifications : SpecificationIndex
     usage : csr_array of shape (n_mashups, n_apis), of ones
+    word_weights : csr_array of shape (n_word_terms, n_labels + n_categories + n_apis)
+        Linear weights of the APIs with history and of the categories, then the centroids.
+    labels : ndarray of shape (n_labels,)
+        The APIs with history.
     counts : ndarray of shape (n_apis,)
         Mashups that used each API.
     """
@@ -69,11 +90,9 @@ class Views:
     specifications: SpecificationIndex
     usage: sparse.csr_array
     history_columns: sparse.csr_array
-    label_weights: sparse.csr_array
+    word_weights: sparse.csr_array
     labels: NDArray[Any]
-    category_weights: sparse.csr_array
     membership: sparse.csr_array
-    centroid_columns: sparse.csr_array
     expected: NDArray[Any]
     co_usage: sparse.csr_array
     similar: sparse.csr_array
@@ -84,7 +103,7 @@ class Views:
         )
         sizes = np.asarray(self.membership.sum(axis=1)).ravel()
         scale = sparse.diags_array((1 / np.maximum(sizes, 1)).astype(np.float32))
-        self._category_mean = sparse.csr_array((scale @ self.membership).T)
+        self._category_mean = sparse.csr_array(scale @ self.membership)
 
     @classmethod
     def fit(
@@ -112,40 +131,36 @@ class Views:
         targets = sparse.csr_array(
             sparse.hstack([sparse.csc_array(usage)[:, labels], categories], format="csr")
         )
-        weights = sparse.csc_array(ridge_weights(requests.word, targets))
+        weights = ridge_weights(requests.word, targets)
         scale = sparse.diags_array((1 / (counts + 1.0)).astype(np.float32))
         centroids = unit_rows(sparse.csr_array(scale @ (sparse.csr_array(usage.T) @ requests.word)))
         return cls(
             specifications=specifications,
             usage=usage,
             history_columns=sparse.csr_array(requests.both().T),
-            label_weights=sparse.csr_array(weights[:, : len(labels)]),
+            word_weights=sparse.csr_array(sparse.hstack([weights, centroids.T], "csr")),
             labels=labels,
-            category_weights=sparse.csr_array(weights[:, len(labels) :]),
             membership=membership,
-            centroid_columns=sparse.csr_array(centroids.T),
             expected=_expected_specification(specifications, requests, usage),
             co_usage=_co_usage(usage, counts),
             similar=_similar(specifications, labels),
         )
 
-    def scores(self, requests: EncodedRequests) -> tuple[NDArray[Any], list[Neighbours]]:
-        """Score every API for some requests.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_requests, n_views, n_apis), float32
-        neighbours : list of Neighbours, one a request
-        """
+    def scores(self, requests: EncodedRequests) -> ViewScores:
+        """Score every API for some requests."""
         index = self.specifications
         n_apis = index.n_apis
         out = np.zeros((len(requests), N_VIEWS, n_apis), dtype=np.float32)
-        linear = (requests.word @ self.label_weights).toarray()
+        # One product for three views: each product has a price of its own.
+        n_labels, n_categories = len(self.labels), self.membership.shape[1]
+        weighed = (requests.word @ self.word_weights).toarray()
+        linear = weighed[:, :n_labels]
+        categories = weighed[:, n_labels : n_labels + n_categories]
         out[:, 0, self.labels] = linear
         neighbours = self._neighbours(requests)
         for row, near in enumerate(neighbours):
             self._vote(out[row, 1], out[row, 2], near)
-        out[:, 3] = (requests.word @ self.centroid_columns).toarray()
+        out[:, 3] = weighed[:, n_labels + n_categories :]
         out[:, 4] = (requests.word @ index.word_columns).toarray()
         out[:, 5] = (requests.character @ index.character_columns).toarray()
         out[:, 6] = index.name_mention(requests.texts).toarray()
@@ -155,12 +170,17 @@ class Views:
         out[:, 7] = weight.toarray()
         latent = requests.word @ index.encoders.projection
         out[:, 9] = unit_dense(latent @ self.expected) @ index.latent.T
-        categories = requests.word @ self.category_weights
-        out[:, 10] = (categories @ self._category_mean).toarray()
+        out[:, 10] = (self._category_mean @ categories.T).T
         likely = np.clip(out[:, 0], 0, 1)
         out[:, 11] = (self.co_usage @ likely.T).T
         out[:, 12] = (self.similar @ linear.T).T
-        return out, neighbours
+        return ViewScores(out, categories, neighbours)
+
+    @property
+    def category_weights(self) -> sparse.csr_array:
+        """The linear model of the categories, shape (n_word_terms, n_categories)."""
+        start = len(self.labels)
+        return sparse.csr_array(self.word_weights[:, start : start + self.membership.shape[1]])
 
     def _neighbours(self, requests: EncodedRequests) -> list[Neighbours]:
         similarity = sparse.csr_array(requests.both() @ self.history_columns)
@@ -189,15 +209,6 @@ class Views:
         share /= np.square(near.similarity).sum()
         np.maximum.at(nearest, apis, weight)
 
-    def category_scores(self, requests: EncodedRequests) -> NDArray[Any]:
-        """Return the linear model's score of each category.
-
-        Returns
-        -------
-        ndarray of shape (n_requests, n_categories), float32
-        """
-        return np.asarray((requests.word @ self.category_weights).toarray())
-
     def extended(self, specifications: SpecificationIndex, membership: sparse.csr_array) -> Views:
         """Return the views of a catalog with more APIs at its end, all of them cold."""
         n_apis = specifications.n_apis
@@ -206,11 +217,11 @@ class Views:
             specifications=specifications,
             usage=_widen(self.usage, self.usage.shape[0], n_apis),
             history_columns=self.history_columns,
-            label_weights=self.label_weights,
+            word_weights=_widen(
+                self.word_weights, self.word_weights.shape[0], self.word_weights.shape[1] + new
+            ),
             labels=self.labels,
-            category_weights=self.category_weights,
             membership=membership,
-            centroid_columns=_widen(self.centroid_columns, self.centroid_columns.shape[0], n_apis),
             expected=self.expected,
             co_usage=_widen(self.co_usage, n_apis, n_apis),
             similar=sparse.csr_array(
@@ -230,10 +241,8 @@ class Views:
         shapes = {
             "usage": (self.usage, (n_mashups, n_apis)),
             "history_columns": (self.history_columns, (n_all, n_mashups)),
-            "label_weights": (self.label_weights, (n_terms, n_labels)),
-            "category_weights": (self.category_weights, (n_terms, n_categories)),
+            "word_weights": (self.word_weights, (n_terms, n_labels + n_categories + n_apis)),
             "membership": (self.membership, (n_apis, n_categories)),
-            "centroid_columns": (self.centroid_columns, (n_terms, n_apis)),
             "expected": (self.expected, (rank, rank)),
             "co_usage": (self.co_usage, (n_apis, n_apis)),
             "similar": (self.similar, (n_apis, n_labels)),
@@ -250,11 +259,9 @@ class Views:
         return {
             "usage": self.usage,
             "history_columns": self.history_columns,
-            "label_weights": self.label_weights,
+            "word_weights": self.word_weights,
             "labels": self.labels,
-            "category_weights": self.category_weights,
             "membership": self.membership,
-            "centroid_columns": self.centroid_columns,
             "expected": self.expected,
             "co_usage": self.co_usage,
             "similar": self.similar,

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cnp_router.routing import RecallControl
+from cnp_router.training.calibration import (
+    confidence_features,
+    fit_confidence,
+    fit_recall_control,
+)
+from cnp_router.training.ranker import Logistic
+
+
+def generated(n, seed, size=15):
+    """Requests whose probabilities are true: each contractor is used with just that one."""
+    rng = np.random.default_rng(seed)
+    held_out = []
+    while len(held_out) < n:
+        p = rng.beta(0.4, rng.uniform(0.5, 6), size)
+        labels = rng.random(size) < p
+        if labels.any():
+            held_out.append((p, labels, int(labels.sum())))
+    return held_out
+
+
+def test_the_recall_control_is_the_one_measured_on_all_contractors():
+    held_out = generated(50, seed=0)
+    control = fit_recall_control(held_out)
+    measured = RecallControl.measured(
+        [p for p, _, _ in held_out], [np.flatnonzero(labels) for _, labels, _ in held_out]
+    )
+    assert control.n_requests == measured.n_requests == 50
+    for target in (0.5, 0.8, 0.9, 0.95):
+        assert control.mass_share(target) == pytest.approx(measured.mass_share(target))
+
+
+def test_a_use_that_was_no_candidate_is_reached_by_a_broadcast_only():
+    held_out = [(np.array([0.5, 0.2]), np.array([True, False]), 2)] * 9
+    control = fit_recall_control(held_out)
+    assert np.isinf(control.needed).sum() == 9
+    assert control.mass_share(0.4) == 0
+    assert control.mass_share(0.6) == np.inf
+
+
+def test_no_candidates_at_all():
+    nothing = (np.zeros(0), np.zeros(0, dtype=bool), 2)
+    assert fit_recall_control([nothing] * 3).mass_share(0.5) == np.inf
+    assert fit_confidence([nothing] * 3).probability(np.zeros(4)) == 0.5
+
+
+def test_the_confidence_is_calibrated():
+    model = fit_confidence(generated(800, seed=1))
+    confidence, covered = [], []
+    for p, labels, n_used in generated(800, seed=2):
+        order = np.argsort(-p)
+        for size in (1, 4, 8, 12):
+            outside = float(p[order[size:]].sum())
+            confidence.append(float(model.probability(confidence_features(p, outside))))
+            covered.append(labels[order[:size]].sum() == n_used)
+    confidence, covered = np.array(confidence), np.array(covered)
+    place = np.minimum((confidence * 5).astype(int), 4)
+    for b in range(5):
+        inside = place == b
+        assert confidence[inside].mean() == pytest.approx(covered[inside].mean(), abs=0.12)
+    assert abs(confidence.mean() - covered.mean()) < 0.04
+
+
+def test_asking_more_gives_more_confidence():
+    model = fit_confidence(generated(400, seed=3))
+    p = np.sort(generated(1, seed=4)[0][0])[::-1]
+    confidence = [
+        float(model.probability(confidence_features(p, float(p[size:].sum()))))
+        for size in range(1, len(p) + 1)
+    ]
+    assert confidence == sorted(confidence)
+
+
+def test_always_covered_is_not_yet_certain():
+    model = fit_confidence([(np.array([0.9, 0.1]), np.array([True, False]), 1)] * 5)
+    p = float(model.probability(confidence_features(np.array([0.9, 0.1]), 0.1)))
+    assert 0.5 < p < 1
+
+
+@pytest.mark.parametrize("probabilities", [[0.0, 0.0], [1.0, 1.0], []])
+def test_confidence_features_are_finite(probabilities):
+    assert np.isfinite(confidence_features(np.array(probabilities), 0.0)).all()
+
+
+class TestLogistic:
+    def test_the_scale_of_the_features_is_folded_in(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(500, 2))
+        y = rng.random(500) < 1 / (1 + np.exp(-2 * X[:, 0]))
+        plain = Logistic.fit(X, y)
+        scaled = Logistic.fit(X * [1000, 0.001] + [5, -7], y)
+        np.testing.assert_allclose(
+            plain.probability(X), scaled.probability(X * [1000, 0.001] + [5, -7]), atol=1e-3
+        )
+
+    def test_a_feature_that_never_changes(self):
+        X = np.column_stack([np.ones(20), np.arange(20)])
+        model = Logistic.fit(X, np.arange(20) > 9)
+        assert np.isfinite(model.coefficients).all()
+
+    @pytest.mark.parametrize(("n", "positive", "rate"), [(0, False, 0.5), (8, True, 0.9)])
+    def test_a_single_class_gives_its_smoothed_frequency(self, n, positive, rate):
+        model = Logistic.fit(np.zeros((n, 3)), np.full(n, positive))
+        assert model.probability(np.ones((1, 3)))[0] == pytest.approx(rate)
+
+    def test_extreme_scores_do_not_overflow(self):
+        model = Logistic(np.array([1.0]), 0.0)
+        assert model.probability(np.array([[-1e9], [0], [1e9]])).tolist() == [0, 0.5, 1]

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from cnp_router.training.text import (
+    MAX_CHARACTERS,
+    TfidfEncoder,
+    character_grams,
+    singular,
+    split_compound,
+    unit_rows,
+    word_grams,
+    words,
+)
+
+ANALYZERS = {"word": word_grams, "character": character_grams}
+TEXTS = [
+    "Show the weather of my trips on a map.",
+    "Show photos on maps, maps and more maps!",
+    "Send me a text when it rains: weather by SMS",
+    "",
+    "Zürich Zu\N{COMBINING DIAERESIS}rich ＺÜＲＩＣＨ",
+    "地図に天気を表示する",
+    "погода на карте",
+    "the the the the",
+]
+
+
+def reference(analyzer, texts, min_df=1):
+    vectorizer = TfidfVectorizer(analyzer=ANALYZERS[analyzer], sublinear_tf=True, min_df=min_df)
+    return vectorizer, vectorizer.fit_transform(texts)
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS)
+@pytest.mark.parametrize("min_df", [1, 2])
+def test_the_encoder_is_that_of_scikit_learn(analyzer, min_df):
+    vectorizer, expected = reference(analyzer, TEXTS, min_df)
+    encoder = TfidfEncoder(analyzer, min_df=min_df).fit(TEXTS)
+    assert encoder.terms_ == vectorizer.get_feature_names_out().tolist()
+    np.testing.assert_allclose(encoder.idf_, vectorizer.idf_, rtol=1e-6)
+    np.testing.assert_allclose(encoder.transform(TEXTS).toarray(), expected.toarray(), atol=1e-6)
+    unseen = ["weather maps weather weather", "nothing of this was seen xyzzy"]
+    np.testing.assert_allclose(
+        encoder.transform(unseen).toarray(), vectorizer.transform(unseen).toarray(), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS)
+def test_the_encoder_is_that_of_scikit_learn_on_the_sample(sample, analyzer):
+    texts = sample.history.texts
+    vectorizer, expected = reference(analyzer, texts, 2)
+    encoder = TfidfEncoder(analyzer, min_df=2)
+    found = encoder.fit_transform(texts)
+    assert encoder.terms_ == vectorizer.get_feature_names_out().tolist()
+    assert abs(found - expected).max() < 1e-6
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS)
+@settings(max_examples=40)
+@given(texts=st.lists(st.text(max_size=40), min_size=1, max_size=6))
+@example(texts=["a_b __ _", "İI ﬁ Ⅷ"])
+@example(texts=["A\N{COMBINING ACUTE ACCENT}\N{ZERO WIDTH JOINER}B", "\x00\x1b", "١٢٣"])
+@example(texts=["half a \ud800 pair", "\udfff"])
+def test_the_encoder_is_that_of_scikit_learn_on_any_text(analyzer, texts):
+    encoder = TfidfEncoder(analyzer, min_df=1)
+    found = encoder.fit_transform(texts)
+    assert (encoder.transform(texts) != found).nnz == 0
+    if not encoder.terms_:
+        assert found.shape == (len(texts), 0)
+        return
+    vectorizer, expected = reference(analyzer, texts)
+    assert encoder.terms_ == vectorizer.get_feature_names_out().tolist()
+    np.testing.assert_allclose(found.toarray(), expected.toarray(), atol=1e-6)
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=60))
+def test_words_are_lower_case_runs_of_letters_and_digits(text):
+    for word in words(text):
+        assert word and not word.isspace() and "_" not in word
+        assert word == word.lower()
+    grams = list(word_grams(text))
+    assert len(grams) == max(2 * len(words(text)) - 1, 0)
+    assert all(3 <= len(gram) <= 5 for gram in character_grams(text))
+
+
+def test_only_the_beginning_of_a_long_text_counts():
+    text = "map " * MAX_CHARACTERS
+    encoder = TfidfEncoder(min_df=1).fit([text, "the end"])
+    both = encoder.transform([text + "the end", text[:MAX_CHARACTERS]])
+    assert (both[[0]] != both[[1]]).nnz == 0
+
+
+def test_the_most_frequent_terms_are_kept():
+    encoder = TfidfEncoder(min_df=1, max_terms=2).fit(["b", "b", "a", "c", "c", "c"])
+    assert encoder.terms_ == ["b", "c"]
+
+
+def test_equally_frequent_terms_are_kept_in_their_order():
+    assert TfidfEncoder(min_df=1, max_terms=2).fit(["d c b a"]).terms_ == ["a", "b"]
+
+
+def test_no_texts_and_no_terms():
+    encoder = TfidfEncoder(min_df=2).fit(["a map", "some song"])
+    assert encoder.terms_ == []
+    assert encoder.transform(["a map"]).shape == (1, 0)
+    assert encoder.transform([]).shape == (0, 0)
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS)
+def test_state_round_trip(analyzer):
+    encoder = TfidfEncoder(analyzer, min_df=1).fit(TEXTS)
+    again = TfidfEncoder.from_state(analyzer, encoder.state())
+    assert (again.transform(TEXTS) != encoder.transform(TEXTS)).nnz == 0
+
+
+def test_unit_rows_leaves_the_matrix_and_its_empty_rows():
+    matrix = sparse.csr_array(np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 2.0]], dtype=np.float32))
+    before = matrix.toarray()
+    expected = [[0.6, 0.8], [0, 0], [0, 1]]
+    np.testing.assert_allclose(unit_rows(matrix).toarray(), expected, rtol=1e-6)
+    np.testing.assert_array_equal(matrix.toarray(), before)
+
+
+@pytest.mark.parametrize(
+    ("compound", "words"),
+    [
+        ("getWeatherAlerts", "get Weather Alerts"),
+        ("YouTube", "You Tube"),
+        ("HTTP2", "HTTP 2"),
+        ("snake_case", "snake_case"),
+        ("", ""),
+    ],
+)
+def test_split_compound(compound, words):
+    assert split_compound(compound) == words
+
+
+@pytest.mark.parametrize("word", ["s", "as", "bus", "gas", "pass", "news", "", "ies"])
+def test_singular_never_empties_a_word(word):
+    assert len(singular(word)) >= min(len(word), 2)
