@@ -25,7 +25,7 @@ check: $(READY) ## format, lint, types, and whether the docs are up to date
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/mypy scripts
+	$(BIN)/mypy scripts benchmarks examples
 	$(BIN)/python scripts/docs_in_sync.py --check
 
 benchmark: $(READY) ## quality of every router; DATA=folder for other data

@@ -16,7 +16,9 @@ wide. The commands of one document run in order in one empty folder, so that a l
 the files of an earlier one.
 
 What differs from run to run compares equal, and is left as it stands: numbers before ``ms``,
-``s``, ``seconds`` or ``minutes``, together with the space before them.
+``s``, ``seconds`` or ``minutes``, together with the space before them. What differs from machine to
+machine, such as a probability in its second digit, is marked ``<!-- run (varies): ... -->``: the
+check runs the command, which must succeed, and takes any output for good.
 
 Usage: ``python scripts/docs_in_sync.py`` renews the files; with ``--check`` it changes nothing,
 shows the difference and exits with 1 if there is one.
@@ -44,9 +46,10 @@ __all__ = ["DocsError", "main", "normalised", "renewed", "run"]
 ROOT = Path(__file__).resolve().parents[1]
 
 _BLOCK = re.compile(
-    r"^<!-- run: (?P<command>[^\n]+?) -->\n(?P<body>.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL
+    r"^<!-- run(?P<varies> \(varies\))?: (?P<command>[^\n]+?) -->\n(?P<body>.*?)^<!-- end -->$",
+    re.MULTILINE | re.DOTALL,
 )
-_MARK = re.compile(r"^<!-- (?:run:|end\b)", re.MULTILINE)
+_MARK = re.compile(r"^<!-- (?:run\b|end\b)", re.MULTILINE)
 _FENCED = re.compile(r"\s*(?P<fence>`{3,})(?P<language>\w*)\n.*^(?P=fence)\s*", re.M | re.DOTALL)
 _TIMEOUT = 600
 _VARYING = re.compile(r"[ \t]*\d[\d.,]*[ \t]*(ms|s|seconds?|minutes?)\b")
@@ -100,6 +103,8 @@ def run(command: str, folder: Path) -> str:
         "PYTHONIOENCODING": "utf-8",
         # This checkout, whatever is installed.
         "PYTHONPATH": str(ROOT),
+        # A model that an earlier version of this checkout has kept would answer otherwise.
+        "XDG_CACHE_HOME": str(folder / ".cache"),
     }
     try:
         done = subprocess.run(
@@ -119,7 +124,7 @@ def run(command: str, folder: Path) -> str:
     return done.stdout.replace(f"{folder}{os.sep}", "")
 
 
-def renewed(text: str, execute: Callable[[str], str]) -> str:
+def renewed(text: str, execute: Callable[[str], str], *, keep_varying: bool = False) -> str:
     """Return a document with its generated blocks renewed.
 
     Parameters
@@ -128,6 +133,8 @@ def renewed(text: str, execute: Callable[[str], str]) -> str:
         The document.
     execute : callable
         From a command to its output.
+    keep_varying : bool, default=False
+        Leave the blocks that vary between machines as they are, once their command has succeeded.
 
     Raises
     ------
@@ -151,9 +158,10 @@ def renewed(text: str, execute: Callable[[str], str]) -> str:
         longest = max((len(ticks) for ticks in re.findall(r"`+", output)), default=0)
         fence = "`" * max(3, longest + 1)
         new = f"{fence}{language}\n{output}{fence}\n"
-        if normalised(new) == normalised(body):
+        kept = keep_varying and match["varies"] and fenced
+        if kept or normalised(new) == normalised(body):
             new = body
-        return f"<!-- run: {command} -->\n{new}<!-- end -->"
+        return f"<!-- run{match['varies'] or ''}: {command} -->\n{new}<!-- end -->"
 
     return _BLOCK.sub(fill, text)
 
@@ -174,7 +182,8 @@ def main(argv: Sequence[str] | None = None, *, root: Path = ROOT) -> int:
             old = read_text(document)
             with tempfile.TemporaryDirectory() as folder:
                 place = Path(folder).resolve()
-                new = renewed(old, functools.partial(run, folder=place))
+                execute = functools.partial(run, folder=place)
+                new = renewed(old, execute, keep_varying=check)
             if new != old and not check:
                 with atomic_write(document) as out:
                     out.write(new)

@@ -111,9 +111,7 @@ def sample_router(sample: Dataset) -> LearnedRouter:
 
 
 @pytest.fixture(scope="session")
-def sample_model(
-    sample_router: LearnedRouter, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def sample_model(sample_router: LearnedRouter, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its model folder. Not to be changed: copy it first."""
     folder = tmp_path_factory.mktemp("sample") / "model"
     sample_router.save(folder)

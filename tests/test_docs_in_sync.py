@@ -74,6 +74,22 @@ class TestRenewed:
         assert docs.renewed(old, lambda _: "fitted in 8 s\nanswered in 10.25 ms\n") == old
         assert docs.renewed(old, lambda _: "fitted in 8 s\nanswered in 10 MB\n") != old
 
+    def test_what_varies_between_machines_is_kept_when_checking(self, docs):
+        old = block(body="0.48\n").replace("run:", "run (varies):")
+        new = block(body="0.46\n").replace("run:", "run (varies):")
+        assert docs.renewed(old, lambda _: "0.46\n") == new
+        assert docs.renewed(old, lambda _: "0.46\n", keep_varying=True) == old
+        assert docs.renewed(block(body="1\n"), lambda _: "2\n", keep_varying=True) == block(
+            body="2\n"
+        )
+
+    def test_but_its_command_is_run(self, docs):
+        def failing(command):
+            raise docs.DocsError(command)
+
+        with pytest.raises(docs.DocsError):
+            docs.renewed(block().replace("run:", "run (varies):"), failing, keep_varying=True)
+
     def test_text_without_blocks_is_left_alone(self, docs):
         text = "# Title\n\n```sh\ncnp-router --help\n```\n"
         assert docs.renewed(text, pytest.fail) == text

@@ -46,6 +46,9 @@ def check_parts(router: LearnedRouter) -> None:
     }.items():
         _check_numbers(name, matrix)
     views.check(n_mashups=len(router.history), n_apis=len(router.catalog))
+    for name, ones in (("usage", views.usage), ("membership", views.membership)):
+        if (ones.data != 1).any():
+            raise ValueError(f"the {name} holds other numbers than 1")
     if not _rises(views.labels, len(router.catalog)):
         raise ValueError("the labels are no rising positions in the catalog")
     _check_ranker(router)

@@ -529,6 +529,10 @@ def flattened(array):
     return array.reshape(-1, 1) if array.ndim == 1 else array.ravel()
 
 
+def doubled(array):
+    return array * 2
+
+
 def text(array):
     return array.astype("U")
 
@@ -561,6 +565,9 @@ class TestPartsThatDoNotFit:
                     assert str(error).startswith(f"{folder}: {NO_FIT}: ")
                 else:
                     survivors.append(f"{name} {change.__name__}")
+        for name in ("views/usage.data", "views/membership.data", "recall_control/weights"):
+            with_arrays(folder, {**arrays, name: doubled(arrays[name])})
+            assert NO_FIT in refused(folder)
         # A share that no cut reaches is what infinity stands for there.
         allowed = {"recall_control/needed infinite"}
         assert set(survivors) - allowed == set()

@@ -1,0 +1,1 @@
+"""Benchmarks: quality, growth and speed. The entry point is ``run.py``."""

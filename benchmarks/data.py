@@ -1,0 +1,80 @@
+"""What is measured on: a folder in the library's own layout, or the bundled sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cnp_router.catalog import Catalog
+from cnp_router.datasets import load_sample
+from cnp_router.exceptions import DataFileError
+from cnp_router.history import History
+
+__all__ = ["Splits", "load"]
+
+_HELD_OUT_SHARE = 0.2
+_COLD_SHARE = 0.15
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Mashups to learn from and mashups to ask about.
+
+    Parameters
+    ----------
+    name : str
+        For the heading.
+    catalog : Catalog
+    train : History
+    held_out : dict of str to History
+        By name of the split.
+    """
+
+    name: str
+    catalog: Catalog
+    train: History
+    held_out: dict[str, History]
+
+
+def load(folder: Path | None, seed: int = 0) -> Splits:
+    """Read a folder, or split the bundled sample.
+
+    Raises
+    ------
+    DataFileError
+        If a file is missing or broken.
+    """
+    return _sample(seed) if folder is None else _folder(folder)
+
+
+def _folder(folder: Path) -> Splits:
+    catalog = Catalog.read(folder / "apis.jsonl")
+    train = History.read(folder / "mashups-train.jsonl").known_to(catalog)
+    files = sorted(folder.glob("mashups-dev*.jsonl"))
+    if not files:
+        raise DataFileError(
+            folder, "no held-out mashups", cure="name them mashups-dev.jsonl, mashups-dev-x.jsonl"
+        )
+    held_out = {file.stem.removeprefix("mashups-"): History.read(file) for file in files}
+    return Splits(folder.resolve().name, catalog, train, held_out)
+
+
+def _sample(seed: int) -> Splits:
+    """Hide some APIs' history (split ``cold``), then hold out some of the rest (``random``)."""
+    sample = load_sample()
+    rng = np.random.default_rng(seed)
+    hidden = set(rng.choice(sample.catalog.ids, int(_COLD_SHARE * len(sample.catalog)), False))
+    cold = [mashup for mashup in sample.history if hidden & set(mashup.apis)]
+    rest = [mashup for mashup in sample.history if not hidden & set(mashup.apis)]
+    chosen = set(rng.choice(len(rest), int(_HELD_OUT_SHARE * len(rest)), False).tolist())
+    return Splits(
+        "the bundled sample",
+        sample.catalog,
+        History(mashup for i, mashup in enumerate(rest) if i not in chosen),
+        {
+            "random": History(mashup for i, mashup in enumerate(rest) if i in chosen),
+            "cold": History(cold),
+        },
+    )

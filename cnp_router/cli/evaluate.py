@@ -1,0 +1,77 @@
+"""``cnp-router evaluate``: how well a model does on mashups it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import click
+
+from cnp_router.cli.options import PLACE, Command, as_json, decision_options, target_recall
+from cnp_router.cli.output import echo_json, echo_pairs
+
+__all__ = ["evaluate"]
+
+
+@click.command(cls=Command, examples=["cnp-router evaluate --model model --history held-out.jsonl"])
+@click.option("--model", type=PLACE, required=True, metavar="DIR", help="Folder of the model.")
+@click.option(
+    "--history",
+    "histories",
+    type=PLACE,
+    required=True,
+    multiple=True,
+    metavar="FILE",
+    help="Mashups the model has not seen. Can be given more than once.",
+)
+@target_recall
+@decision_options
+@as_json
+def evaluate(
+    *,
+    model: Path,
+    histories: tuple[Path, ...],
+    target_recall: float | None,
+    threshold: float,
+    fallback: str,
+    json_: bool,
+) -> None:
+    """Measure a model on mashups it has not seen.
+
+    Values are averaged over the requests. Mashups that name an API the model does not know are
+    left out and counted as skipped.
+    """
+    from cnp_router.evaluation import evaluate as evaluated
+    from cnp_router.history import History
+    from cnp_router.training import load_router
+
+    router = load_router(model)
+    history = History.read(histories)
+    result = evaluated(
+        router,
+        history,
+        target_recall=0.9 if target_recall is None else target_recall,
+        threshold=threshold,
+        fallback=cast("Literal['none', 'broadcast']", fallback),
+    ).to_dict()
+    if json_:
+        echo_json(result)
+    else:
+        echo_pairs(_pairs(result))
+
+
+def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in result.items():
+        if isinstance(value, dict):
+            yield "", ""
+            yield name, ""
+            yield from ((f"  {inner}", _number(number)) for inner, number in value.items())
+        else:
+            yield name, _number(value)
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"

@@ -1,0 +1,144 @@
+"""``cnp-router recommend``: which APIs a request needs, and whom to announce it to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import click
+
+from cnp_router.cli.cache import sample_router
+from cnp_router.cli.options import (
+    PLACE,
+    Command,
+    as_json,
+    decision_options,
+    selection,
+    target_recall,
+)
+from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
+from cnp_router.exceptions import DataFileError
+
+if TYPE_CHECKING:
+    from cnp_router.routing import Recipient, Routing, Selection
+
+__all__ = ["recommend"]
+
+_ROWS = 10
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        'cnp-router recommend "Send me a text message when it rains."',
+        'cnp-router recommend --model model --known google-maps "Photos on a map"',
+    ],
+)
+@click.argument("text")
+@click.option(
+    "--model", type=PLACE, metavar="DIR", help="Folder of a model.  [default: the bundled sample]"
+)
+@click.option(
+    "--known", multiple=True, metavar="ID", help="API in use already. Can be given more than once."
+)
+@target_recall
+@click.option("--top-k", type=click.IntRange(min=1), metavar="N", help="Ask the first N instead.")
+@decision_options
+@click.option("--all", "all_", is_flag=True, help=f"Show all recipients, not only {_ROWS}.")
+@as_json
+def recommend(
+    *,
+    text: str,
+    model: Path | None,
+    known: tuple[str, ...],
+    target_recall: float | None,
+    top_k: int | None,
+    threshold: float,
+    fallback: str,
+    all_: bool,
+    json_: bool,
+) -> None:
+    """Say which APIs the request TEXT needs, and whom to ask.
+
+    TEXT is a requirement in plain language, or - to read it from standard input. Without --model,
+    the router is learned from the bundled sample, once, and kept in your cache folder.
+    """
+    rule = selection(target_recall, top_k)
+    request = _request(text)
+    router = _router(model)
+    for api in known:
+        router.catalog.position(api)
+    allowed = cast("Literal['none', 'broadcast']", fallback)
+    routing = router.route(request, known, select=rule, threshold=threshold, fallback=allowed)
+    if json_:
+        echo_json(routing.to_dict())
+    else:
+        _echo(routing, rule, None if all_ else _ROWS)
+
+
+def _request(text: str) -> str:
+    if text == "-":
+        try:
+            text = sys.stdin.buffer.read().decode("utf-8-sig")
+        except UnicodeDecodeError as exc:
+            raise DataFileError("standard input", "not UTF-8", cure="send it as UTF-8") from exc
+    if not text.strip():
+        raise click.UsageError("The request is empty. Say what is needed.")
+    return text.strip()
+
+
+def _router(model: Path | None) -> Any:
+    if model is None:
+        return sample_router()
+    from cnp_router.training import load_router
+
+    return load_router(model)
+
+
+def _echo(routing: Routing, rule: Selection, rows: int | None) -> None:
+    shown = routing.recipients[:rows]
+    recommended = set(routing.recommendation)
+    columns = [Column(""), Column("API"), Column("prob.", right=True), Column("why", text=True)]
+    echo_table(columns, (_row(recipient, recommended) for recipient in shown))
+    more = len(routing.recipients) - len(shown)
+    if more:
+        click.echo(f"... and {more} more (--all shows them)")
+    click.echo()
+    echo_pairs(_facts(routing, rule))
+
+
+def _row(recipient: Recipient, recommended: set[str]) -> tuple[str, str, str, str]:
+    return (
+        "*" if recipient.contractor in recommended else "",
+        recipient.contractor,
+        f"{recipient.probability:.2f}",
+        "; ".join(reason.text for reason in recipient.reasons[:2]),
+    )
+
+
+def _facts(routing: Routing, rule: Selection) -> Iterator[tuple[str, str]]:
+    yield "Recommended", f"{', '.join(routing.recommendation)} (marked *)"
+    if routing.known:
+        yield "In use already", ", ".join(routing.known)
+    asked, everyone = len(routing.recipients), routing.n_contractors
+    if routing.source != "learned":
+        how = "all of them, as the fallback says"
+    elif (target := getattr(rule, "target", None)) is not None:
+        how = f"for a recall of {target:.2f}"
+    else:
+        how = "as many as asked for"
+    yield "Recipients", f"{asked} of {everyone} contractors, {how}"
+    yield "Confidence", f"{routing.confidence:.2f}, {_verdict(routing)}"
+    saved = routing.messages_saved
+    yield "Messages saved", f"{saved} of the {everyone} of a broadcast ({saved / everyone:.0%})"
+
+
+def _verdict(routing: Routing) -> str:
+    if routing.is_confident:
+        return f"at or above the threshold of {routing.threshold:.2f}"
+    below = f"below the threshold of {routing.threshold:.2f}"
+    if routing.source == "learned":
+        return f"{below}: kept as learned, as no fallback is allowed (--fallback broadcast)"
+    return f"{below}: the fallback was a {routing.source}"

@@ -1,0 +1,88 @@
+"""The benchmarks run, on little data. What they say is not tested here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def benchmark(*arguments):
+    return subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "run.py", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(sample, tmp_path_factory):
+    """A folder as the benchmarks want it."""
+    folder = tmp_path_factory.mktemp("data")
+    sample.catalog.write(folder / "apis.jsonl")
+    sample.history[:300].write(folder / "mashups-train.jsonl")
+    sample.history[300:320].write(folder / "mashups-dev-late.jsonl")
+    return folder
+
+
+def test_quality_on_the_sample(tmp_path):
+    file = tmp_path / "results" / "quality.json"
+    routers = ["learned", "popularity"]
+    done = benchmark("quality", "--json", file, "--full", "--only", *routers)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "| learned " in done.stdout
+    assert "| popularity (baseline) " in done.stdout
+    results = json.loads(file.read_text())
+    assert list(results["routers"]) == routers
+    assert list(results["routers"]["learned"]["splits"]) == ["random", "cold"]
+    assert results["routers"]["learned"]["model_megabytes"] > 0
+    assert results["environment"]["seed"] == 0
+
+
+def test_quality_on_a_folder(folder):
+    done = benchmark("quality", "--data", folder, "--only", "random", "broadcast", "specification")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("dev-late") == 4
+
+
+def test_a_folder_without_data(tmp_path):
+    done = benchmark("quality", "--data", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == f"Error: {tmp_path}/apis.jsonl: no such file (check the path)\n"
+
+
+def test_the_parts_that_scaling_measures(sample, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks.scaling import exponent, part
+
+    catalog, train = part(sample.catalog, sample.history, "mashups", 0.25, 0)
+    assert (len(catalog), len(train)) == (149, 170)
+    catalog, train = part(sample.catalog, sample.history, "contractors", 0.5, 0)
+    assert len(catalog) == 74
+    assert len(train.known_to(catalog)) == len(train) > 100
+    assert exponent([1, 2, 4], [3.0, 6.0, 12.0]) == pytest.approx(1.0)
+    assert exponent([1, 2], [None, 3.0]) is None
+
+
+def test_what_scaling_and_speed_measure(catalog, history, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import scaling, speed
+
+    catalog.write(tmp_path / "apis.jsonl")
+    history.write(tmp_path / "mashups-train.jsonl")
+    history.write(tmp_path / "mashups-dev.jsonl")
+    grown = scaling.measure(tmp_path, "mashups", 0.5, 0)
+    assert (grown["mashups"], grown["contractors"]) == (2, 5)
+    assert all(grown[key] is None or grown[key] >= 0 for key in scaling._MEASURED.values())
+    timed = speed.measure(tmp_path, tmp_path / "apis.jsonl", tmp_path / "model", 0)
+    assert timed["contractors"] == 5
+    assert 0 < timed["p50"] <= timed["p95"] <= timed["max"]
+    assert (tmp_path / "model" / "manifest.json").exists()

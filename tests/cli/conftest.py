@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cnp_router.cli import app, cache
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Run a command in an empty folder, 80 columns wide and with a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments, **options):
+        result = CliRunner().invoke(app, [str(a) for a in arguments], **options)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture
+def place(run):
+    """Where the router of the sample is kept."""
+    place = cache._place()
+    assert place is not None
+    return place
+
+
+@pytest.fixture
+def kept(place, sample_model):
+    """The router of the sample, kept from an earlier run."""
+    place.parent.mkdir(parents=True)
+    shutil.copytree(sample_model, place)
+    return place
+
+
+@pytest.fixture
+def fits(monkeypatch, sample_router):
+    """Fitting takes no time; the list holds the arguments of each fit."""
+    calls = []
+
+    def fit_router(catalog, history, **options):
+        calls.append((catalog, history, options))
+        return sample_router
+
+    monkeypatch.setattr("cnp_router.training.fit_router", fit_router)
+    return calls
+
+
+@pytest.fixture
+def files(run, sample):
+    """The data files that the examples name, in the working folder."""
+    sample.catalog.write("apis.jsonl")
+    sample.history.write("mashups.jsonl")
+    sample.history[:20].write("held-out.jsonl")
+
+
+@pytest.fixture
+def process():
+    """Start the command line, or some code, as a process of its own."""
+
+    def process(*arguments, code=None, environment=(), **options):
+        start = ["-c", code] if code else ["-m", "cnp_router"]
+        return subprocess.Popen(
+            [sys.executable, *start, *map(str, arguments)],
+            env={**os.environ, "PYTHONPATH": str(ROOT), **dict(environment)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **options,
+        )
+
+    return process

@@ -1,0 +1,178 @@
+"""What all commands have in common: help, exit codes, and which stream says what."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shlex
+import shutil
+import signal
+from pathlib import Path
+
+import click
+import pytest
+
+from cnp_router.cli import app
+from cnp_router.version import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def commands(command=app, name="cnp-router"):
+    yield name, command
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            yield from commands(inner, f"{name} {inner.name}")
+
+
+COMMANDS = dict(commands())
+EXAMPLES = sorted({example for command in COMMANDS.values() for example in command.examples})
+
+
+class TestHelp:
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_each_command_has_help_with_an_example(self, run, name):
+        result = run(*name.split()[1:], "--help")
+        assert result.exit_code == 0
+        assert f"Usage: {name} [OPTIONS]" in result.stdout
+        assert "Example" in result.stdout
+        assert result.stderr == ""
+        assert max(map(len, result.stdout.splitlines())) <= 80
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_each_option_has_help(self, name):
+        options = [p for p in COMMANDS[name].params if isinstance(p, click.Option)]
+        assert [option.name for option in options if not option.help] == []
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_each_command_is_documented(self, name):
+        text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+        assert f"<!-- run: {name} --help -->" in text
+
+    @pytest.mark.usefixtures("fits", "kept", "files")
+    @pytest.mark.parametrize("example", EXAMPLES)
+    def test_each_example_runs(self, run, example, sample_model):
+        if example.split()[1] != "fit":
+            shutil.copytree(sample_model, "model")
+        result = run(*shlex.split(example)[1:])
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout
+
+    def test_the_version(self, run):
+        assert run("--version").stdout == f"cnp-router, version {__version__}\n"
+
+    def test_help_imports_nothing_heavy(self, process):
+        code = (
+            "import sys\n"
+            "from cnp_router.cli import app\n"
+            "try:\n    app.main(['fit', '--help'])\n"
+            "except SystemExit:\n    pass\n"
+            "print(sorted({'numpy', 'scipy', 'sklearn', 'networkx'} & set(sys.modules)))\n"
+        )
+        done = process(code=code)
+        assert done.communicate()[0].splitlines()[-1] == b"[]"
+
+
+class TestExitCodes:
+    def test_usage(self, run):
+        result = run("recommend")
+        assert result.exit_code == 2
+        assert result.stdout == ""
+        assert result.stderr == (
+            "Usage: cnp-router recommend [OPTIONS] TEXT\n"
+            "Try 'cnp-router recommend --help' for help.\n"
+            "\n"
+            "Error: Missing argument 'TEXT'.\n"
+        )
+
+    def test_an_unknown_command(self, run):
+        result = run("teach")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "No such command 'teach'" in result.stderr
+
+    def test_a_domain_error_is_one_line(self, run):
+        result = run("evaluate", "--model", "m", "--history", "no\nsuch.jsonl")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith("Error: ")
+        assert result.stderr.count("\n") == 1
+
+    def test_a_bug_is_not_hidden(self, run, monkeypatch):
+        def broken(path):
+            raise ZeroDivisionError
+
+        monkeypatch.setattr("cnp_router.training.load_router", broken)
+        with pytest.raises(ZeroDivisionError):
+            run("recommend", "--model", "m", "rain")
+
+    def test_as_a_module(self, process):
+        done = process("recommend", " ")
+        out, err = done.communicate()
+        assert (done.returncode, out) == (2, b"")
+        assert err.endswith(b"Error: The request is empty. Say what is needed.\n")
+
+
+class TestStreams:
+    def test_logs_go_to_stderr(self, run, monkeypatch, sample_router):
+        def logging_load(path):
+            logging.getLogger("cnp_router.training").warning("old but good")
+            return sample_router
+
+        monkeypatch.setattr("cnp_router.training.load_router", logging_load)
+        result = run("recommend", "--model", "m", "--json", "rain")
+        assert result.exit_code == 0
+        assert result.stderr == "Warning: old but good\n"
+        assert json.loads(result.stdout)["request"] == "rain"
+
+    def test_the_log_handler_does_not_outlive_the_command(self, run):
+        run("graph", "stats")
+        run("graph", "stats")
+        assert logging.getLogger("cnp_router").handlers == []
+
+    def test_a_reader_that_leaves_early(self, process, sample_model):
+        command = process("recommend", "--model", sample_model, "--all", "rain")
+        command.stdout.close()
+        with command:
+            err = command.stderr.read()
+        assert (command.returncode, err) == (141, b"")
+
+    @pytest.mark.parametrize("encoding", ["ascii", "utf-8", "latin-1"])
+    def test_any_encoding(self, process, sample_model, encoding):
+        environment = {"PYTHONIOENCODING": encoding, "LC_ALL": "C"}
+        request = "雨の日に Köln \N{UMBRELLA WITH RAIN DROPS}"
+        arguments = ["recommend", "--model", sample_model, "--json", request]
+        command = process(*arguments, environment={**environment, "PYTHONUTF8": "1"})
+        out, err = command.communicate()
+        assert (command.returncode, err) == (0, b"")
+        assert json.loads(out.decode(encoding))["request"] == request
+
+
+class TestInterrupt:
+    # The signal comes in the middle of a real fit: when it first tells how far it is.
+    CODE = (
+        "import os, signal, sys, cnp_router.training as t\n"
+        "from cnp_router.cli import main\n"
+        "fit = t.fit_router\n"
+        "def told(*_): os.kill(os.getpid(), signal.SIGINT)\n"
+        "t.fit_router = lambda *a, **k: fit(*a, **{**k, 'progress': told})\n"
+        "main()\n"
+    )
+
+    @pytest.mark.skipif(os.name == "nt", reason="no SIGINT to oneself")
+    @pytest.mark.parametrize(
+        "arguments", [("fit", "--sample", "--output", "model"), ("recommend", "rain")]
+    )
+    def test_nothing_is_left_behind(self, process, tmp_path, arguments):
+        (tmp_path / "cache").mkdir()
+        command = process(
+            *arguments,
+            code=self.CODE,
+            environment={"XDG_CACHE_HOME": tmp_path / "cache"},
+            cwd=tmp_path,
+        )
+        out, err = command.communicate()
+        assert (command.returncode, out, err.strip()) == (130, b"", b"Interrupted.")
+        assert [path.name for path in tmp_path.rglob("*")] == ["cache"]
+
+    def test_the_signal_is_the_one_of_control_c(self):
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

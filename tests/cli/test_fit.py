@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import pytest
+
+from cnp_router.history import History, Mashup
+
+
+@pytest.fixture(autouse=True)
+def quick(fits, files):
+    pass
+
+
+FILES = ("--catalog", "apis.jsonl", "--history", "mashups.jsonl")
+
+
+def test_what_it_says(run, tmp_path):
+    result = run("fit", *FILES, "--output", "model")
+    assert (result.exit_code, result.stderr) == (0, "")
+    first, second, third = result.stdout.splitlines()
+    assert first == "Learned from  680 mashups over 149 APIs"
+    assert second.startswith("Fitted in     ")
+    assert third.startswith("Saved to      model (")
+    assert run("recommend", "--model", "model", "rain").exit_code == 0
+
+
+def test_the_sample(run, fits, sample):
+    assert run("fit", "--sample", "--output", "model").exit_code == 0
+    catalog, history, _ = fits[0]
+    assert (catalog, history) == (sample.catalog, sample.history)
+
+
+def test_the_options_reach_the_library(run, fits, sample):
+    files = ("--catalog", "apis.jsonl", "--history", "held-out.jsonl", "--history", "more.jsonl")
+    History([Mashup("x", "rain", ("openweather",))]).write("more.jsonl")
+    assert run("fit", *files, "--output", "m", "--seed", 7, "--jobs", 2).exit_code == 0
+    _, history, options = fits[0]
+    assert len(history) == 21
+    assert (options["random_state"], options["n_jobs"]) == (7, 2)
+
+
+def test_unknown_apis(run, fits, tmp_path):
+    more = History([Mashup("x", "rain", ("rainfall",))])
+    more.write("more.jsonl")
+    result = run("fit", *FILES, "--history", "more.jsonl", "--output", "model")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "Error: more.jsonl, line 1: unknown API 'rainfall' "
+        "(add it to the catalog, or skip such mashups with unknown='skip')\n"
+    )
+    assert not (tmp_path / "model").exists()
+    result = run("fit", *FILES, "--history", "more.jsonl", "--output", "m", "--unknown", "skip")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("Learned from  680 mashups (1 skipped) over 149 APIs\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Give --catalog and --history, or --sample."),
+        (("--catalog", "apis.jsonl"), "Give --catalog and --history, or --sample."),
+        (("--sample", *FILES), "--sample takes no --catalog and no --history."),
+        ((*FILES, "--seed", "-1"), "Invalid value for '--seed'"),
+        ((*FILES, "--unknown", "ignore"), "Invalid value for '--unknown'"),
+    ],
+)
+def test_usage(run, fits, arguments, message):
+    result = run("fit", *arguments, "--output", "model")
+    assert (result.exit_code, result.stdout, fits) == (2, "", [])
+    assert f"\nError: {message}" in result.stderr
+
+
+def test_the_output_is_required(run):
+    assert run("fit", "--sample").exit_code == 2
+
+
+class TestExistingOutput:
+    def test_a_model_is_refused_before_fitting(self, run, fits):
+        run("fit", "--sample", "--output", "model")
+        result = run("fit", "--sample", "--output", "model")
+        assert (result.exit_code, result.stdout, len(fits)) == (1, "", 1)
+        assert result.stderr == (
+            "Error: model: a model is there already (choose another place or overwrite)\n"
+        )
+
+    def test_a_model_is_replaced_where_told(self, run):
+        run("fit", "--sample", "--output", "model")
+        assert run("fit", "--sample", "--output", "model", "--overwrite").exit_code == 0
+
+    @pytest.mark.parametrize("overwrite", [(), ("--overwrite",)])
+    def test_what_is_no_model_is_never_replaced(self, run, tmp_path, overwrite):
+        (tmp_path / "letters").mkdir()
+        (tmp_path / "letters" / "dear.txt").write_text("Dear all")
+        result = run("fit", "--sample", "--output", "letters", *overwrite)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert (tmp_path / "letters" / "dear.txt").read_text() == "Dear all"
+
+    @pytest.mark.parametrize("overwrite", [(), ("--overwrite",)])
+    def test_nor_is_a_file(self, run, tmp_path, overwrite):
+        (tmp_path / "letter").write_text("Dear all")
+        result = run("fit", "--sample", "--output", "letter", *overwrite)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert (tmp_path / "letter").read_text() == "Dear all"
+
+
+@pytest.mark.parametrize(
+    ("catalog", "history", "message"),
+    [
+        ("no.jsonl", "mashups.jsonl", "no.jsonl: no such file (check the path)"),
+        ("apis.jsonl", "no.jsonl", "no.jsonl: no such file (check the path)"),
+        (".", "mashups.jsonl", ".: is a directory (name a file inside it)"),
+        ("apis.jsonl", "broken.jsonl", "broken.jsonl, line 1: missing field 'description'"),
+    ],
+)
+def test_unusable_files(run, tmp_path, catalog, history, message):
+    (tmp_path / "broken.jsonl").write_text('{"id": "m1", "apis": ["twilio"]}\n')
+    result = run("fit", "--catalog", catalog, "--history", history, "--output", "model")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {message}")
+    assert not (tmp_path / "model").exists()

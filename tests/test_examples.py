@@ -1,0 +1,37 @@
+"""Each example runs, and says what it is there to say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SAYS = {
+    "demo.py": "The announcement goes to ",
+    "fit_and_save.py": "the same after loading: True",
+    "graph.py": "for Gephi: ['graph.gexf']",
+    "new_apis.py": "park-here",
+}
+
+
+def test_no_example_is_forgotten():
+    assert {file.name for file in (ROOT / "examples").glob("*.py")} == set(SAYS)
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_example(name, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", ROOT / "examples" / name],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert SAYS[name] in done.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import numpy as np
+import pytest
+from planted import planted
+
+from cnp_router import checks
+from cnp_router.catalog import Api
+from cnp_router.exceptions import InputError
+from cnp_router.history import History, Mashup
+from cnp_router.routing import BroadcastRouter, Budget, Scores, TargetRecall, TopK
+from cnp_router.training import fit_router, load_router
+
+KINDS = {"name", "history", "specification", "co-usage", "category", "popularity"}
+
+
+class TestPlantedAnswers:
+    def test_the_clique_comes_first(self, world, router):
+        for case in world.cases:
+            found = [name for name, _ in router.score(case.request).top(4)]
+            assert set(found) == set(case.clique)
+
+    def test_only_the_clique_is_recommended(self, world, router):
+        for case in world.cases:
+            recommended = router.recommend(case.request)
+            assert set(recommended) <= set(case.clique)
+            assert len(recommended) >= 3
+
+    def test_the_one_that_is_left_completes_the_clique(self, world, router):
+        for case in world.cases:
+            assert router.recommend(case.request, case.known)[0] == case.missing
+
+    def test_known_apis_are_excluded(self, world, router):
+        for case in world.cases:
+            scores = router.score(case.request, case.known)
+            assert not any(scores.probabilities[world.catalog.position(k)] for k in case.known)
+            routing = router.route(case.request, case.known, select=TopK(23))
+            assert not {*routing.contractors, *routing.recommendation} & set(case.known)
+            assert routing.known == case.known
+
+    def test_known_apis_raise_their_partners_where_the_text_says_nothing(self, world, router):
+        for case in world.cases:
+            without = router.score("please find").probabilities
+            given = router.score("please find", case.known).probabilities
+            place = world.catalog.position(case.missing)
+            assert given[place] > without[place]
+            assert given.argmax() == place
+
+    def test_all_but_one_known(self, world, router):
+        *known, left = world.catalog.ids
+        assert router.route("please find", known).contractors == (left,)
+
+    def test_a_name_in_the_request_routes_to_it(self, world, router):
+        for api in world.catalog:
+            routing = router.route(f"Build a daily page with {api.name}.", select=TopK(1))
+            assert routing.contractors == (api.id,)
+            assert "name" in {reason.kind for reason in routing.recipients[0].reasons}
+
+
+class TestReasons:
+    def test_they_are_of_the_documented_kinds_and_refer_to_what_exists(self, world, router):
+        mashups = {mashup.id for mashup in world.history}
+        references = {
+            "name": set(),
+            "popularity": set(),
+            "specification": set(),
+            "history": mashups,
+            "co-usage": set(world.catalog.ids),
+            "category": set(world.catalog.categories),
+        }
+        seen = set()
+        texts = [case.request for case in world.cases]
+        texts += [f"{world.catalog[0].name} and {world.catalog[5].name}", "please"]
+        for text, case in zip(texts, [*world.cases, *world.cases[:2]], strict=True):
+            for known in ((), case.known):
+                for recipient in router.route(text, known).recipients:
+                    assert len(recipient.reasons) <= 3
+                    for reason in recipient.reasons:
+                        seen.add(reason.kind)
+                        assert set(reason.references) <= references[reason.kind]
+                        assert reason.text and "\n" not in reason.text
+        assert seen == KINDS
+
+    def test_every_probable_recipient_has_one(self, world, router):
+        for case in world.cases:
+            for recipient in router.route(case.request).recipients:
+                assert recipient.reasons
+
+    def test_history_speaks_of_mashups_that_used_it(self, world, router):
+        used = {mashup.id: mashup.apis for mashup in world.history}
+        for case in world.cases:
+            for recipient in router.route(case.request).recipients:
+                for reason in recipient.reasons:
+                    if reason.kind == "history":
+                        assert reason.references
+                        assert all(recipient.contractor in used[m] for m in reason.references)
+
+    def test_co_usage_speaks_of_a_known_api(self, world, router):
+        for case in world.cases:
+            best = router.route(case.request, case.known).recipients[0]
+            (reason,) = [reason for reason in best.reasons if reason.kind == "co-usage"]
+            assert set(reason.references) <= set(case.known)
+            partner = world.catalog[reason.references[0]].name
+            assert re.fullmatch(rf"\d+% of past uses of {partner} came with it", reason.text)
+
+    def test_the_category_is_its_own(self, world, router):
+        for case in world.cases:
+            for recipient in router.route(case.request).recipients:
+                for reason in recipient.reasons:
+                    if reason.kind == "category":
+                        assert set(reason.references) <= set(
+                            world.catalog[recipient.contractor].categories
+                        )
+
+    def test_scores_of_somebody_else_are_decided_without_reasons(self, world, router):
+        scores = BroadcastRouter(world.catalog).score("x")
+        routing = router.decide("x", scores, select=TopK(2))
+        assert [recipient.reasons for recipient in routing.recipients] == [(), ()]
+        bare = Scores(router.contractors, np.linspace(0, 1, len(router.contractors)))
+        assert router.decide("x", bare, select=TopK(1)).contractors == router.contractors[-1:]
+
+
+def test_a_routing_is_json(world, router):
+    for case in world.cases[:4]:
+        for known in ((), case.known, ("nobody",)):
+            answer = router.route(case.request, known).to_dict()
+            assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+
+
+class TestExtended:
+    @pytest.fixture(scope="class")
+    def new(self):
+        return (
+            Api("tidewatch", "Tidewatch", "High and low water for surfers.", ("Sea",)),
+            Api("beekeeper", "Beekeeper", "Honey yields of hives and apiaries.", ("Farming",)),
+        )
+
+    @pytest.fixture(scope="class")
+    def wider(self, router, new):
+        return router.extended(new)
+
+    def test_the_new_ones_are_found_by_name(self, wider, new):
+        for api in new:
+            best = wider.route(f"please use {api.name} daily", select=TopK(1)).recipients[0]
+            assert best.contractor == api.id
+
+    def test_a_new_one_is_found_by_its_specification(self, world, router):
+        # In words that the history knows: others the encoders have never seen.
+        for case in world.cases[::4]:
+            clique = case.clique
+            description = world.catalog[clique[0]].description
+            wider = router.extended([Api("cold", "Zzz", description)])
+            for text in (description, case.request):
+                found = [name for name, _ in wider.score(text).top(6)]
+                assert "cold" in found, (text, found)
+
+    def test_the_new_ones_are_cold(self, wider, new):
+        routing = wider.route(f"please use {new[0].name} daily", select=TopK(1))
+        kinds = {reason.kind for reason in routing.recipients[0].reasons}
+        assert kinds <= {"name", "specification"}
+
+    def test_the_old_one_stays_as_it_is(self, world, router, new):
+        before = [router.route(case.request).to_dict() for case in world.cases]
+        n = len(router.catalog)
+        router.extended(new)
+        assert [router.route(case.request).to_dict() for case in world.cases] == before
+        assert len(router.catalog) == len(router.contractors) == n
+        assert router.summary["apis"] == n
+
+    def test_it_still_answers_what_the_old_one_did(self, world, wider):
+        for case in world.cases:
+            assert set(wider.recommend(case.request)) <= set(case.clique)
+            assert wider.recommend(case.request, case.known)[0] == case.missing
+
+    def test_an_id_that_exists(self, router):
+        taken = router.contractors[3]
+        with pytest.raises(InputError) as caught:
+            router.extended([Api(taken, "Again")])
+        assert str(caught.value) == f"duplicate API id {taken!r} (ids must be unique)"
+
+    def test_an_id_twice(self, router):
+        with pytest.raises(InputError, match="duplicate API id 'x'"):
+            router.extended([Api("x", "X"), Api("x", "X")])
+
+    def test_nothing_new(self, router):
+        assert router.extended([]) is router
+
+    def test_it_is_saved_and_loaded(self, world, wider, tmp_path):
+        wider.save(tmp_path / "model")
+        loaded = load_router(tmp_path / "model")
+        requests = [case.request for case in world.cases] + ["Tidewatch and Beekeeper"]
+        for request in requests:
+            assert loaded.route(request).to_dict() == wider.route(request).to_dict()
+        assert loaded.catalog == wider.catalog
+
+    def test_once_more_after_loading(self, wider, tmp_path):
+        wider.save(tmp_path / "model")
+        third = Api("lighthouse", "Lighthouse", "Beams.")
+        again, direct = (r.extended([third]) for r in (load_router(tmp_path / "model"), wider))
+        request = "a Lighthouse by the tides"
+        assert again.route(request).to_dict() == direct.route(request).to_dict()
+        assert len(again.contractors) == 27
+
+    def test_one_by_one_is_all_at_once(self, world, router, wider, new):
+        single = router.extended(new[:1]).extended(new[1:])
+        assert single.contractors == wider.contractors
+        for request in (world.cases[0].request, "Tidewatch", "Beekeeper honey"):
+            np.testing.assert_allclose(
+                single.score(request).probabilities, wider.score(request).probabilities
+            )
+
+    def test_it_obeys_the_laws(self, wider):
+        checks.check_router(wider, load=load_router)
+
+    def test_its_graph_covers_the_longer_catalog(self, world, router, wider, new, tmp_path):
+        wider.save(tmp_path / "model")
+        for one in (wider, load_router(tmp_path / "model")):
+            assert one.graph.apis_ == (*world.catalog.ids, *(api.id for api in new))
+            assert one.graph.transition_.shape == (26, 26)
+        assert router.graph.transition_.shape == (24, 24)
+
+
+def test_the_graph_is_counted_once(router):
+    assert router.graph is router.graph
+
+
+def noisy(seed):
+    """Mashups of a planted world in which one use of five is of an API from anywhere."""
+    world = planted(n_cliques=8, size=4, rounds=18, seed=seed)
+    draw = random.Random(seed)
+    mashups = []
+    for mashup in world.history:
+        apis = [
+            api if draw.random() < 0.8 else draw.choice(world.catalog.ids) for api in mashup.apis
+        ]
+        mashups.append(Mashup(mashup.id, mashup.description, tuple(dict.fromkeys(apis))))
+    return world.catalog, mashups
+
+
+class TestPromisesOnGeneratedData:
+    """What is promised of new requests, measured on requests that come from the same source."""
+
+    @pytest.fixture(scope="class")
+    def held_out(self):
+        catalog, mashups = noisy(seed=5)
+        router = fit_router(catalog, History(mashups[:288]))
+        test = mashups[288:]
+        used = [[catalog.position(api) for api in mashup.apis] for mashup in test]
+        return router, test, used, [router.score(mashup.description) for mashup in test]
+
+    @pytest.mark.parametrize("target", [0.7, 0.8, 0.9])
+    def test_the_recipients_have_the_recall_that_was_asked_for(self, held_out, target):
+        router, test, _, scores = held_out
+        recall, sizes = [], []
+        for mashup, scored in zip(test, scores, strict=True):
+            routing = router.decide(mashup.description, scored, select=TargetRecall(target))
+            recall.append(len({*mashup.apis} & {*routing.contractors}) / len(mashup.apis))
+            sizes.append(len(routing.recipients))
+        error = np.std(recall) / np.sqrt(len(recall))
+        assert np.mean(recall) >= target - 3 * error
+        # Not by asking everyone.
+        assert np.mean(sizes) < 0.75 * len(router.contractors)
+
+    def test_a_higher_target_asks_more(self, held_out):
+        router, test, _, scores = held_out
+        sizes = [
+            np.mean(
+                [
+                    len(router.decide(m.description, s, select=TargetRecall(target)).recipients)
+                    for m, s in zip(test[:60], scores, strict=False)
+                ]
+            )
+            for target in (0.5, 0.7, 0.8, 0.9, 0.95)
+        ]
+        assert sizes == sorted(sizes)
+
+    def test_probabilities_are_calibrated(self, held_out):
+        _, _, used, scores = held_out
+        p, truth = [], []
+        for positions, scored in zip(used, scores, strict=True):
+            top = scored.order[:10]
+            p.append(scored.probabilities[top])
+            truth.append(np.isin(top, positions))
+        p, truth = np.concatenate(p), np.concatenate(truth)
+        place = np.minimum((p * 10).astype(int), 9)
+        error = sum(
+            abs(p[place == b].mean() - truth[place == b].mean()) * (place == b).mean()
+            for b in np.unique(place)
+        )
+        assert error < 0.05
+
+    def test_the_expected_number_of_apis_is_the_number_of_apis(self, held_out):
+        _, _, used, scores = held_out
+        expected = np.mean([scored.probabilities.sum() for scored in scores])
+        assert expected == pytest.approx(np.mean([len(p) for p in used]), rel=0.15)
+
+    def test_the_confidence_is_the_share_of_requests_that_are_covered(self, held_out):
+        router, test, _, scores = held_out
+        for select in (TopK(3), TopK(8), TargetRecall(0.9)):
+            confidence, covered = [], []
+            for mashup, scored in zip(test, scores, strict=True):
+                routing = router.decide(mashup.description, scored, select=select)
+                confidence.append(routing.confidence)
+                covered.append({*mashup.apis} <= {*routing.contractors})
+            assert np.mean(confidence) == pytest.approx(np.mean(covered), abs=0.12)
+
+
+class TestDecision:
+    def test_more_recipients_more_confidence(self, world, router):
+        request = world.cases[0].request
+        confidence = [router.route(request, select=TopK(k)).confidence for k in (1, 2, 4, 12, 24)]
+        assert confidence == sorted(confidence)
+        assert confidence[0] < 0.5 < confidence[-1]
+
+    def test_below_the_threshold_the_fallback_decides(self, world, router):
+        request = world.cases[0].request
+        options = {"select": TopK(1), "threshold": 0.99}
+        learned = router.route(request, **options)
+        assert learned.source == "learned" and not learned.is_confident
+        widened = router.route(request, fallback="broadcast", **options)
+        assert widened.source == "broadcast"
+        assert set(widened.contractors) == set(router.contractors)
+        assert widened.recommendation == learned.recommendation
+        assert widened.confidence == learned.confidence
+
+    def test_above_it_the_router_does(self, world, router):
+        request = world.cases[0].request
+        routing = router.route(request, select=TopK(12), threshold=0.5, fallback="broadcast")
+        assert routing.source == "learned" and routing.is_confident
+        assert len(routing.recipients) == 12
+
+    def test_a_fallback_of_ones_own(self, world, router):
+        class Model:
+            source = "llm"
+
+            def recipients(self, request, scores, chosen):
+                return [world.cases[-1].missing]
+
+        request = world.cases[0].request
+        routing = router.route(request, select=TopK(1), threshold=1, fallback=Model())
+        assert routing.source == "llm"
+        assert len(routing.contractors) == 2
+        assert world.cases[-1].missing in routing.contractors
+
+    def test_a_budget(self, world, router):
+        case = world.cases[0]
+        costs = dict.fromkeys(world.catalog.ids, 1.0)
+        best = router.score(case.request).top(1)[0][0]
+        routing = router.route(case.request, select=Budget(3, {**costs, best: 5.0}))
+        assert len(routing.recipients) == 3
+        assert best not in routing.contractors
+
+    def test_a_request_of_unknown_words_is_answered_without_confidence(self, router):
+        routing = router.route("qwxyz", select=TopK(3))
+        assert len(routing.recipients) == 3
+        assert routing.confidence < 0.6
+
+    def test_sources_are_counted(self, small):
+        router = fit_router(small.catalog, small.history)
+        router.route("x")
+        router.route("x", select=TopK(1), threshold=1, fallback="broadcast")
+        assert router.source_counts == {"learned": 1, "broadcast": 1}
