@@ -31,7 +31,9 @@ Build = Callable[[Catalog, History, int], Router]
 
 _LEARNED = "learned"
 ROUTERS: dict[str, Build] = {
-    _LEARNED: lambda catalog, history, seed: fit_router(catalog, history, random_state=seed),
+    _LEARNED: lambda catalog, history, seed: fit_router(
+        catalog, history, random_state=seed, n_jobs=-1
+    ),
     "history kNN": lambda catalog, history, _: HistoryKNNRouter(catalog, history),
     "specification": lambda catalog, history, _: SpecificationRouter(catalog, history),
     "popularity": lambda catalog, history, _: PopularityRouter(catalog, history),

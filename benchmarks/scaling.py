@@ -62,7 +62,7 @@ def measure(folder: Path, axis: str, share: float, seed: int) -> dict[str, Any]:
     catalog, train = part(splits.catalog, splits.train, axis, share, seed)
     before = peak_megabytes()
     start = time.perf_counter()
-    router = fit_router(catalog, train, random_state=seed)
+    router = fit_router(catalog, train, random_state=seed, n_jobs=-1)
     seconds = time.perf_counter() - start
     peak = peak_megabytes()
     with tempfile.TemporaryDirectory() as place:

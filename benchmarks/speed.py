@@ -68,7 +68,7 @@ def measure(folder: Path, catalog: Path, model: Path | None, seed: int) -> dict[
     splits = data.load(folder)
     apis = Catalog.read(catalog)
     start = time.perf_counter()
-    router = fit_router(apis, splits.train.known_to(apis), random_state=seed)
+    router = fit_router(apis, splits.train.known_to(apis), random_state=seed, n_jobs=-1)
     fitted = time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
         target = model or Path(place) / "model"

@@ -8,7 +8,7 @@ REQUEST = "Warn me by text message when rain is on its way to my home, and show 
 
 sample = load_sample()
 start = time.perf_counter()
-router = fit_router(sample.catalog, sample.history)
+router = fit_router(sample.catalog, sample.history, n_jobs=-1)
 seconds = time.perf_counter() - start
 sizes = f"{len(sample.history)} mashups over {len(sample.catalog)} APIs"
 print(f"Learned from {sizes} in {seconds:.1f} s.")

@@ -24,6 +24,7 @@ from cnp_router.routing import (
     TargetRecall,
     TopK,
 )
+from cnp_router.training import fit_router, load_router
 
 CATALOG = Catalog(
     [
@@ -52,6 +53,8 @@ ROUTERS = {
     "specification": lambda: SpecificationRouter(CATALOG),
     "calibrated specification": lambda: SpecificationRouter(CATALOG, HISTORY),
     "history kNN": lambda: HistoryKNNRouter(CATALOG, HISTORY),
+    "learned": lambda: fit_router(CATALOG, HISTORY),
+    "extended": lambda: fit_router(CATALOG, HISTORY).extended([Api("bus", "Bus", "Bus stops.")]),
     "one contractor": lambda: BroadcastRouter(Catalog(CATALOG[:1])),
     "two contractors": lambda: SpecificationRouter(Catalog(CATALOG[:2])),
 }
@@ -66,6 +69,16 @@ def router(request):
 @pytest.mark.parametrize("law", LAWS)
 def test_law(router, law):
     dict(checks.laws(router))[law]()
+
+
+@pytest.mark.parametrize("name", ["learned", "extended"])
+def test_what_was_saved_answers_the_same(name):
+    checks.check_saved_answers_the_same(ROUTERS[name](), load_router)
+
+
+def test_all_laws_on_a_loaded_router(tmp_path):
+    ROUTERS["learned"]().save(tmp_path / "model")
+    checks.check_router(load_router(tmp_path / "model"), load=load_router)
 
 
 class Stored(PopularityRouter):

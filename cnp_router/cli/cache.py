@@ -37,7 +37,7 @@ def sample_router() -> LearnedRouter:
                 _move_away(place)
     sample = load_sample()
     with Progress("Fitting on the bundled sample") as progress:
-        router = fit_router(sample.catalog, sample.history, progress=progress)
+        router = fit_router(sample.catalog, sample.history, n_jobs=-1, progress=progress)
     _keep(router, place)
     return router
 

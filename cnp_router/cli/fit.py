@@ -50,7 +50,9 @@ __all__ = ["fit"]
     metavar="N",
     help="The same seed gives the same model.",
 )
-@click.option("--jobs", type=int, metavar="N", help="How much to run at once; -1: all cores.")
+@click.option(
+    "--jobs", type=int, default=-1, metavar="N", help="Cores to use; -1, the default: all."
+)
 def fit(
     *,
     catalog: Path | None,
@@ -60,7 +62,7 @@ def fit(
     overwrite: bool,
     unknown: str,
     seed: int,
-    jobs: int | None,
+    jobs: int,
 ) -> None:
     """Learn a router from past mashups and save it to a folder."""
     if sample and (catalog or histories):

@@ -42,7 +42,7 @@ class Completion:
         *,
         random_state: int,
     ) -> Completion:
-        """Learn from the examples with two or more APIs, some of them taken as known."""
+        """Learn from the examples with several APIs, some but not all of them taken as known."""
         rng = np.random.default_rng(random_state)
         X, y = [], []
         for example, p in zip(examples, held_out, strict=True):
@@ -50,8 +50,8 @@ class Completion:
                 continue
             n_known = int(rng.integers(1, len(example.used)))
             known = rng.permutation(example.used)[:n_known]
-            positions, text = _pool(example.candidates.positions, p, example.co_usage, known)
-            X.append(_features(positions, text, example.co_usage, known))
+            positions, features = _given(example.candidates.positions, p, example.co_usage, known)
+            X.append(features)
             y.append(np.isin(positions, example.used))
         if not X:
             return cls(Logistic(np.eye(N_FEATURES)[0], 0.0))
@@ -61,7 +61,7 @@ class Completion:
         self,
         positions: NDArray[Any],
         text: NDArray[Any],
-        co_usage: sparse.csr_array,
+        co_usage: sparse.csc_array,
         known: Sequence[int],
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return candidates and probabilities, given the known APIs.
@@ -72,15 +72,12 @@ class Completion:
             Candidates from the text.
         text : ndarray of the same shape, in [0, 1]
             Their probabilities from the text.
-        co_usage : csr_array of shape (n_apis, n_apis)
+        co_usage : csc_array of shape (n_apis, n_apis)
             ``P(row | column)``.
         known : sequence of int
         """
-        taken = np.asarray(known, dtype=np.intp)
-        positions, text = _pool(positions, text, co_usage, taken)
-        if not len(positions):
-            return positions, text
-        return positions, self.model.probability(_features(positions, text, co_usage, taken))
+        pool, features = _given(positions, text, co_usage, np.asarray(known, dtype=np.intp))
+        return pool, self.model.probability(features)
 
     def state(self) -> dict[str, Any]:
         """Return the model as plain data."""
@@ -92,36 +89,24 @@ class Completion:
         return cls(Logistic.from_state(state))
 
 
-def _pool(
-    positions: NDArray[Any], text: NDArray[Any], co_usage: sparse.csr_array, known: NDArray[Any]
+def _given(
+    positions: NDArray[Any], text: NDArray[Any], co_usage: sparse.csc_array, known: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Add what is most used together with the known APIs, and leave those out."""
-    evidence = _evidence(co_usage, known)
-    used = np.flatnonzero(evidence[:, 0])
-    best = used[np.argsort(-evidence[used, 0], kind="stable")[:N_CO_USED]]
+    """Return candidates and their features.
+
+    What is most used together with the known APIs joins the candidates, and those leave them.
+    """
+    columns = co_usage[:, known].toarray()
+    highest, mean = columns.max(axis=1), columns.mean(axis=1)
+    used = np.flatnonzero(highest)
+    best = used[np.argsort(-highest[used], kind="stable")[:N_CO_USED]]
     pool = np.setdiff1d(np.union1d(positions, best), known)
     p = np.full(len(pool), _FLOOR)
     inside = np.isin(pool, positions)
-    p[inside] = text[np.searchsorted(positions, pool[inside])]
-    return pool, p
-
-
-def _evidence(co_usage: sparse.csr_array, known: NDArray[Any]) -> NDArray[Any]:
-    """Return the highest and the mean probability given each known API."""
-    columns = co_usage[:, known].toarray()
-    return np.column_stack([columns.max(axis=1), columns.mean(axis=1)])
-
-
-def _features(
-    positions: NDArray[Any], text: NDArray[Any], co_usage: sparse.csr_array, known: NDArray[Any]
-) -> NDArray[Any]:
-    evidence = _evidence(co_usage, known)[positions]
-    p = np.clip(text, _FLOOR, 1 - _FLOOR)
-    return np.column_stack(
-        [
-            np.log(p / (1 - p)),
-            np.log(evidence[:, 0] + 0.005),
-            np.log(evidence[:, 1] + 0.005),
-            np.full(len(positions), np.log(len(known))),
-        ]
-    )
+    p[inside] = np.clip(text[np.searchsorted(positions, pool[inside])], _FLOOR, 1 - _FLOOR)
+    features = np.empty((len(pool), N_FEATURES))
+    features[:, 0] = np.log(p / (1 - p))
+    features[:, 1] = np.log(highest[pool] + 0.005)
+    features[:, 2] = np.log(mean[pool] + 0.005)
+    features[:, 3] = np.log(len(known))
+    return pool, features

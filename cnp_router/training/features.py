@@ -44,13 +44,7 @@ def candidates(views: Views, scores: NDArray[Any], *, per_view: int = PER_VIEW) 
     per_view : int
         How many each view may name. It names none that it scores 0.
     """
-    n_apis = scores.shape[1]
-    if per_view < n_apis:
-        best = np.argpartition(scores, n_apis - per_view, axis=1)[:, n_apis - per_view :]
-        named = np.take_along_axis(scores, best, axis=1) > 0
-        positions = np.unique(best[named])
-    else:
-        positions = np.flatnonzero((scores > 0).any(axis=0))
+    positions = np.flatnonzero(_best(scores, per_view).any(axis=0))
     own = scores[:, positions]
     order = np.argsort(-own, axis=1, kind="stable")
     rank = np.empty_like(order)
@@ -65,14 +59,29 @@ def candidates(views: Views, scores: NDArray[Any], *, per_view: int = PER_VIEW) 
     return Candidates(positions, np.ascontiguousarray(features.T))
 
 
+def _best(scores: NDArray[Any], k: int) -> NDArray[Any]:
+    """Mark each row's `k` highest positive scores; of equal ones the first."""
+    n_apis = scores.shape[1]
+    if k >= n_apis:
+        return scores > 0
+    # Values are partitioned, not indices: that is several times faster where many are equal.
+    floor = np.partition(scores, n_apis - k, axis=1)[:, n_apis - k, None]
+    marked = np.asarray((scores >= floor) & (scores > 0))
+    for row in np.flatnonzero(np.count_nonzero(marked, axis=1) > k):
+        tied = np.flatnonzero(marked[row] & (scores[row] == floor[row]))
+        surplus = np.count_nonzero(marked[row]) - k
+        marked[row, tied[len(tied) - surplus :]] = False
+    return marked
+
+
 def shortlist_features(
-    co_usage: sparse.csr_array, found: Candidates, first: NDArray[Any], kept: NDArray[Any]
+    co_usage: sparse.csc_array, found: Candidates, first: NDArray[Any], kept: NDArray[Any]
 ) -> NDArray[Any]:
     """Return what the second stage sees: the features, and the first stage's picture of the set.
 
     Parameters
     ----------
-    co_usage : csr_array of shape (n_apis, n_apis)
+    co_usage : csc_array of shape (n_apis, n_apis)
         ``P(row | column)``.
     found : Candidates
     first : ndarray of shape (n_candidates,), in [0, 1]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.training.features import Candidates, shortlist_features
+from cnp_router.training.linear import times_vector
 from cnp_router.training.trees import BoostedTrees
 
 __all__ = ["Example", "Logistic", "Ranker"]
@@ -65,7 +66,9 @@ class Logistic:
 
     def probability(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the probability of each row."""
-        return sigmoid(X @ self.coefficients + self.intercept)
+        wide = X.reshape(-1, X.shape[-1])
+        log_odds = times_vector(wide, self.coefficients) + self.intercept
+        return sigmoid(log_odds.reshape(X.shape[:-1]))
 
     def state(self) -> dict[str, Any]:
         """Return the model as plain data."""
@@ -83,7 +86,7 @@ class Example:
 
     Attributes
     ----------
-    co_usage : csr_array of shape (n_apis, n_apis)
+    co_usage : csc_array of shape (n_apis, n_apis)
         ``P(row | column)``, from the history that the views saw.
     candidates : Candidates
     used : ndarray of int
@@ -92,7 +95,7 @@ class Example:
         Whether some contractors' history was hidden from the views.
     """
 
-    co_usage: sparse.csr_array
+    co_usage: sparse.csc_array
     candidates: Candidates
     used: NDArray[Any]
     hidden: bool
@@ -169,7 +172,7 @@ class Ranker:
         ]
         return ranker, held_out
 
-    def probabilities(self, co_usage: sparse.csr_array, found: Candidates) -> NDArray[Any]:
+    def probabilities(self, co_usage: sparse.csc_array, found: Candidates) -> NDArray[Any]:
         """Return the calibrated probability of each candidate.
 
         Returns
@@ -230,8 +233,8 @@ def _fit_trees(
     from threadpoolctl import threadpool_limits
 
     model = HistGradientBoostingClassifier(
-        learning_rate=0.07,
-        max_iter=100,
+        learning_rate=0.08,
+        max_iter=80,
         max_leaf_nodes=31,
         max_depth=8,
         min_samples_leaf=20,

@@ -73,11 +73,12 @@ def explain(
         likely = {categories.classes_[i]: float(p[i]) for i in np.flatnonzero(p > _LIKELY_CATEGORY)}
     served = _served_by(views, evidence.neighbours)
     shared = _shared_words(views, evidence, positions)
+    given = views.co_usage[:, list(evidence.known)].toarray()
     answers = {}
     for position in positions:
         found = [
             _name(evidence, position),
-            _co_usage(catalog, views, evidence, position),
+            _co_usage(catalog, evidence, given[position]),
             _history(history, served.get(position, ())),
             _specification(shared[position]),
             _category(catalog, likely, position),
@@ -102,15 +103,12 @@ def _name(evidence: Evidence, position: int) -> Reason | None:
     return Reason("name", "the request names it")
 
 
-def _co_usage(catalog: Catalog, views: Views, evidence: Evidence, position: int) -> Reason | None:
-    if not evidence.known:
+def _co_usage(catalog: Catalog, evidence: Evidence, given: NDArray[Any]) -> Reason | None:
+    if not given.any():
         return None
-    shares = views.co_usage[[position], :][:, list(evidence.known)].toarray()[0]
-    if not shares.any():
-        return None
-    partner = catalog[int(evidence.known[int(shares.argmax())])]
+    partner = catalog[int(evidence.known[int(given.argmax())])]
     return Reason(
-        "co-usage", f"{shares.max():.0%} of past uses of {partner.name} came with it", (partner.id,)
+        "co-usage", f"{given.max():.0%} of past uses of {partner.name} came with it", (partner.id,)
     )
 
 
@@ -136,7 +134,7 @@ def _shared_words(
     telling = index.encoders.word.idf_[word.indices] > _TELLING
     whole = np.array([" " not in term and len(term) > 2 for term in terms], dtype=bool)
     single = np.flatnonzero(telling & whole)
-    columns = index.word_columns[word.indices[single]].toarray()[:, positions]
+    columns = index.word_columns[word.indices[single]][:, list(positions)].toarray()
     strength = columns * word.data[single, None]
     order = np.argsort(-strength, axis=0, kind="stable")[:3]
     return {

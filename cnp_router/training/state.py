@@ -19,7 +19,8 @@ def pack(state: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]
     Parameters
     ----------
     state : dict
-        Of str to ndarray, csr_array, list of str, number, None or such a dict.
+        Of str to ndarray, sparse array, list of str, number, None or such a dict. A sparse array
+        comes back as csr_array.
 
     Returns
     -------
@@ -47,7 +48,8 @@ def pack(state: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]
             arrays[path] = value
             return {"array": path}
         if sparse.issparse(value):
-            parts = (value.data, value.indices, value.indptr, np.array(value.shape))
+            rows = sparse.csr_array(value)  # whatever it was: it is read back as this
+            parts = (rows.data, rows.indices, rows.indptr, np.array(rows.shape))
             for name, part in zip(_SPARSE, parts, strict=True):
                 arrays[f"{path}.{name}"] = part
             return {"sparse": path}

@@ -14,9 +14,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["TfidfEncoder", "character_grams", "split_compound", "word_grams", "words"]
+__all__ = [
+    "TfidfEncoder",
+    "character_grams",
+    "dense_product",
+    "split_compound",
+    "unit_rows",
+    "word_grams",
+    "words",
+]
 
 _WORD = re.compile(r"[^\W_]+")
 _COMPOUND = re.compile(r"(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Za-z])(?=[0-9])")
@@ -163,7 +172,7 @@ class TfidfEncoder:
         self._set(list(seen[chosen]), idf.astype(np.float32))
         return self._weighted(sparse.csr_array(sparse.csc_array(counts)[:, chosen]))
 
-    def _set(self, terms: list[str], idf: np.ndarray[Any, Any]) -> TfidfEncoder:
+    def _set(self, terms: list[str], idf: NDArray[Any]) -> TfidfEncoder:
         self.terms_ = terms
         self.idf_ = idf
         self._column = {term: i for i, term in enumerate(terms)}
@@ -226,3 +235,14 @@ def unit_rows(matrix: sparse.csr_array) -> sparse.csr_array:
     scaled = matrix.copy()
     scaled.data = (matrix.data / np.repeat(lengths, np.diff(matrix.indptr))).astype(np.float32)
     return scaled
+
+
+def dense_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> NDArray[Any]:
+    """Return ``rows @ matrix`` as a dense array.
+
+    A single row, which is what answering a request is about, adds up the postings of its terms and
+    never builds a sparse result.
+    """
+    if rows.shape[0] == 1:
+        return np.asarray(rows.data @ matrix[rows.indices], dtype=np.float32)[None]
+    return np.asarray((rows @ matrix).toarray())

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.training.linear import ridge_weights
-from cnp_router.training.specifications import EncodedRequests, SpecificationIndex, unit_dense
-from cnp_router.training.text import unit_rows
+from cnp_router.training.linear import ridge_weights, times_vector
+from cnp_router.training.specifications import EncodedRequests, SpecificationIndex
+from cnp_router.training.text import dense_product, unit_rows
 
 __all__ = ["VIEWS", "Neighbours", "Views"]
 
@@ -94,10 +94,11 @@ class Views:
     labels: NDArray[Any]
     membership: sparse.csr_array
     expected: NDArray[Any]
-    co_usage: sparse.csr_array
+    co_usage: sparse.csc_array
     similar: sparse.csr_array
 
     def __post_init__(self) -> None:
+        self.co_usage = sparse.csc_array(self.co_usage)
         self.counts = np.bincount(self.usage.indices, minlength=self.usage.shape[1]).astype(
             np.float32
         )
@@ -153,7 +154,7 @@ class Views:
         out = np.zeros((len(requests), N_VIEWS, n_apis), dtype=np.float32)
         # One product for three views: each product has a price of its own.
         n_labels, n_categories = len(self.labels), self.membership.shape[1]
-        weighed = (requests.word @ self.word_weights).toarray()
+        weighed = dense_product(requests.word, self.word_weights)
         linear = weighed[:, :n_labels]
         categories = weighed[:, n_labels : n_labels + n_categories]
         out[:, 0, self.labels] = linear
@@ -161,15 +162,18 @@ class Views:
         for row, near in enumerate(neighbours):
             self._vote(out[row, 1], out[row, 2], near)
         out[:, 3] = weighed[:, n_labels + n_categories :]
-        out[:, 4] = (requests.word @ index.word_columns).toarray()
-        out[:, 5] = (requests.character @ index.character_columns).toarray()
+        out[:, 4] = dense_product(requests.word, index.word_columns)
+        out[:, 5] = dense_product(requests.character, index.character_columns)
         out[:, 6] = index.name_mention(requests.texts).toarray()
         weight = index.name_weight(requests.texts)
         out[:, 8] = weight.toarray()
         weight.data = index.name_shares(weight)
         out[:, 7] = weight.toarray()
         latent = requests.word @ index.encoders.projection
-        out[:, 9] = unit_dense(latent @ self.expected) @ index.latent.T
+        for row, request in enumerate(latent):
+            called_for = times_vector(self.expected.T, request)
+            length = max(float(np.linalg.norm(called_for)), 1e-9)
+            out[row, 9] = times_vector(index.latent, called_for / length)
         out[:, 10] = (self._category_mean @ categories.T).T
         likely = np.clip(out[:, 0], 0, 1)
         out[:, 11] = (self.co_usage @ likely.T).T
@@ -183,15 +187,14 @@ class Views:
         return sparse.csr_array(self.word_weights[:, start : start + self.membership.shape[1]])
 
     def _neighbours(self, requests: EncodedRequests) -> list[Neighbours]:
-        similarity = sparse.csr_array(requests.both() @ self.history_columns)
         found = []
-        for row in range(len(requests)):
-            span = slice(similarity.indptr[row], similarity.indptr[row + 1])
-            values, rows = similarity.data[span], similarity.indices[span]
+        for similarity in dense_product(requests.both(), self.history_columns):
+            rows = np.flatnonzero(similarity > 0)
+            values = similarity[rows]
             if len(values) > N_NEIGHBOURS:
-                best = np.argpartition(-values, N_NEIGHBOURS)[:N_NEIGHBOURS]
-                values, rows = values[best], rows[best]
-            order = np.lexsort((rows, -values))
+                best = values >= np.partition(values, -N_NEIGHBOURS)[-N_NEIGHBOURS]
+                rows, values = rows[best], values[best]
+            order = np.argsort(-values, kind="stable")[:N_NEIGHBOURS]
             found.append(Neighbours(rows[order], values[order]))
         return found
 
@@ -223,7 +226,7 @@ class Views:
             labels=self.labels,
             membership=membership,
             expected=self.expected,
-            co_usage=_widen(self.co_usage, n_apis, n_apis),
+            co_usage=sparse.csc_array(_widen(self.co_usage, n_apis, n_apis)),
             similar=sparse.csr_array(
                 sparse.vstack(
                     [self.similar, _similar(specifications, self.labels, start=n_apis - new)], "csr"
@@ -263,13 +266,13 @@ class Views:
             "labels": self.labels,
             "membership": self.membership,
             "expected": self.expected,
-            "co_usage": self.co_usage,
+            "co_usage": sparse.csr_array(self.co_usage),
             "similar": self.similar,
         }
 
 
-def _widen(matrix: sparse.csr_array, rows: int, columns: int) -> sparse.csr_array:
-    wider = matrix.copy()
+def _widen(matrix: sparse.sparray, rows: int, columns: int) -> sparse.csr_array:
+    wider = sparse.csr_array(matrix, copy=True)
     wider.resize((rows, columns))
     return wider
 
@@ -290,13 +293,16 @@ def _expected_specification(
     return np.asarray(np.linalg.solve(gram, latent.T @ target), dtype=np.float32)
 
 
-def _co_usage(usage: sparse.csr_array, counts: NDArray[Any]) -> sparse.csr_array:
-    """Return ``W[i, j] = P(i | j)``, with two mashups of doubt in the denominator."""
+def _co_usage(usage: sparse.csr_array, counts: NDArray[Any]) -> sparse.csc_array:
+    """Return ``W[i, j] = P(i | j)``, with two mashups of doubt in the denominator.
+
+    By columns, since the known APIs are looked up there.
+    """
     together = sparse.csr_array(usage.T @ usage)
     together.setdiag(0)
     together.eliminate_zeros()
     scale = sparse.diags_array((1 / (counts + 2.0)).astype(np.float32))
-    return sparse.csr_array(together @ scale)
+    return sparse.csc_array(together @ scale)
 
 
 def _similar(
