@@ -16,6 +16,9 @@ __all__ = ["Candidates", "candidates", "shortlist_features"]
 PER_VIEW = 25
 # Views whose best score says what kind of request it is.
 _CONTEXT = tuple(VIEWS.index(n) for n in ("ridge", "neighbours", "nearest", "words", "name"))
+# Views whose sum says how many APIs such requests use.
+_SIZES = tuple(VIEWS.index(n) for n in ("ridge", "neighbours"))
+N_FEATURES = 3 * N_VIEWS + 1 + len(_CONTEXT) + len(_SIZES)
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class Candidates:
     positions : ndarray of shape (n_candidates,), int, ascending
     features : ndarray of shape (n_candidates, n_features), float32
         Per view the score, the logarithm of one plus the rank, and the ratio to the best; then
-        the logarithm of one plus the contractor's history size, and the best score of some views.
+        the logarithm of one plus the history size, the best score of some views and the sum of
+        others.
     """
 
     positions: NDArray[Any]
@@ -50,12 +54,13 @@ def candidates(views: Views, scores: NDArray[Any], *, per_view: int = PER_VIEW) 
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.broadcast_to(np.arange(len(positions)), order.shape), axis=1)
     top = own.max(axis=1, initial=0)
-    features = np.empty((3 * N_VIEWS + 1 + len(_CONTEXT), len(positions)), dtype=np.float32)
+    features = np.empty((N_FEATURES, len(positions)), dtype=np.float32)
     features[:N_VIEWS] = own
     features[N_VIEWS : 2 * N_VIEWS] = np.log1p(rank)
     features[2 * N_VIEWS : 3 * N_VIEWS] = own / np.maximum(top, 1e-6)[:, None]
     features[3 * N_VIEWS] = np.log1p(views.counts[positions])
-    features[3 * N_VIEWS + 1 :] = top[list(_CONTEXT)][:, None]
+    features[3 * N_VIEWS + 1 : -len(_SIZES)] = top[list(_CONTEXT)][:, None]
+    features[-len(_SIZES) :] = np.clip(scores[list(_SIZES)], 0, None).sum(axis=1)[:, None]
     return Candidates(positions, np.ascontiguousarray(features.T))
 
 

@@ -16,8 +16,8 @@ from cnp_router.training.trees import BoostedTrees
 
 __all__ = ["Example", "Logistic", "Ranker"]
 
-SHORTLIST = 50
-N_PARTS = 2
+SHORTLIST = 40
+N_PARTS = 3
 MAX_NEGATIVES = 100_000
 
 
@@ -234,7 +234,7 @@ def _fit_trees(
 
     model = HistGradientBoostingClassifier(
         learning_rate=0.08,
-        max_iter=80,
+        max_iter=70,
         max_leaf_nodes=31,
         max_depth=8,
         min_samples_leaf=20,

@@ -22,6 +22,9 @@ MOST_REASONS = 3
 _LIKELY_CATEGORY = 0.2
 # A word in more than about one text of ten says nothing: idf is 1 + ln(1 / share).
 _TELLING = 3.3
+# How many past requests are looked at, and how similar, in [0, 1], one must be to be cited.
+_CITED = 10
+_SIMILAR = 0.1
 _NAME = VIEWS.index("name")
 
 
@@ -73,54 +76,49 @@ def explain(
         likely = {categories.classes_[i]: float(p[i]) for i in np.flatnonzero(p > _LIKELY_CATEGORY)}
     served = _served_by(views, evidence.neighbours)
     shared = _shared_words(views, evidence, positions)
-    given = views.co_usage[:, list(evidence.known)].toarray()
+    given = views.co_usage[:, list(evidence.known)].toarray() if evidence.known else None
     answers = {}
     for position in positions:
-        found = [
-            _name(evidence, position),
-            _co_usage(catalog, evidence, given[position]),
-            _history(history, served.get(position, ())),
-            _specification(shared[position]),
-            _category(catalog, likely, position),
-            _popularity(views, position),
-        ]
-        answers[position] = tuple(reason for reason in found if reason)[:MOST_REASONS]
+        found: list[Reason] = []
+        if evidence.scores[_NAME, position] > 0:
+            found.append(Reason("name", "the request names it"))
+        if given is not None and given[position].any():
+            found.append(_co_usage(catalog, evidence, given[position]))
+        if position in served:
+            found.append(_history(history, served[position]))
+        if position in shared:
+            found.append(_specification(shared[position]))
+        if len(found) < MOST_REASONS:
+            found.extend(_category(catalog, likely, position))
+        if len(found) < MOST_REASONS:
+            found.append(_popularity(views, position))
+        answers[position] = tuple(found[:MOST_REASONS])
     return answers
 
 
-def _served_by(views: Views, near: Neighbours) -> dict[int, list[tuple[int, float]]]:
-    served: dict[int, list[tuple[int, float]]] = {}
+def _served_by(views: Views, near: Neighbours) -> dict[int, list[int]]:
+    """Return for each API the most similar past requests that used it."""
+    served: dict[int, list[int]] = {}
     usage = views.usage
-    for row, similarity in zip(near.rows[:10], near.similarity[:10], strict=True):
-        for api in usage.indices[usage.indptr[row] : usage.indptr[row + 1]]:
-            served.setdefault(int(api), []).append((int(row), float(similarity)))
+    for row in near.rows[:_CITED][near.similarity[:_CITED] >= _SIMILAR].tolist():
+        for api in usage.indices[usage.indptr[row] : usage.indptr[row + 1]].tolist():
+            served.setdefault(api, []).append(row)
     return served
 
 
-def _name(evidence: Evidence, position: int) -> Reason | None:
-    if evidence.scores[_NAME, position] <= 0:
-        return None
-    return Reason("name", "the request names it")
-
-
-def _co_usage(catalog: Catalog, evidence: Evidence, given: NDArray[Any]) -> Reason | None:
-    if not given.any():
-        return None
+def _co_usage(catalog: Catalog, evidence: Evidence, given: NDArray[Any]) -> Reason:
     partner = catalog[int(evidence.known[int(given.argmax())])]
     return Reason(
         "co-usage", f"{given.max():.0%} of past uses of {partner.name} came with it", (partner.id,)
     )
 
 
-def _history(history: History, served: Sequence[tuple[int, float]]) -> Reason | None:
-    if not served:
-        return None
-    text = history[served[0][0]].description
-    many = "a similar past request" if len(served) == 1 else f"{len(served)} similar past requests"
+def _history(history: History, rows: Sequence[int]) -> Reason:
+    many = "a similar past request" if len(rows) == 1 else f"{len(rows)} similar past requests"
     return Reason(
         "history",
-        f"used by {many}, as “{shortened(text)}”",
-        tuple(history[row].id for row, _ in served),
+        f"used by {many}, as “{shortened(history[rows[0]].description)}”",
+        tuple(history[row].id for row in rows),
     )
 
 
@@ -128,39 +126,37 @@ def _shared_words(
     views: Views, evidence: Evidence, positions: Sequence[int]
 ) -> dict[int, list[str]]:
     """Return the words that the request and each specification share, the most telling first."""
-    index = views.specifications
-    word = evidence.request.word
-    terms = [index.encoders.word.terms_[i] for i in word.indices]
-    telling = index.encoders.word.idf_[word.indices] > _TELLING
-    whole = np.array([" " not in term and len(term) > 2 for term in terms], dtype=bool)
-    single = np.flatnonzero(telling & whole)
-    columns = index.word_columns[word.indices[single]][:, list(positions)].toarray()
-    strength = columns * word.data[single, None]
-    order = np.argsort(-strength, axis=0, kind="stable")[:3]
-    return {
-        position: [terms[single[i]] for i in order[:, place] if strength[i, place] > 0]
-        for place, position in enumerate(positions)
-    }
+    index, word = views.specifications, evidence.request.word
+    wanted = np.zeros(index.n_apis, dtype=bool)
+    wanted[list(positions)] = True
+    columns = index.word_columns
+    shared: dict[int, list[str]] = {}
+    for place in np.argsort(-word.data, kind="stable"):
+        column = word.indices[place]
+        term = index.encoders.word.terms_[column]
+        if " " in term or len(term) < 3 or index.encoders.word.idf_[column] < _TELLING:
+            continue
+        apis = columns.indices[columns.indptr[column] : columns.indptr[column + 1]]
+        for position in apis[wanted[apis]]:
+            shared.setdefault(int(position), []).append(term)
+    return shared
 
 
-def _specification(shared: Sequence[str]) -> Reason | None:
-    return Reason("specification", f"its specification says {_listed(shared)}") if shared else None
+def _specification(shared: Sequence[str]) -> Reason:
+    quoted = [f"“{word}”" for word in shared[:3]]
+    listed = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+    return Reason("specification", f"its specification says {listed}")
 
 
-def _listed(words: Sequence[str]) -> str:
-    quoted = [f"“{word}”" for word in words]
-    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
-
-
-def _category(catalog: Catalog, likely: dict[str, float], position: int) -> Reason | None:
+def _category(catalog: Catalog, likely: dict[str, float], position: int) -> list[Reason]:
     shared = [(likely[name], name) for name in catalog[position].categories if name in likely]
-    if not shared:
-        return None
-    p, name = max(shared)
-    return Reason("category", f"the request is about {name} ({p:.0%})", (name,))
+    return [
+        Reason("category", f"the request is about {n} ({p:.0%})", (n,))
+        for p, n in sorted(shared)[-1:]
+    ]
 
 
-def _popularity(views: Views, position: int) -> Reason | None:
+def _popularity(views: Views, position: int) -> Reason:
     count = int(views.counts[position])
     if not count:
         return Reason("specification", "new: only its specification is known")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.catalog import Api, Catalog
-from cnp_router.training.text import TfidfEncoder, split_compound, unit_rows, words
+from cnp_router.training.text import TfidfEncoder, split_compound, words
 
 __all__ = ["EncodedRequests", "Encoders", "SpecificationIndex", "specification_text"]
 
@@ -53,10 +53,6 @@ class EncodedRequests:
     def take(self, rows: NDArray[Any]) -> EncodedRequests:
         """Return some of the requests."""
         return EncodedRequests([self.texts[i] for i in rows], self.word[rows], self.character[rows])
-
-    def both(self) -> sparse.csr_array:
-        """Return words and characters side by side, rows of length 1."""
-        return unit_rows(sparse.csr_array(sparse.hstack([self.word, self.character], "csr")))
 
 
 class Encoders:

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -34,15 +35,16 @@ _COMPOUND = re.compile(r"(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Za-z])(?=[0-9])")
 MAX_CHARACTERS = 2_000
 
 
-def words(text: str) -> list[str]:
+@lru_cache(maxsize=64)
+def words(text: str) -> tuple[str, ...]:
     """Return the lower-case words of a text: runs of letters and digits of any script.
 
     Examples
     --------
     >>> words("Send SMS via Last.fm")
-    ['send', 'sms', 'via', 'last', 'fm']
+    ('send', 'sms', 'via', 'last', 'fm')
     """
-    return _WORD.findall(unicodedata.normalize("NFKC", text[:MAX_CHARACTERS]).lower())
+    return tuple(_WORD.findall(unicodedata.normalize("NFKC", text[:MAX_CHARACTERS]).lower()))
 
 
 def split_compound(text: str) -> str:
@@ -98,9 +100,13 @@ def character_grams(text: str) -> Iterator[str]:
     [' ma', 'map', 'aps', 'ps ', ' map', 'maps', 'aps ', ' maps', 'maps ']
     """
     for word in words(text):
-        padded = f" {word} "
-        for n in (3, 4, 5):
-            yield from (padded[i : i + n] for i in range(len(padded) - n + 1))
+        yield from _grams(word)
+
+
+@lru_cache(maxsize=50_000)
+def _grams(word: str) -> tuple[str, ...]:
+    padded = f" {word} "
+    return tuple(padded[i : i + n] for n in (3, 4, 5) for i in range(len(padded) - n + 1))
 
 
 _ANALYZERS: dict[str, Callable[[str], Iterator[str]]] = {

@@ -79,6 +79,9 @@ class Views:
     ----------
     specifications : SpecificationIndex
     usage : csr_array of shape (n_mashups, n_apis), of ones
+    history_words : csr_array of shape (n_word_terms, n_mashups)
+    history_characters : csr_array of shape (n_character_terms, n_mashups)
+        The past requests.
     word_weights : csr_array of shape (n_word_terms, n_labels + n_categories + n_apis)
         Linear weights of the APIs with history and of the categories, then the centroids.
     labels : ndarray of shape (n_labels,)
@@ -89,7 +92,8 @@ class Views:
 
     specifications: SpecificationIndex
     usage: sparse.csr_array
-    history_columns: sparse.csr_array
+    history_words: sparse.csr_array
+    history_characters: sparse.csr_array
     word_weights: sparse.csr_array
     labels: NDArray[Any]
     membership: sparse.csr_array
@@ -105,6 +109,14 @@ class Views:
         sizes = np.asarray(self.membership.sum(axis=1)).ravel()
         scale = sparse.diags_array((1 / np.maximum(sizes, 1)).astype(np.float32))
         self._category_mean = sparse.csr_array(scale @ self.membership)
+        # One product for all that words tell, and one for characters: each has a price of its own.
+        index = self.specifications
+        self._by_word = sparse.csr_array(
+            sparse.hstack([self.word_weights, index.word_columns, self.history_words], "csr")
+        )
+        self._by_character = sparse.csr_array(
+            sparse.hstack([index.character_columns, self.history_characters], "csr")
+        )
 
     @classmethod
     def fit(
@@ -138,7 +150,8 @@ class Views:
         return cls(
             specifications=specifications,
             usage=usage,
-            history_columns=sparse.csr_array(requests.both().T),
+            history_words=sparse.csr_array(requests.word.T),
+            history_characters=sparse.csr_array(requests.character.T),
             word_weights=sparse.csr_array(sparse.hstack([weights, centroids.T], "csr")),
             labels=labels,
             membership=membership,
@@ -152,18 +165,22 @@ class Views:
         index = self.specifications
         n_apis = index.n_apis
         out = np.zeros((len(requests), N_VIEWS, n_apis), dtype=np.float32)
-        # One product for three views: each product has a price of its own.
         n_labels, n_categories = len(self.labels), self.membership.shape[1]
-        weighed = dense_product(requests.word, self.word_weights)
-        linear = weighed[:, :n_labels]
-        categories = weighed[:, n_labels : n_labels + n_categories]
+        linear, categories, centroids, specified, past = np.split(
+            dense_product(requests.word, self._by_word),
+            np.cumsum([n_labels, n_categories, n_apis, n_apis]),
+            axis=1,
+        )
+        spelled, past_spelled = np.split(
+            dense_product(requests.character, self._by_character), [n_apis], axis=1
+        )
+        neighbours = [_nearest(similarity) for similarity in (past + past_spelled) / 2]
         out[:, 0, self.labels] = linear
-        neighbours = self._neighbours(requests)
         for row, near in enumerate(neighbours):
             self._vote(out[row, 1], out[row, 2], near)
-        out[:, 3] = weighed[:, n_labels + n_categories :]
-        out[:, 4] = dense_product(requests.word, index.word_columns)
-        out[:, 5] = dense_product(requests.character, index.character_columns)
+        out[:, 3] = centroids
+        out[:, 4] = specified
+        out[:, 5] = spelled
         out[:, 6] = index.name_mention(requests.texts).toarray()
         weight = index.name_weight(requests.texts)
         out[:, 8] = weight.toarray()
@@ -186,18 +203,6 @@ class Views:
         start = len(self.labels)
         return sparse.csr_array(self.word_weights[:, start : start + self.membership.shape[1]])
 
-    def _neighbours(self, requests: EncodedRequests) -> list[Neighbours]:
-        found = []
-        for similarity in dense_product(requests.both(), self.history_columns):
-            rows = np.flatnonzero(similarity > 0)
-            values = similarity[rows]
-            if len(values) > N_NEIGHBOURS:
-                best = values >= np.partition(values, -N_NEIGHBOURS)[-N_NEIGHBOURS]
-                rows, values = rows[best], values[best]
-            order = np.argsort(-values, kind="stable")[:N_NEIGHBOURS]
-            found.append(Neighbours(rows[order], values[order]))
-        return found
-
     def _vote(self, share: NDArray[Any], nearest: NDArray[Any], near: Neighbours) -> None:
         if not len(near.rows):
             return
@@ -219,7 +224,8 @@ class Views:
         return Views(
             specifications=specifications,
             usage=_widen(self.usage, self.usage.shape[0], n_apis),
-            history_columns=self.history_columns,
+            history_words=self.history_words,
+            history_characters=self.history_characters,
             word_weights=_widen(
                 self.word_weights, self.word_weights.shape[0], self.word_weights.shape[1] + new
             ),
@@ -243,7 +249,8 @@ class Views:
         rank = index.encoders.projection.shape[1]
         shapes = {
             "usage": (self.usage, (n_mashups, n_apis)),
-            "history_columns": (self.history_columns, (n_all, n_mashups)),
+            "history_words": (self.history_words, (n_terms, n_mashups)),
+            "history_characters": (self.history_characters, (n_all - n_terms, n_mashups)),
             "word_weights": (self.word_weights, (n_terms, n_labels + n_categories + n_apis)),
             "membership": (self.membership, (n_apis, n_categories)),
             "expected": (self.expected, (rank, rank)),
@@ -261,7 +268,8 @@ class Views:
         """Return all but the specifications as plain data."""
         return {
             "usage": self.usage,
-            "history_columns": self.history_columns,
+            "history_words": self.history_words,
+            "history_characters": self.history_characters,
             "word_weights": self.word_weights,
             "labels": self.labels,
             "membership": self.membership,
@@ -269,6 +277,16 @@ class Views:
             "co_usage": sparse.csr_array(self.co_usage),
             "similar": self.similar,
         }
+
+
+def _nearest(similarity: NDArray[Any]) -> Neighbours:
+    rows = np.flatnonzero(similarity > 0)
+    values = similarity[rows]
+    if len(values) > N_NEIGHBOURS:
+        best = values >= np.partition(values, -N_NEIGHBOURS)[-N_NEIGHBOURS]
+        rows, values = rows[best], values[best]
+    order = np.argsort(-values, kind="stable")[:N_NEIGHBOURS]
+    return Neighbours(rows[order], values[order])
 
 
 def _widen(matrix: sparse.sparray, rows: int, columns: int) -> sparse.csr_array:
