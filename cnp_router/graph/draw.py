@@ -80,9 +80,9 @@ def draw_graph(
     if Path(path).suffix.lower() not in _ENDINGS:
         raise InputError(f"cannot draw to {str(path)!r} (end it in .png or .svg)")
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - optional
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-        from matplotlib.figure import Figure  # noqa: PLC0415
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
     except ImportError as exc:
         raise MissingExtraError("drawing", package="matplotlib", extra="plot") from exc
     middle = list(around) if not isinstance(around, str) else around
@@ -91,7 +91,8 @@ def draw_graph(
         side = 5.0 + 0.9 * float(np.sqrt(len(network)))
         figure = Figure(figsize=(1.4 * side, side), facecolor="white")
         # Texts are measured on this canvas, so that the layout is the same for PNG and SVG.
-        picture = _Picture(network, set(middle), figure, FigureCanvasAgg(figure).get_renderer())
+        canvas: Any = FigureCanvasAgg(figure)
+        picture = _Picture(network, set(middle), figure, canvas.get_renderer())
         picture.paint(title, seed)
         metadata = {"Date": None} if Path(path).suffix.lower() == ".svg" else None
         with atomic_write(path, "wb") as out:
@@ -152,7 +153,7 @@ class _Picture:
             self._paint_legend(legend)
 
     def _springs(self, seed: int) -> Array:
-        import networkx as nx  # noqa: PLC0415 - slow to import
+        import networkx as nx
 
         plain = nx.Graph()
         plain.add_nodes_from(self.nodes)
@@ -165,7 +166,7 @@ class _Picture:
         return np.array([places[node] for node in self.nodes])
 
     def _label(self, position: int) -> Any:
-        import matplotlib.patheffects as effects  # noqa: PLC0415 - optional
+        import matplotlib.patheffects as effects
 
         name = " ".join(printable(self.network.nodes[self.nodes[position]]["name"]).split())
         if len(name) > _LABEL_LENGTH:
@@ -201,7 +202,7 @@ class _Picture:
         return colours, legend
 
     def _paint_edges(self, spots: Array) -> None:
-        from matplotlib.patches import FancyArrowPatch  # noqa: PLC0415 - optional
+        from matplotlib.patches import FancyArrowPatch
 
         place = {node: position for position, node in enumerate(self.nodes)}
         edges = [(a, b, d["count"]) for a, b, d in self.network.edges(data=True) if a != b]
@@ -228,7 +229,7 @@ class _Picture:
             )
 
     def _paint_legend(self, legend: dict[str, str]) -> None:
-        from matplotlib.lines import Line2D  # noqa: PLC0415 - optional
+        from matplotlib.lines import Line2D
 
         marks = [
             Line2D([], [], marker="o", linestyle="", markersize=8, color=colour, label=name)
@@ -247,7 +248,7 @@ def _spread(places: Array, boxes: Array, area: Array) -> Array:
     share = np.where(high - low > 1e-9, (places - low) / extent, 0.5)
     inner_low = area[0] + boxes / 2
     inner_high = area[1] - boxes / 2
-    return inner_low + share * np.maximum(inner_high - inner_low, 0.0)
+    return np.asarray(inner_low + share * np.maximum(inner_high - inner_low, 0.0))
 
 
 def _apart(centres: Array, boxes: Array, area: Array, rounds: int = 400) -> Array:
@@ -258,7 +259,7 @@ def _apart(centres: Array, boxes: Array, area: Array, rounds: int = 400) -> Arra
     for _ in range(rounds):
         between = centres[:, None, :] - centres[None, :, :]
         overlap = least - np.abs(between)
-        hits = (overlap > 1e-6).all(axis=2)
+        hits = np.asarray((overlap > 1e-6).all(axis=2))
         np.fill_diagonal(hits, False)
         if not hits.any():
             break

@@ -72,7 +72,7 @@ def to_networkx(
     >>> list(network.nodes), network.edges["maps", "weather"]["count"]
     (['maps', 'photos', 'weather'], 2)
     """
-    import networkx as nx  # noqa: PLC0415 - slow to import
+    import networkx as nx
 
     graph.check_fitted()
     edges = supported_edges(graph, min_count)
@@ -208,14 +208,14 @@ def _format(path: str | Path, format: str | None) -> str:
 
 
 def _write_graphml(network: networkx.Graph, out: IO[bytes]) -> None:
-    import networkx as nx  # noqa: PLC0415 - slow to import
+    import networkx as nx
 
     # Not nx.write_graphml: that one writes differently where lxml happens to be installed.
     nx.write_graphml_xml(network, out)
 
 
 def _write_gexf(network: networkx.Graph, out: IO[bytes]) -> None:
-    import networkx as nx  # noqa: PLC0415 - slow to import
+    import networkx as nx
 
     nx.write_gexf(network, out)
 
