@@ -12,6 +12,17 @@
     │   ├── ModelNotFoundError     no model at that place
     │   ├── ModelCorruptError      truncated, altered or incomplete
     │   └── ModelVersionError      written by another version of the format
+    ├── LanguageModelError         no usable answer from a language model
+    │   ├── ChatRequestError       the request or the set-up: asking again changes nothing
+    │   │   ├── ChatDisallowedError      the switch for model requests is off
+    │   │   ├── ChatAccessError          key missing or refused, account without rights or credit
+    │   │   ├── ChatModelUnknownError    the server does not have that model
+    │   │   └── ContextTooLongError      more tokens than the model can take
+    │   ├── ChatUnavailableError   the server or the way to it: asking later may help
+    │   │   ├── ChatRateLimitError       too many requests
+    │   │   ├── ChatTimeoutError         no answer in time
+    │   │   └── ChatConnectionError      no connection, or it broke
+    │   └── ChatAnswerError        the model: an answer came, and cannot be used
     └── MissingExtraError          an optional dependency is not installed (also an ImportError)
 
 Each message says what came, where it came from, and what cures it.
@@ -25,9 +36,20 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "ChatAccessError",
+    "ChatAnswerError",
+    "ChatConnectionError",
+    "ChatDisallowedError",
+    "ChatModelUnknownError",
+    "ChatRateLimitError",
+    "ChatRequestError",
+    "ChatTimeoutError",
+    "ChatUnavailableError",
     "CnpRouterError",
+    "ContextTooLongError",
     "DataFileError",
     "InputError",
+    "LanguageModelError",
     "MissingExtraError",
     "ModelCorruptError",
     "ModelNotFoundError",
@@ -124,6 +146,96 @@ class ModelCorruptError(ModelStoreError):
 
 class ModelVersionError(ModelStoreError):
     """The model was written in a format this version does not read."""
+
+
+class LanguageModelError(CnpRouterError):
+    """There is no usable answer from a language model.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong.
+    model : str, optional
+        Name of the model that was asked.
+    server : str, optional
+        Base URL of the server that was asked.
+    cure : str, optional
+        What the caller can do about it.
+    usage : Usage, optional
+        What was paid all the same: the tokens of the answers that could not be used.
+    calls : int, default=0
+        How many such answers came.
+
+    Examples
+    --------
+    >>> print(LanguageModelError("no answer", model="tiny", server="http://localhost/v1",
+    ...                          cure="ask again"))
+    model 'tiny' at http://localhost/v1: no answer (ask again)
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        model: str | None = None,
+        server: str | None = None,
+        cure: str | None = None,
+        usage: Any = None,
+        calls: int = 0,
+    ) -> None:
+        self.problem = problem
+        self.model = model
+        self.server = server
+        self.cure = cure
+        self.usage = usage
+        self.calls = calls
+        where = f"model {model!r}" if model else ""
+        where += f"{' at ' if where else ''}{server}" if server else ""
+        super().__init__((f"{where}: " if where else "") + problem + (f" ({cure})" if cure else ""))
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        details = {name: value for name, value in vars(self).items() if name != "problem"}
+        return functools.partial(type(self), **details), (self.problem,)
+
+
+class ChatRequestError(LanguageModelError):
+    """The request or the set-up is at fault: asking again changes nothing."""
+
+
+class ChatDisallowedError(ChatRequestError):
+    """Model requests are switched off (`cnp_router.llm.model_requests_allowed`)."""
+
+
+class ChatAccessError(ChatRequestError):
+    """The key is missing or refused, or the account lacks the right or the credit."""
+
+
+class ChatModelUnknownError(ChatRequestError):
+    """The server does not have the model that was asked for."""
+
+
+class ContextTooLongError(ChatRequestError):
+    """Prompt and answer need more tokens than the model can take."""
+
+
+class ChatUnavailableError(LanguageModelError):
+    """The server or the way to it is at fault: asking later may help."""
+
+
+class ChatRateLimitError(ChatUnavailableError):
+    """The server takes no more requests for now, also after the retries."""
+
+
+class ChatTimeoutError(ChatUnavailableError):
+    """The answer did not come in time, also after the retries."""
+
+
+class ChatConnectionError(ChatUnavailableError):
+    """There is no connection to the server, or it broke."""
+
+
+class ChatAnswerError(LanguageModelError):
+    """The model answered, and the answer is empty, cut off, no JSON, or off the schema."""
 
 
 class MissingExtraError(CnpRouterError, ImportError):

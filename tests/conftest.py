@@ -60,6 +60,7 @@ def _guarded_lookup() -> Any:
 
 def pytest_configure() -> None:
     # A hook, not a fixture: so it holds for doctests outside tests/ too.
+    _switch.setenv("CNP_ROUTER_MODEL_REQUESTS", "none")
     for name in ("connect", "connect_ex", "sendto"):
         _switch.setattr(socket.socket, name, _guarded(name))
     _switch.setattr(socket, "getaddrinfo", _guarded_lookup())

@@ -9,8 +9,11 @@ import pytest
 
 from cnp_router import exceptions
 from cnp_router.exceptions import (
+    ChatAnswerError,
+    ChatTimeoutError,
     CnpRouterError,
     DataFileError,
+    LanguageModelError,
     MissingExtraError,
     NotFittedError,
     UnknownApiError,
@@ -72,6 +75,10 @@ def test_errors_are_the_builtins_that_the_tree_says(error, builtin):
         UnknownApiError("zzz"),
         MissingExtraError("drawing", package="matplotlib", extra="plot"),
         NotFittedError("call fit first"),
+        ChatTimeoutError("no answer"),
+        ChatAnswerError(
+            "no JSON", model="m", server="http://s/v1", cure="ask", usage=(3, 1), calls=2
+        ),
     ],
     ids=str,
 )
@@ -91,3 +98,15 @@ def test_the_message_of_a_key_error_is_not_quoted():
 
 def test_an_empty_path_is_visible():
     assert str(DataFileError("", "is a directory")) == "'': is a directory"
+
+
+@pytest.mark.parametrize(
+    ("details", "message"),
+    [
+        ({}, "no answer"),
+        ({"model": "m"}, "model 'm': no answer"),
+        ({"server": "http://s/v1", "cure": "start it"}, "http://s/v1: no answer (start it)"),
+    ],
+)
+def test_a_language_model_error_says_where_and_what_helps(details, message):
+    assert str(LanguageModelError("no answer", **details)) == message

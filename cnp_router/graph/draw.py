@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -87,7 +88,12 @@ def draw_graph(
         raise MissingExtraError("drawing", package="matplotlib", extra="plot") from exc
     middle = list(around) if not isinstance(around, str) else around
     network = to_networkx(graph, min_count=min_count, around=middle, hops=hops, max_nodes=max_nodes)
-    with mpl.rc_context({"svg.hashsalt": "cnp-router", "font.family": "DejaVu Sans"}):
+    with (
+        mpl.rc_context({"svg.hashsalt": "cnp-router", "font.family": "DejaVu Sans"}),
+        warnings.catch_warnings(),
+    ):
+        # A character that the font lacks is drawn as a box: that says enough.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         side = 5.0 + 0.9 * float(np.sqrt(len(network)))
         figure = Figure(figsize=(1.4 * side, side), facecolor="white")
         # Texts are measured on this canvas, so that the layout is the same for PNG and SVG.

@@ -1,0 +1,155 @@
+"""From what a model said to data that fits the schema, and what to say when it does not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from cnp_router.exceptions import ChatAnswerError
+from cnp_router.llm.chat import ChatRequest, Message
+from cnp_router.llm.schema import misfit
+
+__all__ = ["read_answer", "repair_request", "with_schema_in_prompt"]
+
+_MOST_FALSE_STARTS = 50  # braces that open no JSON: each costs a look at the rest of the text
+_MOST_QUOTED = 4_000  # characters of a wrong answer that are shown to the model again
+
+
+def read_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    r"""Return the JSON object in an answer, if it fits the schema.
+
+    What stands around it (a code fence, a sentence, thoughts) is passed over. Of several objects
+    the last that fits is taken: thoughts come before the answer.
+
+    Parameters
+    ----------
+    text : str
+    schema : mapping
+        In the subset of `check_schema`.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ChatAnswerError
+        With one phrase that says what is wrong.
+
+    Examples
+    --------
+    >>> schema = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}
+    >>> read_answer('Here it is:\n```json\n{"apis": ["maps"]}\n```', schema)
+    {'apis': ['maps']}
+    >>> read_answer("maps", schema)
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.ChatAnswerError: the answer has no JSON object: 'maps'
+    """
+    if not text.strip():
+        raise ChatAnswerError("the answer is empty")
+    found = _objects(text)
+    if not found:
+        raise ChatAnswerError(f"the answer has no JSON object: {_shown(text)}")
+    problems = [misfit(value, schema) for value in found]
+    fitting = [v for v, problem in zip(found, problems, strict=True) if problem is None]
+    if not fitting:
+        raise ChatAnswerError(f"the answer does not fit the schema: {problems[-1]}")
+    return fitting[-1]
+
+
+def with_schema_in_prompt(request: ChatRequest) -> ChatRequest:
+    """Return the request with its schema written out after the last message of the user.
+
+    It is for servers that take no schema. It goes into a message of the user because many chat
+    templates take a system message only at the start, or none.
+
+    Examples
+    --------
+    >>> request = ChatRequest([Message("user", "Which APIs?")], schema={"type": "object"})
+    >>> print(with_schema_in_prompt(request).messages[0].content)
+    Which APIs?
+    <BLANKLINE>
+    Answer with one JSON object and nothing else. It must fit this JSON schema:
+    {"type": "object"}
+    """
+    *before, last = request.messages
+    if last.role != "user":
+        return replace(request, messages=(*request.messages, Message("user", _demand(request))))
+    content = f"{last.content}\n\n{_demand(request)}"
+    return replace(request, messages=(*before, Message("user", content)))
+
+
+def repair_request(request: ChatRequest, text: str, problem: str) -> ChatRequest:
+    """Return the request that shows the model its wrong answer and asks for a right one.
+
+    Parameters
+    ----------
+    request : ChatRequest
+        What it was asked.
+    text : str
+        What it answered.
+    problem : str
+        What is wrong with that.
+
+    Returns
+    -------
+    ChatRequest
+
+    Examples
+    --------
+    >>> request = ChatRequest([Message("user", "Which APIs?")], schema={"type": "object"})
+    >>> [m.role for m in repair_request(request, "maps", "no JSON object").messages]
+    ['user', 'assistant', 'user']
+    """
+    # Some servers refuse an empty message of the assistant.
+    quoted = (Message("assistant", text[:_MOST_QUOTED]),) if text.strip() else ()
+    demand = Message("user", f"That cannot be used: {problem}.\n\n{_demand(request)}")
+    if not quoted:
+        *before, last = request.messages
+        if last.role == "user":  # nor do all take two messages of the user in a row
+            demand = Message("user", f"{last.content}\n\n{demand.content}")
+            return replace(request, messages=(*before, demand))
+    return replace(request, messages=(*request.messages, *quoted, demand))
+
+
+def _demand(request: ChatRequest) -> str:
+    return (
+        "Answer with one JSON object and nothing else. It must fit this JSON schema:\n"
+        + json.dumps(request.schema, ensure_ascii=False)
+    )
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """Return the outermost JSON objects in a text, in order."""
+    found: list[dict[str, Any]] = []
+    end = false_starts = 0
+    for start in (match.start() for match in re.finditer(r"\{", text)):
+        if start < end:
+            continue
+        if false_starts == _MOST_FALSE_STARTS:
+            break
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+            # An escape may be half a surrogate pair, and 1e999 is infinite.
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except (ValueError, RecursionError):
+            false_starts += 1
+            continue
+        found.append(value)
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _shown(text: str) -> str:
+    flat = " ".join(text.split())
+    return repr(flat if len(flat) <= 80 else flat[:77] + "...")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

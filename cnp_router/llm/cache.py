@@ -1,0 +1,237 @@
+"""`CachedChatModel`: what was answered once is not paid for again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import secrets
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cnp_router.exceptions import DataFileError
+from cnp_router.llm.chat import ChatModel, ChatRequest, ChatResponse, Usage
+from cnp_router.llm.schema import misfit
+
+__all__ = ["CacheStats", "CachedChatModel"]
+
+logger = logging.getLogger("cnp_router.llm")
+
+_FORMAT = 1
+
+
+@dataclass(slots=True)
+class CacheStats:
+    """What a cache has done so far.
+
+    Parameters
+    ----------
+    hits : int
+        Answers from the folder.
+    shared : int
+        Answers from an identical request that was under way.
+    misses : int
+        Requests that went to the model.
+    damaged : int
+        Entries that could not be used, and were asked anew.
+    unwritten : int
+        Answers that could not be kept.
+    """
+
+    hits: int = 0
+    shared: int = 0
+    misses: int = 0
+    damaged: int = 0
+    unwritten: int = 0
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+    response: ChatResponse | None = None
+
+
+class CachedChatModel(ChatModel):
+    """A model whose answers are kept in a folder.
+
+    An entry is found by the SHA-256 of the model's name, the messages, the schema and the
+    parameters: the same question, asked again, is answered from the folder with the usage and the
+    seconds of the first time, and `cached` set. The server's address, the task and keys have no
+    part in it and are not written. Errors are not kept. Identical requests at the same time are
+    asked once.
+
+    Entries are single files, put in place at once, so that several processes may share a folder.
+    A damaged entry is counted, asked anew and replaced.
+
+    Parameters
+    ----------
+    model : ChatModel
+        Who answers what is not there yet.
+    folder : str or Path
+        Created if it does not exist.
+
+    Attributes
+    ----------
+    stats : CacheStats
+
+    Raises
+    ------
+    DataFileError
+        If the folder cannot be made.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from cnp_router.llm import Message, complete_sync
+    >>> from cnp_router.testing import ScriptedChatModel
+    >>> model = CachedChatModel(ScriptedChatModel(["Hello."]), tempfile.mkdtemp())
+    >>> request = ChatRequest([Message("user", "Hi")])
+    >>> [complete_sync(model, request).cached for _ in range(2)]
+    [False, True]
+    >>> model.stats
+    CacheStats(hits=1, shared=0, misses=1, damaged=0, unwritten=0)
+    """
+
+    def __init__(self, model: ChatModel, folder: str | Path) -> None:
+        self.model = model
+        self.name = model.name
+        self.folder = Path(folder)
+        self.stats = CacheStats()
+        self._under_way: dict[tuple[asyncio.AbstractEventLoop, str], _UnderWay] = {}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as exc:
+            raise DataFileError(
+                folder, f"no cache can be there: {exc}", cure="name a folder"
+            ) from exc
+
+    async def complete(self, request: ChatRequest) -> ChatResponse:
+        """Answer from the folder, or else ask the model and keep its answer.
+
+        Parameters
+        ----------
+        request : ChatRequest
+
+        Returns
+        -------
+        ChatResponse
+
+        Raises
+        ------
+        LanguageModelError
+            As the model raises it.
+        """
+        key = request_key(self.name, request)
+        place = (asyncio.get_running_loop(), key)
+        entry = self._under_way.setdefault(place, _UnderWay())
+        entry.waiting += 1
+        try:
+            async with entry.lock:  # whoever comes next finds what the one before has left
+                if entry.response is not None:
+                    self.stats.shared += 1
+                    return replace(entry.response, cached=True)
+                response = self._read(key, request)
+                if response is not None:
+                    self.stats.hits += 1
+                else:
+                    self.stats.misses += 1
+                    response = await self.model.complete(request)
+                    self._write(key, response)
+                entry.response = response
+                return response
+        finally:
+            entry.waiting -= 1
+            if not entry.waiting:
+                self._under_way.pop(place, None)
+
+    async def aclose(self) -> None:
+        """Close the model."""
+        await self.model.aclose()
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.json"
+
+    def _read(self, key: str, request: ChatRequest) -> ChatResponse | None:
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            self._note_damage(path, exc)
+            return None
+        try:
+            return replace(_decoded(data, key, request), cached=True)
+        except (ValueError, TypeError, KeyError, RecursionError) as exc:
+            self._note_damage(path, exc)
+            return None
+
+    def _note_damage(self, path: Path, exc: Exception) -> None:
+        self.stats.damaged += 1
+        logger.warning("cache entry %s cannot be used and is asked anew: %s", path, exc)
+
+    def _write(self, key: str, response: ChatResponse) -> None:
+        path = self._path(key)
+        # Not files.atomic_write: its fsync takes milliseconds in which no other answer is read.
+        # What a power cut leaves half-written is found by its checksum.
+        temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+        try:
+            path.parent.mkdir(exist_ok=True)
+            temporary.write_bytes(_encoded(key, response))
+            temporary.replace(path)
+        except OSError as exc:  # the answer is paid for: it is not lost because a disk is full
+            self.stats.unwritten += 1
+            logger.warning("an answer could not be kept in %s: %s", self.folder, exc)
+            temporary.unlink(missing_ok=True)
+
+    def __repr__(self) -> str:
+        return f"CachedChatModel({self.model!r}, {str(self.folder)!r})"
+
+
+def request_key(model: str, request: ChatRequest) -> str:
+    """Return the SHA-256 under which the answer of a model to a request is kept.
+
+    Examples
+    --------
+    >>> from cnp_router.llm import Message
+    >>> request = ChatRequest([Message("user", "Hi")])
+    >>> request_key("tiny", request) == request_key("tiny", replace(request, task="not sent"))
+    True
+    """
+    return _digest(
+        {
+            "format": _FORMAT,
+            "model": model,
+            "messages": [message.to_dict() for message in request.messages],
+            "schema": request.schema,
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "seed": request.seed,
+        }
+    )
+
+
+def _digest(value: Any) -> str:
+    # Key order is kept: a model is shown the schema in that order.
+    return hashlib.sha256(json.dumps(value, ensure_ascii=True).encode()).hexdigest()
+
+
+def _encoded(key: str, response: ChatResponse) -> bytes:
+    record = asdict(response)
+    entry = {"format": _FORMAT, "key": key, "checksum": _digest(record), "response": record}
+    return json.dumps(entry, ensure_ascii=False).encode()
+
+
+def _decoded(data: bytes, key: str, request: ChatRequest) -> ChatResponse:
+    entry = json.loads(data)
+    record = entry["response"]
+    if (entry["format"], entry["key"], entry["checksum"]) != (_FORMAT, key, _digest(record)):
+        raise ValueError("its checksum, key or format is not the one it should have")
+    if request.schema is not None:
+        problem = misfit(record["data"], request.schema)
+        if problem is not None:
+            raise ValueError(problem)
+    return ChatResponse(**{**record, "usage": Usage(**record["usage"])})

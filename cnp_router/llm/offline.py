@@ -1,0 +1,121 @@
+"""`OfflineChatModel`: answers from the typed task of a request, with no network.
+
+The prompts are rendered and counted as for a real model, so traffic figures are those of the real
+prompts. How a task is answered is not known here: the room that has the tasks hands it in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cnp_router.exceptions import InputError
+from cnp_router.llm.answers import read_answer
+from cnp_router.llm.chat import ChatModel, ChatRequest, ChatResponse
+from cnp_router.llm.tokens import estimate_usage
+
+__all__ = ["OfflineChatModel", "estimated_response"]
+
+
+class OfflineChatModel(ChatModel):
+    """A stand-in for a language model: deterministic, free, and no measure of quality.
+
+    Parameters
+    ----------
+    answers : mapping of type to callable
+        For each type of task, the function that turns such a task into the answer: a mapping that
+        fits the schema of the request, or a text where it has none. A subclass is answered as its
+        nearest base.
+    name : str, default="offline"
+
+    Examples
+    --------
+    >>> from cnp_router.llm import Message, complete_sync
+    >>> model = OfflineChatModel({str: lambda task: {"apis": [task]}})
+    >>> request = ChatRequest([Message("user", "Which APIs?")], {"type": "object"}, task="maps")
+    >>> response = complete_sync(model, request)
+    >>> response.data, response.usage.source
+    ({'apis': ['maps']}, 'estimated')
+    """
+
+    def __init__(
+        self,
+        answers: Mapping[type, Callable[[Any], Mapping[str, Any] | str]],
+        *,
+        name: str = "offline",
+    ) -> None:
+        self.answers = dict(answers)
+        self.name = name
+
+    async def complete(self, request: ChatRequest) -> ChatResponse:
+        """Answer the task of a request.
+
+        Parameters
+        ----------
+        request : ChatRequest
+
+        Returns
+        -------
+        ChatResponse
+            With estimated usage, and 0 seconds: the same each time.
+
+        Raises
+        ------
+        InputError
+            If there is no answer to such a task.
+        ChatAnswerError
+            If the answer does not fit the schema of the request.
+        """
+        await asyncio.sleep(0)  # as a real model does: others get their turn, deadlines are kept
+        for kind in type(request.task).__mro__:
+            if kind in self.answers:
+                return estimated_response(request, self.answers[kind](request.task), self.name)
+        known = ", ".join(kind.__name__ for kind in self.answers) or "none"
+        raise InputError(
+            f"the offline model has no answer to a task of type {type(request.task).__name__} "
+            f"(it knows: {known})"
+        )
+
+    def __repr__(self) -> str:
+        return f"OfflineChatModel({self.name!r}, {len(self.answers)} kinds of task)"
+
+
+def estimated_response(
+    request: ChatRequest, answer: Mapping[str, Any] | str, model: str
+) -> ChatResponse:
+    """Return the response of a model that no server counts the tokens of.
+
+    Parameters
+    ----------
+    request : ChatRequest
+    answer : mapping or str
+        A mapping is written as JSON. With a schema, a text is read as a real answer would be.
+    model : str
+        Name of the model.
+
+    Returns
+    -------
+    ChatResponse
+
+    Raises
+    ------
+    ChatAnswerError
+        If it does not fit the schema of the request.
+
+    Examples
+    --------
+    >>> from cnp_router.llm import Message
+    >>> estimated_response(ChatRequest([Message("user", "Hi")]), "Hello.", "tiny").text
+    'Hello.'
+    """
+    text = answer if isinstance(answer, str) else json.dumps(dict(answer), ensure_ascii=False)
+    return ChatResponse(
+        text=text,
+        data=None if request.schema is None else read_answer(text, request.schema),
+        usage=estimate_usage(request, text),
+        model=model,
+        seconds=0.0,
+        structured_by=None if request.schema is None else "server",
+    )
