@@ -10,7 +10,7 @@ import itertools
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -164,9 +164,14 @@ class TfidfEncoder:
         -------
         csr_array of shape (n_texts, n_terms), float32
         """
-        column: defaultdict[str, int] = defaultdict()
-        column.default_factory = column.__len__
-        counts = self._counts(texts, column)
+        column = _growing()
+        if self.analyzer == "character":
+            # A history says the same words all the time: their runs are counted once a word.
+            vocabulary = _growing()
+            said = _counted((words(text) for text in texts), vocabulary)
+            counts = sparse.csr_array(said @ _counted(map(_grams, vocabulary), column))
+        else:
+            counts = _counted((_ANALYZERS[self.analyzer](text) for text in texts), column)
         frequency = np.bincount(counts.indices, minlength=len(column))
         seen = np.array(list(column), dtype=object)
         kept = sorted(np.flatnonzero(frequency >= self.min_df), key=lambda i: seen[i])
@@ -192,29 +197,8 @@ class TfidfEncoder:
         csr_array of shape (n_texts, n_terms), float32
             Rows of length 1, or 0 where a text has no known term.
         """
-        return self._weighted(self._counts(texts, self._column))
-
-    def _counts(self, texts: Sequence[str], column: dict[str, int]) -> sparse.csr_array:
-        """Count terms; a `column` that makes its own entries learns all it sees."""
         analyze = _ANALYZERS[self.analyzer]
-        learns = isinstance(column, defaultdict)
-        pointers: list[int] = [0]
-        columns: list[int] = []
-        counts: list[int] = []
-        for text in texts:
-            for term, count in Counter(analyze(text)).items():
-                if learns or term in column:
-                    columns.append(column[term])
-                    counts.append(count)
-            pointers.append(len(columns))
-        return sparse.csr_array(
-            (
-                np.array(counts, dtype=np.float32),
-                np.array(columns, dtype=np.int32),
-                np.array(pointers, dtype=np.int32),
-            ),
-            shape=(len(texts), len(column)),
-        )
+        return self._weighted(_counted((analyze(text) for text in texts), self._column))
 
     def _weighted(self, counts: sparse.csr_array) -> sparse.csr_array:
         counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
@@ -230,6 +214,35 @@ class TfidfEncoder:
     ) -> TfidfEncoder:
         """Rebuild a fitted encoder."""
         return cls(analyzer)._set(list(state["terms"]), state["idf"])
+
+
+def _growing() -> defaultdict[str, int]:
+    """Return a mapping that gives each new term the next number."""
+    column: defaultdict[str, int] = defaultdict()
+    column.default_factory = column.__len__
+    return column
+
+
+def _counted(documents: Iterable[Iterable[str]], column: dict[str, int]) -> sparse.csr_array:
+    """Count the terms of each document; a growing `column` learns all it sees, others skip it."""
+    learns = isinstance(column, defaultdict)
+    pointers: list[int] = [0]
+    columns: list[int] = []
+    counts: list[int] = []
+    for terms in documents:
+        for term, count in Counter(terms).items():
+            if learns or term in column:
+                columns.append(column[term])
+                counts.append(count)
+        pointers.append(len(columns))
+    return sparse.csr_array(
+        (
+            np.array(counts, dtype=np.float32),
+            np.array(columns, dtype=np.int32),
+            np.array(pointers, dtype=np.int32),
+        ),
+        shape=(len(pointers) - 1, len(column)),
+    )
 
 
 def unit_rows(matrix: sparse.csr_array) -> sparse.csr_array:
