@@ -17,7 +17,7 @@ from cnp_router.training.trees import BoostedTrees
 __all__ = ["Example", "Logistic", "Ranker"]
 
 SHORTLIST = 40
-N_PARTS = 3
+N_PARTS = 2
 MAX_NEGATIVES = 100_000
 
 
@@ -233,8 +233,8 @@ def _fit_trees(
     from threadpoolctl import threadpool_limits
 
     model = HistGradientBoostingClassifier(
-        learning_rate=0.08,
-        max_iter=70,
+        learning_rate=0.1,
+        max_iter=80,
         max_leaf_nodes=31,
         max_depth=8,
         min_samples_leaf=20,

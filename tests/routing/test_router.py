@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import itertools
 import logging
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.routing import (
@@ -86,10 +89,21 @@ class TestSelection:
 
 
 class TestExpectedF1:
-    def test_the_size_of_the_highest_plug_in_f1(self):
-        p = np.array([0.9, 0.6, 0.5, 0.2])
-        by_hand = [2 * p[:k].sum() / (k + p.sum()) for k in (1, 2, 3, 4)]
-        assert expected_f1_size(p) == int(np.argmax(by_hand)) + 1 == 3
+    @given(st.lists(st.floats(0, 1), min_size=1, max_size=7))
+    def test_no_other_size_has_a_higher_expected_f1(self, values):
+        p = np.sort(np.array(values))[::-1]
+        expected = np.zeros(len(p))
+        for needs in itertools.product((0, 1), repeat=len(p)):
+            y = np.array(needs)
+            chance = np.prod(np.where(y, p, 1 - p))
+            k = np.arange(1, len(p) + 1)
+            expected += chance * 2 * np.cumsum(y) / (k + y.sum())
+        assert expected[expected_f1_size(p) - 1] == pytest.approx(expected.max())
+
+    def test_the_rest_counts_beyond_the_exact_head(self):
+        # Alone 0.9 and 0.35 are best apart; among many improbable needs a larger set pays.
+        assert expected_f1_size(np.array([0.9, 0.35])) == 1
+        assert expected_f1_size(np.array([0.9, 0.35, *[0.02] * 200])) == 2
 
     def test_nothing_probable_still_recommends_one(self):
         assert expected_f1_size(np.zeros(4)) == 1
