@@ -33,14 +33,17 @@ def in_child(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[s
 
 
 def peak_megabytes() -> float | None:
-    """Return the peak memory of this process and its largest child so far, if the system tells."""
+    """Return the peak memory of this process so far, if the system tells.
+
+    Fitting uses threads. The children that the system counts are programs started for a moment
+    (to count the cores, say), which are charged with a copy of this process.
+    """
     try:
         import resource  # not on every system
     except ImportError:
         return None
     unit = 1e6 if sys.platform == "darwin" else 1e3
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return float(own + resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / unit
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / unit
 
 
 def folder_bytes(folder: Path) -> int:
