@@ -147,7 +147,7 @@ def evaluate(
     >>> from cnp_router.catalog import Api
     >>> from cnp_router.routing import PopularityRouter
     >>> catalog = Catalog([Api("maps", "Maps"), Api("sms", "SMS"), Api("mail", "Mail")])
-    >>> past = History([Mashup("m1", "Rain by text", ("sms",)),
+    >>> past = History([Mashup("m1", "Rain map by text", ("maps", "sms")),
     ...                 Mashup("m2", "Where are my friends? Text me.", ("maps", "sms")),
     ...                 Mashup("m3", "Mail me a map", ("maps", "mail"))])
     >>> evaluation = evaluate(PopularityRouter(catalog, past[:2]), past[2:])
