@@ -19,7 +19,7 @@ demo: $(READY) ## the tour: learn from the sample, route a request
 	$(BIN)/python examples/demo.py
 
 test: $(READY) ## tests and doctests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 check: $(READY) ## format, lint, types, and whether the docs are up to date
 	$(BIN)/ruff format --check
