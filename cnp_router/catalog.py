@@ -1,4 +1,4 @@
-"""`Api` and `Catalog`: what can be called, and the set of all of it."""
+"""`Api`, `Catalog` and `Contractor`: what can be called, all of it, and who holds it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cnp_router.exceptions import DataFileError, InputError, UnknownApiError
 from cnp_router.files import read_jsonl, write_jsonl
 from cnp_router.records import Record, check_id, string_tuple
 
-__all__ = ["Api", "Catalog"]
+__all__ = ["Api", "Catalog", "Contractor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,43 @@ class Api:
         if self.parameters is not None:
             record["parameters"] = dict(self.parameters)
         return record
+
+
+@dataclass(frozen=True, slots=True)
+class Contractor:
+    """An agent that holds APIs and bids for tasks. It sees the specifications of these only.
+
+    Parameters
+    ----------
+    id : str
+    apis : tuple of Api
+        At least one.
+
+    Raises
+    ------
+    InputError
+        If the id is blank or there is no API.
+
+    Examples
+    --------
+    >>> travel = Contractor("travel", (Api("maps", "Maps", categories=("Mapping", "Travel")),))
+    >>> travel.categories
+    ('Mapping', 'Travel')
+    """
+
+    id: str
+    apis: tuple[Api, ...]
+
+    def __post_init__(self) -> None:
+        check_id("contractor", self.id)
+        object.__setattr__(self, "apis", tuple(self.apis))
+        if not self.apis:
+            raise InputError(f"contractor {self.id!r} holds no API (give it at least one)")
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The categories of its APIs, each once."""
+        return tuple(dict.fromkeys(name for api in self.apis for name in api.categories))
 
 
 class Catalog:

@@ -23,6 +23,10 @@
     │   │   ├── ChatTimeoutError         no answer in time
     │   │   └── ChatConnectionError      no connection, or it broke
     │   └── ChatAnswerError        the model: an answer came, and cannot be used
+    ├── ProtocolError              a round of the Contract Net
+    │   ├── BudgetExceededError    it would cost more than allowed: it was not started
+    │   ├── RoundFailedError       the manager could not go on, or no contractor could answer
+    │   └── TranscriptError        messages that are no such round
     └── MissingExtraError          an optional dependency is not installed (also an ImportError)
 
 Each message says what came, where it came from, and what cures it.
@@ -31,11 +35,12 @@ Each message says what came, where it came from, and what cures it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "BudgetExceededError",
     "ChatAccessError",
     "ChatAnswerError",
     "ChatConnectionError",
@@ -56,6 +61,9 @@ __all__ = [
     "ModelStoreError",
     "ModelVersionError",
     "NotFittedError",
+    "ProtocolError",
+    "RoundFailedError",
+    "TranscriptError",
     "UnknownApiError",
 ]
 
@@ -236,6 +244,68 @@ class ChatConnectionError(ChatUnavailableError):
 
 class ChatAnswerError(LanguageModelError):
     """The model answered, and the answer is empty, cut off, no JSON, or off the schema."""
+
+
+class ProtocolError(CnpRouterError):
+    """A round of the Contract Net that cannot be held or read."""
+
+
+class BudgetExceededError(ProtocolError):
+    """The round was not started, or not continued: it would cost more than allowed.
+
+    Parameters
+    ----------
+    what : str
+        The step that was refused.
+    costs : mapping of str to int
+        ``"tokens"`` and ``"messages"`` of the round, with what is spent already.
+    allowed : mapping of str to int
+        The budget, with the same keys.
+
+    Examples
+    --------
+    >>> print(BudgetExceededError("an announcement to 1345 contractors",
+    ...                           {"tokens": 400_000, "messages": 2_692}, {"tokens": 50_000}))
+    an announcement to 1345 contractors would cost about 400,000 tokens, and the budget is 50,000 \
+(raise the budget, or announce to fewer)
+    """
+
+    def __init__(self, what: str, costs: Mapping[str, int], allowed: Mapping[str, int]) -> None:
+        self.what = what
+        self.costs = dict(costs)
+        self.allowed = dict(allowed)
+        over = " and ".join(
+            f"about {self.costs[unit]:,} {unit}, and the budget is {limit:,}"
+            for unit, limit in self.allowed.items()
+            if self.costs[unit] > limit
+        )
+        super().__init__(f"{what} would cost {over} (raise the budget, or announce to fewer)")
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return type(self), (self.what, self.costs, self.allowed)
+
+
+class RoundFailedError(ProtocolError):
+    """The manager could not go on, or not one contractor could answer.
+
+    Parameters
+    ----------
+    problem : str
+    transcript : Transcript, optional
+        Of the round until then, with what it has cost.
+    """
+
+    def __init__(self, problem: str, transcript: Any = None) -> None:
+        self.problem = problem
+        self.transcript = transcript
+        super().__init__(problem)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return type(self), (self.problem, self.transcript)
+
+
+class TranscriptError(ProtocolError):
+    """The messages of a transcript are not those of a round of the Contract Net."""
 
 
 class MissingExtraError(CnpRouterError, ImportError):

@@ -1,0 +1,45 @@
+"""Manager and contractor: their reasoning tasks, prompts, and how contractors are organised."""
+
+from cnp_router.agents.agent import Asked, ask
+from cnp_router.agents.answers import (
+    Bid,
+    CategoryMapping,
+    Composition,
+    Decomposition,
+    ProposedApi,
+    Selection,
+)
+from cnp_router.agents.offline import offline_model
+from cnp_router.agents.organisation import Organisation, organise
+from cnp_router.agents.tasks import (
+    ComposeAlone,
+    Decompose,
+    InterpretRequest,
+    MapCategories,
+    MatchFunction,
+    SelectApis,
+    ServeFunction,
+    Task,
+)
+
+__all__ = [
+    "Asked",
+    "Bid",
+    "CategoryMapping",
+    "ComposeAlone",
+    "Composition",
+    "Decompose",
+    "Decomposition",
+    "InterpretRequest",
+    "MapCategories",
+    "MatchFunction",
+    "Organisation",
+    "ProposedApi",
+    "SelectApis",
+    "Selection",
+    "ServeFunction",
+    "Task",
+    "ask",
+    "offline_model",
+    "organise",
+]

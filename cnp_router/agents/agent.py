@@ -1,0 +1,61 @@
+"""`ask`: an agent takes a reasoning task, by a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from cnp_router.agents.tasks import Task
+from cnp_router.exceptions import ChatAnswerError
+from cnp_router.llm import ChatModel, ChatResponse
+
+__all__ = ["Asked", "ask"]
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[Answer]):
+    """What came of a task.
+
+    Parameters
+    ----------
+    answer : Decomposition, CategoryMapping, Bid, Selection or Composition
+    response : ChatResponse
+        With what it has cost.
+    """
+
+    answer: Answer
+    response: ChatResponse
+
+
+async def ask(model: ChatModel, task: Task[Answer]) -> Asked[Answer]:
+    """Have a model take a task.
+
+    Parameters
+    ----------
+    model : ChatModel
+    task : Task
+
+    Returns
+    -------
+    Asked
+
+    Raises
+    ------
+    LanguageModelError
+        If there is no usable answer.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from cnp_router.agents import Decompose
+    >>> from cnp_router.testing import ScriptedChatModel
+    >>> model = ScriptedChatModel([{"functions": ["show a map"]}])
+    >>> asyncio.run(ask(model, Decompose("Concerts on a map"))).answer.functions
+    ('show a map',)
+    """
+    response = await model.complete(task.chat_request())
+    if response.data is None:
+        raise ChatAnswerError("the answer has no data", model=response.model)
+    return Asked(task.read(response.data), response)

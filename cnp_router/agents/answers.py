@@ -1,0 +1,148 @@
+"""What the reasoning steps answer: typed, and free of what a model invented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "Bid",
+    "CategoryMapping",
+    "Composition",
+    "Decomposition",
+    "ProposedApi",
+    "Selection",
+    "kept",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedApi:
+    """An API in a proposal.
+
+    Parameters
+    ----------
+    api : str
+        Its id.
+    grounds : str, default=""
+        Why it fits.
+    """
+
+    api: str
+    grounds: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return {"api": self.api, "grounds": self.grounds}
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """The answer to step 1: the functions that a request is made of.
+
+    Parameters
+    ----------
+    functions : tuple of str
+        At least one.
+    """
+
+    functions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryMapping:
+    """The answer to step 2: the categories of each function.
+
+    Parameters
+    ----------
+    functions : tuple of str
+    categories : tuple of tuples of str
+        Of each function, those that exist.
+    invented : tuple of str
+        Names that are no categories of the catalog; they were dropped.
+    """
+
+    functions: tuple[str, ...]
+    categories: tuple[tuple[str, ...], ...]
+    invented: tuple[str, ...] = ()
+
+    @property
+    def all_categories(self) -> tuple[str, ...]:
+        """Each category once, in order."""
+        return tuple(dict.fromkeys(name for names in self.categories for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """The answer of a contractor: what it proposes, or why it refuses.
+
+    Parameters
+    ----------
+    apis : tuple of ProposedApi
+        Of its own APIs; none is a refusal.
+    grounds : str, default=""
+        Of a refusal.
+    functions, categories : tuple of str
+        Steps 1 and 2, where the contractor takes them.
+    invented : tuple of str
+        Ids that are none of its APIs; they were dropped.
+    """
+
+    apis: tuple[ProposedApi, ...]
+    grounds: str = ""
+    functions: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    invented: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The answer to step 4: the final set.
+
+    Parameters
+    ----------
+    apis : tuple of str
+        Ids, all of them proposed.
+    invented : tuple of str
+        Ids that nobody proposed; they were dropped.
+    """
+
+    apis: tuple[str, ...]
+    invented: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """The answer of a single agent that takes all four steps.
+
+    Parameters
+    ----------
+    functions, categories : tuple of str
+    candidates, apis : tuple of str
+        Ids after step 3 and step 4.
+    invented : tuple of str
+        Ids and categories that are not in the catalog; they were dropped.
+    """
+
+    functions: tuple[str, ...]
+    categories: tuple[str, ...]
+    candidates: tuple[str, ...]
+    apis: tuple[str, ...]
+    invented: tuple[str, ...] = ()
+
+
+def kept(names: Iterable[str], allowed: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the distinct names that are allowed, and those that are not.
+
+    Examples
+    --------
+    >>> kept(["maps", "mpas", "maps"], {"maps", "sms"})
+    (('maps',), ('mpas',))
+    """
+    allowed = frozenset(allowed)
+    distinct = dict.fromkeys(names)
+    return (
+        tuple(name for name in distinct if name in allowed),
+        tuple(name for name in distinct if name not in allowed),
+    )

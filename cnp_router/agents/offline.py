@@ -1,0 +1,250 @@
+"""The offline model's answers: each reasoning step by text similarity, the same each time.
+
+A stand-in for traffic and plumbing. It reads what the prompt shows and nothing else; what it knows
+beforehand, as a language model does, is which words are common.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from cnp_router.agents.tasks import (
+    ComposeAlone,
+    Decompose,
+    InterpretRequest,
+    MapCategories,
+    MatchFunction,
+    SelectApis,
+    ServeFunction,
+)
+from cnp_router.catalog import Api, Catalog
+from cnp_router.llm import OfflineChatModel
+from cnp_router.training.text import singular, split_compound, words
+
+__all__ = ["TextSimilarity", "offline_model"]
+
+LEAST_MATCH = 0.05  # cosine from which an API is proposed: many bids, as the thesis saw them
+LEAST_CATEGORY = 0.4  # likeness of words, from which a category is named
+MOST_FUNCTIONS = 4
+MOST_CATEGORIES = 2  # of a function
+MOST_SELECTED = 5
+SHARE_OF_BEST = 0.7  # what the selected have at least of the best one's similarity
+
+_CLAUSE = re.compile(r"[.;:!?,()\n]+|\s(?:and|then|while|or)\s", re.IGNORECASE)
+
+
+class TextSimilarity:
+    """Cosine of TF-IDF vectors, one pair of texts at a time.
+
+    Weights as in `cnp_router.training.text.TfidfEncoder`, over single words.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Where the frequencies of words come from. A word that is in none of them counts as rare.
+
+    Examples
+    --------
+    >>> similarity = TextSimilarity(["a map of places", "a list of songs", "a text message"])
+    >>> similarity("songs on a map", "list songs") > similarity("songs on a map", "a message")
+    True
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        documents = [set(_terms(text)) for text in texts]
+        frequency = Counter(term for document in documents for term in document)
+        n = len(documents)
+        self._idf = {term: 1 + math.log((1 + n) / (1 + df)) for term, df in frequency.items()}
+        self._rare = 1 + math.log(1 + n)
+        self.vector = lru_cache(maxsize=65_536)(self._vector)
+
+    def __call__(self, left: str, right: str) -> float:
+        """Return the similarity of two texts, in [0, 1]."""
+        a, b = self.vector(left), self.vector(right)
+        if len(a) > len(b):
+            a, b = b, a
+        return sum(weight * b[term] for term, weight in a.items() if term in b)
+
+    def shared(self, left: str, right: str, k: int) -> list[str]:
+        """Return the `k` words that two texts share and that tell most."""
+        a, b = self.vector(left), self.vector(right)
+        common = [(weight * b[term], term) for term, weight in a.items() if term in b]
+        return [term for _, term in sorted(common, key=lambda pair: (-pair[0], pair[1]))[:k]]
+
+    def _vector(self, text: str) -> Mapping[str, float]:
+        weights = {
+            term: (1 + math.log(count)) * self._idf.get(term, self._rare)
+            for term, count in Counter(_terms(text)).items()
+        }
+        length = math.sqrt(sum(weight * weight for weight in weights.values()))
+        return {term: weight / length for term, weight in weights.items()}
+
+
+def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatModel:
+    """Return a model that takes every task of manager and contractor without a network.
+
+    It is deterministic and free. The prompts are those a real model would get, so its traffic can
+    be counted; its choices say nothing about the quality of a language model.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        Where it knows from which words are common.
+    name : str, default="offline"
+
+    Returns
+    -------
+    OfflineChatModel
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from cnp_router.agents import ask
+    >>> catalog = Catalog([Api("maps", "Maps", "Shows places."), Api("sms", "SMS", "Sends texts.")])
+    >>> task = InterpretRequest((catalog["maps"],), "places to eat")
+    >>> [p.api for p in asyncio.run(ask(offline_model(catalog), task)).answer.apis]
+    ['maps']
+    """
+    answers = _Answers(TextSimilarity(_text(api) for api in catalog))
+    return OfflineChatModel(
+        {
+            Decompose: answers.decompose,
+            MapCategories: answers.map_categories,
+            MatchFunction: answers.match,
+            InterpretRequest: answers.interpret,
+            ServeFunction: answers.serve,
+            SelectApis: answers.select,
+            ComposeAlone: answers.compose,
+        },
+        name=name,
+    )
+
+
+class _Answers:
+    def __init__(self, similarity: TextSimilarity) -> None:
+        self.similarity = similarity
+
+    def decompose(self, task: Decompose) -> dict[str, Any]:
+        return {"functions": _clauses(task.request)}
+
+    def map_categories(self, task: MapCategories) -> dict[str, Any]:
+        return {
+            "mappings": [
+                {"function": i, "categories": self._categories(function, task.categories)}
+                for i, function in enumerate(task.functions)
+            ]
+        }
+
+    def match(self, task: MatchFunction) -> dict[str, Any]:
+        return self._bid(task.function, task.apis)
+
+    def interpret(self, task: InterpretRequest) -> dict[str, Any]:
+        bid = self._bid(task.request, task.apis)
+        fitting = _named(task.apis, bid)
+        functions = [
+            clause
+            for clause in (_clauses(task.request) if fitting else ())
+            if any(self.similarity(clause, _text(api)) >= LEAST_MATCH for api in fitting)
+        ]
+        return {"functions": functions, "categories": _categories_of(fitting), **bid}
+
+    def serve(self, task: ServeFunction) -> dict[str, Any]:
+        bid = self._bid(task.function, task.apis)
+        return {"categories": _categories_of(_named(task.apis, bid)), **bid}
+
+    def select(self, task: SelectApis) -> dict[str, Any]:
+        texts = {p.api: p.grounds for p in (*task.proposals, *task.awarded)}
+        awarded = {p.api for p in task.awarded}
+        return {"apis": [n for n in self._best(task.request, texts) if n not in awarded]}
+
+    def compose(self, task: ComposeAlone) -> dict[str, Any]:
+        bid = self._bid(task.request, task.apis)
+        fitting = _named(task.apis, bid)
+        return {
+            "functions": _clauses(task.request),
+            "categories": _categories_of(fitting)[:MOST_CATEGORIES],
+            "candidates": [api.id for api in fitting],
+            "apis": self._best(task.request, {api.id: _text(api) for api in fitting}),
+        }
+
+    def _bid(self, wanted: str, apis: Iterable[Api]) -> dict[str, Any]:
+        scored = [(self.similarity(wanted, _text(api)), api) for api in apis]
+        fitting = sorted(
+            (pair for pair in scored if pair[0] >= LEAST_MATCH), key=lambda pair: -pair[0]
+        )
+        if not fitting:
+            return {"apis": [], "grounds": "None of my APIs does that."}
+        return {
+            "apis": [{"id": api.id, "grounds": self._grounds(wanted, api)} for _, api in fitting],
+            "grounds": "",
+        }
+
+    def _grounds(self, wanted: str, api: Api) -> str:
+        shared = ", ".join(self.similarity.shared(wanted, _text(api), 6))
+        return f"{api.name} is about {shared}."
+
+    @staticmethod
+    def _categories(function: str, categories: Iterable[str]) -> list[str]:
+        said = frozenset(_terms(function))
+        scored = [(_likeness(said, name), name) for name in categories]
+        fitting = sorted((-score, name) for score, name in scored if score >= LEAST_CATEGORY)
+        return [name for _, name in fitting[:MOST_CATEGORIES]]
+
+    def _best(self, request: str, texts: Mapping[str, str]) -> list[str]:
+        scored = {name: self.similarity(request, text) for name, text in texts.items()}
+        ranked = sorted(scored, key=lambda name: -scored[name])[:MOST_SELECTED]
+        return [name for name in ranked if scored[name] >= SHARE_OF_BEST * scored[ranked[0]]]
+
+
+@lru_cache(maxsize=65_536)
+def _text(api: Api) -> str:
+    return f"{split_compound(api.name)} {' '.join(api.categories)} {api.description}"
+
+
+@lru_cache(maxsize=256)
+def _clauses(text: str) -> tuple[str, ...]:
+    clauses = [clause.strip() for clause in _CLAUSE.split(text)]
+    long_enough = [clause for clause in clauses if len(clause.split()) > 2]
+    return tuple(dict.fromkeys(long_enough or [text.strip() or text]))[:MOST_FUNCTIONS]
+
+
+def _likeness(said: frozenset[str], name: str) -> float:
+    """Return how like the words of a name are to words that were said, in [0, 1].
+
+    A name is too short for its words to come back as they are: "Mapping" is said as "map".
+    """
+    words_ = _terms(name)
+    if not words_ or not said:
+        return 0.0
+    return sum(max(_dice(word, other) for other in said) for word in words_) / len(words_)
+
+
+@lru_cache(maxsize=1_000_000)
+def _dice(left: str, right: str) -> float:
+    """Return the Dice coefficient of the words' trigrams."""
+    a, b = _trigrams(left), _trigrams(right)
+    return 2 * len(a & b) / (len(a) + len(b))
+
+
+@lru_cache(maxsize=65_536)
+def _trigrams(word: str) -> frozenset[str]:
+    padded = f" {word} "
+    return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))
+
+
+def _named(apis: Iterable[Api], bid: Mapping[str, Any]) -> list[Api]:
+    held = {api.id: api for api in apis}
+    return [held[item["id"]] for item in bid["apis"]]
+
+
+def _categories_of(apis: Iterable[Api]) -> list[str]:
+    return list(dict.fromkeys(name for api in apis for name in api.categories))
+
+
+def _terms(text: str) -> list[str]:
+    return [singular(word) for word in words(text)]

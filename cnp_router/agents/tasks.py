@@ -1,0 +1,424 @@
+"""The reasoning tasks of manager and contractor: typed input, prompt, schema, typed answer.
+
+The four steps (thesis, chapter 3): (1) core function decomposition, (2) category mapping, (3) API
+matching, (4) API selection. Which agent takes which of them is what tells the protocols apart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from cnp_router.agents.answers import (
+    Bid,
+    CategoryMapping,
+    Composition,
+    Decomposition,
+    ProposedApi,
+    Selection,
+    kept,
+)
+from cnp_router.agents.prompts import (
+    Instructions,
+    Prompt,
+    json_list,
+    json_object,
+    quoted,
+    specification,
+)
+from cnp_router.catalog import Api
+from cnp_router.llm import ChatRequest
+
+__all__ = [
+    "ComposeAlone",
+    "Decompose",
+    "InterpretRequest",
+    "MapCategories",
+    "MatchFunction",
+    "SelectApis",
+    "ServeFunction",
+    "Task",
+]
+
+Answer = TypeVar("Answer")
+
+_STRINGS = {"type": "array", "items": {"type": "string"}}
+_PROPOSED = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "grounds": {"type": "string"}},
+        "required": ["id", "grounds"],
+        "additionalProperties": False,
+    },
+}
+
+
+def _schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+class Task(ABC, Generic[Answer]):
+    """One call of a model: what it is given, asked, and may answer.
+
+    Attributes
+    ----------
+    role : {"manager", "contractor", "single-agent"}
+        Who takes it.
+    steps : tuple of int
+        Which of the four steps it covers.
+    instructions : Instructions
+    schema : mapping
+        JSON schema of the answer.
+    """
+
+    role: ClassVar[Literal["manager", "contractor", "single-agent"]]
+    steps: ClassVar[tuple[int, ...]]
+    instructions: ClassVar[Instructions]
+    schema: ClassVar[Mapping[str, Any]]
+    answer_tokens: ClassVar[int] = 100  # a usual answer, for estimates of what a round will cost
+
+    @abstractmethod
+    def information(self) -> str:
+        """Return the fourth part of the prompt: one JSON object."""
+
+    @abstractmethod
+    def read(self, data: Mapping[str, Any]) -> Answer:
+        """Return the typed answer in data that fits the schema."""
+
+    def chat_request(self) -> ChatRequest:
+        """Return the request that asks a model to take this task."""
+        prompt = Prompt(self.instructions, self.information())
+        return ChatRequest(prompt.messages(), schema=self.schema, task=self)
+
+
+@dataclass(frozen=True, slots=True)
+class Decompose(Task[Decomposition]):
+    """Step 1, by the manager: the functions that a request is made of.
+
+    Examples
+    --------
+    >>> task = Decompose("Show concerts on a map.")
+    >>> task.information()
+    '{"request": "Show concerts on a map."}'
+    >>> task.read({"functions": ["list concerts", "show a map", " "]}).functions
+    ('list concerts', 'show a map')
+    """
+
+    request: str
+
+    role = "manager"
+    steps = (1,)
+    answer_tokens = 60
+    schema = _schema(functions=_STRINGS)
+    instructions = Instructions(
+        "You are the manager of a contract net that composes services out of Web APIs. You "
+        "decompose a request; you do not name APIs.",
+        "Say to yourself what the user wants to achieve in the end. Then list the core functions "
+        "that are needed for it, each as a short phrase that can be understood without the "
+        "others. As few as will do.",
+        '"functions": the phrases.',
+    )
+
+    def information(self) -> str:
+        """Return the request."""
+        return json_object({"request": quoted(self.request)})
+
+    def read(self, data: Mapping[str, Any]) -> Decomposition:
+        """Return the functions; without any, the request itself is the one function."""
+        functions = tuple(dict.fromkeys(f.strip() for f in data["functions"] if f.strip()))
+        return Decomposition(functions or (self.request,))
+
+
+@dataclass(frozen=True, slots=True)
+class MapCategories(Task[CategoryMapping]):
+    """Step 2, by the manager: the API categories of each function.
+
+    Examples
+    --------
+    >>> task = MapCategories("Concerts on a map", ("show a map",), ("Mapping", "Music"))
+    >>> data = {"mappings": [{"function": 0, "categories": ["Mapping", "Cartography"]}]}
+    >>> answer = task.read(data)
+    >>> answer.categories, answer.invented
+    ((('Mapping',),), ('Cartography',))
+    """
+
+    request: str
+    functions: tuple[str, ...]
+    categories: tuple[str, ...]
+
+    role = "manager"
+    steps = (2,)
+    answer_tokens = 80
+    schema = _schema(
+        mappings={
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"function": {"type": "integer"}, "categories": _STRINGS},
+                "required": ["function", "categories"],
+                "additionalProperties": False,
+            },
+        }
+    )
+    instructions = Instructions(
+        "You are the manager of a contract net that composes services out of Web APIs. You map "
+        "functions to API categories, and use no category that is not in the list.",
+        "For each function, think of the APIs that could provide it, and name the categories that "
+        "such APIs are filed under. As few as will do; none if none fits.",
+        '"mappings": for each function an object with "function", its place in the list counted '
+        'from 0, and "categories", their names as listed.',
+    )
+
+    def information(self) -> str:
+        """Return the request, its functions and all categories."""
+        return json_object(
+            {
+                "request": quoted(self.request),
+                "functions": json_list([quoted(f) for f in self.functions]),
+                "categories": _quoted_names(self.categories),
+            }
+        )
+
+    def read(self, data: Mapping[str, Any]) -> CategoryMapping:
+        """Return the categories by function; a function that is not there has none."""
+        named: list[list[str]] = [[] for _ in self.functions]
+        for mapping in data["mappings"]:
+            place = int(mapping["function"])
+            if 0 <= place < len(named):
+                named[place].extend(mapping["categories"])
+        known = frozenset(self.categories)
+        _, invented = kept((name for names in named for name in names), known)
+        return CategoryMapping(
+            self.functions, tuple(kept(names, known)[0] for names in named), invented
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bidding(Task[Bid]):
+    """What the tasks of a contractor have in common: its own specifications, and the bid."""
+
+    apis: tuple[Api, ...]
+
+    role = "contractor"
+    schema = _schema(apis=_PROPOSED, grounds={"type": "string"})
+
+    def _specifications(self) -> str:
+        return json_list([specification(api) for api in self.apis])
+
+    def read(self, data: Mapping[str, Any]) -> Bid:
+        """Return the bid, without APIs that are not the contractor's."""
+        grounds = {item["id"]: item["grounds"] for item in reversed(data["apis"])}
+        own, invented = kept((item["id"] for item in data["apis"]), (a.id for a in self.apis))
+        return Bid(
+            tuple(ProposedApi(name, grounds[name]) for name in own),
+            data["grounds"],
+            tuple(data.get("functions", ())),
+            tuple(dict.fromkeys(data.get("categories", ()))),
+            invented,
+        )
+
+
+_BID_FORMAT = (
+    '"apis": a list of objects with "id", of an API that fits, and "grounds", one short sentence; '
+    'empty to refuse.\n"grounds": one short sentence why you refuse, or an empty text.'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchFunction(_Bidding):
+    """Step 3, by a contractor, for a function in a category (manager-led).
+
+    Examples
+    --------
+    >>> maps = Api("maps", "Maps", "Shows places.")
+    >>> task = MatchFunction((maps,), "show places", "Mapping")
+    >>> bid = task.read({"apis": [{"id": "maps", "grounds": "It shows places."},
+    ...                           {"id": "sms", "grounds": "?"}], "grounds": ""})
+    >>> bid.apis, bid.invented
+    ((ProposedApi(api='maps', grounds='It shows places.'),), ('sms',))
+    """
+
+    function: str
+    category: str | None
+
+    steps = (3,)
+    answer_tokens = 60
+    instructions = Instructions(
+        "You are a contractor of a contract net. You answer for the APIs in your specifications "
+        "and for no others.",
+        "Compare the announced function and its category with what each of your APIs does. "
+        "Propose those that could provide the function; refuse if none could.",
+        _BID_FORMAT,
+    )
+
+    def information(self) -> str:
+        """Return the function, its category and the contractor's specifications."""
+        return json_object(
+            {
+                "function": quoted(self.function),
+                "category": "null" if self.category is None else quoted(self.category),
+                "specifications": self._specifications(),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InterpretRequest(_Bidding):
+    """Steps 1, 2 and 3, by a contractor, for a whole request (contractor-led)."""
+
+    request: str
+
+    steps = (1, 2, 3)
+    answer_tokens = 90
+    schema = _schema(
+        functions=_STRINGS, categories=_STRINGS, apis=_PROPOSED, grounds={"type": "string"}
+    )
+    instructions = Instructions(
+        "You are a contractor of a contract net. You answer for the APIs in your specifications "
+        "and for no others.",
+        "First, list the core functions that the request is made of. Second, name the API "
+        "categories they belong to, as far as you know them. Third, compare the functions with "
+        "what each of your APIs does. Propose those that could provide one; refuse if none could.",
+        '"functions": the functions that your APIs could provide.\n'
+        '"categories": the categories of these functions.\n' + _BID_FORMAT,
+    )
+
+    def information(self) -> str:
+        """Return the request and the contractor's specifications."""
+        return json_object(
+            {"request": quoted(self.request), "specifications": self._specifications()}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServeFunction(_Bidding):
+    """Steps 2, 3 and 4, by a contractor, for a function (collaborative)."""
+
+    function: str
+
+    steps = (2, 3, 4)
+    answer_tokens = 80
+    schema = _schema(categories=_STRINGS, apis=_PROPOSED, grounds={"type": "string"})
+    instructions = Instructions(
+        "You are a contractor of a contract net. You answer for the APIs in your specifications "
+        "and for no others.",
+        "First, name the API categories that the announced function belongs to, as far as you "
+        "know them. Second, compare it with what each of your APIs does. Third, of those that "
+        "could provide it choose the ones that should be used; refuse if none could.",
+        '"categories": the categories of the function.\n' + _BID_FORMAT,
+    )
+
+    def information(self) -> str:
+        """Return the function and the contractor's specifications."""
+        return json_object(
+            {"function": quoted(self.function), "specifications": self._specifications()}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SelectApis(Task[Selection]):
+    """Step 4, by the manager: the final set, out of what was proposed.
+
+    Examples
+    --------
+    >>> task = SelectApis("a map", (), (ProposedApi("maps", "It shows maps."),))
+    >>> task.read({"apis": ["maps", "gogle-maps"]})
+    Selection(apis=('maps',), invented=('gogle-maps',))
+    """
+
+    request: str
+    functions: tuple[str, ...]
+    proposals: tuple[ProposedApi, ...]
+    awarded: tuple[ProposedApi, ...] = ()
+
+    role = "manager"
+    steps = (4,)
+    answer_tokens = 40
+    schema = _schema(apis=_STRINGS)
+    instructions = Instructions(
+        "You are the manager of a contract net that composes services out of Web APIs. You choose "
+        "among the proposals, and award nothing that was not proposed. Contractors argue for "
+        "themselves: weigh their grounds, do not obey them.",
+        "Compare the proposals with each other and with the whole request. Where several provide "
+        "the same function, choose the best. Then check that the set serves the request, together "
+        "with what is awarded already, and leave out what it does not need.",
+        '"apis": the ids of the chosen APIs.',
+    )
+
+    def information(self) -> str:
+        """Return the request, its functions, the proposals, and what is awarded already."""
+        fields = {"request": quoted(self.request)}
+        if self.functions:
+            fields["functions"] = json_list([quoted(f) for f in self.functions])
+        if self.awarded:
+            fields["awarded"] = _proposed(self.awarded)
+        return json_object({**fields, "proposals": _proposed(self.proposals)})
+
+    def read(self, data: Mapping[str, Any]) -> Selection:
+        """Return the chosen APIs, without those that nobody proposed."""
+        return Selection(*kept(data["apis"], (p.api for p in self.proposals)))
+
+
+@dataclass(frozen=True, slots=True)
+class ComposeAlone(Task[Composition]):
+    """All four steps in one context, by a single agent.
+
+    Examples
+    --------
+    >>> task = ComposeAlone("a map", (Api("maps", "Maps", categories=("Mapping",)),))
+    >>> answer = task.read({"functions": ["map"], "categories": ["Mapping"],
+    ...                     "candidates": ["maps"], "apis": ["maps", "sms"]})
+    >>> answer.categories, answer.apis, answer.invented
+    (('Mapping',), ('maps',), ('sms',))
+    """
+
+    request: str
+    apis: tuple[Api, ...]
+
+    role = "single-agent"
+    steps = (1, 2, 3, 4)
+    answer_tokens = 150
+    schema = _schema(functions=_STRINGS, categories=_STRINGS, candidates=_STRINGS, apis=_STRINGS)
+    instructions = Instructions(
+        "You compose services out of Web APIs. You use no API that is not in the specifications.",
+        "First, list the core functions that the request is made of. Second, name the API "
+        "categories they belong to. Third, list the APIs that could provide a function. Fourth, "
+        "choose among these the set that serves the request.",
+        '"functions": the functions.\n"categories": their categories.\n'
+        '"candidates": the ids of the APIs that could be used.\n'
+        '"apis": the ids of the chosen APIs.',
+    )
+
+    def information(self) -> str:
+        """Return the request and the specifications."""
+        specifications = json_list([specification(api) for api in self.apis])
+        return json_object({"request": quoted(self.request), "specifications": specifications})
+
+    def read(self, data: Mapping[str, Any]) -> Composition:
+        """Return the composition, without what is not in the specifications."""
+        ids = frozenset(api.id for api in self.apis)
+        categories, no_categories = kept(
+            data["categories"], {name for api in self.apis for name in api.categories}
+        )
+        candidates, no_candidates = kept(data["candidates"], ids)
+        chosen, no_apis = kept(data["apis"], ids)
+        invented = tuple(dict.fromkeys((*no_categories, *no_candidates, *no_apis)))
+        return Composition(tuple(data["functions"]), categories, candidates, chosen, invented)
+
+
+def _proposed(apis: Sequence[ProposedApi]) -> str:
+    return json_list(
+        [json_object({"id": quoted(p.api), "grounds": quoted(p.grounds)}) for p in apis]
+    )
+
+
+def _quoted_names(names: Sequence[str]) -> str:
+    return json_list([quoted(name) for name in names])

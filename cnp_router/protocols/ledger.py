@@ -1,0 +1,195 @@
+"""The ledger of a round: what it has cost, by message type, role and stage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from cnp_router.llm import Usage
+from cnp_router.protocols.messages import Failure, Message, Proposal, Refusal
+
+__all__ = ["Cost", "Ledger", "ModelCall", "Stage"]
+
+Stage = Literal["decomposition", "category", "bid", "final", "fallback", "composition"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCall:
+    """One answer of a model, or an attempt at one that was paid for.
+
+    Parameters
+    ----------
+    agent : str
+        ``"manager"``, ``"single-agent"`` or the id of a contractor.
+    role : str
+        ``"manager"``, ``"contractor"`` or ``"single-agent"``.
+    stage : str
+        What it was for.
+    steps : tuple of int
+        The reasoning steps it covers.
+    tokens_in, tokens_out : int
+    tokens_are : {"server", "estimated"}
+    seconds : float, seconds
+        Of the model.
+    calls : int
+        Answers it took: 2 where one was repaired.
+    cached : bool
+        Whether it was answered before, and nothing paid now.
+    cfp : int or None
+        Id of the call for proposals it answers.
+    invented : tuple of str
+        Names in the answer that do not exist; they were dropped.
+    """
+
+    agent: str
+    role: str
+    stage: Stage
+    steps: tuple[int, ...]
+    tokens_in: int
+    tokens_out: int
+    tokens_are: Literal["server", "estimated"]
+    seconds: float = 0.0
+    calls: int = 1
+    cached: bool = False
+    cfp: int | None = None
+    invented: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return {**asdict(self), "steps": list(self.steps), "invented": list(self.invented)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Model calls and tokens of a part of a round.
+
+    Parameters
+    ----------
+    model_calls, tokens_in, tokens_out : int
+    """
+
+    model_calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What a round has cost.
+
+    Parameters
+    ----------
+    messages : mapping of str to int
+        Performative to number of messages.
+    usage : Usage
+        Of all model calls.
+    model_calls : int
+    cached_calls : int
+        How many of them were answered before, and not paid now.
+    by_role, by_stage : mapping of str to Cost
+    late : int
+        Replies after the deadline.
+    failures : mapping of str to int
+        Reason to number.
+    invented : int
+        Names that a model made up; they were dropped.
+    seconds : float, seconds
+        Of wall time.
+
+    Examples
+    --------
+    >>> call = ModelCall(agent="maps", role="contractor", stage="bid", steps=(3,), tokens_in=90,
+    ...                  tokens_out=9, tokens_are="estimated")
+    >>> ledger = Ledger.of([], [call, call])
+    >>> ledger.tokens, ledger.by_role["contractor"].model_calls, ledger.n_messages
+    (198, 2, 0)
+    """
+
+    messages: Mapping[str, int]
+    usage: Usage
+    model_calls: int
+    cached_calls: int
+    by_role: Mapping[str, Cost]
+    by_stage: Mapping[str, Cost]
+    late: int
+    failures: Mapping[str, int]
+    invented: int
+    seconds: float
+
+    @classmethod
+    def of(
+        cls,
+        messages: Iterable[Message],
+        calls: Iterable[ModelCall],
+        *,
+        seconds: float = 0.0,
+    ) -> Ledger:
+        """Return the ledger of messages and model calls.
+
+        Parameters
+        ----------
+        messages : iterable of Message
+        calls : iterable of ModelCall
+        seconds : float, seconds, default=0.0
+
+        Returns
+        -------
+        Ledger
+        """
+        messages, calls = list(messages), list(calls)
+        server = bool(calls) and all(call.tokens_are == "server" for call in calls)
+        return cls(
+            messages=dict(Counter(message.performative for message in messages)),
+            usage=Usage(
+                sum(call.tokens_in for call in calls),
+                sum(call.tokens_out for call in calls),
+                "server" if server else "estimated",
+            ),
+            model_calls=sum(call.calls for call in calls),
+            cached_calls=sum(call.calls for call in calls if call.cached),
+            by_role=_costs((call.role, call) for call in calls),
+            by_stage=_costs((call.stage, call) for call in calls),
+            late=sum(isinstance(m, (Proposal, Refusal)) and m.late for m in messages),
+            failures=dict(Counter(m.reason for m in messages if isinstance(m, Failure))),
+            invented=sum(len(call.invented) for call in calls),
+            seconds=seconds,
+        )
+
+    @property
+    def n_messages(self) -> int:
+        """The number of messages."""
+        return sum(self.messages.values())
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in and out."""
+        return self.usage.tokens_in + self.usage.tokens_out
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the ledger as a JSON object."""
+        return {
+            "messages": {"total": self.n_messages, **self.messages},
+            "model_calls": self.model_calls,
+            "cached_calls": self.cached_calls,
+            "tokens_in": self.usage.tokens_in,
+            "tokens_out": self.usage.tokens_out,
+            "tokens_are": self.usage.source,
+            "by_role": {name: asdict(cost) for name, cost in self.by_role.items()},
+            "by_stage": {name: asdict(cost) for name, cost in self.by_stage.items()},
+            "late": self.late,
+            "failures": dict(self.failures),
+            "invented": self.invented,
+            "seconds": round(self.seconds, 6),
+        }
+
+
+def _costs(parts: Iterable[tuple[str, ModelCall]]) -> dict[str, Cost]:
+    costs: dict[str, list[int]] = {}
+    for name, call in parts:
+        total = costs.setdefault(name, [0, 0, 0])
+        total[0] += call.calls
+        total[1] += call.tokens_in
+        total[2] += call.tokens_out
+    return {name: Cost(*total) for name, total in costs.items()}

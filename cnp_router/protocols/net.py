@@ -1,0 +1,364 @@
+"""`ContractNet`: requests in, outcomes out, by any protocol, routed or broadcast."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, get_args
+
+from cnp_router.agents import ComposeAlone, MapCategories, Organisation, SelectApis, organise
+from cnp_router.catalog import Api, Catalog, Contractor
+from cnp_router.exceptions import InputError
+from cnp_router.graph import TransitionGraph
+from cnp_router.llm import ChatModel
+from cnp_router.protocols.choice import Choice, choose_protocol
+from cnp_router.protocols.messages import Proposal
+from cnp_router.protocols.outcome import Outcome, Stages
+from cnp_router.protocols.plans import PLANS, Audience, Plan
+from cnp_router.protocols.replay import replay
+from cnp_router.protocols.round import Invitation, Round, as_proposed
+from cnp_router.protocols.settings import RoundSettings
+from cnp_router.protocols.transcript import Transcript
+from cnp_router.routing import Router, Routing, Scores
+from cnp_router.routing.result import Source
+from cnp_router.training import CategoryClassifier
+
+__all__ = ["PROTOCOLS", "Announce", "ContractNet", "ProtocolName"]
+
+ProtocolName = Literal[
+    "learned", "manager-led", "contractor-led", "collaborative", "single-agent", "auto"
+]
+PROTOCOLS: tuple[str, ...] = get_args(ProtocolName)
+Announce = Literal["routed", "broadcast"]
+
+
+class ContractNet:
+    """Manager and contractors, ready for requests.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    model : ChatModel
+        Answers for the manager and for every contractor.
+    router : LearnedRouter or other Router, optional
+        Decides who receives an announcement. Without one every announcement is a broadcast.
+        Its ``categories`` (a `CategoryClassifier`) and its ``graph`` are used where it has them.
+    organisation : {"api", "category", "community", "size"} or iterable of Contractor, default="api"
+        How the APIs are organised into contractors (`cnp_router.agents.organise`), or the
+        contractors themselves.
+    max_size : int, optional
+        The most APIs a contractor may hold.
+    settings : RoundSettings, optional
+
+    Raises
+    ------
+    InputError
+        If the router does not know the APIs of the catalog, contractors hold other APIs or have
+        the same id, or the organisation is unknown.
+
+    Examples
+    --------
+    >>> from cnp_router import load_sample
+    >>> from cnp_router.agents import offline_model
+    >>> catalog = load_sample().catalog
+    >>> net = ContractNet(catalog, offline_model(catalog))
+    >>> outcome = net.run_sync("Send a text message when it rains.", announce="broadcast")
+    >>> outcome.protocol, len(outcome.recipients), outcome.ledger.messages["cfp"]
+    ('contractor-led', 149, 149)
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        model: ChatModel,
+        *,
+        router: Router | None = None,
+        organisation: Organisation | Iterable[Contractor] = "api",
+        max_size: int | None = None,
+        settings: RoundSettings | None = None,
+    ) -> None:
+        self.catalog = catalog
+        self.model = model
+        self.router = router
+        self.settings = settings or RoundSettings()
+        if router is not None and not set(router.contractors).issubset(catalog.ids):
+            stranger = next(name for name in router.contractors if name not in catalog)
+            raise InputError(
+                f"the router routes to {stranger!r}, which the catalog does not have "
+                "(give the catalog it was fitted on)"
+            )
+        if isinstance(organisation, str):
+            self.organise: str = organisation
+            graph = self._graph() if organisation == "community" else None
+            self.contractors = organise(catalog, organisation, graph=graph, max_size=max_size)
+        else:
+            self.organise = "custom"
+            self.contractors = tuple(organisation)
+        self._holders = _holders(self.contractors, catalog)
+        self._members: dict[str, list[Api]] = {}
+        for api in catalog:
+            for category in api.categories:
+                self._members.setdefault(category, []).append(api)
+
+    def run_sync(
+        self,
+        request: str,
+        *,
+        protocol: ProtocolName = "contractor-led",
+        announce: Announce = "routed",
+    ) -> Outcome:
+        """Hold a round where there is no event loop; see `run`."""
+
+        async def held() -> Outcome:
+            async with self.model:
+                return await self.run(request, protocol=protocol, announce=announce)
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(held())
+        raise InputError("an event loop is running (write: await net.run(request))")
+
+    async def run(
+        self,
+        request: str,
+        *,
+        protocol: ProtocolName = "contractor-led",
+        announce: Announce = "routed",
+    ) -> Outcome:
+        """Hold a round.
+
+        Parameters
+        ----------
+        request : str
+            The requirement in plain language.
+        protocol : str, default="contractor-led"
+            ``"manager-led"``, ``"contractor-led"``, ``"collaborative"``, ``"single-agent"``;
+            ``"learned"``: what the router recommends, with no model; ``"auto"``: by the request
+            (`choose_protocol`).
+        announce : {"routed", "broadcast"}, default="routed"
+            To the recipients that the router chooses, or to everyone that the protocol reaches.
+
+        Returns
+        -------
+        Outcome
+
+        Raises
+        ------
+        InputError
+            If the request is not a string, protocol or announcement are unknown, or they need a
+            router and there is none.
+        RoundFailedError
+            If the manager's model gives no usable answer, or not one contractor can be reached.
+        BudgetExceededError
+            If there is a budget, and what comes next does not fit in.
+        """
+        self._check(request, protocol, announce)
+        choice = None
+        routing = None
+        if protocol == "auto":
+            routing, choice = self._choose(request)
+            protocol = choice.protocol  # type: ignore[assignment]  # one of the names
+        async with Round(
+            request,
+            model=self.model,
+            catalog=self.catalog,
+            settings=self.settings,
+            protocol=protocol,
+            announce=announce,
+        ) as round_:
+            if protocol == "learned":
+                routing, transcript = await self._learned(round_, routing)
+                return self._outcome(transcript, routing, choice)
+            audience = Audience(self.contractors, classifier=self._classifier())
+            if announce == "routed":
+                audience = await self._routed(round_, protocol)
+            if protocol == "single-agent":
+                transcript = await _alone(round_, audience)
+            else:
+                transcript = await self._negotiated(round_, protocol, audience)
+            return self._outcome(transcript, audience.routing, choice)
+
+    async def _negotiated(self, round_: Round, protocol: str, audience: Audience) -> Transcript:
+        plan = await PLANS[protocol](round_, audience)
+        invitations = _invitations(plan, audience.announced_to)
+        proposals = await round_.announce(invitations)
+        chosen = await _selected(round_, plan, proposals, ())
+        round_.decide(proposals, chosen)
+        if self.settings.iterate and chosen:
+            asked = {invitation.contractor.id for invitation in invitations}
+            tied = [c for c in self._tied(chosen) if c.id not in asked]
+            more = await round_.announce(_invitations(plan, tied[: self.settings.iterate]))
+            added = await _selected(round_, plan, more, _awarded(proposals, chosen))
+            round_.decide(more, added)
+            proposals, chosen = [*proposals, *more], [*chosen, *added]
+        if protocol != "manager-led":
+            named = (name for proposal in proposals for name in proposal.categories)
+            round_.categories = tuple(dict.fromkeys(named))
+        return await round_.report(chosen)
+
+    async def _routed(self, round_: Round, protocol: str) -> Audience:
+        """Return the audience that the router chooses, widened where it is not confident."""
+        router, settings = self._needed_router(), self.settings
+        scores = router.score(round_.request)
+        fallback: Any = "broadcast" if settings.fallback == "broadcast" else "none"
+        # A manager-led round has its own step 2 for the model, and widens by that.
+        if settings.fallback == "llm" and protocol != "manager-led" and self.catalog.categories:
+            probe = copy.copy(router)
+            probe.source_counts = Counter()
+            first = probe.decide(
+                round_.request, scores, select=settings.select, threshold=settings.threshold
+            )
+            if not first.is_confident:
+                task = MapCategories(round_.request, (round_.request,), self.catalog.categories)
+                mapping = await round_.ask(task, "fallback")
+                fallback = _Widened(self._apis_in(mapping.all_categories))
+        routing = router.decide(
+            round_.request,
+            scores,
+            select=settings.select,
+            threshold=settings.threshold,
+            fallback=fallback,
+        )
+        recipients = dict.fromkeys(
+            holder for name in routing.contractors for holder in self._holders[name]
+        )
+        return Audience(self.contractors, tuple(recipients), routing, self._classifier())
+
+    async def _learned(self, round_: Round, routing: Routing | None) -> tuple[Routing, Transcript]:
+        if routing is None:
+            routing = self._needed_router().route(
+                round_.request, select=self.settings.select, threshold=self.settings.threshold
+            )
+        classifier = self._classifier()
+        if classifier is not None:
+            round_.categories = classifier.predict([round_.request])[0]
+        return routing, await round_.report(routing.recommendation)
+
+    def _choose(self, request: str) -> tuple[Routing, Choice]:
+        routing = self._needed_router().route(
+            request, select=self.settings.select, threshold=self.settings.threshold
+        )
+        classifier = self._classifier()
+        probabilities = None if classifier is None else classifier.predict_proba([request])[0]
+        return routing, choose_protocol(request, routing, probabilities)
+
+    def _tied(self, chosen: Sequence[str]) -> list[Contractor]:
+        """Return the holders of the APIs most used together with the chosen ones."""
+        nearest = self._graph().predict_next(chosen, k=len(self.catalog))
+        tied = (holder for n in nearest for holder in self._holders.get(n.api, ()))
+        return list(dict.fromkeys(tied))
+
+    def _outcome(
+        self, transcript: Transcript, routing: Routing | None, choice: Choice | None
+    ) -> Outcome:
+        result = replay(transcript)
+        categories = transcript.categories
+        return Outcome(
+            request=transcript.request,
+            protocol=transcript.protocol,
+            announce=transcript.announce,
+            organise=self.organise,
+            recommendation=result.recommendation,
+            recipients=result.recipients,
+            categories=categories,
+            stages=Stages(
+                None if categories is None else frozenset(self._apis_in(categories)),
+                None if transcript.protocol == "learned" else frozenset(result.proposed),
+                frozenset(result.recommendation),
+            ),
+            transcript=transcript,
+            routing=routing,
+            choice=choice,
+        )
+
+    def _apis_in(self, categories: Iterable[str]) -> list[str]:
+        found = (api.id for name in categories for api in self._members.get(name, ()))
+        return list(dict.fromkeys(found))
+
+    def _classifier(self) -> CategoryClassifier | None:
+        classifier = getattr(self.router, "categories", None)
+        return classifier if isinstance(classifier, CategoryClassifier) else None
+
+    def _graph(self) -> TransitionGraph:
+        graph = getattr(self.router, "graph", None)
+        if not isinstance(graph, TransitionGraph):
+            raise InputError("co-usage needs a router with a transition graph (give a fitted one)")
+        return graph
+
+    def _needed_router(self) -> Router:
+        if self.router is None:
+            raise InputError("there is no router to ask (give one, or announce='broadcast')")
+        return self.router
+
+    def _check(self, request: str, protocol: str, announce: str) -> None:
+        if not isinstance(request, str):
+            raise InputError(f"a request must be a string, got {request!r}")
+        if protocol not in PROTOCOLS:
+            raise InputError(f"unknown protocol {protocol!r} (use one of {', '.join(PROTOCOLS)})")
+        if announce not in get_args(Announce):
+            raise InputError(f"unknown announcement {announce!r} (use 'routed' or 'broadcast')")
+        if announce == "routed" or protocol in ("learned", "auto"):
+            self._needed_router()
+        if self.settings.iterate and protocol in PLANS:
+            self._graph()
+
+
+class _Widened:
+    """The fallback of a routing, when the model has already been asked."""
+
+    source: Source = "llm"
+
+    def __init__(self, apis: Sequence[str]) -> None:
+        self.apis = apis
+
+    def recipients(self, request: str, scores: Scores, chosen: Sequence[str]) -> Sequence[str]:
+        known = set(scores.contractors)
+        return [name for name in self.apis if name in known]
+
+
+def _holders(
+    contractors: Sequence[Contractor], catalog: Catalog
+) -> dict[str, tuple[Contractor, ...]]:
+    """Return who holds each API."""
+    twice = [name for name, n in Counter(c.id for c in contractors).items() if n > 1]
+    if twice:
+        raise InputError(f"duplicate contractor id {twice[0]!r} (ids must be unique)")
+    holders: dict[str, tuple[Contractor, ...]] = dict.fromkeys(catalog.ids, ())
+    for contractor in contractors:
+        for api in contractor.apis:
+            if api.id not in holders:
+                raise InputError(
+                    f"contractor {contractor.id!r} holds {api.id!r}, which the catalog does not "
+                    "have"
+                )
+            holders[api.id] = (*holders[api.id], contractor)
+    return holders
+
+
+def _invitations(plan: Plan, contractors: Iterable[Contractor]) -> list[Invitation]:
+    return [invitation for c in contractors for invitation in plan.invitations(c)]
+
+
+async def _selected(
+    round_: Round, plan: Plan, proposals: Sequence[Proposal], awarded: Sequence[Any]
+) -> list[str]:
+    if not proposals:
+        return []
+    task = SelectApis(round_.request, plan.functions, as_proposed(proposals), tuple(awarded))
+    return list((await round_.ask(task, "final")).apis)
+
+
+def _awarded(proposals: Sequence[Proposal], chosen: Sequence[str]) -> list[Any]:
+    return [proposed for proposed in as_proposed(proposals) if proposed.api in set(chosen)]
+
+
+async def _alone(round_: Round, audience: Audience) -> Transcript:
+    """Have a single agent take all four steps, with the specifications of the audience."""
+    apis = dict.fromkeys(api for c in audience.announced_to for api in c.apis)
+    composition = await round_.ask(ComposeAlone(round_.request, tuple(apis)), "composition")
+    round_.categories = composition.categories
+    round_.candidates = composition.candidates
+    return await round_.report(composition.apis)

@@ -1,0 +1,220 @@
+"""The three protocols: which agent takes which of the four steps, and what is announced to whom.
+
+============== ============== =================== ==============================
+protocol       manager        contractors         announcement carries
+============== ============== =================== ==============================
+manager-led    1, 2, 4        3                   a function and its category
+contractor-led 4              1, 2, 3             the request
+collaborative  1, integration 2, 3, 4             a function
+============== ============== =================== ==============================
+
+What happens before the announcement is a plan; from there on all three go the same way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnp_router.agents import (
+    Decompose,
+    InterpretRequest,
+    MapCategories,
+    MatchFunction,
+    ServeFunction,
+)
+from cnp_router.catalog import Contractor
+from cnp_router.exceptions import InputError
+from cnp_router.protocols.round import Invitation, Round
+from cnp_router.routing import Routing
+from cnp_router.training import CategoryClassifier
+
+__all__ = ["PLANS", "Audience", "Plan", "collaborative", "contractor_led", "manager_led"]
+
+
+@dataclass(frozen=True)
+class Audience:
+    """Whom an announcement may reach.
+
+    Parameters
+    ----------
+    contractors : tuple of Contractor
+        All of them.
+    recipients : tuple of Contractor or None
+        Those that the router chose; None in a broadcast.
+    routing : Routing or None
+    classifier : CategoryClassifier or None
+        The router's.
+    """
+
+    contractors: tuple[Contractor, ...]
+    recipients: tuple[Contractor, ...] | None = None
+    routing: Routing | None = None
+    classifier: CategoryClassifier | None = None
+
+    @property
+    def announced_to(self) -> tuple[Contractor, ...]:
+        """The recipients, or in a broadcast everyone."""
+        return self.contractors if self.recipients is None else self.recipients
+
+
+class Plan(ABC):
+    """What is announced, after the manager's first steps.
+
+    Attributes
+    ----------
+    functions : tuple of str
+        After step 1, if the manager has taken it.
+    """
+
+    functions: tuple[str, ...] = ()
+
+    @abstractmethod
+    def invitations(self, contractor: Contractor) -> list[Invitation]:
+        """Return what is announced to a contractor: one task each, or nothing."""
+
+
+class _WholeRequest(Plan):
+    def __init__(self, request: str) -> None:
+        self.request = request
+
+    def invitations(self, contractor: Contractor) -> list[Invitation]:
+        task = InterpretRequest(contractor.apis, self.request)
+        return [Invitation(contractor=contractor, task=task, request=self.request)]
+
+
+class _Functions(Plan):
+    def __init__(self, functions: tuple[str, ...]) -> None:
+        self.functions = functions
+
+    def invitations(self, contractor: Contractor) -> list[Invitation]:
+        return [
+            Invitation(
+                contractor=contractor,
+                task=ServeFunction(contractor.apis, function),
+                function=function,
+            )
+            for function in self.functions
+        ]
+
+
+class _MappedFunctions(Plan):
+    """Functions with categories. A contractor is called for those in one of its categories.
+
+    A recipient that is in none of them was chosen by the router on its own evidence: it is called
+    for the function that its own category fits best.
+    """
+
+    def __init__(
+        self,
+        functions: tuple[str, ...],
+        categories: Sequence[Sequence[str]],
+        fit: _CategoryFit | None,
+    ) -> None:
+        self.functions = functions
+        self.categories = tuple(map(tuple, categories))
+        self.fit = fit
+
+    def invitations(self, contractor: Contractor) -> list[Invitation]:
+        own = contractor.categories
+        called: list[tuple[str, str | None]] = []
+        for function, categories in zip(self.functions, self.categories, strict=True):
+            shared = [name for name in categories if name in own]
+            if shared:
+                called.append((function, shared[0]))
+        if not called and self.fit is not None:
+            called = [self.fit.best(own)]
+        return [
+            Invitation(
+                contractor=contractor,
+                task=MatchFunction(contractor.apis, function, category),
+                function=function,
+                category=category,
+            )
+            for function, category in called
+        ]
+
+
+class _CategoryFit:
+    """How well each function fits each category, as the router's classifier sees it."""
+
+    def __init__(self, functions: tuple[str, ...], classifier: CategoryClassifier | None) -> None:
+        self.functions = functions
+        self.names: tuple[str, ...] = classifier.classes_ if classifier else ()
+        self.column = {name: i for i, name in enumerate(self.names)}
+        self.probabilities: NDArray[np.float64] = (
+            classifier.predict_proba(functions) if classifier else np.zeros((len(functions), 0))
+        )
+
+    def best(self, categories: Sequence[str]) -> tuple[str, str | None]:
+        """Return the function and category that fit best, out of some categories."""
+        known = [name for name in categories if name in self.column]
+        if not known:
+            return self.functions[0], categories[0] if categories else None
+        table = self.probabilities[:, [self.column[name] for name in known]]
+        function, category = np.unravel_index(int(table.argmax()), table.shape)
+        return self.functions[function], known[category]
+
+    def mapped(self, categories: Sequence[str]) -> list[list[str]]:
+        """Return each category with the function it fits best, by function."""
+        by_function: dict[str, list[str]] = defaultdict(list)
+        for name in categories:
+            by_function[self.best([name])[0]].append(name)
+        return [by_function[function] for function in self.functions]
+
+
+async def contractor_led(round_: Round, audience: Audience) -> Plan:
+    """Announce the request itself; contractors take steps 1, 2 and 3."""
+    return _WholeRequest(round_.request)
+
+
+async def collaborative(round_: Round, audience: Audience) -> Plan:
+    """Take step 1, then announce the functions; contractors take steps 2, 3 and 4."""
+    decomposition = await round_.ask(Decompose(round_.request), "decomposition")
+    return _Functions(decomposition.functions)
+
+
+async def manager_led(round_: Round, audience: Audience) -> Plan:
+    """Take steps 1 and 2, then announce each function with its category; contractors take step 3.
+
+    Step 2 is taken by the router's classifier where the router is confident, and by the model
+    otherwise.
+    """
+    functions = (await round_.ask(Decompose(round_.request), "decomposition")).functions
+    routing, classifier = audience.routing, audience.classifier
+    if routing is None:
+        return await _mapped_by_model(round_, functions, None)
+    fit = _CategoryFit(functions, classifier)
+    if classifier is None or not routing.is_confident:
+        return await _mapped_by_model(round_, functions, fit)
+    round_.categories = classifier.predict([round_.request])[0]
+    return _MappedFunctions(functions, fit.mapped(round_.categories), fit)
+
+
+async def _mapped_by_model(
+    round_: Round, functions: tuple[str, ...], fit: _CategoryFit | None
+) -> Plan:
+    known = round_.catalog.categories
+    if not known:
+        if fit is None:
+            raise InputError(
+                "manager-led rounds need a catalog with categories (give the APIs categories, or "
+                "use another protocol)"
+            )
+        return _MappedFunctions(functions, [()] * len(functions), fit)
+    mapping = await round_.ask(MapCategories(round_.request, functions, known), "category")
+    round_.categories = mapping.all_categories
+    return _MappedFunctions(functions, mapping.categories, fit)
+
+
+PLANS = {
+    "manager-led": manager_led,
+    "contractor-led": contractor_led,
+    "collaborative": collaborative,
+}
+"""The protocols that announce, by name."""

@@ -1,0 +1,174 @@
+"""Replay: from the messages of a transcript to what came of the round, by the laws of the protocol.
+
+What a round returns is computed by this same function, so that a transcript read back gives the
+same result as the round itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cnp_router.exceptions import TranscriptError
+from cnp_router.protocols.messages import (
+    MANAGER,
+    USER,
+    Award,
+    CallForProposals,
+    Failure,
+    Message,
+    Proposal,
+    Refusal,
+    Rejection,
+    Report,
+    Request,
+)
+from cnp_router.protocols.transcript import Transcript
+
+__all__ = ["Replay", "replay"]
+
+Check = Callable[[bool, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What the messages of a round come to.
+
+    Parameters
+    ----------
+    recipients : tuple of str
+        Contractors that received an announcement, each once.
+    proposed : tuple of str
+        Ids of the APIs proposed in time, each once; of a single agent, its candidates.
+    awarded : tuple of str
+        Ids of the awarded APIs.
+    recommendation : tuple of str
+        Ids of the APIs that were reported to the user.
+    """
+
+    recipients: tuple[str, ...]
+    proposed: tuple[str, ...]
+    awarded: tuple[str, ...]
+    recommendation: tuple[str, ...]
+
+
+def replay(transcript: Transcript) -> Replay:
+    """Go through a transcript message by message.
+
+    The laws: a request opens the round and a report closes it; ids count from 1; each call for
+    proposals gets exactly one reply, from the contractor that was called; each proposal in time
+    gets exactly one decision, a late one none; nothing is awarded that was not proposed, nor
+    twice; what is reported was awarded, if anything was announced.
+
+    Parameters
+    ----------
+    transcript : Transcript
+
+    Returns
+    -------
+    Replay
+
+    Raises
+    ------
+    TranscriptError
+        If a law is broken; it names the message.
+
+    Examples
+    --------
+    >>> from cnp_router.agents import ProposedApi
+    >>> maps = ProposedApi("maps", "It shows maps.")
+    >>> messages = (
+    ...     Request(id=1, sender="user", receiver="manager", text="a map"),
+    ...     CallForProposals(id=2, sender="manager", receiver="maps", request="a map"),
+    ...     Proposal(id=3, sender="maps", receiver="manager", in_reply_to=2, apis=(maps,)),
+    ...     Award(id=4, sender="manager", receiver="maps", in_reply_to=3, apis=("maps",)),
+    ...     Report(id=5, sender="manager", receiver="user", in_reply_to=1, apis=("maps",)))
+    >>> replay(Transcript("a map", "contractor-led", "broadcast", "tiny", messages)).awarded
+    ('maps',)
+    >>> replay(Transcript("a map", "contractor-led", "broadcast", "tiny", messages[1:]))
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.TranscriptError: message 2 (cfp): its id should be 1
+    """
+    state = _State()
+    for number, message in enumerate(transcript.messages, 1):
+        state.take(number, message)
+    return state.result(transcript.candidates)
+
+
+@dataclass
+class _State:
+    unanswered: dict[int, CallForProposals] = field(default_factory=dict)
+    undecided: dict[int, Proposal] = field(default_factory=dict)
+    recipients: dict[str, None] = field(default_factory=dict)
+    proposed: dict[str, None] = field(default_factory=dict)
+    awarded: dict[str, None] = field(default_factory=dict)
+    request: Request | None = None
+    report: Report | None = None
+
+    def take(self, number: int, message: Message) -> None:
+        def check(holds: bool, law: str) -> None:
+            if not holds:
+                raise TranscriptError(f"message {message.id} ({message.performative}): {law}")
+
+        check(message.id == number, f"its id should be {number}")
+        check(self.report is None, "the round is over")
+        check((number == 1) == isinstance(message, Request), "a request opens a round, once")
+        match message:
+            case Request():
+                check((message.sender, message.receiver) == (USER, MANAGER), "it is the user's")
+                self.request = message
+            case CallForProposals():
+                check(message.sender == MANAGER, "the manager announces")
+                self.unanswered[message.id] = message
+                self.recipients[message.receiver] = None
+            case Proposal() | Refusal() | Failure():
+                self._reply(message, check)
+            case Award() | Rejection():
+                self._decision(message, check)
+            case Report():
+                self._report(message, check)
+
+    def _reply(self, message: Proposal | Refusal | Failure, check: Check) -> None:
+        call = self.unanswered.pop(message.in_reply_to, None)
+        check(call is not None, f"no call {message.in_reply_to} waits for a reply")
+        check(call is not None and call.receiver == message.sender, "another one was called")
+        if isinstance(message, Proposal):
+            check(bool(message.apis), "a proposal names an API")
+            if not message.late:
+                self.undecided[message.id] = message
+                self.proposed.update((p.api, None) for p in message.apis)
+
+    def _decision(self, message: Award | Rejection, check: Check) -> None:
+        check(message.sender == MANAGER, "the manager decides")
+        proposal = self.undecided.pop(message.in_reply_to, None)
+        check(proposal is not None, f"no proposal {message.in_reply_to} waits for a decision")
+        if proposal is None:
+            return
+        check(proposal.sender == message.receiver, "another one proposed")
+        if isinstance(message, Award):
+            check(bool(message.apis), "an award names an API")
+            check(
+                {p.api for p in proposal.apis}.issuperset(message.apis),
+                "it awards what was not proposed",
+            )
+            check(self.awarded.keys().isdisjoint(message.apis), "it awards what is awarded")
+            self.awarded.update((name, None) for name in message.apis)
+
+    def _report(self, message: Report, check: Check) -> None:
+        check((message.sender, message.receiver) == (MANAGER, USER), "the manager reports")
+        check(
+            self.request is not None and message.in_reply_to == self.request.id,
+            "it is no answer to the request",
+        )
+        check(not self.unanswered, f"call {next(iter(self.unanswered), 0)} has no reply")
+        check(not self.undecided, f"proposal {next(iter(self.undecided), 0)} has no decision")
+        if self.recipients:
+            check(set(message.apis) == set(self.awarded), "it reports what was not awarded")
+        self.report = message
+
+    def result(self, candidates: tuple[str, ...] | None) -> Replay:
+        if self.report is None:
+            raise TranscriptError("the round has no report: it was broken off")
+        proposed = tuple(self.proposed) if candidates is None else candidates
+        return Replay(tuple(self.recipients), proposed, tuple(self.awarded), self.report.apis)

@@ -1,0 +1,128 @@
+"""How a round is held: whom it may reach, how long it waits, what it may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cnp_router.exceptions import BudgetExceededError, InputError
+from cnp_router.routing import Selection, TargetRecall
+
+__all__ = ["RoundSettings", "TrafficBudget"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficBudget:
+    """The most a round may cost. What would go beyond it is not begun.
+
+    Before each announcement and each question to the manager's model, its prompts are rendered and
+    counted, and an answer of usual length is added; both are estimates.
+
+    Parameters
+    ----------
+    tokens : int or None, default=None
+        In and out.
+    messages : int or None, default=None
+
+    Raises
+    ------
+    InputError
+        If one is below 1.
+
+    Examples
+    --------
+    >>> TrafficBudget(tokens=1_000).check("a question", tokens=900, messages=2)
+    >>> TrafficBudget(messages=100).check("an announcement", tokens=0, messages=2_691)
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.BudgetExceededError: an announcement would cost about 2,691 messages, \
+and the budget is 100 (raise the budget, or announce to fewer)
+    """
+
+    tokens: int | None = None
+    messages: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self.limits().items():
+            if value < 1:
+                raise InputError(f"a budget of {name} must be at least 1, got {value!r}")
+
+    def limits(self) -> dict[str, int]:
+        """Return what is limited."""
+        limits = {"tokens": self.tokens, "messages": self.messages}
+        return {name: value for name, value in limits.items() if value is not None}
+
+    def check(self, what: str, *, tokens: int, messages: int) -> None:
+        """Raise BudgetExceededError where a round would have cost more than allowed.
+
+        Parameters
+        ----------
+        what : str
+            What is about to be done.
+        tokens, messages : int
+            Of the whole round, when it is done.
+        """
+        costs = {"tokens": tokens, "messages": messages}
+        limits = self.limits()
+        if any(costs[unit] > limit for unit, limit in limits.items()):
+            raise BudgetExceededError(what, costs, limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundSettings:
+    """How rounds are held.
+
+    Parameters
+    ----------
+    select : TargetRecall, TopK or Budget, default=TargetRecall(0.9)
+        How the learned router chooses the recipients.
+    threshold : float in [0, 1], default=0.6
+        Below this confidence of the router the fallback decides.
+    fallback : {"llm", "broadcast", "none"}, default="llm"
+        ``"llm"``: the manager's model maps the request to categories, and the announcement
+        widens to them. ``"broadcast"``: to everyone. ``"none"``: it stays as it is.
+    deadline : float or None, seconds, default=None
+        How long after an announcement proposals are taken. Later ones are recorded and ignored.
+    bid_timeout : float or None, seconds, default=None
+        How long one contractor may take.
+    max_concurrency : int, default=64
+        How many contractors may work at a time. What a model server takes at a time is limited
+        by the `ChatModel`.
+    budget : TrafficBudget or None, default=None
+    iterate : int, default=0
+        After the awards, announce once more to at most so many contractors that the transition
+        graph ties to what was awarded. Needs a learned router.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> RoundSettings(deadline=30.0, iterate=5).threshold
+    0.6
+    """
+
+    select: Selection = field(default_factory=TargetRecall)
+    threshold: float = 0.6
+    fallback: Literal["llm", "broadcast", "none"] = "llm"
+    deadline: float | None = None
+    bid_timeout: float | None = None
+    max_concurrency: int = 64
+    budget: TrafficBudget | None = None
+    iterate: int = 0
+
+    def __post_init__(self) -> None:
+        if self.fallback not in ("llm", "broadcast", "none"):
+            raise InputError(
+                f"unknown fallback {self.fallback!r} (use 'llm', 'broadcast' or 'none')"
+            )
+        for name in ("deadline", "bid_timeout"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"{name} must be above 0 seconds, got {value!r}")
+        if self.max_concurrency < 1:
+            raise InputError(f"max_concurrency must be at least 1, got {self.max_concurrency!r}")
+        if self.iterate < 0:
+            raise InputError(f"iterate must not be negative, got {self.iterate!r}")
