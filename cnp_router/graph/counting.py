@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -10,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from cnp_router.catalog import Catalog
 from cnp_router.exceptions import UnknownApiError
 from cnp_router.history import History
 
@@ -39,19 +40,19 @@ class Counts:
     transitions: csr_array
 
 
-def count(history: History, catalog: Catalog | None = None) -> Counts:
+def count(history: History, ids: Sequence[str] | None = None) -> Counts:
     """Count uses, co-uses and transitions, in time linear in the squared mashup sizes.
 
     Parameters
     ----------
     history : History
-    catalog : Catalog, optional
-        Gives the order of the APIs; without it, the sorted ids of the history.
+    ids : sequence of str, optional
+        The APIs, in the order of every array; without them, the sorted ids of the history.
 
     Raises
     ------
     UnknownApiError
-        If a mashup names an API that the catalog does not have.
+        If a mashup names an API that is not among them.
 
     Examples
     --------
@@ -61,14 +62,14 @@ def count(history: History, catalog: Catalog | None = None) -> Counts:
     (('sms', 'weather'), [[0, 1], [1, 0]], [[0, 0], [1, 0]])
     """
     used = list(chain.from_iterable(mashup.apis for mashup in history))
-    apis = catalog.ids if catalog is not None else tuple(sorted(set(used)))
+    apis = tuple(sorted(set(used)) if ids is None else ids)
     positions = {api: position for position, api in enumerate(apis)}
     try:
         columns = np.fromiter((positions[api] for api in used), dtype=np.int64, count=len(used))
     except KeyError as exc:
-        assert catalog is not None
-        catalog.position(exc.args[0])
-        raise UnknownApiError(exc.args[0]) from None
+        stranger = exc.args[0]
+        close = difflib.get_close_matches(stranger, apis, n=1)
+        raise UnknownApiError(stranger, close=close) from None
     sizes = np.fromiter((len(m.apis) for m in history), dtype=np.int64, count=len(history))
     rows = np.repeat(np.arange(len(history)), sizes)
     membership = _binary(rows, columns, (len(history), len(apis)))

@@ -169,19 +169,75 @@ class TransitionGraph:
                 "a directed graph needs ordered mashups, and none of the "
                 f"{len(history)} is (set 'ordered', or use directed=False)"
             )
-        counts = count(history, catalog)
+        counts = count(history, None if catalog is None else catalog.ids)
         self.apis_ = counts.apis
         self.catalog_ = catalog
-        self.n_mashups_ = len(history)
-        self.usage_ = counts.usage
-        self.co_usage_ = counts.co_usage
-        self.transitions_ = counts.transitions
+        self._set_counts(len(history), counts.usage, counts.co_usage, counts.transitions)
+        return self
+
+    def partial_fit(self, history: History) -> TransitionGraph:
+        """Count more mashups on top of those counted already.
+
+        The result is that of `fit` on all of them. Takes time linear in the number of edges and
+        in the sum of the squared sizes of the new mashups.
+
+        Parameters
+        ----------
+        history : History
+            With a catalog, every API must be in it. Without one, APIs not seen before are added
+            at the end of `apis_`.
+
+        Returns
+        -------
+        TransitionGraph
+            This one. Before `fit`, it is fitted.
+
+        Raises
+        ------
+        UnknownApiError
+            If a mashup names an API that the catalog does not have; nothing is counted then.
+
+        Examples
+        --------
+        >>> from cnp_router.history import History, Mashup
+        >>> graph = TransitionGraph().fit(History([Mashup("m1", "Map by text", ("maps", "sms"))]))
+        >>> more = History([Mashup("m2", "Rain on a map", ("maps", "weather"))])
+        >>> graph.partial_fit(more).apis_, graph.predict_next(["maps"], k=1)[0].probability
+        (('maps', 'sms', 'weather'), 0.5)
+        """
+        if not hasattr(self, "trust_"):
+            return self.fit(history)
+        self._check_parameters()
+        ids = self.apis_
+        if self.catalog_ is None:
+            new = {api for mashup in history for api in mashup.apis}.difference(ids)
+            ids = (*ids, *sorted(new))
+        counts = count(history, ids)
+        self.apis_ = ids
+        self._set_counts(
+            self.n_mashups_ + len(history),
+            np.pad(self.usage_, (0, len(ids) - len(self.usage_))) + counts.usage,
+            _widened(self.co_usage_, len(ids)) + counts.co_usage,
+            _widened(self.transitions_, len(ids)) + counts.transitions,
+        )
+        return self
+
+    def _set_counts(
+        self,
+        n_mashups: int,
+        usage: NDArray[np.int64],
+        co_usage: csr_array,
+        transitions: csr_array,
+    ) -> None:
+        self.n_mashups_ = n_mashups
+        self.usage_ = usage
+        self.co_usage_ = csr_array(co_usage)
+        self.transitions_ = csr_array(transitions)
         self._positions = {api: position for position, api in enumerate(self.apis_)}
-        by_rank = sorted(range(len(self.apis_)), key=lambda p: (-self.usage_[p], self.apis_[p]))
+        by_rank = sorted(range(len(self.apis_)), key=lambda p: (-usage[p], self.apis_[p]))
         self._tie_rank = np.empty(len(by_rank), dtype=np.int64)
         self._tie_rank[by_rank] = np.arange(len(by_rank))
         self._set_transition()
-        return self
 
     def scores(self, known_positions: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Return how likely each API is the next one.
@@ -422,3 +478,9 @@ class TransitionGraph:
         if not known:
             return np.zeros(len(self.apis_), dtype=np.int64)
         return np.asarray(self.edges_[known].sum(axis=0), dtype=np.int64)
+
+
+def _widened(matrix: csr_array, n: int) -> csr_array:
+    wider = csr_array(matrix, copy=True)
+    wider.resize((n, n))
+    return wider
