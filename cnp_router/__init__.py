@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from cnp_router.version import __version__
 
 if TYPE_CHECKING:
-    from cnp_router.catalog import Api, Catalog
+    from cnp_router.agents import offline_model
+    from cnp_router.catalog import Api, Catalog, Contractor
     from cnp_router.datasets import load_sample
     from cnp_router.evaluation import evaluate
     from cnp_router.exceptions import (
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     )
     from cnp_router.graph import TransitionGraph
     from cnp_router.history import History, Mashup
+    from cnp_router.llm import OpenAIChatModel
+    from cnp_router.protocols import ContractNet, RoundSettings, Transcript
     from cnp_router.routing import Budget, Router, Routing, TargetRecall, TopK
     from cnp_router.training import CategoryClassifier, LearnedRouter, fit_router, load_router
 
@@ -43,6 +46,8 @@ __all__ = [
     "Catalog",
     "CategoryClassifier",
     "CnpRouterError",
+    "ContractNet",
+    "Contractor",
     "DataFileError",
     "History",
     "InputError",
@@ -54,10 +59,13 @@ __all__ = [
     "ModelStoreError",
     "ModelVersionError",
     "NotFittedError",
+    "OpenAIChatModel",
+    "RoundSettings",
     "Router",
     "Routing",
     "TargetRecall",
     "TopK",
+    "Transcript",
     "TransitionGraph",
     "UnknownApiError",
     "__version__",
@@ -65,14 +73,18 @@ __all__ = [
     "fit_router",
     "load_router",
     "load_sample",
+    "offline_model",
 ]
 
 _ROOMS = {
-    "catalog": ("Api", "Catalog"),
+    "agents": ("offline_model",),
+    "catalog": ("Api", "Catalog", "Contractor"),
     "datasets": ("load_sample",),
     "evaluation": ("evaluate",),
     "graph": ("TransitionGraph",),
     "history": ("History", "Mashup"),
+    "llm": ("OpenAIChatModel",),
+    "protocols": ("ContractNet", "RoundSettings", "Transcript"),
     "routing": ("Budget", "Router", "Routing", "TargetRecall", "TopK"),
     "training": ("CategoryClassifier", "LearnedRouter", "fit_router", "load_router"),
 }

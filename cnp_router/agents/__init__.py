@@ -9,6 +9,7 @@ from cnp_router.agents.answers import (
     ProposedApi,
     Selection,
 )
+from cnp_router.agents.fallback import CategoryFallback
 from cnp_router.agents.offline import offline_model
 from cnp_router.agents.organisation import Organisation, organise
 from cnp_router.agents.tasks import (
@@ -25,6 +26,7 @@ from cnp_router.agents.tasks import (
 __all__ = [
     "Asked",
     "Bid",
+    "CategoryFallback",
     "CategoryMapping",
     "ComposeAlone",
     "Composition",

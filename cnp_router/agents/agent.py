@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from cnp_router.agents.tasks import Task
 from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm import ChatModel, ChatResponse
+from cnp_router.llm.schema import misfit
 
 __all__ = ["Asked", "ask"]
 
@@ -56,6 +57,12 @@ async def ask(model: ChatModel, task: Task[Answer]) -> Asked[Answer]:
     ('show a map',)
     """
     response = await model.complete(task.chat_request())
-    if response.data is None:
-        raise ChatAnswerError("the answer has no data", model=response.model)
+    problem = "no JSON object" if response.data is None else misfit(response.data, task.schema)
+    if problem is not None or response.data is None:
+        raise ChatAnswerError(
+            f"the answer does not fit the schema: {problem}",
+            model=response.model,
+            usage=response.usage,
+            calls=response.calls,
+        )
     return Asked(task.read(response.data), response)

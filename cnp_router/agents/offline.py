@@ -35,6 +35,14 @@ MOST_CATEGORIES = 2  # of a function
 MOST_SELECTED = 5
 SHARE_OF_BEST = 0.7  # what the selected have at least of the best one's similarity
 
+# In a specification of a few words they would be as telling as any other.
+_COMMON = (
+    "a about after all also an and any are as at be before between both but by can do each every "
+    "for from get give has have how i if in into is it its like make me more my need no not of on "
+    "one or other our out should so some such than that the their them then there they this to up "
+    "us use using via want was we were what when where which who will with would you your"
+)
+_FUNCTION_WORDS = frozenset(_COMMON.split())
 _CLAUSE = re.compile(r"[.;:!?,()\n]+|\s(?:and|then|while|or)\s", re.IGNORECASE)
 
 
@@ -81,7 +89,7 @@ class TextSimilarity:
             term: (1 + math.log(count)) * self._idf.get(term, self._rare)
             for term, count in Counter(_terms(text)).items()
         }
-        length = math.sqrt(sum(weight * weight for weight in weights.values()))
+        length = math.sqrt(sum(weight * weight for weight in weights.values()))  # 0 if empty
         return {term: weight / length for term, weight in weights.items()}
 
 
@@ -186,7 +194,7 @@ class _Answers:
 
     def _grounds(self, wanted: str, api: Api) -> str:
         shared = ", ".join(self.similarity.shared(wanted, _text(api), 6))
-        return f"{api.name} is about {shared}."
+        return f"{api.name} has to do with {shared}."
 
     @staticmethod
     def _categories(function: str, categories: Iterable[str]) -> list[str]:
@@ -247,4 +255,4 @@ def _categories_of(apis: Iterable[Api]) -> list[str]:
 
 
 def _terms(text: str) -> list[str]:
-    return [singular(word) for word in words(text)]
+    return [singular(word) for word in words(text) if word not in _FUNCTION_WORDS]

@@ -102,13 +102,14 @@ def _by_community(catalog: Catalog, graph: TransitionGraph) -> dict[str, list[Ap
 
 
 def _contractors(groups: dict[str, list[Api]], max_size: int | None) -> tuple[Contractor, ...]:
-    contractors = []
+    contractors: dict[str, Contractor] = {}
     for name, apis in groups.items():
         parts: Sequence[list[Api]] = [apis]
         if max_size is not None and len(apis) > max_size:
             parts = [apis[i : i + max_size] for i in range(0, len(apis), max_size)]
         for number, part in enumerate(parts, 1):
-            contractors.append(
-                Contractor(name if len(parts) == 1 else f"{name} ({number})", tuple(part))
-            )
-    return tuple(contractors)
+            own = name if len(parts) == 1 else f"{name} ({number})"
+            while own in contractors:  # a category may be called "Mapping (2)"
+                own += "'"
+            contractors[own] = Contractor(own, tuple(part))
+    return tuple(contractors.values())

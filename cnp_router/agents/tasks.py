@@ -363,8 +363,10 @@ class SelectApis(Task[Selection]):
         return json_object({**fields, "proposals": _proposed(self.proposals)})
 
     def read(self, data: Mapping[str, Any]) -> Selection:
-        """Return the chosen APIs, without those that nobody proposed."""
-        return Selection(*kept(data["apis"], (p.api for p in self.proposals)))
+        """Return the chosen APIs, without those that nobody proposed or that are awarded."""
+        awarded = {p.api for p in self.awarded}
+        chosen = (name for name in data["apis"] if name not in awarded)
+        return Selection(*kept(chosen, (p.api for p in self.proposals)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ __all__ = [
     "decision_options",
     "selection",
     "target_recall",
+    "threshold_option",
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -68,29 +69,26 @@ class Share(click.FloatRange):
         return number
 
 
+threshold_option = click.option(
+    "--threshold",
+    type=Share(0, 1),
+    default=0.6,
+    show_default=True,
+    metavar="X",
+    help="Below this confidence the fallback decides.",
+)
+
+
 def decision_options(command: Function) -> Function:
     """Add the threshold, and what happens below it."""
-    for option in reversed(
-        (
-            click.option(
-                "--threshold",
-                type=Share(0, 1),
-                default=0.6,
-                show_default=True,
-                metavar="X",
-                help="Below this confidence the fallback decides.",
-            ),
-            click.option(
-                "--fallback",
-                type=click.Choice(["none", "broadcast"]),
-                default="none",
-                show_default=True,
-                help="What to do below the threshold: keep what was learned, or ask everyone.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+    fallback = click.option(
+        "--fallback",
+        type=click.Choice(["none", "broadcast"]),
+        default="none",
+        show_default=True,
+        help="What to do below the threshold: keep what was learned, or ask everyone.",
+    )
+    return threshold_option(fallback(command))
 
 
 target_recall = click.option(

@@ -5,24 +5,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cnp_router.cli.cache import sample_router
+from cnp_router.cli.llm_options import chat_model, llm_options
 from cnp_router.cli.options import (
     PLACE,
     Command,
     as_json,
-    decision_options,
     selection,
     target_recall,
+    threshold_option,
 )
 from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
+from cnp_router.cli.rounds import echo_outcome, held, round_choice, round_options
 from cnp_router.exceptions import DataFileError
 
 if TYPE_CHECKING:
     from cnp_router.routing import Recipient, Routing, Selection
+    from cnp_router.training import LearnedRouter
 
 __all__ = ["recommend"]
 
@@ -34,6 +37,7 @@ _ROWS = 10
     examples=[
         'cnp-router recommend "Send me a text message when it rains."',
         'cnp-router recommend --model model --known google-maps "Photos on a map"',
+        'cnp-router recommend --protocol contractor-led "Send me a text message when it rains."',
     ],
 )
 @click.argument("text")
@@ -45,37 +49,59 @@ _ROWS = 10
 )
 @target_recall
 @click.option("--top-k", type=click.IntRange(min=1), metavar="N", help="Ask the first N instead.")
-@decision_options
+@threshold_option
+@click.option(
+    "--fallback",
+    type=click.Choice(["none", "llm", "broadcast"]),
+    help="What to do below the threshold: keep what was learned, widen to the categories that the "
+    "language model names, or ask everyone.  [default: none; with a protocol, llm]",
+)
+@round_choice
+@round_options
+@llm_options
 @click.option("--all", "all_", is_flag=True, help=f"Show all recipients, not only {_ROWS}.")
 @as_json
 def recommend(
-    *,
-    text: str,
-    model: Path | None,
-    known: tuple[str, ...],
-    target_recall: float | None,
-    top_k: int | None,
-    threshold: float,
-    fallback: str,
-    all_: bool,
-    json_: bool,
+    *, text: str, model: Path | None, known: tuple[str, ...], all_: bool, json_: bool, **how: Any
 ) -> None:
     """Say which APIs the request TEXT needs, and whom to ask.
 
     TEXT is a requirement in plain language, or - to read it from standard input. Without --model,
     the router is learned from the bundled sample, once, and kept in your cache folder.
+
+    With a --protocol other than learned, a round of the Contract Net is held: a manager announces,
+    contractors bid, the manager awards. The offline model that answers by default costs nothing;
+    its traffic is that of the real prompts, its choices are no measure of a language model.
     """
-    rule = selection(target_recall, top_k)
+    rule = selection(how.pop("target_recall"), how.pop("top_k"))
     request = _request(text)
     router = _router(model)
     for api in known:
         router.catalog.position(api)
-    allowed = cast("Literal['none', 'broadcast']", fallback)
-    routing = router.route(request, known, select=rule, threshold=threshold, fallback=allowed)
+    if how["protocol"] != "learned":
+        if known:
+            raise click.UsageError("--known goes with --protocol learned.")
+        outcome = held(router, request, select=rule, **how)
+        echo_json(outcome.to_dict()) if json_ else echo_outcome(outcome)
+        return
+    if how["transcript"] is not None:
+        raise click.UsageError("--transcript needs a --protocol other than learned.")
+    routing = router.route(
+        request, known, select=rule, threshold=how["threshold"], fallback=_fallback(router, how)
+    )
     if json_:
         echo_json(routing.to_dict())
     else:
         _echo(routing, rule, None if all_ else _ROWS)
+
+
+def _fallback(router: LearnedRouter, how: dict[str, Any]) -> Any:
+    if how["fallback"] != "llm":
+        return how["fallback"] or "none"
+    from cnp_router.agents import CategoryFallback
+
+    model = chat_model(how["llm"], how["llm_model"], how["base_url"], router.catalog)
+    return CategoryFallback(model, router.catalog)
 
 
 def _request(text: str) -> str:
@@ -89,7 +115,7 @@ def _request(text: str) -> str:
     return text.strip()
 
 
-def _router(model: Path | None) -> Any:
+def _router(model: Path | None) -> LearnedRouter:
     if model is None:
         return sample_router()
     from cnp_router.training import load_router
@@ -123,8 +149,10 @@ def _facts(routing: Routing, rule: Selection) -> Iterator[tuple[str, str]]:
     if routing.known:
         yield "In use already", ", ".join(routing.known)
     asked, everyone = len(routing.recipients), routing.n_contractors
-    if routing.source != "learned":
+    if routing.source == "broadcast":
         how = "all of them, as the fallback says"
+    elif routing.source == "llm":
+        how = "with those of the categories that the language model named"
     elif (target := getattr(rule, "target", None)) is not None:
         how = f"for a recall of {target:.2f}"
     else:
@@ -141,4 +169,6 @@ def _verdict(routing: Routing) -> str:
     below = f"below the threshold of {routing.threshold:.2f}"
     if routing.source == "learned":
         return f"{below}: kept as learned, as no fallback is allowed (--fallback broadcast)"
+    if routing.source == "llm":
+        return f"{below}: widened to the categories that the language model named"
     return f"{below}: the fallback was a {routing.source}"

@@ -96,6 +96,8 @@ class ContractNet:
         else:
             self.organise = "custom"
             self.contractors = tuple(organisation)
+            if not self.contractors:
+                raise InputError("a contract net needs at least one contractor (got none)")
         self._holders = _holders(self.contractors, catalog)
         self._members: dict[str, list[Api]] = {}
         for api in catalog:
@@ -118,8 +120,10 @@ class ContractNet:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(held())
-        raise InputError("an event loop is running (write: await net.run(request))")
+            pass
+        else:
+            raise InputError("an event loop is running (write: await net.run(request))")
+        return asyncio.run(held())
 
     async def run(
         self,
@@ -176,21 +180,22 @@ class ContractNet:
             if announce == "routed":
                 audience = await self._routed(round_, protocol)
             if protocol == "single-agent":
-                transcript = await _alone(round_, audience)
+                transcript = await self._alone(round_, audience)
             else:
                 transcript = await self._negotiated(round_, protocol, audience)
             return self._outcome(transcript, audience.routing, choice)
 
     async def _negotiated(self, round_: Round, protocol: str, audience: Audience) -> Transcript:
         plan = await PLANS[protocol](round_, audience)
-        invitations = _invitations(plan, audience.announced_to)
+        invitations = _first_invitations(plan, audience)
         proposals = await round_.announce(invitations)
         chosen = await _selected(round_, plan, proposals, ())
         round_.decide(proposals, chosen)
         if self.settings.iterate and chosen:
             asked = {invitation.contractor.id for invitation in invitations}
             tied = [c for c in self._tied(chosen) if c.id not in asked]
-            more = await round_.announce(_invitations(plan, tied[: self.settings.iterate]))
+            tied = tied[: self.settings.iterate]
+            more = await round_.announce(_invitations(plan, tied, chosen=True))
             added = await _selected(round_, plan, more, _awarded(proposals, chosen))
             round_.decide(more, added)
             proposals, chosen = [*proposals, *more], [*chosen, *added]
@@ -237,6 +242,16 @@ class ContractNet:
             round_.categories = classifier.predict([round_.request])[0]
         return routing, await round_.report(routing.recommendation)
 
+    async def _alone(self, round_: Round, audience: Audience) -> Transcript:
+        """Have a single agent take all four steps, with the specifications it is to see."""
+        apis = tuple(self.catalog)
+        if audience.routing is not None:
+            apis = tuple(self.catalog[name] for name in audience.routing.contractors)
+        composition = await round_.ask(ComposeAlone(round_.request, apis), "composition")
+        round_.categories = composition.categories
+        round_.candidates = composition.candidates
+        return await round_.report(composition.apis)
+
     def _choose(self, request: str) -> tuple[Routing, Choice]:
         routing = self._needed_router().route(
             request, select=self.settings.select, threshold=self.settings.threshold
@@ -247,7 +262,11 @@ class ContractNet:
 
     def _tied(self, chosen: Sequence[str]) -> list[Contractor]:
         """Return the holders of the APIs most used together with the chosen ones."""
-        nearest = self._graph().predict_next(chosen, k=len(self.catalog))
+        graph = self._graph()
+        known = [name for name in chosen if name in graph.apis_]
+        if not known:
+            return []
+        nearest = (n for n in graph.predict_next(known, k=len(graph.apis_)) if n.count)
         tied = (holder for n in nearest for holder in self._holders.get(n.api, ()))
         return list(dict.fromkeys(tied))
 
@@ -263,6 +282,7 @@ class ContractNet:
             organise=self.organise,
             recommendation=result.recommendation,
             recipients=result.recipients,
+            n_contractors=len(self.contractors),
             categories=categories,
             stages=Stages(
                 None if categories is None else frozenset(self._apis_in(categories)),
@@ -302,7 +322,7 @@ class ContractNet:
             raise InputError(f"unknown announcement {announce!r} (use 'routed' or 'broadcast')")
         if announce == "routed" or protocol in ("learned", "auto"):
             self._needed_router()
-        if self.settings.iterate and protocol in PLANS:
+        if self.settings.iterate and protocol in (*PLANS, "auto"):
             self._graph()
 
 
@@ -338,8 +358,22 @@ def _holders(
     return holders
 
 
-def _invitations(plan: Plan, contractors: Iterable[Contractor]) -> list[Invitation]:
-    return [invitation for c in contractors for invitation in plan.invitations(c)]
+def _first_invitations(plan: Plan, audience: Audience) -> list[Invitation]:
+    """Return what is announced to the recipients, and to whom a plan widens it."""
+    recipients = audience.recipients or ()
+    everyone = audience.recipients is None or plan.widens
+    reached = {contractor.id for contractor in recipients}
+    others = [c for c in audience.contractors if everyone and c.id not in reached]
+    return [
+        *_invitations(plan, recipients, chosen=True),
+        *_invitations(plan, others, chosen=False),
+    ]
+
+
+def _invitations(
+    plan: Plan, contractors: Iterable[Contractor], *, chosen: bool
+) -> list[Invitation]:
+    return [each for c in contractors for each in plan.invitations(c, chosen=chosen)]
 
 
 async def _selected(
@@ -348,17 +382,9 @@ async def _selected(
     if not proposals:
         return []
     task = SelectApis(round_.request, plan.functions, as_proposed(proposals), tuple(awarded))
-    return list((await round_.ask(task, "final")).apis)
+    decisions = len(proposals)
+    return list((await round_.ask(task, "final", messages=decisions)).apis)
 
 
 def _awarded(proposals: Sequence[Proposal], chosen: Sequence[str]) -> list[Any]:
     return [proposed for proposed in as_proposed(proposals) if proposed.api in set(chosen)]
-
-
-async def _alone(round_: Round, audience: Audience) -> Transcript:
-    """Have a single agent take all four steps, with the specifications of the audience."""
-    apis = dict.fromkeys(api for c in audience.announced_to for api in c.apis)
-    composition = await round_.ask(ComposeAlone(round_.request, tuple(apis)), "composition")
-    round_.categories = composition.categories
-    round_.candidates = composition.candidates
-    return await round_.report(composition.apis)

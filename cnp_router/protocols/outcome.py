@@ -44,6 +44,8 @@ class Outcome:
         Ids of the APIs that the request needs.
     recipients : tuple of str
         Contractors that received an announcement.
+    n_contractors : int
+        How many contractors there are.
     categories : tuple of str or None
         After step 2.
     stages : Stages
@@ -60,6 +62,7 @@ class Outcome:
     organise: str
     recommendation: tuple[str, ...]
     recipients: tuple[str, ...]
+    n_contractors: int
     categories: tuple[str, ...] | None
     stages: Stages
     transcript: Transcript = field(repr=False)
@@ -74,6 +77,9 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as a JSON object, without the transcript."""
         routing = self.routing
+        probabilities = {
+            r.contractor: round(r.probability, 6) for r in (routing.recipients if routing else ())
+        }
         return {
             "request": self.request,
             "protocol": self.protocol,
@@ -81,7 +87,12 @@ class Outcome:
             "organise": self.organise,
             "model": self.transcript.model,
             "recommendation": list(self.recommendation),
-            "recipients": list(self.recipients),
+            "recipients": [
+                {"contractor": name, "probability": probabilities.get(name)}
+                for name in self.recipients
+            ],
+            "n_recipients": len(self.recipients),
+            "n_contractors": self.n_contractors,
             "categories": None if self.categories is None else list(self.categories),
             "stages": {
                 name: None if ids is None else len(ids)

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,11 +58,6 @@ class Audience:
     routing: Routing | None = None
     classifier: CategoryClassifier | None = None
 
-    @property
-    def announced_to(self) -> tuple[Contractor, ...]:
-        """The recipients, or in a broadcast everyone."""
-        return self.contractors if self.recipients is None else self.recipients
-
 
 class Plan(ABC):
     """What is announced, after the manager's first steps.
@@ -70,20 +66,26 @@ class Plan(ABC):
     ----------
     functions : tuple of str
         After step 1, if the manager has taken it.
+    widens : bool
+        Whether contractors that the router did not choose are called too, if a task is for them.
     """
 
     functions: tuple[str, ...] = ()
+    widens: bool = False
 
     @abstractmethod
-    def invitations(self, contractor: Contractor) -> list[Invitation]:
-        """Return what is announced to a contractor: one task each, or nothing."""
+    def invitations(self, contractor: Contractor, *, chosen: bool = False) -> list[Invitation]:
+        """Return what is announced to a contractor: one task each, or nothing.
+
+        One that was chosen, by the router or by the graph, is called for something.
+        """
 
 
 class _WholeRequest(Plan):
     def __init__(self, request: str) -> None:
         self.request = request
 
-    def invitations(self, contractor: Contractor) -> list[Invitation]:
+    def invitations(self, contractor: Contractor, *, chosen: bool = False) -> list[Invitation]:
         task = InterpretRequest(contractor.apis, self.request)
         return [Invitation(contractor=contractor, task=task, request=self.request)]
 
@@ -92,7 +94,7 @@ class _Functions(Plan):
     def __init__(self, functions: tuple[str, ...]) -> None:
         self.functions = functions
 
-    def invitations(self, contractor: Contractor) -> list[Invitation]:
+    def invitations(self, contractor: Contractor, *, chosen: bool = False) -> list[Invitation]:
         return [
             Invitation(
                 contractor=contractor,
@@ -106,28 +108,28 @@ class _Functions(Plan):
 class _MappedFunctions(Plan):
     """Functions with categories. A contractor is called for those in one of its categories.
 
-    A recipient that is in none of them was chosen by the router on its own evidence: it is called
-    for the function that its own category fits best.
+    A chosen one that is in none of them was chosen on other evidence: it is called for the
+    function that its own category fits best.
     """
 
     def __init__(
         self,
         functions: tuple[str, ...],
         categories: Sequence[Sequence[str]],
-        fit: _CategoryFit | None,
+        fit: _CategoryFit,
     ) -> None:
         self.functions = functions
         self.categories = tuple(map(tuple, categories))
         self.fit = fit
 
-    def invitations(self, contractor: Contractor) -> list[Invitation]:
+    def invitations(self, contractor: Contractor, *, chosen: bool = False) -> list[Invitation]:
         own = contractor.categories
         called: list[tuple[str, str | None]] = []
         for function, categories in zip(self.functions, self.categories, strict=True):
             shared = [name for name in categories if name in own]
             if shared:
                 called.append((function, shared[0]))
-        if not called and self.fit is not None:
+        if not called and chosen:
             called = [self.fit.best(own)]
         return [
             Invitation(
@@ -145,11 +147,16 @@ class _CategoryFit:
 
     def __init__(self, functions: tuple[str, ...], classifier: CategoryClassifier | None) -> None:
         self.functions = functions
-        self.names: tuple[str, ...] = classifier.classes_ if classifier else ()
-        self.column = {name: i for i, name in enumerate(self.names)}
-        self.probabilities: NDArray[np.float64] = (
-            classifier.predict_proba(functions) if classifier else np.zeros((len(functions), 0))
-        )
+        self.classifier = classifier
+        names: tuple[str, ...] = classifier.classes_ if classifier else ()
+        self.column = {name: i for i, name in enumerate(names)}
+
+    @cached_property
+    def probabilities(self) -> NDArray[np.float64]:
+        """Of each function and category: ndarray of shape (n_functions, n_categories)."""
+        if self.classifier is None:
+            return np.zeros((len(self.functions), 0))
+        return self.classifier.predict_proba(self.functions)
 
     def best(self, categories: Sequence[str]) -> tuple[str, str | None]:
         """Return the function and category that fit best, out of some categories."""
@@ -183,29 +190,28 @@ async def manager_led(round_: Round, audience: Audience) -> Plan:
     """Take steps 1 and 2, then announce each function with its category; contractors take step 3.
 
     Step 2 is taken by the router's classifier where the router is confident, and by the model
-    otherwise.
+    otherwise. What it maps to then also widens the announcement, if that is the fallback.
     """
-    functions = (await round_.ask(Decompose(round_.request), "decomposition")).functions
     routing, classifier = audience.routing, audience.classifier
-    if routing is None:
-        return await _mapped_by_model(round_, functions, None)
+    if routing is None and not round_.catalog.categories:
+        raise InputError(
+            "manager-led rounds need a catalog with categories (give the APIs categories, or use "
+            "another protocol)"
+        )
+    functions = (await round_.ask(Decompose(round_.request), "decomposition")).functions
     fit = _CategoryFit(functions, classifier)
-    if classifier is None or not routing.is_confident:
-        return await _mapped_by_model(round_, functions, fit)
+    if routing is None or classifier is None or not routing.is_confident:
+        plan = await _mapped_by_model(round_, functions, fit)
+        sure = routing is None or routing.is_confident
+        plan.widens = not sure and round_.settings.fallback == "llm"
+        return plan
     round_.categories = classifier.predict([round_.request])[0]
     return _MappedFunctions(functions, fit.mapped(round_.categories), fit)
 
 
-async def _mapped_by_model(
-    round_: Round, functions: tuple[str, ...], fit: _CategoryFit | None
-) -> Plan:
+async def _mapped_by_model(round_: Round, functions: tuple[str, ...], fit: _CategoryFit) -> Plan:
     known = round_.catalog.categories
     if not known:
-        if fit is None:
-            raise InputError(
-                "manager-led rounds need a catalog with categories (give the APIs categories, or "
-                "use another protocol)"
-            )
         return _MappedFunctions(functions, [()] * len(functions), fit)
     mapping = await round_.ask(MapCategories(round_.request, functions, known), "category")
     round_.categories = mapping.all_categories

@@ -58,7 +58,8 @@ def replay(transcript: Transcript) -> Replay:
     The laws: a request opens the round and a report closes it; ids count from 1; each call for
     proposals gets exactly one reply, from the contractor that was called; each proposal in time
     gets exactly one decision, a late one none; nothing is awarded that was not proposed, nor
-    twice; what is reported was awarded, if anything was announced.
+    twice; what is reported was awarded, if anything was announced; the request is that of the
+    transcript, and so is what calls carry of it.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def replay(transcript: Transcript) -> Replay:
         ...
     cnp_router.exceptions.TranscriptError: message 2 (cfp): its id should be 1
     """
-    state = _State()
+    state = _State(transcript.request)
     for number, message in enumerate(transcript.messages, 1):
         state.take(number, message)
     return state.result(transcript.candidates)
@@ -98,6 +99,7 @@ def replay(transcript: Transcript) -> Replay:
 
 @dataclass
 class _State:
+    text: str
     unanswered: dict[int, CallForProposals] = field(default_factory=dict)
     undecided: dict[int, Proposal] = field(default_factory=dict)
     recipients: dict[str, None] = field(default_factory=dict)
@@ -117,9 +119,11 @@ class _State:
         match message:
             case Request():
                 check((message.sender, message.receiver) == (USER, MANAGER), "it is the user's")
+                check(message.text == self.text, "the transcript is of another request")
                 self.request = message
             case CallForProposals():
                 check(message.sender == MANAGER, "the manager announces")
+                check(message.request in (None, self.text), "it announces another request")
                 self.unanswered[message.id] = message
                 self.recipients[message.receiver] = None
             case Proposal() | Refusal() | Failure():
@@ -133,6 +137,7 @@ class _State:
         call = self.unanswered.pop(message.in_reply_to, None)
         check(call is not None, f"no call {message.in_reply_to} waits for a reply")
         check(call is not None and call.receiver == message.sender, "another one was called")
+        check(message.receiver == MANAGER, "replies go to the manager")
         if isinstance(message, Proposal):
             check(bool(message.apis), "a proposal names an API")
             if not message.late:
@@ -152,6 +157,7 @@ class _State:
                 {p.api for p in proposal.apis}.issuperset(message.apis),
                 "it awards what was not proposed",
             )
+            check(_are_distinct(message.apis), "it awards an API twice")
             check(self.awarded.keys().isdisjoint(message.apis), "it awards what is awarded")
             self.awarded.update((name, None) for name in message.apis)
 
@@ -161,6 +167,7 @@ class _State:
             self.request is not None and message.in_reply_to == self.request.id,
             "it is no answer to the request",
         )
+        check(_are_distinct(message.apis), "it reports an API twice")
         check(not self.unanswered, f"call {next(iter(self.unanswered), 0)} has no reply")
         check(not self.undecided, f"proposal {next(iter(self.undecided), 0)} has no decision")
         if self.recipients:
@@ -172,3 +179,7 @@ class _State:
             raise TranscriptError("the round has no report: it was broken off")
         proposed = tuple(self.proposed) if candidates is None else candidates
         return Replay(tuple(self.recipients), proposed, tuple(self.awarded), self.report.apis)
+
+
+def _are_distinct(apis: tuple[str, ...]) -> bool:
+    return len(set(apis)) == len(apis)

@@ -118,7 +118,7 @@ class Round:
         self._closed: set[int] = set()
         self._open: dict[int, CallForProposals] = {}
         self._workers: set[asyncio.Task[None]] = set()
-        self._unreachable: LanguageModelError | None = None
+        self._unreachable: dict[int, LanguageModelError] = {}
         self._began = time.perf_counter()
 
     async def __aenter__(self) -> Self:
@@ -133,7 +133,7 @@ class Round:
     ) -> None:
         await self._dismiss()
 
-    async def ask(self, task: Task[Answer], stage: Stage) -> Answer:
+    async def ask(self, task: Task[Answer], stage: Stage, *, messages: int = 0) -> Answer:
         """Have the manager (or the single agent) take a reasoning task.
 
         Parameters
@@ -141,6 +141,8 @@ class Round:
         task : Task
         stage : str
             What it is for, in the ledger.
+        messages : int, default=0
+            How many messages the answer leads to, for the budget.
 
         Returns
         -------
@@ -153,15 +155,15 @@ class Round:
         BudgetExceededError
             If there is a budget that the question does not fit in.
         """
-        self._check_budget(f"step {'+'.join(map(str, task.steps))} of the manager", [task], 0)
         agent = "single-agent" if task.role == "single-agent" else MANAGER
+        step = f"step {'+'.join(map(str, task.steps))}"
+        self._check_budget(f"{step} of the {agent}", [task], messages)
         try:
             asked = await ask(self.model, task)
         except LanguageModelError as exc:
             self._book_failed(exc, task, stage, agent, None)
             raise RoundFailedError(
-                f"the {agent} got no answer for step {'+'.join(map(str, task.steps))}: {exc}",
-                self.transcript(),
+                f"the {agent} got no answer for {step}: {exc}", self.transcript()
             ) from exc
         invented = tuple(getattr(asked.answer, "invented", ()))
         self._book(asked.response, task, stage, agent, None, invented)
@@ -197,7 +199,8 @@ class Round:
         await self._collect(calls, number)
         sent = {call.id for call, _ in calls}
         replies = [m for m in self.messages if _answers(m, sent)]
-        self._check_failures([m for m in replies if isinstance(m, Failure)], len(calls))
+        if sum(isinstance(m, Failure) for m in replies) == len(calls) > 0:
+            self._check_failures([m for m in replies if isinstance(m, Failure)])
         in_time = [m for m in replies if isinstance(m, Proposal) and not m.late]
         return sorted(in_time, key=lambda proposal: proposal.in_reply_to)
 
@@ -294,19 +297,23 @@ class Round:
 
     async def _bid(self, call: CallForProposals, task: Task[Bid]) -> None:
         """Have a contractor reply. Whatever goes wrong with it ends here, as a message."""
+        limit = asyncio.timeout(self.settings.bid_timeout)
         try:
-            async with asyncio.timeout(self.settings.bid_timeout):
+            async with limit:
                 asked = await ask(self.model, task)
-        except TimeoutError:
-            self._fail(call, "timeout", f"no reply within {self.settings.bid_timeout} s")
-            return
         except LanguageModelError as exc:
             self._book_failed(exc, task, "bid", call.receiver, call.id)
             if isinstance(exc, _SET_UP_AT_FAULT):
-                self._unreachable = exc
+                self._unreachable[call.id] = exc
             self._fail(call, _reason(exc), str(exc))
             return
-        except Exception as exc:  # a contractor never takes the round down
+        except (Exception, asyncio.CancelledError) as exc:  # it never takes the round down
+            worker = asyncio.current_task()
+            if isinstance(exc, asyncio.CancelledError) and worker and worker.cancelling():
+                raise  # the round is at its end
+            if limit.expired():
+                self._fail(call, "timeout", f"no reply within {self.settings.bid_timeout} s")
+                return
             logger.warning("contractor %r failed: %r", call.receiver, exc)
             self._fail(call, "error", f"{type(exc).__name__}: {exc}")
             return
@@ -328,15 +335,18 @@ class Round:
         else:
             self._send(Refusal, grounds=bid.grounds, **reply)
 
-    def _check_failures(self, failures: Sequence[Failure], n_calls: int) -> None:
-        if not failures or len(failures) < n_calls:
-            return
-        if self._unreachable is not None:
+    def _check_failures(self, failures: Sequence[Failure]) -> None:
+        """Raise if it is the way to the contractors that failed, and not they themselves."""
+        at_fault = [self._unreachable.get(failure.in_reply_to) for failure in failures]
+        cause = next((exc for exc in at_fault if exc is not None), None)
+        reached = any(failure.reason == "unusable" for failure in failures)
+        # What was awarded after a first announcement is not lost with a second one.
+        if cause is not None and not reached and self._announcements == 1:
             raise RoundFailedError(
-                f"not one of {n_calls} contractors could be reached: {self._unreachable}",
+                f"not one of {len(failures)} contractors could be reached: {cause}",
                 self.transcript(),
-            ) from self._unreachable
-        logger.warning("all %d calls failed; the first: %s", n_calls, failures[0].error)
+            ) from cause
+        logger.warning("all %d calls failed; the first: %s", len(failures), failures[0].error)
 
     def _fail(self, call: CallForProposals, reason: FailureReason, error: str) -> None:
         self._open.pop(call.id)
@@ -351,10 +361,10 @@ class Round:
 
     async def _dismiss(self) -> None:
         """Stop those who are still at work; what they have not said is a failure."""
-        workers, self._workers = self._workers, set()
-        for worker in workers:
+        for worker in self._workers:
             worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        self._workers.clear()  # only now: if this is cancelled, the next one waits for them
         for call in list(self._open.values()):
             self._fail(call, "deadline", "no reply by the end of the round")
 
@@ -410,8 +420,9 @@ class Round:
             return
         spent = sum(call.tokens_in + call.tokens_out for call in self.calls)
         asked = sum(estimate_request_tokens(t.chat_request()) + t.answer_tokens for t in tasks)
-        # One more message is the report, without which no round ends.
-        budget.check(what, tokens=spent + asked, messages=len(self.messages) + messages + 1)
+        # Those still at work get a reply too, and no round ends without a report.
+        certain = len(self.messages) + len(self._open) + 1
+        budget.check(what, tokens=spent + asked, messages=certain + messages)
 
 
 def _answers(message: Message, calls: set[int]) -> bool:

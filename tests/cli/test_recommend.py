@@ -152,7 +152,7 @@ class TestUsage:
             (("--top-k", "0"), "Invalid value for '--top-k'"),
             (("--threshold", "1.5"), "Invalid value for '--threshold'"),
             (("--threshold", "nan"), "Invalid value for '--threshold'"),
-            (("--fallback", "llm"), "Invalid value for '--fallback'"),
+            (("--fallback", "someone"), "Invalid value for '--fallback'"),
             (("more", "words"), "Got unexpected extra argument"),
         ],
     )

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cnp_router.protocols import Transcript, replay
+
+REQUEST = "Send me a text message when it rains."
+PROTOCOLS = ["manager-led", "contractor-led", "collaborative", "single-agent"]
+
+
+@pytest.fixture
+def recommend(run, sample_model):
+    def recommend(*arguments, **options):
+        return run("recommend", "--model", sample_model, *arguments, **options)
+
+    return recommend
+
+
+@pytest.mark.parametrize("announce", ["routed", "broadcast"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_protocol_gives_one_json_document(recommend, protocol, announce):
+    result = recommend("--protocol", protocol, "--announce", announce, "--json", REQUEST)
+    assert (result.exit_code, result.stderr) == (0, "")
+    document = json.loads(result.stdout)
+    assert (document["protocol"], document["announce"]) == (protocol, announce)
+    assert document["request"] == REQUEST
+    assert document["model"] == "offline"
+    assert document["recommendation"]
+    assert document["n_recipients"] == len(document["recipients"])
+    ledger = document["ledger"]
+    assert ledger["tokens_are"] == "estimated"
+    assert ledger["model_calls"] == sum(c["model_calls"] for c in ledger["by_stage"].values())
+    assert ledger["messages"]["total"] == sum(
+        count for name, count in ledger["messages"].items() if name != "total"
+    )
+    assert (document["routing"] is None) == (announce == "broadcast")
+
+
+def test_routed_reaches_the_recipients_of_the_router(recommend, sample_router):
+    document = json.loads(recommend("--protocol", "contractor-led", "--json", REQUEST).stdout)
+    routing = sample_router.route(REQUEST)
+    assert tuple(r["contractor"] for r in document["recipients"]) == routing.contractors
+    assert [r["probability"] for r in document["recipients"]] == [
+        round(r.probability, 6) for r in routing.recipients
+    ]
+
+
+@pytest.mark.parametrize("organise", ["api", "category", "community"])
+def test_every_organisation(recommend, organise):
+    result = recommend(
+        "--protocol", "contractor-led", "--announce", "broadcast", "--organise", organise, "--json",
+        REQUEST,
+    )  # fmt: skip
+    document = json.loads(result.stdout)
+    assert document["organise"] == organise
+    assert (document["n_contractors"] == 149) == (organise == "api")
+    assert document["n_recipients"] == document["n_contractors"]
+
+
+def test_contractors_of_a_size(recommend):
+    options = ("--organise", "size", "--max-size", 50)
+    result = recommend("--protocol", "contractor-led", *options, "--json", REQUEST)
+    assert json.loads(result.stdout)["n_contractors"] == 3
+
+
+def test_the_text_output_says_what_it_cost_and_who_answered(recommend):
+    text = recommend("--protocol", "contractor-led", REQUEST).stdout
+    assert text.startswith("API ")
+    assert "\nProtocol      contractor-led, routed, contractors by api\n" in text
+    assert " cfp, " in text
+    assert "(estimated)\n" in text
+    assert "\nModel         offline, " in text
+
+
+def test_auto_says_why(recommend):
+    sure = recommend("--protocol", "auto", REQUEST)
+    assert sure.stdout.count("Why") == 1
+    choice = json.loads(recommend("--protocol", "auto", "--json", REQUEST).stdout)["choice"]
+    assert choice["protocol"] == "learned"
+    unsure = recommend("--protocol", "auto", "--threshold", 1, "--json", REQUEST)
+    assert json.loads(unsure.stdout)["choice"]["protocol"] != "learned"
+
+
+def test_a_transcript_is_written_and_can_be_replayed(recommend, tmp_path):
+    path = tmp_path / "round.jsonl"
+    options = ("--protocol", "collaborative", "--transcript", path, "--json")
+    document = json.loads(recommend(*options, REQUEST).stdout)
+    transcript = Transcript.read(path)
+    assert list(replay(transcript).recommendation) == document["recommendation"]
+    assert transcript.ledger.to_dict() == document["ledger"]
+
+
+def test_a_budget_is_kept(recommend):
+    options = ("--protocol", "contractor-led", "--announce", "broadcast")
+    for budget in (("--budget-tokens", 1000), ("--budget-messages", 100)):
+        result = recommend(*options, *budget, REQUEST)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "149 calls for proposals would cost about" in result.stderr
+        assert "and the budget is" in result.stderr
+
+
+def test_the_fallback_widens_by_the_categories_that_the_model_names(recommend):
+    learned = json.loads(recommend("--threshold", 1, "--json", REQUEST).stdout)
+    widened = json.loads(recommend("--threshold", 1, "--fallback", "llm", "--json", REQUEST).stdout)
+    assert (learned["source"], widened["source"]) == ("learned", "llm")
+    assert {r["contractor"] for r in learned["recipients"]} <= {
+        r["contractor"] for r in widened["recipients"]
+    }
+    text = recommend("--threshold", 1, "--fallback", "llm", REQUEST).stdout
+    assert "widened to the categories that the language model named" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--protocol", "contractor-led", "--known", "twilio"), "--known goes with"),
+        (("--transcript", "x.jsonl"), "--transcript needs"),
+        (("--protocol", "contractor-led", "--llm-model", "x"), "need --llm openai"),
+        (("--protocol", "gossip"), "'gossip' is not one of"),
+        (("--protocol", "contractor-led", "--deadline", "0"), "0"),
+    ],
+)
+def test_wrong_usage_ends_with_2(recommend, options, problem):
+    result = recommend(*options, REQUEST)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert problem in result.stderr
+
+
+def test_organising_by_size_needs_the_size(recommend):
+    result = recommend("--protocol", "contractor-led", "--organise", "size", REQUEST)
+    assert result.exit_code == 1
+    assert "give max_size" in result.stderr
+
+
+def test_a_server_that_is_not_there_is_an_error(recommend, monkeypatch):
+    monkeypatch.setenv("CNP_ROUTER_MODEL_REQUESTS", "loopback")
+    options = ("--llm", "openai", "--base-url", "http://127.0.0.1:9/v1")
+    result = recommend("--protocol", "manager-led", *options, REQUEST)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Error: the manager got no answer for step 1: model 'gpt-oss")
