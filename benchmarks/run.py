@@ -1,13 +1,19 @@
-"""The one entry point of the benchmarks.
+r"""The one entry point of the benchmarks.
 
 ::
 
     python benchmarks/run.py quality [--data DIR] [--json FILE] [--full]
     python benchmarks/run.py scaling --data DIR [--json FILE]
     python benchmarks/run.py speed   --data DIR [--json FILE]
+    python benchmarks/run.py inertia --data DIR [--json FILE]
+    python benchmarks/run.py routed_vs_broadcast [--data DIR] [--model DIR] [--split NAME] \
+        [--limit N] [--organise] [--resume FILE] [--report DIR] [--json FILE]
+    python benchmarks/run.py engine [--data DIR] [--json FILE]
 
 DIR holds ``apis.jsonl``, ``mashups-train.jsonl`` and any number of held-out ``mashups-dev*.jsonl``,
-and perhaps ``apis-all.jsonl``, a larger catalog. ``quality`` works on the bundled sample without.
+and perhaps ``apis-all.jsonl``, a larger catalog. ``quality``, ``engine``
+and ``routed_vs_broadcast`` work on the bundled sample without.
+For ``inertia``, DIR holds two or more logs ``trajectories-*.jsonl``.
 """
 
 from __future__ import annotations
@@ -21,11 +27,49 @@ from pathlib import Path
 # This checkout, whatever is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import quality, scaling, speed
+from benchmarks import engine, inertia, quality, routed_vs_broadcast, scaling, speed
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.files import atomic_write
 
-TRACKS = {"quality": quality, "scaling": scaling, "speed": speed}
+TRACKS = {
+    "quality": quality,
+    "scaling": scaling,
+    "speed": speed,
+    "inertia": inertia,
+    "routed_vs_broadcast": routed_vs_broadcast,
+    "engine": engine,
+}
+_NEED_DATA = ("scaling", "speed", "inertia")
+
+
+def _quality(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--full", action="store_true", help="print every figure")
+    track.add_argument(
+        "--only", nargs="+", metavar="ROUTER", choices=list(quality.ROUTERS), help="not all"
+    )
+
+
+def _routed_vs_broadcast(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--model", type=Path, metavar="DIR", help="do not fit, load this one")
+    track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
+    track.add_argument("--limit", type=int, metavar="N", help="the first N requests only")
+    track.add_argument(
+        "--organise", action="store_true", help="compare the organisations of contractors instead"
+    )
+    track.add_argument("--resume", type=Path, metavar="FILE", help="keep finished requests there")
+    track.add_argument("--report", type=Path, metavar="DIR", help="write tables and pictures")
+
+
+def _engine(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--contractors", type=int, metavar="N", default=engine.CONTRACTORS)
+    track.add_argument("--requests", type=int, nargs="+", metavar="N", default=engine.REQUESTS)
+
+
+_OPTIONS = {
+    "quality": _quality,
+    "routed_vs_broadcast": _routed_vs_broadcast,
+    "engine": _engine,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,15 +79,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, module in TRACKS.items():
         summary = str(module.__doc__).splitlines()[0]
         track = tracks.add_parser(name, help=summary, description=summary)
-        optional = name == "quality"
-        track.add_argument("--data", type=Path, metavar="DIR", required=not optional)
+        track.add_argument("--data", type=Path, metavar="DIR", required=name in _NEED_DATA)
         track.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
         track.add_argument("--seed", type=int, default=0)
-        if name == "quality":
-            track.add_argument("--full", action="store_true", help="print every figure")
-            track.add_argument(
-                "--only", nargs="+", metavar="ROUTER", choices=list(quality.ROUTERS), help="not all"
-            )
+        _OPTIONS.get(name, lambda _: None)(track)
     options = parser.parse_args(argv)
     try:
         results = TRACKS[options.track].run(options)

@@ -13,7 +13,7 @@ from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.files import read_jsonl, write_jsonl
 from cnp_router.records import Record, check_id, string_tuple
 
-__all__ = ["History", "Mashup", "UnknownPolicy"]
+__all__ = ["History", "Mashup", "UnknownPolicy", "parse_mashup"]
 
 UnknownPolicy = Literal["error", "skip"]
 
@@ -164,7 +164,7 @@ class History(Sequence[Mashup]):
         skipped = 0
         for file in paths:
             for line, fields in read_jsonl(file):
-                mashup = _parse(Record(fields, file, line))
+                mashup = parse_mashup(Record(fields, file, line))
                 if mashup.id in first_seen:
                     raise DataFileError(
                         file,
@@ -223,7 +223,8 @@ class History(Sequence[Mashup]):
         return f"History({len(self)} mashups{note})"
 
 
-def _parse(record: Record) -> Mashup:
+def parse_mashup(record: Record) -> Mashup:
+    """Return the mashup in a record of a file, or raise DataFileError."""
     apis = record.strings("apis")
     if not apis:
         raise record.error("field 'apis' must not be empty", cure="name at least one API id")

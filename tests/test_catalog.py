@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cnp_router.catalog import Api, Catalog
+from cnp_router.catalog import Api, Catalog, Contractor
 from cnp_router.exceptions import DataFileError, InputError, UnknownApiError
 
 
@@ -169,3 +169,27 @@ class TestCatalog:
         assert hash(catalog) == hash(Catalog(list(catalog)))
         assert catalog != Catalog(reversed(list(catalog)))
         assert repr(catalog) == "Catalog(5 APIs, 3 categories)"
+
+
+class TestContractor:
+    def test_it_keeps_its_apis_in_order(self, catalog):
+        contractor = Contractor("some", [catalog["sms"], catalog["tides"], catalog["maps"]])
+        assert contractor.apis == (catalog["sms"], catalog["tides"], catalog["maps"])
+        assert contractor.categories == ("Messaging", "Science", "Mapping")
+        assert contractor == Contractor("some", contractor.apis)
+        assert len({contractor, Contractor("some", contractor.apis)}) == 1
+
+    @pytest.mark.parametrize(
+        ("contractor_id", "message"),
+        [
+            (" ", r"^an id must be a non-blank string, got ' ' \(contractor\)$"),
+            (7, r"^an id must be a non-blank string, got 7 \(contractor\)$"),
+        ],
+    )
+    def test_a_bad_id(self, catalog, contractor_id, message):
+        with pytest.raises(InputError, match=message):
+            Contractor(contractor_id, catalog[:1])
+
+    def test_no_api(self):
+        with pytest.raises(InputError, match=r"^contractor 'idle' holds no API \(give it at l"):
+            Contractor("idle", ())

@@ -9,6 +9,7 @@ import pytest
 
 from cnp_router import exceptions
 from cnp_router.exceptions import (
+    BudgetExceededError,
     ChatAnswerError,
     ChatTimeoutError,
     CnpRouterError,
@@ -16,9 +17,23 @@ from cnp_router.exceptions import (
     LanguageModelError,
     MissingExtraError,
     NotFittedError,
+    ProtocolError,
+    RoundFailedError,
+    TranscriptError,
     UnknownApiError,
 )
+from cnp_router.protocols import Report, Request, Transcript
 
+TRANSCRIPT = Transcript(
+    "a map",
+    "single-agent",
+    "broadcast",
+    "tiny",
+    (
+        Request(id=1, sender="user", receiver="manager", text="a map"),
+        Report(id=2, sender="manager", receiver="user", in_reply_to=1, apis=("maps",)),
+    ),
+)
 CLASSES = {
     name: value
     for name, value in vars(exceptions).items()
@@ -79,6 +94,10 @@ def test_errors_are_the_builtins_that_the_tree_says(error, builtin):
         ChatAnswerError(
             "no JSON", model="m", server="http://s/v1", cure="ask", usage=(3, 1), calls=2
         ),
+        BudgetExceededError("a question", {"tokens": 9, "messages": 2}, {"tokens": 5}),
+        RoundFailedError("no answer"),
+        RoundFailedError("no answer for step 4", TRANSCRIPT),
+        TranscriptError("message 2 (cfp): its id should be 1"),
     ],
     ids=str,
 )
@@ -110,3 +129,28 @@ def test_an_empty_path_is_visible():
 )
 def test_a_language_model_error_says_where_and_what_helps(details, message):
     assert str(LanguageModelError("no answer", **details)) == message
+
+
+@pytest.mark.parametrize(
+    ("costs", "allowed", "message"),
+    [
+        ((2_000, 9), {"tokens": 1_000}, "about 2,000 tokens, and the budget is 1,000"),
+        ((2_000, 9), {"tokens": 2_000, "messages": 8}, "about 9 messages, and the budget is 8"),
+        (
+            (2_000, 9),
+            {"tokens": 1, "messages": 8},
+            "about 2,000 tokens, and the budget is 1 and about 9 messages, and the budget is 8",
+        ),
+    ],
+)
+def test_a_budget_error_says_what_it_would_have_cost(costs, allowed, message):
+    error = BudgetExceededError("x", dict(zip(("tokens", "messages"), costs, strict=True)), allowed)
+    cure = "(raise the budget, or announce to fewer)"
+    assert str(error) == f"x would cost {message} {cure}"
+    assert isinstance(error, ProtocolError)
+
+
+def test_a_failed_round_carries_its_transcript():
+    error = pickle.loads(pickle.dumps(RoundFailedError("no answer", TRANSCRIPT)))
+    assert error.transcript == TRANSCRIPT
+    assert error.transcript.ledger.n_messages == 2

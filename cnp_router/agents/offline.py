@@ -138,7 +138,7 @@ class _Answers:
         self.similarity = similarity
 
     def decompose(self, task: Decompose) -> dict[str, Any]:
-        return {"functions": _clauses(task.request)}
+        return {"functions": list(_clauses(task.request))}
 
     def map_categories(self, task: MapCategories) -> dict[str, Any]:
         return {
@@ -174,7 +174,7 @@ class _Answers:
         bid = self._bid(task.request, task.apis)
         fitting = _named(task.apis, bid)
         return {
-            "functions": _clauses(task.request),
+            "functions": list(_clauses(task.request)),
             "categories": _categories_of(fitting)[:MOST_CATEGORIES],
             "candidates": [api.id for api in fitting],
             "apis": self._best(task.request, {api.id: _text(api) for api in fitting}),

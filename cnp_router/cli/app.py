@@ -11,11 +11,15 @@ from typing import Any
 
 import click
 
+from cnp_router.cli.compare import compare
 from cnp_router.cli.evaluate import evaluate
 from cnp_router.cli.fit import fit
 from cnp_router.cli.graph import graph
+from cnp_router.cli.next import next_
+from cnp_router.cli.observe import observe
 from cnp_router.cli.options import Group
 from cnp_router.cli.recommend import recommend
+from cnp_router.cli.replay import replay
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.version import __version__
 
@@ -79,7 +83,7 @@ def app(context: click.Context) -> None:
     context.call_on_close(lambda: logger.removeHandler(handler))
 
 
-for command in (fit, recommend, evaluate, graph):
+for command in (fit, recommend, evaluate, compare, graph, observe, next_, replay):
     app.add_command(command)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import click
 
 from cnp_router.cli.options import PLACE, Command, as_json, decision_options, target_recall
-from cnp_router.cli.output import echo_json, echo_pairs
+from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
 
 __all__ = ["evaluate"]
 
@@ -25,6 +25,12 @@ __all__ = ["evaluate"]
     metavar="FILE",
     help="Mashups the model has not seen. Can be given more than once.",
 )
+@click.option(
+    "--complete",
+    is_flag=True,
+    help="Also hide one API of each mashup of several, at random, and look for it from the text, "
+    "from the other APIs, and from both.",
+)
 @target_recall
 @decision_options
 @as_json
@@ -32,6 +38,7 @@ def evaluate(
     *,
     model: Path,
     histories: tuple[Path, ...],
+    complete: bool,
     target_recall: float | None,
     threshold: float,
     fallback: str,
@@ -43,6 +50,7 @@ def evaluate(
     left out and counted as skipped.
     """
     from cnp_router.evaluation import evaluate as evaluated
+    from cnp_router.evaluation import evaluate_completion
     from cnp_router.history import History
     from cnp_router.training import load_router
 
@@ -55,10 +63,13 @@ def evaluate(
         threshold=threshold,
         fallback=cast("Literal['none', 'broadcast']", fallback),
     ).to_dict()
+    completion = evaluate_completion(router, history).to_dict() if complete else None
     if json_:
-        echo_json(result)
-    else:
-        echo_pairs(_pairs(result))
+        echo_json(result if completion is None else {**result, "completion": completion})
+        return
+    echo_pairs(_pairs(result))
+    if completion is not None:
+        _echo_completion(completion)
 
 
 def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -75,3 +86,16 @@ def _number(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
+
+
+def _echo_completion(completion: dict[str, Any]) -> None:
+    requests = completion.pop("requests")
+    depths = list(completion["text"])
+    click.echo(f"\ncompletion, one API hidden in each of {requests:,} mashups")
+    echo_table(
+        [Column(""), *(Column(depth, right=True) for depth in depths)],
+        [
+            [f"  {name}", *(_number(figures[depth]) for depth in depths)]
+            for name, figures in completion.items()
+        ],
+    )

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 from cnp_router.agents import Bid, ProposedApi, Task, ask
 from cnp_router.agents.answers import kept
+from cnp_router.agents.prompts import sendable
 from cnp_router.catalog import Catalog, Contractor
 from cnp_router.exceptions import (
     ChatAccessError,
@@ -103,7 +104,7 @@ class Round:
         protocol: str,
         announce: str,
     ) -> None:
-        self.request = request
+        self.request = sendable(request)  # what agents see is what the transcript says
         self.model = model
         self.catalog = catalog
         self.settings = settings
@@ -356,15 +357,15 @@ class Round:
             receiver=MANAGER,
             in_reply_to=call.id,
             reason=reason,
-            error=error,
+            error=sendable(error),
         )
 
     async def _dismiss(self) -> None:
         """Stop those who are still at work; what they have not said is a failure."""
-        for worker in self._workers:
+        workers, self._workers = self._workers, set()
+        for worker in workers:
             worker.cancel()
-        await asyncio.gather(*self._workers, return_exceptions=True)
-        self._workers.clear()  # only now: if this is cancelled, the next one waits for them
+        await asyncio.gather(*workers, return_exceptions=True)
         for call in list(self._open.values()):
             self._fail(call, "deadline", "no reply by the end of the round")
 

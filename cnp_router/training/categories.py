@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -181,6 +182,12 @@ class CategoryClassifier:
             kept = order[: expected_f1_size(row[order])]
             answers.append(tuple(self.classes_[i] for i in kept))
         return tuple(answers)
+
+    def reweighted(self, weights: sparse.csr_array) -> CategoryClassifier:
+        """Return this classifier with other weights of the same shape, calibrated as it is."""
+        other = copy.copy(self)
+        other._weights = weights
+        return other
 
     def check(self) -> None:
         """Raise ValueError where the parts do not fit each other."""

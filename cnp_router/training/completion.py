@@ -12,15 +12,48 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from cnp_router.training.ranker import Example, Logistic
+from cnp_router.training.companions import Companions
+from cnp_router.training.ranker import Example, Ranker
+from cnp_router.training.views import Neighbours
 
-__all__ = ["Completion"]
+__all__ = ["Completed", "Completion", "Surroundings"]
 
-N_CO_USED = 50
-N_FEATURES = 4
-_FLOOR = 1e-4
+# Fewer examples teach no more than the text says, and more than the most only cost time. The
+# least is of those that calibrate: out of folds that hide nothing.
+MIN_NATURAL = 24
+MAX_EXAMPLES = 1_500
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What lies around one request besides its candidates.
+
+    Attributes
+    ----------
+    companions : Companions
+        Past mashups; for a training example, without itself.
+    neighbours : Neighbours
+        The most similar of them.
+    """
+
+    companions: Companions
+    neighbours: Neighbours
+
+
+@dataclass(frozen=True)
+class Completed:
+    """Candidates for what else is needed.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (n_candidates,), int, ascending
+        None of the known APIs is among them.
+    probabilities : ndarray of shape (n_candidates,), in [0, 1]
+    """
+
+    positions: NDArray[Any]
+    probabilities: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -29,84 +62,128 @@ class Completion:
 
     Attributes
     ----------
-    model : Logistic
+    ranker : Ranker or None
+        On the features of `Companions.candidates`. None where the history has too few mashups of
+        several APIs to learn from: the text decides.
     """
 
-    model: Logistic
+    ranker: Ranker | None
 
     @classmethod
     def fit(
         cls,
         examples: Sequence[Example],
         held_out: Sequence[NDArray[Any]],
+        surroundings: Sequence[Surroundings],
         *,
         random_state: int,
+        n_jobs: int | None = None,
     ) -> Completion:
-        """Learn from the examples with several APIs, some but not all of them taken as known."""
-        rng = np.random.default_rng(random_state)
-        X, y = [], []
-        for example, p in zip(examples, held_out, strict=True):
-            if len(example.used) < 2:
-                continue
-            n_known = int(rng.integers(1, len(example.used)))
-            known = rng.permutation(example.used)[:n_known]
-            positions, features = _given(example.candidates.positions, p, example.co_usage, known)
-            X.append(features)
-            y.append(np.isin(positions, example.used))
-        if not X:
-            return cls(Logistic(np.eye(N_FEATURES)[0], 0.0))
-        return cls(Logistic.fit(np.vstack(X), np.concatenate(y)))
+        """Learn from the examples with several APIs, some but not all of them taken as known.
 
-    def probabilities(
+        Parameters
+        ----------
+        examples : sequence of Example
+        held_out : sequence of ndarray
+            For each example, the probabilities of its candidates from a ranker that never saw it.
+        surroundings : sequence of Surroundings
+            Of each example, from views that never saw it.
+        random_state : int
+        n_jobs : int or None, default=None
+        """
+        rng = np.random.default_rng(random_state)
+        tasks = [
+            (row, known)
+            for row, example in enumerate(examples)
+            for known in _parts_known(example.used, rng)
+        ]
+        if sum(not examples[row].hidden for row, _ in tasks) < MIN_NATURAL:
+            return cls(None)
+        kept = np.sort(rng.permutation(len(tasks))[:MAX_EXAMPLES])
+        ranker, _ = Ranker.fit(
+            [
+                _given(examples[row], held_out[row], surroundings[row], known)
+                for row, known in (tasks[i] for i in kept)
+            ],
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+        return cls(ranker)
+
+    def complete(
         self,
         positions: NDArray[Any],
         text: NDArray[Any],
-        co_usage: sparse.csc_array,
+        around: Surroundings,
         known: Sequence[int],
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    ) -> Completed:
         """Return candidates and probabilities, given the known APIs.
 
         Parameters
         ----------
-        positions : ndarray of int
+        positions : ndarray of shape (n,), int, ascending
             Candidates from the text.
-        text : ndarray of the same shape, in [0, 1]
+        text : ndarray of shape (n,), in [0, 1]
             Their probabilities from the text.
-        co_usage : csc_array of shape (n_apis, n_apis)
-            ``P(row | column)``.
+        around : Surroundings
         known : sequence of int
+            At least one.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> around = SimpleNamespace()  # not looked at where nothing was learned
+        >>> Completion(None).complete(np.array([0, 4]), np.array([0.2, 0.3]), around, [4])
+        Completed(positions=array([0]), probabilities=array([0.2]))
         """
-        pool, features = _given(positions, text, co_usage, np.asarray(known, dtype=np.intp))
-        return pool, self.model.probability(features)
+        if self.ranker is None:
+            left = ~np.isin(positions, known)
+            return Completed(positions[left], text[left])
+        companions = around.companions
+        found = companions.candidates(positions, text, around.neighbours, known)
+        p = self.ranker.probabilities(companions.co_usage, found)
+        return _with_the_rest(found.positions, p, positions, text, known)
 
     def state(self) -> dict[str, Any]:
         """Return the model as plain data."""
-        return self.model.state()
+        return {"ranker": self.ranker.state() if self.ranker else None}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Completion:
         """Rebuild the model."""
-        return cls(Logistic.from_state(state))
+        ranker = state["ranker"]
+        return cls(None if ranker is None else Ranker.from_state(ranker))
+
+
+def _parts_known(used: NDArray[Any], rng: np.random.Generator) -> list[NDArray[Any]]:
+    """Return parts of a composition to take as known: all but one, and any number but all."""
+    if len(used) < 2:
+        return []
+    most = np.sort(rng.permutation(used)[1:])
+    some = np.sort(rng.permutation(used)[: rng.integers(1, len(used))])
+    return [most] if np.array_equal(most, some) else [most, some]
 
 
 def _given(
-    positions: NDArray[Any], text: NDArray[Any], co_usage: sparse.csc_array, known: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return candidates and their features.
+    example: Example, text: NDArray[Any], around: Surroundings, known: NDArray[Any]
+) -> Example:
+    """Return the example as it looks once some of its APIs are known."""
+    companions = around.companions
+    found = companions.candidates(example.candidates.positions, text, around.neighbours, known)
+    wanted = np.setdiff1d(example.used, known)
+    return Example(companions.co_usage, found, wanted, example.hidden)
 
-    What is most used together with the known APIs joins the candidates, and those leave them.
-    """
-    columns = co_usage[:, known].toarray()
-    highest, mean = columns.max(axis=1), columns.mean(axis=1)
-    used = np.flatnonzero(highest)
-    best = used[np.argsort(-highest[used], kind="stable")[:N_CO_USED]]
-    pool = np.setdiff1d(np.union1d(positions, best), known)
-    p = np.full(len(pool), _FLOOR)
-    inside = np.isin(pool, positions)
-    p[inside] = np.clip(text[np.searchsorted(positions, pool[inside])], _FLOOR, 1 - _FLOOR)
-    features = np.empty((len(pool), N_FEATURES))
-    features[:, 0] = np.log(p / (1 - p))
-    features[:, 1] = np.log(highest[pool] + 0.005)
-    features[:, 2] = np.log(mean[pool] + 0.005)
-    features[:, 3] = np.log(len(known))
-    return pool, features
+
+def _with_the_rest(
+    found: NDArray[Any],
+    p: NDArray[Any],
+    positions: NDArray[Any],
+    text: NDArray[Any],
+    known: Sequence[int],
+) -> Completed:
+    """Join the text's other candidates, behind all that were looked at."""
+    rest = ~np.isin(positions, np.union1d(found, known))
+    joined = np.concatenate([found, positions[rest]])
+    behind = np.minimum(text[rest], p.min(initial=1.0))
+    order = np.argsort(joined, kind="stable")
+    return Completed(joined[order], np.concatenate([p, behind])[order])

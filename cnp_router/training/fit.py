@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -17,10 +18,12 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.training.calibration import fit_confidence, fit_recall_control
 from cnp_router.training.categories import CategoryClassifier
-from cnp_router.training.completion import Completion
+from cnp_router.training.companions import Companions
+from cnp_router.training.completion import Completion, Surroundings
 from cnp_router.training.features import candidates
+from cnp_router.training.matrices import category_membership, usage_matrix
 from cnp_router.training.ranker import Example, Ranker
-from cnp_router.training.router import Decision, LearnedRouter, category_membership
+from cnp_router.training.router import Decision, LearnedRouter
 from cnp_router.training.specifications import (
     EncodedRequests,
     Encoders,
@@ -110,7 +113,7 @@ def _fit(
     n_folds = min(len(HIDDEN_SHARES), len(history))
     steps = n_folds + 3
     tell("texts", 0, steps)
-    usage = _usage(catalog, history)
+    usage = usage_matrix(catalog, history)
     classes = _used_categories(catalog, usage)
     membership = category_membership(catalog, classes)
     encoders, encoded = Encoders.fit(
@@ -126,7 +129,7 @@ def _fit(
     fold = rng.permutation(len(history)) % n_folds
     sampled = np.sort(rng.permutation(len(history))[:MAX_EXAMPLES])
     tell("folds", 1, steps)
-    examples, held_out_categories, rows = _all_folds(
+    seen = _all_folds(
         index,
         requests,
         usage,
@@ -138,27 +141,30 @@ def _fit(
         lambda done: tell("folds", 1 + done, steps),
     )
     tell("ranker", n_folds + 1, steps)
-    ranker, held_out = Ranker.fit(examples, random_state=random_state, n_jobs=n_jobs)
+    ranker, held_out = Ranker.fit(seen.examples, random_state=random_state, n_jobs=n_jobs)
     natural = [
         (p, example.labels, len(example.used))
-        for example, p in zip(examples, held_out, strict=True)
+        for example, p in zip(seen.examples, held_out, strict=True)
         if not example.hidden
     ]
+    completion = Completion.fit(
+        seen.examples, held_out, seen.surroundings, random_state=random_state, n_jobs=n_jobs
+    )
     tell("views", n_folds + 2, steps)
     views = Views.fit(index, requests, usage, membership)
     categories = None
     if classes:
-        called_for = sparse.csr_array(usage[rows] @ membership)
+        called_for = sparse.csr_array(usage[seen.natural] @ membership)
         called_for.data = np.ones_like(called_for.data)
         categories = CategoryClassifier(random_state=random_state).assemble(
-            encoders.word, classes, views.category_weights, held_out_categories, called_for
+            encoders.word, classes, views.category_weights, seen.categories, called_for
         )
     router = LearnedRouter(
         catalog=catalog,
         encoders=encoders,
         views=views,
         ranker=ranker,
-        completion=Completion.fit(examples, held_out, random_state=random_state),
+        completion=completion,
         decision=Decision(fit_confidence(natural), fit_recall_control(natural)),
         history=history,
         categories=categories,
@@ -181,6 +187,27 @@ def _fit(
     return router
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """Past requests as views saw them that were not fitted on them.
+
+    Attributes
+    ----------
+    examples : list of Example
+    surroundings : list of Surroundings
+        Of each example.
+    categories : ndarray of shape (n_requests, n_categories)
+        The scores of the categories.
+    natural : ndarray of int
+        The rows of the history that `categories` belongs to.
+    """
+
+    examples: list[Example]
+    surroundings: list[Surroundings]
+    categories: NDArray[Any]
+    natural: NDArray[Any]
+
+
 def _all_folds(
     index: SpecificationIndex,
     requests: EncodedRequests,
@@ -191,8 +218,8 @@ def _all_folds(
     random_state: int,
     n_jobs: int | None,
     done: Callable[[int], None],
-) -> tuple[list[Example], NDArray[Any], NDArray[Any]]:
-    """Return the examples, the held-out category scores, and the history rows of the latter."""
+) -> _Seen:
+    """Look at every fold; categories are only those of the folds that hide nothing."""
     from joblib import Parallel, delayed
 
     jobs = []
@@ -210,17 +237,17 @@ def _all_folds(
                 random_state + number,
             )
         )
-    examples: list[Example] = []
-    scores, rows = [], []
-    for number, result in enumerate(
-        Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
-    ):
-        examples.extend(result[0])
-        if not HIDDEN_SHARES[number]:
-            scores.append(result[1])
-            rows.append(sampled[fold[sampled] == number])
-        done(number + 1)
-    return examples, np.vstack(scores), np.concatenate(rows)
+    folds: list[_Seen] = []
+    for result in Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs):
+        folds.append(result)
+        done(len(folds))
+    natural = [own for own, share in zip(folds, HIDDEN_SHARES, strict=False) if not share]
+    return _Seen(
+        [example for own in folds for example in own.examples],
+        [around for own in folds for around in own.surroundings],
+        np.vstack([own.categories for own in natural]),
+        np.concatenate([own.natural for own in natural]),
+    )
 
 
 def _fold(
@@ -232,7 +259,7 @@ def _fold(
     test: NDArray[Any],
     hidden_share: float,
     seed: int,
-) -> tuple[list[Example], NDArray[Any]]:
+) -> _Seen:
     """Fit the views on one part of the history and look through them at the other."""
     visible_usage = usage[train]
     if hidden_share:
@@ -241,7 +268,9 @@ def _fold(
         visible_usage = sparse.csr_array(visible_usage @ sparse.diags_array(visible))
         visible_usage.eliminate_zeros()
     views = Views.fit(index, requests.take(train), visible_usage, membership)
+    companions = Companions.of(views)
     examples: list[Example] = []
+    surroundings: list[Surroundings] = []
     categories = [np.zeros((0, membership.shape[1]), dtype=np.float32)]
     batch = max(1, _BATCH_CELLS // index.n_apis // 12)
     for start in range(0, len(test), batch):
@@ -257,17 +286,8 @@ def _fold(
             )
             for row, own in zip(rows, seen.apis, strict=True)
         )
-    return examples, np.vstack(categories)
-
-
-def _usage(catalog: Catalog, history: History) -> sparse.csr_array:
-    rows = [sorted({catalog.position(api) for api in mashup.apis}) for mashup in history]
-    pointers = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
-    indices = np.array([i for row in rows for i in row], dtype=np.int32)
-    return sparse.csr_array(
-        (np.ones(len(indices), dtype=np.float32), indices, pointers),
-        shape=(len(history), len(catalog)),
-    )
+        surroundings.extend(Surroundings(companions, near) for near in seen.neighbours)
+    return _Seen(examples, surroundings, np.vstack(categories), test)
 
 
 def _used_categories(catalog: Catalog, usage: sparse.csr_array) -> tuple[str, ...]:

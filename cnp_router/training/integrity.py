@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.training.calibration import confidence_features
-from cnp_router.training.completion import N_FEATURES as N_COMPLETION_FEATURES
-from cnp_router.training.features import candidates, shortlist_features
-from cnp_router.training.ranker import Logistic
+from cnp_router.training.companions import FEATURES
+from cnp_router.training.features import Candidates, candidates, shortlist_features
+from cnp_router.training.ranker import Logistic, Ranker
 from cnp_router.training.router import LearnedRouter
 from cnp_router.training.text import TfidfEncoder
 from cnp_router.training.trees import BoostedTrees
@@ -51,8 +51,10 @@ def check_parts(router: LearnedRouter) -> None:
             raise ValueError(f"the {name} holds other numbers than 1")
     if not _rises(views.labels, len(router.catalog)):
         raise ValueError("the labels are no rising positions in the catalog")
-    _check_ranker(router)
-    _check_logistic("completion", router.completion.model, N_COMPLETION_FEATURES)
+    nothing = candidates(views, np.zeros((N_VIEWS, len(router.catalog)), dtype=np.float32))
+    _check_ranker("", router.ranker, router, nothing.features.shape[1])
+    if router.completion.ranker is not None:
+        _check_ranker("completion's ", router.completion.ranker, router, len(FEATURES))
     n_confidence = len(confidence_features(np.zeros(1), 0.0))
     _check_logistic("confidence", router.decision.confidence, n_confidence)
     _check_control(router)
@@ -110,15 +112,14 @@ def _check_encoder(name: str, encoder: TfidfEncoder) -> None:
     _check_numbers(f"the weights of the {name} terms", encoder.idf_)
 
 
-def _check_ranker(router: LearnedRouter) -> None:
-    ranker, views = router.ranker, router.views
-    nothing = candidates(views, np.zeros((N_VIEWS, len(router.catalog)), dtype=np.float32))
+def _check_ranker(whose: str, ranker: Ranker, router: LearnedRouter, width: int) -> None:
     none = np.zeros(0)
-    wide = shortlist_features(views.co_usage, nothing, none, none.astype(np.intp)).shape[1]
-    _check_logistic("first stage", ranker.first, nothing.features.shape[1])
-    _check_logistic("scale", ranker.scale, 1)
+    nothing = Candidates(none.astype(np.intp), np.zeros((0, width), dtype=np.float32))
+    wide = shortlist_features(router.views.co_usage, nothing, none, nothing.positions).shape[1]
+    _check_logistic(f"{whose}first stage", ranker.first, width)
+    _check_logistic(f"{whose}scale", ranker.scale, 1)
     if not ranker.parts:
-        raise ValueError("the ranker has no trees")
+        raise ValueError(f"the {whose}ranker has no trees")
     for trees in ranker.parts:
         check_trees(trees, n_features=wide)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,22 +12,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.graph import TransitionGraph
-from cnp_router.history import History
+from cnp_router.history import History, Mashup
 from cnp_router.routing import Reason, RecallControl, Router, Scores
 from cnp_router.training.calibration import confidence_features
 from cnp_router.training.categories import CategoryClassifier
-from cnp_router.training.completion import Completion
+from cnp_router.training.companions import Companions
+from cnp_router.training.completion import Completion, Surroundings
 from cnp_router.training.features import candidates
+from cnp_router.training.matrices import category_membership, usage_matrix
+from cnp_router.training.observing import observed_views
 from cnp_router.training.ranker import Logistic, Ranker
 from cnp_router.training.reasons import Evidence, explain
 from cnp_router.training.specifications import Encoders
 from cnp_router.training.views import Views
 
-__all__ = ["LearnedRouter", "category_membership"]
+__all__ = ["LearnedRouter"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +106,7 @@ class LearnedRouter(Router):
         self.completion = completion
         self.decision = decision
         self.recall_control = decision.recall_control
+        self._learning = threading.Lock()
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
         encoded = self.encoders.encode([request])
@@ -110,9 +115,9 @@ class LearnedRouter(Router):
         text = self.ranker.probabilities(self.views.co_usage, found)
         positions = found.positions
         if len(known):
-            positions, text = self.completion.probabilities(
-                positions, text, self.views.co_usage, known
-            )
+            around = Surroundings(self._companions, seen.neighbours[0])
+            completed = self.completion.complete(positions, text, around, known)
+            positions, text = completed.positions, completed.probabilities
         probabilities = np.zeros(len(self.contractors))
         probabilities[positions] = text
         return _LearnedScores(
@@ -122,6 +127,11 @@ class LearnedRouter(Router):
                 encoded, seen.apis[0], seen.categories[0], seen.neighbours[0], tuple(known)
             ),
         )
+
+    @cached_property
+    def _companions(self) -> Companions:
+        """Made when the first request comes with known APIs."""
+        return Companions.of(self.views)
 
     def _confidence(self, scores: Scores, chosen: NDArray[np.intp]) -> float:
         outside = float(np.delete(scores.probabilities, chosen).sum())
@@ -175,6 +185,78 @@ class LearnedRouter(Router):
             summary={**self.summary, "apis": len(catalog)},
         )
 
+    def observe(self, mashups: Mashup | Iterable[Mashup]) -> int:
+        """Learn from more mashups at once, without fitting again.
+
+        The next request already finds them: as past requests, in use, co-use and the graph, and
+        one step further in the linear models (`cnp_router.training.observing`). The ranker and
+        the calibration stay as they were fitted: fit again from time to time. Threads may
+        observe and route at the same time. Takes time linear in the size of the model, so give
+        many mashups at once where there are many.
+
+        Parameters
+        ----------
+        mashups : Mashup or iterable of Mashup
+            Those with an id that it knows already are passed over.
+
+        Returns
+        -------
+        int
+            How many were new.
+
+        Raises
+        ------
+        UnknownApiError
+            If a mashup names an API that the catalog does not have; nothing is learned then.
+
+        Examples
+        --------
+        >>> from cnp_router import Mashup, fit_router, load_sample
+        >>> sample = load_sample()
+        >>> router = fit_router(sample.catalog, sample.history)
+        >>> request = "A quiz about birds for children."
+        >>> "flickr" in router.recommend(request)
+        False
+        >>> router.observe(Mashup("birds", "Children guess birds in a quiz.", ("flickr",)))
+        1
+        >>> router.recommend(request)[0]
+        'flickr'
+        """
+        given = [mashups] if isinstance(mashups, Mashup) else list(mashups)
+        for mashup in given:
+            for api in mashup.apis:
+                self.catalog.position(api)
+        with self._learning:
+            there = {mashup.id for mashup in self.history}
+            new = [m for m in dict.fromkeys(given) if m.id not in there]
+            if new:
+                self._learn(History(new))
+            return len(new)
+
+    def _learn(self, new: History) -> None:
+        usage = usage_matrix(self.catalog, new)
+        views = observed_views(self.views, self.encoders.encode(new.texts), usage)
+        # In this order: who reads in between must find every past request that the views name.
+        self.history = History((*self.history, *new), skipped=self.history.skipped)
+        if self.categories is not None:
+            self.categories = self.categories.reweighted(views.category_weights)
+        if "graph" in self.__dict__:
+            self.graph = copy.copy(self.graph).partial_fit(new)
+        self.views = views
+        self.__dict__.pop("_companions", None)
+        self.summary = {
+            **self.summary,
+            "apis_with_history": int(np.count_nonzero(views.counts)),
+            "mashups": len(self.history),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_learning"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._learning = threading.Lock()
+
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Save the router as a folder of data, atomically.
 
@@ -198,20 +280,3 @@ class LearnedRouter(Router):
 
     def __repr__(self) -> str:
         return f"LearnedRouter({len(self.contractors)} contractors, {len(self.history)} mashups)"
-
-
-def category_membership(catalog: Catalog, classes: Sequence[str]) -> sparse.csr_array:
-    """Return which API is filed under which category.
-
-    Returns
-    -------
-    csr_array of shape (n_apis, n_classes), of ones
-    """
-    column = {name: i for i, name in enumerate(classes)}
-    rows = [sorted({column[name] for name in api.categories if name in column}) for api in catalog]
-    pointers = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
-    indices = np.array([i for row in rows for i in row], dtype=np.int32)
-    return sparse.csr_array(
-        (np.ones(len(indices), dtype=np.float32), indices, pointers),
-        shape=(len(catalog), len(classes)),
-    )

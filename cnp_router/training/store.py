@@ -45,7 +45,7 @@ from cnp_router.training.views import Views
 __all__ = ["FORMAT_VERSION", "check_target", "load_router", "save_router"]
 
 FORMAT = "cnp-router model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 _FILES = ("catalog.jsonl", "history.jsonl", "state.json", "arrays.npz")
 

@@ -17,7 +17,7 @@ from cnp_router.training.linear import ridge_weights, times_vector
 from cnp_router.training.specifications import EncodedRequests, SpecificationIndex
 from cnp_router.training.text import dense_product, unit_rows
 
-__all__ = ["VIEWS", "Neighbours", "Views"]
+__all__ = ["VIEWS", "Neighbours", "Views", "expected_specification", "similar_apis"]
 
 VIEWS = (
     "ridge",  # linear model of the words against each API's use
@@ -155,9 +155,9 @@ class Views:
             word_weights=sparse.csr_array(sparse.hstack([weights, centroids.T], "csr")),
             labels=labels,
             membership=membership,
-            expected=_expected_specification(specifications, requests, usage),
+            expected=expected_specification(specifications, requests.word, usage),
             co_usage=_co_usage(usage, counts),
-            similar=_similar(specifications, labels),
+            similar=similar_apis(specifications, labels),
         )
 
     def scores(self, requests: EncodedRequests) -> ViewScores:
@@ -235,7 +235,11 @@ class Views:
             co_usage=sparse.csc_array(_widen(self.co_usage, n_apis, n_apis)),
             similar=sparse.csr_array(
                 sparse.vstack(
-                    [self.similar, _similar(specifications, self.labels, start=n_apis - new)], "csr"
+                    [
+                        self.similar,
+                        similar_apis(specifications, self.labels, np.arange(n_apis - new, n_apis)),
+                    ],
+                    "csr",
                 )
             ),
         )
@@ -295,17 +299,27 @@ def _widen(matrix: sparse.sparray, rows: int, columns: int) -> sparse.csr_array:
     return wider
 
 
-def _expected_specification(
-    specifications: SpecificationIndex, requests: EncodedRequests, usage: sparse.csr_array
+def expected_specification(
+    specifications: SpecificationIndex, requests: sparse.csr_array, usage: sparse.csr_array
 ) -> NDArray[Any]:
     """Return the linear map from a request to the mean specification of what it used.
 
     Both in the latent space, by ridge regression; a zero-shot view, since what it learned of the
     APIs with history holds for those without (Romera-Paredes and Torr, 2015).
+
+    Parameters
+    ----------
+    specifications : SpecificationIndex
+    requests : csr_array of shape (n_mashups, n_word_terms)
+    usage : csr_array of shape (n_mashups, n_apis), of ones
+
+    Returns
+    -------
+    ndarray of shape (n_components, n_components)
     """
     sizes = np.diff(usage.indptr)
     used = np.flatnonzero(sizes)
-    latent = requests.word[used] @ specifications.encoders.projection
+    latent = requests[used] @ specifications.encoders.projection
     target = (usage[used] @ specifications.latent) / sizes[used, None]
     gram = latent.T @ latent + np.eye(latent.shape[1], dtype=np.float32)
     return np.asarray(np.linalg.solve(gram, latent.T @ target), dtype=np.float32)
@@ -323,26 +337,40 @@ def _co_usage(usage: sparse.csr_array, counts: NDArray[Any]) -> sparse.csc_array
     return sparse.csc_array(together @ scale)
 
 
-def _similar(
-    specifications: SpecificationIndex, labels: NDArray[Any], *, start: int = 0, block: int = 1024
+def similar_apis(
+    specifications: SpecificationIndex,
+    labels: NDArray[Any],
+    rows: NDArray[Any] | None = None,
+    *,
+    block: int = 1024,
 ) -> sparse.csr_array:
     """Return the `N_SIMILAR` APIs with history whose specification is most like each API's own.
 
+    Parameters
+    ----------
+    specifications : SpecificationIndex
+    labels : ndarray of shape (n_labels,), int, ascending
+        The APIs with history.
+    rows : ndarray of int, optional
+        The APIs to look at; by default all.
+
     Returns
     -------
-    csr_array of shape (n_apis - start, n_labels), rows sum to 1 or 0
+    csr_array of shape (n_rows, n_labels), rows sum to 1 or 0
     """
     columns = specifications.word_columns
-    rows = sparse.csr_array(columns.T)
+    by_api = sparse.csr_array(columns.T)
     labelled = sparse.csr_array(sparse.csc_array(columns)[:, labels])
+    rows = np.arange(specifications.n_apis) if rows is None else rows
     keep = min(N_SIMILAR, len(labels))
-    parts = []
-    for first in range(start, specifications.n_apis, block):
-        likeness = (rows[first : first + block] @ labelled).toarray()
+    parts = [sparse.csr_array((0, len(labels)), dtype=np.float32)]
+    for first in range(0, len(rows), block):
+        apis = rows[first : first + block]
+        likeness = (by_api[apis] @ labelled).toarray()
         # Not itself.
-        own = np.searchsorted(labels, np.arange(first, first + len(likeness)))
+        own = np.searchsorted(labels, apis)
         inside = own < len(labels)
-        inside[inside] &= labels[own[inside]] == np.arange(first, first + len(likeness))[inside]
+        inside[inside] &= labels[own[inside]] == apis[inside]
         likeness[np.flatnonzero(inside), own[inside]] = 0
         if keep < len(labels):
             floor = np.partition(likeness, -keep, axis=1)[:, -keep][:, None]

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from cnp_router.cli import app, cache
+from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -65,6 +66,9 @@ def files(run, sample):
     sample.catalog.write("apis.jsonl")
     sample.history.write("mashups.jsonl")
     sample.history[:20].write("held-out.jsonl")
+    steps = (Step("openweather", {"city": "Kyoto"}, "Rain in Kyoto.", 100, 9, 1.5), Step("twilio"))
+    log = [Trajectory(f"t{n}", "Text me when it rains.", steps) for n in range(8)]
+    write_trajectories("trajectories.jsonl", log)
 
 
 @pytest.fixture

@@ -57,6 +57,39 @@ def test_the_table(evaluate):
             assert any(line.startswith(f"  {key} ") for line in lines)
 
 
+HITS = ["hit@1", "hit@5", "hit@10"]
+
+
+def test_completion_is_one_more_key(evaluate):
+    document = json.loads(evaluate("--json", "--complete").stdout)
+    completion = document.pop("completion")
+    assert set(document) == set(KEYS)
+    assert list(completion) == ["requests", "text", "graph", "both"]
+    assert all(list(completion[name]) == HITS for name in ("text", "graph", "both"))
+    assert 0 < completion["requests"] < document["requests"]
+    for hits in (completion[name] for name in ("text", "graph", "both")):
+        assert 0 <= hits["hit@1"] <= hits["hit@5"] <= hits["hit@10"] <= 1
+
+
+def test_the_table_of_completion(evaluate):
+    completion = json.loads(evaluate("--json", "--complete").stdout)["completion"]
+    lines = evaluate("--complete").stdout.splitlines()
+    assert lines[-5].endswith(f"one API hidden in each of {completion['requests']} mashups")
+    assert lines[-4].split() == HITS
+    for line, name in zip(lines[-3:], ("text", "graph", "both"), strict=True):
+        assert line.split() == [name, *(f"{completion[name][hit]:.3f}" for hit in HITS)]
+
+
+def test_completion_with_nothing_to_complete(evaluate, run, sample, sample_model):
+    alone = [m for m in sample.history if len(m.apis) == 1][:3]
+    History(alone).write("alone.jsonl")
+    arguments = ("evaluate", "--model", sample_model, "--history", "alone.jsonl", "--complete")
+    completion = json.loads(run(*arguments, "--json").stdout)["completion"]
+    assert completion["requests"] == 0
+    assert completion["both"] == dict.fromkeys(HITS)
+    assert run(*arguments).stdout.splitlines()[-1].split() == ["both", "-", "-", "-"]
+
+
 def test_mashups_of_other_apis_are_counted(evaluate, sample):
     History([*sample.history[:3], Mashup("x", "rain", ("rainfall",))]).write("more.jsonl")
     result = evaluate("--history", "more.jsonl", "--json")

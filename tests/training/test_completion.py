@@ -1,93 +1,170 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from cnp_router.training.completion import N_CO_USED, Completion
+from cnp_router.history import History, Mashup
+from cnp_router.training import completion as module
+from cnp_router.training import fit_router
+from cnp_router.training.companions import Companions
+from cnp_router.training.completion import Completion, Surroundings
 from cnp_router.training.features import Candidates
 from cnp_router.training.ranker import Example
+from cnp_router.training.views import Neighbours
 
 N = 12
+NONE = Neighbours(np.zeros(0, dtype=int), np.zeros(0))
 
 
 @pytest.fixture(scope="module")
-def co_usage():
+def around():
     """Pairs (0, 1), (2, 3), ... are always used together, and no others."""
-    dense = np.zeros((N, N), dtype=np.float32)
-    for even in range(0, N, 2):
-        dense[even, even + 1] = dense[even + 1, even] = 0.8
-    return sparse.csr_array(dense)
+    usage = sparse.csr_array(np.repeat(np.eye(N // 2, dtype=np.float32), 2, axis=1))
+    usage = sparse.csr_array(sparse.vstack([usage] * 8))
+    co_usage = np.kron(np.eye(N // 2), [[0, 1], [1, 0]]) * 0.8
+    views = SimpleNamespace(
+        usage=usage,
+        counts=np.full(N, 8, dtype=np.float32),
+        co_usage=sparse.csc_array(co_usage.astype(np.float32)),
+        membership=sparse.csr_array((N, 0), dtype=np.float32),
+        specifications=SimpleNamespace(latent=np.zeros((N, 2), dtype=np.float32)),
+    )
+    return Surroundings(Companions.of(views), NONE)
 
 
-def example(co_usage, positions, used):
-    features = np.zeros((len(positions), 3), dtype=np.float32)
-    return Example(co_usage, Candidates(np.array(positions), features), np.array(used), False)
+def examples_of(around, used, *, hidden=False):
+    """Return examples whose text suggests every API, and does not say which were used."""
+    rng = np.random.default_rng(0)
+    found = Candidates(np.arange(N), np.zeros((N, 3), dtype=np.float32))
+    examples = [Example(around.companions.co_usage, found, np.array(u), hidden) for u in used]
+    text = [rng.uniform(0.1, 0.3, N) for _ in used]
+    return examples, text, [around] * len(examples)
+
+
+PAIRS = [(2 * (i % 6), 2 * (i % 6) + 1) for i in range(200)]
 
 
 @pytest.fixture(scope="module")
-def completion(co_usage):
-    rng = np.random.default_rng(0)
-    examples, held_out = [], []
-    for _ in range(200):
-        pair = 2 * int(rng.integers(N // 2)) + np.arange(2)
-        p = np.full(N, 0.1)
-        p[pair] = 0.4
-        examples.append(example(co_usage, range(N), pair))
-        held_out.append(p + rng.uniform(-0.05, 0.05, N))
-    return Completion.fit(examples, held_out, random_state=0)
+def completion(around):
+    return Completion.fit(*examples_of(around, PAIRS), random_state=0)
 
 
-def test_the_partner_of_a_known_api_is_raised(completion, co_usage):
-    positions, text = np.arange(N), np.full(N, 0.2)
-    found, p = completion.probabilities(positions, text, co_usage, [4])
-    assert 4 not in found.tolist()
-    assert found[p.argmax()] == 5
-    assert p.max() > 0.8
-    assert np.sort(p)[-2] < 0.2
+def test_the_partner_of_a_known_api_is_raised(completion, around):
+    found = completion.complete(np.arange(N), np.full(N, 0.2), around, [4])
+    assert 4 not in found.positions.tolist()
+    assert found.positions[found.probabilities.argmax()] == 5
+    assert found.probabilities.max() > 0.8
+    assert np.sort(found.probabilities)[-2] < 0.2
 
 
-def test_a_partner_that_the_text_does_not_suggest_is_found(completion, co_usage):
-    found, p = completion.probabilities(np.array([0]), np.array([0.3]), co_usage, [6])
-    assert found.tolist() == [0, 7]
-    assert np.isfinite(p).all() and (p > 0).all() and (p < 1).all()
+def test_a_partner_that_the_text_does_not_suggest_is_found(completion, around):
+    found = completion.complete(np.array([0]), np.array([0.3]), around, [6])
+    assert found.positions.tolist() == [0, 7]
+    assert ((found.probabilities > 0) & (found.probabilities < 1)).all()
 
 
-def test_nothing_is_left(completion, co_usage):
-    found, p = completion.probabilities(np.array([8]), np.array([0.3]), co_usage, [8, 9])
-    assert len(found) == len(p) == 0
+def test_nothing_is_left(completion, around):
+    found = completion.complete(np.array([8]), np.array([0.3]), around, [8, 9])
+    assert len(found.positions) == len(found.probabilities) == 0
 
 
-def test_only_so_many_partners_are_added(completion):
-    n = 3 * N_CO_USED
-    dense = np.zeros((n, n), dtype=np.float32)
-    dense[1:, 0] = np.linspace(0.9, 0.1, n - 1)
-    found, _ = completion.probabilities(
-        np.array([], dtype=int), np.array([]), sparse.csr_array(dense), [0]
-    )
-    assert found.tolist() == list(range(1, N_CO_USED + 1))
+def test_what_was_not_looked_at_stays_behind(completion, around, monkeypatch):
+    monkeypatch.setattr("cnp_router.training.companions.N_FROM_TEXT", 2)
+    text = np.linspace(0.9, 0.01, N)
+    found = completion.complete(np.arange(N), text, around, [4])
+    assert found.positions.tolist() == [0, 1, 2, 3, *range(5, N)]
+    looked_at = np.isin(found.positions, [0, 1, 5])
+    assert found.probabilities[~looked_at].max() <= found.probabilities[looked_at].min()
+    assert (found.probabilities[~looked_at] <= text[found.positions[~looked_at]]).all()
 
 
-@pytest.mark.parametrize("apis", [0, 1])
-def test_with_nothing_to_learn_from_the_text_decides(co_usage, apis):
-    examples = [example(co_usage, range(N), [0])] * apis
-    completion = Completion.fit(examples, [np.full(N, 0.1)] * apis, random_state=0)
+@pytest.mark.parametrize("used", [[], [(0,)] * 90, PAIRS[: (module.MIN_NATURAL - 1) // 2]])
+def test_with_too_little_to_learn_from_the_text_decides(around, used):
+    completion = Completion.fit(*examples_of(around, used), random_state=0)
+    assert completion.ranker is None
     text = np.linspace(0.1, 0.9, N)
-    found, p = completion.probabilities(np.arange(N), text, co_usage, [2])
-    np.testing.assert_allclose(p, text[found])
+    found = completion.complete(np.arange(N), text, around, [2])
+    assert 2 not in found.positions
+    np.testing.assert_array_equal(found.probabilities, text[found.positions])
 
 
-def test_the_same_seed_gives_the_same_model(completion, co_usage):
-    examples = [example(co_usage, range(N), [i, i + 1, i + 2]) for i in range(9)]
-    p = [np.linspace(0.1, 0.5, N)] * 9
-    states = [Completion.fit(examples, p, random_state=seed).state() for seed in (3, 3, 4)]
-    same, again, other = (state["coefficients"].tolist() for state in states)
-    assert same == again != other
+def test_examples_whose_history_is_hidden_do_not_calibrate(around):
+    examples = examples_of(around, PAIRS, hidden=True)
+    assert Completion.fit(*examples, random_state=0).ranker is None
 
 
-def test_state_round_trip(completion, co_usage):
-    again = Completion.from_state(completion.state())
-    arguments = (np.arange(N), np.full(N, 0.2), co_usage, [1, 2])
-    np.testing.assert_array_equal(
-        again.probabilities(*arguments)[1], completion.probabilities(*arguments)[1]
+def test_parts_that_are_known():
+    rng = np.random.default_rng(0)
+    used = np.array([3, 5, 8])
+    parts = [part.tolist() for _ in range(60) for part in module._parts_known(used, rng)]
+    assert {len(part) for part in parts} == {1, 2}
+    assert {api for part in parts for api in part} == {3, 5, 8}
+    assert module._parts_known(np.array([3]), rng) == []
+
+
+def test_no_more_examples_than_the_most(around, monkeypatch):
+    taken = []
+    monkeypatch.setattr(module, "MAX_EXAMPLES", 40)
+    monkeypatch.setattr(
+        module.Ranker, "fit", lambda examples, **_: (taken.append(len(examples)), None)
     )
+    Completion.fit(*examples_of(around, PAIRS), random_state=0)
+    assert taken == [40]
+
+
+def test_the_same_seed_gives_the_same_model(around):
+    def answer(seed):
+        triples = [(i % 10, i % 10 + 1, i % 10 + 2) for i in range(60)]
+        completion = Completion.fit(*examples_of(around, triples), random_state=seed)
+        text = np.linspace(0.1, 0.5, N)
+        return completion.complete(np.arange(N), text, around, [0]).probabilities.tolist()
+
+    assert answer(3) == answer(3) != answer(4)
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_state_round_trip(completion, around, learned):
+    before = completion if learned else Completion(None)
+    again = Completion.from_state(before.state())
+    arguments = (np.arange(N), np.full(N, 0.2), around, [1, 2])
+    np.testing.assert_array_equal(
+        again.complete(*arguments).probabilities, before.complete(*arguments).probabilities
+    )
+
+
+class TestRouter:
+    def test_the_missing_one_of_a_clique_comes_first(self, router, world):
+        # Of each clique every API is missing equally often: the text cannot tell which.
+        first = [router.route(case.request, case.known).contractors[0] for case in world.cases]
+        assert (
+            np.mean([a == case.missing for a, case in zip(first, world.cases, strict=True)]) > 0.9
+        )
+
+    def test_without_known_apis_completion_has_no_say(self, router, world):
+        case = world.cases[0]
+        before = router.score(case.request).probabilities
+        other = fit_router(world.catalog, world.history)
+        other.completion = Completion(None)
+        np.testing.assert_array_equal(other.score(case.request).probabilities, before)
+
+    def test_examples_do_not_see_themselves(self, world, monkeypatch):
+        """A pair that is used once only, in the example itself, leaves no trace in it."""
+        pair = (world.cases[0].clique[0], world.cases[-1].clique[0])
+        once = Mashup("once", "a request like no other", pair)
+        seen = []
+        fit = Completion.fit
+        monkeypatch.setattr(
+            Completion,
+            "fit",
+            lambda *a, **k: (seen.extend(zip(a[0], a[2], strict=True)), fit(*a, **k))[1],
+        )
+        fit_router(world.catalog, History([*world.history, once]))
+        i, j = sorted(world.catalog.position(api) for api in pair)
+        own = [around for example, around in seen if example.used.tolist() == [i, j]]
+        assert len(own) == 1
+        assert own[0].companions.co_usage[i, j] == own[0].companions.co_usage[j, i] == 0
+        others = [around.companions.co_usage[i, j] for _, around in seen]
+        assert max(others) > 0

@@ -336,12 +336,12 @@ class TestNotThere:
 class TestVersions:
     @pytest.mark.parametrize(
         ("version", "age", "cure"),
-        [(2, "a newer", "upgrade cnp-router"), (0, "an older", "fit it again")],
+        [(3, "a newer", "upgrade cnp-router"), (1, "an older", "fit it again")],
     )
     def test_another_version_of_the_format(self, folder, version, age, cure):
         reseal(folder, format_version=version)
         assert refused(folder, ModelVersionError) == (
-            f"{folder}: written in {age} format ({version}, this version reads 1) ({cure})"
+            f"{folder}: written in {age} format ({version}, this version reads 2) ({cure})"
         )
 
     def test_a_newer_manifest_may_look_quite_different(self, folder):
@@ -410,13 +410,13 @@ class TestDamage:
                 b'{"format": "cnp-router model", "format_version": true}',
                 "'format_version' must be a whole number, got True",
             ),
-            (b'{"format": "cnp-router model", "format_version": 1}', "missing 'files'"),
+            (b'{"format": "cnp-router model", "format_version": 2}', "missing 'files'"),
             (
-                b'{"format": "cnp-router model", "format_version": 1, "files": {}, "summary": []}',
+                b'{"format": "cnp-router model", "format_version": 2, "files": {}, "summary": []}',
                 "'files' and 'summary' must be objects",
             ),
             (
-                b'{"format": "cnp-router model", "format_version": 1, "files": {}, "summary": {}}',
+                b'{"format": "cnp-router model", "format_version": 2, "files": {}, "summary": {}}',
                 "missing 'sha256'",
             ),
             (b"\xff{}", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
@@ -549,12 +549,10 @@ WHOLE = (*BOTH, far_too_high, below_zero, fractions)
 class TestPartsThatDoNotFit:
     """All checksums are right, as somebody made them so; the content is not."""
 
-    def test_any_array(self, little_model, tmp_path):
-        """Every array, damaged in every way that can be told from a good one."""
-        arrays = arrays_of(little_model)
-        folder = Path(shutil.copytree(little_model, tmp_path / "model"))
+    def survivors(self, folder, arrays, names):
         survivors = []
-        for name, array in arrays.items():
+        for name in names:
+            array = arrays[name]
             for change in FLOATS if array.dtype.kind == "f" else WHOLE:
                 if not array.size:
                     continue
@@ -565,12 +563,27 @@ class TestPartsThatDoNotFit:
                     assert str(error).startswith(f"{folder}: {NO_FIT}: ")
                 else:
                     survivors.append(f"{name} {change.__name__}")
+        return survivors
+
+    def test_any_array(self, little_model, tmp_path):
+        """Every array, damaged in every way that can be told from a good one."""
+        arrays = arrays_of(little_model)
+        folder = Path(shutil.copytree(little_model, tmp_path / "model"))
+        survivors = self.survivors(folder, arrays, arrays)
         for name in ("views/usage.data", "views/membership.data", "recall_control/weights"):
             with_arrays(folder, {**arrays, name: doubled(arrays[name])})
             assert NO_FIT in refused(folder)
         # A share that no cut reaches is what infinity stands for there.
         allowed = {"recall_control/needed infinite"}
         assert set(survivors) - allowed == set()
+
+    def test_any_array_of_completion(self, model, tmp_path):
+        """The little history is too short to learn completion from."""
+        arrays = arrays_of(model)
+        folder = Path(shutil.copytree(model, tmp_path / "model"))
+        names = [name for name in arrays if name.startswith("completion/")]
+        assert len(names) > 10
+        assert self.survivors(folder, arrays, names) == []
 
     def test_a_missing_array(self, folder):
         arrays = arrays_of(folder)
@@ -614,7 +627,7 @@ class TestPartsThatDoNotFit:
             (("ranker", "parts"), {}),
             (("ranker", "parts", "0", "depth"), -1),
             (("ranker", "parts", "0", "baseline"), float("inf")),
-            (("completion", "intercept"), float("-inf")),
+            (("completion",), {}),
             (("confidence", "coefficients"), {"array": "ranker/first/coefficients"}),
             (("recall_control", "n_requests"), -1),
             (("recall_control", "n_requests"), 10**6),
@@ -630,6 +643,27 @@ class TestPartsThatDoNotFit:
         ids=str,
     )
     def test_a_changed_state(self, folder, path, value):
+        self.changed(folder, path, value)
+
+    @pytest.mark.parametrize(
+        ("path", "value"),
+        [
+            (("ranker",), "none"),
+            (("ranker", "first", "intercept"), float("-inf")),
+            (("ranker", "first", "coefficients"), {"array": "ranker/first/coefficients"}),
+            (("ranker", "scale", "intercept"), float("nan")),
+            (("ranker", "parts"), {}),
+            (("ranker", "parts"), {"0": {}}),
+            (("ranker", "parts", "0", "depth"), -1),
+            (("ranker", "parts", "0", "baseline"), float("inf")),
+        ],
+        ids=str,
+    )
+    def test_a_changed_state_of_completion(self, model, tmp_path, path, value):
+        folder = Path(shutil.copytree(model, tmp_path / "model"))
+        self.changed(folder, ("completion", *path), value)
+
+    def changed(self, folder, path, value):
         file = folder / "state.json"
         state = json.loads(file.read_text(encoding="utf-8"))
         *above, last = path

@@ -12,7 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from cnp_router.llm import OpenAIChatModel
+from cnp_router.llm.switch import SCOPE_VARIABLE
 
 KEY = "sk-test-0123456789abcdef"
 LIMIT = 10.0  # seconds that any test may take
@@ -158,6 +161,14 @@ class ChatServer:
         writer.write(head + (raw[:5] if reply.fault == "cut" else raw))
         await writer.drain()
         return reply.fault != "cut"
+
+
+def stay_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away key, server and proxy of whoever runs the tests, and allow this machine only."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv(SCOPE_VARIABLE, "loopback")
 
 
 def run(main: Coroutine[Any, Any, Any] | Awaitable[Any]) -> Any:

@@ -1,0 +1,149 @@
+"""How many model calls of agents the next-tool predictors save, and how long they take."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import environment, heading, number, table
+from cnp_router.exceptions import DataFileError
+from cnp_router.prediction import Context, NextToolPredictor, Replay, default_predictors, replay
+from cnp_router.trajectories import Step, Trajectory, read_trajectories
+
+__all__ = ["run", "synthetic"]
+
+_ACCURACY = 0.8
+_TOOLS = (20, 4_000)
+_TRAJECTORIES = 1_000
+_STEPS = 25
+_TIMED = 1_000
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Replay each log after learning from the others, then time; print three tables."""
+    facts = environment(options.seed)
+    files = sorted(options.data.glob("trajectories*.jsonl"))
+    if len(files) < 2:
+        raise DataFileError(
+            options.data,
+            f"{len(files)} logs of trajectories",
+            cure="put at least two files trajectories-x.jsonl there",
+        )
+    heading(f"Next tools on {options.data.resolve().name}", facts)
+    logs = {file.stem.removeprefix("trajectories-"): read_trajectories(file) for file in files}
+    replays = {name: _round(name, logs) for name in logs}
+    print(f"At the threshold that saves most at an accuracy of at least {_ACCURACY:.2f}:\n")
+    table(_savings(replays))
+    print("Every threshold, context predictor:\n")
+    table(_thresholds(replays))
+    speed = [_speed(predictor, n, options.seed) for n in _TOOLS for predictor in _learners()]
+    print(f"CPU time a step, the last {_TIMED:,} of a synthetic log:\n")
+    table(_speeds(speed))
+    return {
+        "environment": facts,
+        "rounds": {name: result.to_dict() for name, result in replays.items()},
+        "speed": speed,
+    }
+
+
+def _round(name: str, logs: dict[str, tuple[Trajectory, ...]]) -> Replay:
+    others = [t for other, log in logs.items() if other != name for t in log]
+    return replay(None, logs[name], warm=others)
+
+
+def _savings(replays: dict[str, Replay]) -> list[list[str]]:
+    head = ["log", "predictor", "θ", "coverage", "accuracy", "tokens", "net", "seconds", "ECE"]
+    rows = [head]
+    for name, result in replays.items():
+        for method, measured in result.methods.items():
+            best = measured.best(_ACCURACY)
+            figures = (
+                ["none", *[""] * 5]
+                if best is None
+                else [
+                    number(best.threshold, 2),
+                    number(best.coverage),
+                    number(best.accuracy),
+                    number(best.tokens_saved),
+                    number(best.tokens_saved_net),
+                    number(best.seconds_saved),
+                ]
+            )
+            rows.append([name, method, *figures, number(measured.calibration_error)])
+    return rows
+
+
+def _thresholds(replays: dict[str, Replay]) -> list[list[str]]:
+    rows = [["log", "θ", "coverage", "accuracy", "tokens", "net", "seconds"]]
+    for name, result in replays.items():
+        for at in result.methods["context"].thresholds:
+            figures = (at.coverage, at.accuracy, at.tokens_saved, at.tokens_saved_net)
+            cells = [number(value) for value in (*figures, at.seconds_saved)]
+            rows.append([name, number(at.threshold, 2), *cells])
+    return rows
+
+
+def _learners() -> tuple[NextToolPredictor, ...]:
+    return default_predictors()[:-1]
+
+
+def synthetic(n_tools: int, seed: int) -> list[Trajectory]:
+    """Return random walks over tools with five usual followers each, with texts of random words."""
+    rng = np.random.default_rng(seed)
+    words = [f"word{n}" for n in range(500)]
+    usual = rng.integers(n_tools, size=(n_tools, 5))
+    log = []
+    for run_number in range(_TRAJECTORIES):
+        tool, steps = int(rng.integers(n_tools)), []
+        for _ in range(_STEPS):
+            inputs = {"x": words[rng.integers(len(words))]}
+            steps.append(Step(f"tool{tool}", inputs, " ".join(rng.choice(words, 40))))
+            strays = rng.random() < 0.2
+            tool = int(rng.integers(n_tools) if strays else usual[tool, rng.integers(5)])
+        goal = " ".join(rng.choice(words[:30], 12))
+        log.append(Trajectory(f"t{run_number}", goal, tuple(steps)))
+    return log
+
+
+def _speed(predictor: NextToolPredictor, n_tools: int, seed: int) -> dict[str, Any]:
+    log = synthetic(n_tools, seed)
+    timed = _TIMED // _STEPS
+    for trajectory in log[:-timed]:
+        predictor.observe(trajectory)
+    predicting, observing = [], []
+    for trajectory in log[-timed:]:
+        context = Context(trajectory.goal)
+        for place, step in enumerate(trajectory.steps):
+            prefix = trajectory.steps[:place]
+            start = time.thread_time()
+            predictor.predict_next(prefix, context)
+            middle = time.thread_time()
+            predictor.observe_step(prefix, step, context)
+            end = time.thread_time()
+            predicting.append((middle - start) * 1e6)
+            observing.append((end - middle) * 1e6)
+        predictor.end_trajectory()
+    return {
+        "predictor": predictor.name,
+        "tools": n_tools,
+        "steps": len(log) * _STEPS,
+        "predict_us": _spread(predicting),
+        "observe_us": _spread(observing),
+    }
+
+
+def _spread(times: list[float]) -> dict[str, float]:
+    return {"p50": float(np.median(times)), "p95": float(np.quantile(times, 0.95))}
+
+
+def _speeds(speed: list[dict[str, Any]]) -> list[list[str]]:
+    spread = ["predict p50 µs", "predict p95 µs", "observe p50 µs", "observe p95 µs"]
+    rows = [["tools", "steps learned", "predictor", *spread]]
+    for one in speed:
+        times = [*one["predict_us"].values(), *one["observe_us"].values()]
+        cells = [f"{one['tools']:,}", f"{one['steps']:,}", one["predictor"]]
+        rows.append([*cells, *(number(value, 0) for value in times)])
+    return rows

@@ -1,0 +1,188 @@
+"""``cnp-router compare``: the protocols side by side, routed and broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cnp_router.cli.llm_options import chat_model, llm_options
+from cnp_router.cli.options import (
+    PLACE,
+    Command,
+    as_json,
+    selection,
+    target_recall,
+    threshold_option,
+)
+from cnp_router.cli.output import echo_json, note, terminal_width, wrapped
+from cnp_router.cli.progress import Progress
+from cnp_router.cli.rounds import ORGANISATIONS, PROTOCOLS, round_options, round_settings
+from cnp_router.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from cnp_router.evaluation import Comparison
+
+__all__ = ["compare"]
+
+
+@click.command(
+    cls=Command,
+    examples=["cnp-router compare --model model --history held-out.jsonl --limit 3"],
+)
+@click.option("--model", type=PLACE, required=True, metavar="DIR", help="Folder of the model.")
+@click.option(
+    "--history",
+    "histories",
+    type=PLACE,
+    required=True,
+    multiple=True,
+    metavar="FILE",
+    help="Mashups the model has not seen. Can be given more than once.",
+)
+@click.option(
+    "--protocol",
+    "protocols",
+    type=click.Choice(PROTOCOLS),
+    multiple=True,
+    metavar="NAME",
+    help=f"{', '.join(PROTOCOLS)}. Can be given more than once.  [default: all]",
+)
+@click.option(
+    "--announce",
+    "announcements",
+    type=click.Choice(["broadcast", "routed"]),
+    multiple=True,
+    help="Can be given more than once.  [default: both]",
+)
+@click.option(
+    "--organise",
+    "organisations",
+    type=click.Choice(ORGANISATIONS),
+    multiple=True,
+    help="Which APIs a contractor holds. Can be given more than once.  [default: api]",
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Ask the first N requests only."
+)
+@click.option(
+    "--resume",
+    type=PLACE,
+    metavar="FILE",
+    help="Keep each finished request there, and go on with those that are.",
+)
+@click.option(
+    "--report", type=PLACE, metavar="DIR", help="Write JSON, Markdown and pictures there too."
+)
+@target_recall
+@threshold_option
+@click.option(
+    "--fallback",
+    type=click.Choice(["none", "llm", "broadcast"]),
+    default="llm",
+    show_default=True,
+    help="What to do below the threshold: keep what was learned, widen to the categories that the "
+    "language model names, or ask everyone.",
+)
+@round_options
+@llm_options
+@click.option(
+    "--cache", type=PLACE, metavar="DIR", help="Keep the server's answers there, and reuse them."
+)
+@click.option(
+    "--concurrent",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Requests at a time.  [default: 4 with a server, else 1]",
+)
+@as_json
+def compare(
+    *, model: Path, histories: tuple[Path, ...], report: Path | None, json_: bool, **how: Any
+) -> None:
+    """Compare the protocols, routed and broadcast.
+
+    Holds a round for each request by each of them. Prints tokens, precision, recall and F1 after
+    each step, and the size of the final set, as means over the requests, and how many times as
+    much a broadcast costs. Mashups that name an API the model does not know are left out and
+    counted as skipped.
+    """
+    from cnp_router.evaluation.comparison_report import check_report, write_report
+
+    if report is not None:
+        check_report(report)
+    comparison = _compared(model, histories, **how)
+    if report is not None:
+        write_report(comparison, report)
+    echo_json(comparison.to_dict()) if json_ else _echo(comparison)
+
+
+def _compared(
+    model: Path,
+    histories: tuple[Path, ...],
+    *,
+    protocols: tuple[Any, ...],
+    announcements: tuple[Any, ...],
+    organisations: tuple[Any, ...],
+    limit: int | None,
+    resume: Path | None,
+    target_recall: float | None,
+    max_size: int | None,
+    llm: str,
+    llm_model: str | None,
+    base_url: str | None,
+    cache: Path | None,
+    concurrent: int | None,
+    **settings: Any,
+) -> Comparison:
+    from cnp_router.evaluation import compare as compared
+    from cnp_router.history import History
+    from cnp_router.training import load_router
+
+    router = load_router(model)
+    with Progress("Comparing") as progress, _how_to_go_on(resume):
+        return compared(
+            router.catalog,
+            chat_model(llm, llm_model, base_url, router.catalog, cache=cache),
+            History.read(histories),
+            router=router,
+            protocols=protocols or PROTOCOLS,
+            announcements=announcements or ("broadcast", "routed"),
+            organisations=organisations or ("api",),
+            max_size=max_size,
+            settings=round_settings(select=selection(target_recall, None), **settings),
+            limit=limit,
+            resume=resume,
+            concurrent_requests=concurrent or (1 if llm == "offline" else 4),
+            progress=progress,
+        )
+
+
+@contextmanager
+def _how_to_go_on(resume: Path | None) -> Iterator[None]:
+    """Say how, where a comparison is broken off."""
+    try:
+        yield
+    except (KeyboardInterrupt, ProtocolError):
+        if resume is None:
+            note("Nothing is kept: with --resume FILE, a comparison can be gone on with.")
+        else:
+            note(f"What is finished is in {resume}: the same command goes on from there.")
+        raise
+
+
+def _echo(comparison: Comparison) -> None:
+    from cnp_router.evaluation.comparison_tables import answered_by, comparison_tables
+
+    skipped = f" ({comparison.skipped:,} skipped)" if comparison.skipped else ""
+    click.echo(f"{comparison.requests:,} requests{skipped}; figures are means over them.")
+    for line in wrapped(answered_by(comparison), terminal_width()):
+        click.echo(line)
+    organise = None
+    for table in comparison_tables(comparison):
+        if table.organise != organise:
+            organise = table.organise
+            click.echo(f"\nContractors by {organise}: {comparison.contractors[organise]:,}")
+        click.echo(f"\n{table.text()}")

@@ -1,0 +1,62 @@
+"""What was observed online: where it is, beside a model or on its own, and how it is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cnp_router.exceptions import InputError, ModelNotFoundError
+
+if TYPE_CHECKING:
+    from cnp_router.prediction import NextToolRouter, Observer, RouterSettings
+
+__all__ = ["ONLINE", "learned_router", "observers", "online_folder"]
+
+ONLINE = "online"
+
+
+def online_folder(model: Path) -> Path:
+    """Return where to write what is observed: in the folder of a model, or in a new one.
+
+    Raises
+    ------
+    InputError
+        If something else is there.
+    """
+    folder = model / ONLINE
+    ours = folder.is_dir() or is_fitted(model) or not model.exists()
+    if not ours and (not model.is_dir() or any(model.iterdir())):
+        raise InputError(f"{model}: something that is not a model is there (choose another place)")
+    return folder
+
+
+def observers(router: NextToolRouter) -> list[Observer]:
+    """Return all that learn online."""
+    return [router]
+
+
+def learned_router(model: Path, settings: RouterSettings | None = None) -> NextToolRouter:
+    """Return a router of next tools that knows what has been observed.
+
+    Raises
+    ------
+    ModelNotFoundError
+        If there is neither a model nor anything observed.
+    """
+    from cnp_router.prediction import NextToolRouter, OnlineStore
+
+    router = NextToolRouter(settings=settings)
+    if (model / ONLINE).is_dir():
+        OnlineStore(model / ONLINE, observers(router), read_only=True)
+    elif not is_fitted(model):
+        raise ModelNotFoundError(f"{model}: no model there, and nothing observed (observe first)")
+    return router
+
+
+def is_fitted(model: Path) -> bool:
+    """Return whether a fitted model is there, be it damaged."""
+    try:
+        manifest = (model / "manifest.json").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return '"cnp-router model"' in manifest

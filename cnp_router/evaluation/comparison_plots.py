@@ -1,0 +1,229 @@
+"""Pictures of a comparison. They need matplotlib (extra ``plot``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow
+from cnp_router.exceptions import MissingExtraError
+from cnp_router.files import atomic_write
+
+__all__ = ["check_plots", "draw_stages", "draw_traffic"]
+
+# Okabe and Ito's palette: told apart by people with any colour vision.
+_PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_METRICS = (("precision", "#0072b2"), ("recall", "#d55e00"), ("f1", "#009e73"))
+_STAGE_TITLES = {
+    "category": "step 2: categories",
+    "bid": "step 3: bids",
+    "final": "step 4: final set",
+}
+# Organisations, where there are several.
+_MARKERS = ("o", "s", "^", "D")
+_GRID = "#e3e6ec"
+_INK = "#444444"
+_DPI = 150
+
+
+def check_plots() -> None:
+    """Raise MissingExtraError if there is no matplotlib: better before a long run than after."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as exc:
+        raise MissingExtraError("drawing", package="matplotlib", extra="plot") from exc
+
+
+def draw_traffic(comparison: Comparison, path: str | Path) -> None:
+    """Draw recall against tokens: an arrow for each method, from broadcast to routed.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    path : str or Path
+        Of a PNG. Written atomically.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    DataFileError
+        If the place cannot be written.
+    """
+    check_plots()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 5.4), layout="constrained", facecolor="white")
+    panels = figure.subplots(1, 2, sharey=True)
+    colours, markers = _colours(comparison), _markers(comparison)
+    for axes, stage in zip(panels, ("bid", "final"), strict=True):
+        axes.set_xscale("log")
+        for (protocol, organise), rows in _by_method(comparison).items():
+            _trace(axes, rows, stage, colours[protocol], markers[organise])
+        _free_of_tokens(axes, comparison, stage, colours)
+        axes.set_title(f"Recall after {_STAGE_TITLES[stage]}", fontsize=11)
+        axes.set_xlabel("tokens per request, in and out")
+        axes.grid(color=_GRID)
+        axes.set_axisbelow(True)
+        axes.margins(x=0.08)
+    panels[0].set_ylim(0, 1.02)
+    panels[0].set_ylabel("recall")
+    _legend(figure, colours, markers)
+    _save(figure, path)
+
+
+def draw_stages(comparison: Comparison, path: str | Path) -> None:
+    """Draw precision, recall and F1 after each step, of each method, broadcast and routed.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    path : str or Path
+        Of a PNG. Written atomically.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    DataFileError
+        If the place cannot be written.
+    """
+    check_plots()
+    from matplotlib.figure import Figure
+
+    methods = _by_method(comparison)
+    height = 1.7 + 0.62 * len(methods)
+    figure = Figure(figsize=(11.0, height), layout="constrained", facecolor="white")
+    panels = figure.subplots(1, 3, sharey=True)
+    for axes, stage in zip(panels, STAGES, strict=True):
+        for place, rows in enumerate(methods.values()):
+            for number, (metric, colour) in enumerate(_METRICS):
+                _dumbbell(axes, rows, stage, metric, place + 0.22 * (number - 1), colour)
+        axes.set_title(f"After {_STAGE_TITLES[stage]}", fontsize=11)
+        axes.set_xlim(-0.02, 1.02)
+        axes.grid(axis="x", color=_GRID)
+        axes.set_axisbelow(True)
+        for between in range(len(methods) - 1):
+            axes.axhline(between + 0.5, color=_GRID, linewidth=0.8)
+    panels[0].set_yticks(range(len(methods)), _names(comparison))
+    panels[0].set_ylim(len(methods) - 0.5, -0.5)
+    _legend(figure, {("F1" if name == "f1" else name): colour for name, colour in _METRICS}, {})
+    _save(figure, path)
+
+
+def _by_method(comparison: Comparison) -> dict[tuple[str, str], dict[str, ComparisonRow]]:
+    """Return the rows of each protocol and organisation, by announcement."""
+    methods: dict[tuple[str, str], dict[str, ComparisonRow]] = {}
+    for row in comparison.rows:
+        key = row.method.protocol, row.method.organise
+        methods.setdefault(key, {})[row.method.announce] = row
+    return methods
+
+
+def _names(comparison: Comparison) -> list[str]:
+    several = len(comparison.contractors) > 1
+    return [
+        f"{protocol}, {organise}" if several else protocol
+        for protocol, organise in _by_method(comparison)
+    ]
+
+
+def _colours(comparison: Comparison) -> dict[str, str]:
+    protocols = dict.fromkeys(row.method.protocol for row in comparison.rows)
+    return {name: _PALETTE[i % len(_PALETTE)] for i, name in enumerate(protocols)}
+
+
+def _markers(comparison: Comparison) -> dict[str, str]:
+    return {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(comparison.contractors)}
+
+
+def _trace(axes: Any, rows: dict[str, ComparisonRow], stage: str, colour: str, marker: str) -> None:
+    spots = {
+        announce: (row.tokens, scores.recall)
+        for announce, row in rows.items()
+        if (scores := row.stages[stage]) is not None and row.tokens > 0
+    }
+    for announce, (tokens, recall) in spots.items():
+        _spot(axes, tokens, recall, announce, colour, marker=marker)
+    if len(spots) == 2:
+        axes.annotate(
+            "", spots["routed"], spots["broadcast"],
+            arrowprops={
+                "arrowstyle": "-|>", "color": colour, "shrinkA": 6, "shrinkB": 5, "linewidth": 1.4,
+            },
+        )  # fmt: skip
+
+
+def _free_of_tokens(axes: Any, comparison: Comparison, stage: str, colours: dict[str, str]) -> None:
+    """Draw a line for what cost nothing: a logarithmic axis has no place for that."""
+    lines: dict[float, dict[str, None]] = {}
+    for row in comparison.rows:
+        scores = row.stages[stage]
+        if scores is not None and row.tokens == 0:
+            lines.setdefault(scores.recall, {})[row.method.protocol] = None
+    for recall, names in lines.items():
+        colour = colours[next(iter(names))]
+        axes.axhline(recall, color=colour, linestyle="--", linewidth=1.4)
+        axes.annotate(
+            f"{', '.join(names)}: no tokens", (0.99, recall),
+            xycoords=("axes fraction", "data"), ha="right", xytext=(0, 3),
+            textcoords="offset points", fontsize=9, color=colour,
+        )  # fmt: skip
+
+
+def _dumbbell(
+    axes: Any, rows: dict[str, ComparisonRow], stage: str, metric: str, y: float, colour: str
+) -> None:
+    values = {
+        announce: float(getattr(row.stages[stage], metric))
+        for announce, row in rows.items()
+        if row.stages[stage] is not None
+    }
+    if len(values) == 2:
+        axes.plot(list(values.values()), [y, y], color=colour, linewidth=1.4, zorder=1)
+    for announce, value in values.items():
+        _spot(axes, value, y, announce, colour, size=24)
+
+
+def _spot(
+    axes: Any,
+    x: float,
+    y: float,
+    announce: str,
+    colour: str,
+    *,
+    size: float = 46,
+    marker: str = "o",
+) -> None:
+    routed = announce == "routed"
+    axes.scatter(
+        [x], [y], s=size if routed else 3.2 * size, marker=marker, linewidth=1.4,
+        facecolor=colour if routed else "white", edgecolor=colour, zorder=4 if routed else 3,
+    )  # fmt: skip
+
+
+def _legend(figure: Any, colours: dict[str, str], markers: dict[str, str]) -> None:
+    from matplotlib.lines import Line2D
+
+    def mark(label: str, face: str, *, edge: str = "", marker: str = "o", size: float = 7) -> Any:
+        return Line2D(
+            [], [], marker=marker, linestyle="", markersize=size, markerfacecolor=face,
+            markeredgecolor=edge or face, markeredgewidth=1.4, label=label,
+        )  # fmt: skip
+
+    marks = [mark(name, colour) for name, colour in colours.items()]
+    if len(markers) > 1:
+        marks += [mark(f"by {name}", _INK, marker=marker) for name, marker in markers.items()]
+    marks += [mark("broadcast", "white", edge=_INK, size=9), mark("routed", _INK)]
+    columns = len(marks) if len(marks) <= 8 else (len(marks) + 1) // 2
+    figure.legend(handles=marks, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def _save(figure: Any, path: str | Path) -> None:
+    import matplotlib as mpl
+
+    with (
+        mpl.rc_context({"font.family": "DejaVu Sans"}),
+        atomic_write(path, "wb") as out,
+    ):
+        figure.savefig(out, format="png", dpi=_DPI)

@@ -1,0 +1,241 @@
+"""`ContextPredictor`: what followed in many contexts, mixed by weights learned online."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnp_router.exceptions import InputError
+from cnp_router.prediction.base import Context, State
+from cnp_router.prediction.calibrated import (
+    CalibratedPredictor,
+    Fading,
+    Judgement,
+    readable_state,
+)
+from cnp_router.prediction.calibration import Calibrator
+from cnp_router.prediction.contexts import (
+    CONTEXTS,
+    LOCAL_CONTEXTS,
+    context_keys,
+    local_followers,
+)
+from cnp_router.prediction.counts import Followers
+from cnp_router.prediction.memory import ContextMemory
+from cnp_router.prediction.transitions import Priors, checked_priors
+from cnp_router.trajectories import Step
+
+__all__ = ["ContextPredictor"]
+
+_N_CONTEXTS = len(CONTEXTS) + len(LOCAL_CONTEXTS)
+_LAST_TOOL = CONTEXTS.index("last tool")
+# A context is trusted by how much it has seen, and by how much of that was one tool.
+_AMOUNTS = np.array([1.5, 3.5])
+_SHARES = np.array([0.7, 0.999])
+_FIRST_TRUST = 0.1
+# Candidates besides what the contexts name: the most used tools of all.
+_MOST_USED = 10
+# Strength, in observations, of the overall usage against what a context has seen.
+_SMOOTHING = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Mixed(Judgement):
+    """What was judged, and what is needed to learn from it."""
+
+    keys: list[int]
+    places: dict[str, int]
+    evidence: NDArray[np.float64]
+    mixture: NDArray[np.float64]
+    weights: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
+
+
+class ContextPredictor(CalibratedPredictor[_Mixed]):
+    """Foretells the next tool from the goal, the last tools, inputs and observations.
+
+    Each of some twenty contexts (`cnp_router.prediction.contexts`) remembers what followed it,
+    the latest weighing most. Their opinions are multiplied, each raised to a weight that says how
+    far a context of its kind is trusted, given how much it has seen and how unanimous that was:
+    ``P(t) ~ P_0(t) * prod_i (P_i(t) / P_0(t)) ** w_i``, where ``P_0`` is the overall usage. The
+    weights follow the gradient of the logarithmic loss after every step (AdaGrad). Tools that no
+    context speaks for share one place, so the probabilities of the others sum to less than 1.
+
+    Parameters
+    ----------
+    kept : float in (0, 1), default=0.8
+        What is left of a context's counts when it is seen again.
+    learning_rate : float > 0, default=0.05
+        Of the weights.
+    size : int >= 1, default=200000
+        The most contexts remembered, at about 0.4 kB each.
+    fading : Fading, default=Fading()
+        Of the overall usage; the contexts fade as they are seen again.
+    priors : mapping of tool to mapping of tool to float > 0, optional
+        Transitions believed in beforehand, in observations.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range.
+
+    References
+    ----------
+    Hinton, "Training products of experts by minimizing contrastive divergence", Neural
+    Computation 14(8), 2002, for the product. Mahoney, "Adaptive weighing of context models for
+    lossless data compression", Florida Tech technical report CS-2005-16, for weights chosen by
+    the state of the context. Duchi, Hazan and Singer, "Adaptive subgradient methods", JMLR 12,
+    2011.
+
+    Examples
+    --------
+    >>> from cnp_router.trajectories import Step, Trajectory
+    >>> predictor = ContextPredictor()
+    >>> for n in range(20):
+    ...     sky, tool = ("rain", "sms") if n % 2 else ("sun", "mail")
+    ...     steps = (Step("weather", observation=sky), Step(tool))
+    ...     predictor.observe(Trajectory(f"t{n}", "Warn me of rain.", steps))
+    >>> predictor.predict_next([Step("weather", observation="rain")]).tool
+    'sms'
+    """
+
+    name = "context"
+
+    def __init__(
+        self,
+        *,
+        kept: float = 0.8,
+        learning_rate: float = 0.05,
+        size: int = 200_000,
+        fading: Fading | None = None,
+        priors: Priors | None = None,
+    ) -> None:
+        super().__init__(fading=fading)
+        if not 0 < kept < 1:
+            raise InputError(f"kept must be in (0, 1), got {kept!r}")
+        if not (np.isfinite(learning_rate) and learning_rate > 0):
+            raise InputError(f"learning_rate must be finite and above 0, got {learning_rate!r}")
+        if size < 1:
+            raise InputError(f"size must be at least 1, got {size!r}")
+        self.learning_rate = learning_rate
+        self._memory = ContextMemory(kept, size)
+        self._usage = Followers()
+        shape = (_N_CONTEXTS, len(_AMOUNTS) + 1, len(_SHARES) + 1)
+        self._trust = np.full(shape, _FIRST_TRUST)
+        self._squares = np.full(shape, 0.01)
+        for tool, follower, weight in checked_priors(priors or {}):
+            key = context_keys([Step(tool)], "")[_LAST_TOOL]
+            self._memory.believe(key, follower, weight)
+            self._usage.add(follower, weight)
+
+    def state(self) -> State:
+        """Return all it has learned; see `NextToolPredictor`."""
+        return {
+            "kind": self.name,
+            "kept": self._memory.kept,
+            "size": self._memory.size,
+            "learning_rate": self.learning_rate,
+            "fading": asdict(self.fading),
+            "n_trajectories": self.n_trajectories,
+            "calibrator": self._calibrator.state(),
+            "usage": dict(self._usage.counts),
+            "usage_total": self._usage.total,
+            "trust": self._trust.copy(),
+            "squares": self._squares.copy(),
+            **self._memory.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> ContextPredictor:
+        """Return the predictor whose `state` this is; see `NextToolPredictor`."""
+        with readable_state(cls.name, state):
+            predictor = cls(
+                kept=float(state["kept"]),
+                learning_rate=float(state["learning_rate"]),
+                size=int(state["size"]),
+                fading=Fading(**state["fading"]),
+            )
+            predictor.n_trajectories = int(state["n_trajectories"])
+            predictor._calibrator = Calibrator.from_state(state["calibrator"])
+            usage = ((str(tool), float(n)) for tool, n in state["usage"].items())
+            predictor._usage = Followers(usage, float(state["usage_total"]))
+            predictor._trust = _like(predictor._trust, state["trust"])
+            predictor._squares = _like(predictor._squares, state["squares"])
+            predictor._memory.restore(state)
+            return predictor
+
+    def _judge(self, steps: list[Step], context: Context) -> _Mixed:
+        keys = context_keys(steps, context.goal)
+        rows = [self._memory.get(key) for key in keys]
+        rows += local_followers(steps, self._memory.kept)
+        speaking = [place for place, row in enumerate(rows) if row]
+        places = self._candidates([rows[place] for place in speaking])
+        base = self._base(places)
+        seen = _matrix([rows[place] for place in speaking], places)
+        totals = seen.sum(axis=1)
+        shares = seen.max(axis=1, initial=0.0) / totals
+        opinions = (seen + _SMOOTHING * base) / (totals + _SMOOTHING)[:, None]
+        evidence = np.log(opinions / base)
+        weights = (
+            np.array(speaking, dtype=np.intp),
+            _AMOUNTS.searchsorted(totals, side="right"),
+            _SHARES.searchsorted(shares, side="right"),
+        )
+        scores = np.log(base) + self._trust[weights] @ evidence
+        mixture = np.exp(scores - scores.max())
+        mixture /= mixture.sum()
+        # As (-probability, tool), so that ties go by id. With nothing learned, nothing is foretold.
+        best = sorted(zip((-mixture[:-1]).tolist(), places, strict=True))
+        ranked = [(tool, -negative) for negative, tool in best if self._usage.counts]
+        return _Mixed(ranked, keys, places, evidence, mixture, weights)
+
+    def _candidates(self, rows: list[dict[str, float]]) -> dict[str, int]:
+        """Return the tools somebody speaks for, each with its column."""
+        places: dict[str, int] = {}
+        for tool, _ in self._usage.shortlist()[:_MOST_USED]:
+            places[tool] = len(places)
+        for row in rows:
+            for tool in row:
+                places.setdefault(tool, len(places))
+        return places
+
+    def _base(self, places: dict[str, int]) -> NDArray[np.float64]:
+        """Return the overall usage of the candidates and, last, of all other tools."""
+        counts, kinds = self._usage.counts, len(self._usage.counts)
+        # Witten and Bell: as much is kept for tools never seen as there are tools seen.
+        whole = self._usage.total + kinds + 1
+        unseen = 0.5 / whole
+        base = np.array([counts.get(tool, 0.0) / whole or unseen for tool in places] + [0.0])
+        base[-1] = max(1.0 - base.sum(), unseen)
+        return base
+
+    def _learn(self, judgement: _Mixed, tool: str, weight: float) -> None:
+        came = judgement.places.get(tool, len(judgement.places))
+        evidence, where = judgement.evidence, judgement.weights
+        gradient = evidence @ judgement.mixture - evidence[:, came]
+        self._squares[where] += weight * gradient * gradient
+        self._trust[where] -= self.learning_rate * weight * gradient / np.sqrt(self._squares[where])
+        self._memory.add(judgement.keys, tool, weight)
+        self._usage.add(tool, weight)
+
+    def _fade(self, factor: float) -> None:
+        self._usage = self._usage.faded(factor)
+
+
+def _matrix(rows: list[dict[str, float]], places: dict[str, int]) -> NDArray[np.float64]:
+    """Return what each row has seen of each candidate, and, last, nothing of the others."""
+    seen = np.zeros((len(rows), len(places) + 1))
+    lines = [line for line, row in enumerate(rows) for _ in row]
+    columns = [places[tool] for row in rows for tool in row]
+    seen[lines, columns] = [n for row in rows for n in row.values()]
+    return seen
+
+
+def _like(expected: NDArray[np.float64], value: Any) -> NDArray[np.float64]:
+    array = np.array(value, dtype=float)
+    if array.shape != expected.shape or not np.isfinite(array).all():
+        raise ValueError(f"an array of shape {expected.shape} was expected, got {array.shape}")
+    return array

@@ -1,0 +1,288 @@
+"""`ParameterHints`: where the inputs of a tool usually come from, learned from equal values."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+from cnp_router.exceptions import InputError
+from cnp_router.prediction.base import as_steps
+from cnp_router.trajectories import Step
+
+__all__ = ["Hint", "ParameterHints"]
+
+Scalar: TypeAlias = str | int | float
+Origin = Literal["inputs", "observation"]
+
+_LOOK_BACK = 20
+# Of a step's inputs or observation: so many values, so deep, in a text of so many characters.
+_MOST_VALUES = 100
+_DEEPEST = 6
+_LONGEST = 10_000
+# A text that is shorter is found in too many observations.
+_SHORTEST_FOUND = 3
+_SLOTS = 32
+
+
+_Slot: TypeAlias = tuple[str, Origin, str | None]
+"""A place where a value may come from: tool, inputs or observation, and where in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A place an input of a tool was filled from before, as it is in the steps at hand.
+
+    Parameters
+    ----------
+    input : str
+        Name of the input; ``a.b`` and ``a[0]`` lie inside an object or a list.
+    place : int >= 0
+        Which step of the prefix the value comes from.
+    tool : str
+        That step's tool.
+    source : {"inputs", "observation"}
+    key : str or None
+        Where in them, spelled as `input`. None: the observation is plain text, and the value
+        occurred somewhere in it.
+    value : str, int, float or None
+        The value that is there now; None where `key` is, and where that step is a bare tool id.
+    count : int >= 1
+        How often the input had the value of that place, which is the latest of its kind.
+    of : int >= count
+        How often the input was given at all.
+    """
+
+    input: str
+    place: int
+    tool: str
+    source: Origin
+    key: str | None
+    value: Scalar | None
+    count: int
+    of: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class _Use:
+    """How often an input was given, and how often each place held its value."""
+
+    given: int = 0
+    slots: dict[_Slot, int] = field(default_factory=dict)
+
+    def count(self, held: Sequence[_Slot]) -> None:
+        self.given += 1
+        for slot in held:
+            if slot not in self.slots and len(self.slots) >= _SLOTS:
+                del self.slots[min(self.slots, key=self.slots.__getitem__)]
+            self.slots[slot] = self.slots.get(slot, 0) + 1
+
+
+class ParameterHints:
+    """Learns which inputs of a tool were filled from which earlier step.
+
+    Of each tool, its latest call among the last 20 steps is looked at. An input counts as filled
+    from a place if its value is equal to a text or number in that call's inputs, or in its
+    observation if that is JSON. A text of three or more characters counts too if it stands, whole
+    words only, in an observation that is plain text.
+
+    Parameters
+    ----------
+    size : int >= 1, default=10000
+        The most tools remembered; the one not used for longest is forgotten. Of each tool, at
+        most 100 inputs are, and of each input 32 places.
+
+    Raises
+    ------
+    InputError
+        If `size` is out of range.
+
+    Examples
+    --------
+    >>> hints = ParameterHints()
+    >>> for city in ("Kyoto", "Nara"):
+    ...     hints.observe_step([Step("find", {"name": city}, '{"id": "%s-1"}' % city)],
+    ...                        Step("weather", {"place": city + "-1"}))
+    >>> for hint in hints.hints("weather", [Step("find", {"name": "Oslo"}, '{"id": "Oslo-9"}')]):
+    ...     print(hint.input, hint.tool, hint.source, hint.key, hint.value, hint.count, hint.of)
+    place find observation id Oslo-9 2 2
+    """
+
+    def __init__(self, *, size: int = 10_000) -> None:
+        if size < 1:
+            raise InputError(f"size must be at least 1, got {size!r}")
+        self.size = size
+        self._tools: OrderedDict[str, dict[str, _Use]] = OrderedDict()
+
+    def observe_step(self, prefix: Sequence[Step | str], step: Step) -> None:
+        """Learn where the inputs of `step`, which followed `prefix`, came from."""
+        inputs = _values(step.inputs)
+        if not inputs:
+            return
+        latest = _latest(as_steps(prefix[-_LOOK_BACK:])).values()
+        where: dict[Scalar, list[_Slot]] = {}
+        for earlier in latest:
+            for slot, there in _places(earlier):
+                where.setdefault(there, []).append(slot)
+        texts = [earlier for earlier in latest if _fields(earlier.observation) is None]
+        uses = self._tools.pop(step.tool, {})
+        for name, value in inputs.items():
+            use = uses.setdefault(name, _Use())
+            use.count(where.get(value, []) + _found_in(texts, value))
+        if len(uses) > _MOST_VALUES:
+            often = sorted(uses, key=lambda name: -uses[name].given)[:_MOST_VALUES]
+            uses = {name: uses[name] for name in often}
+        self._tools[step.tool] = uses  # at the end: the tools are in order of last use
+        if len(self._tools) > self.size:
+            self._tools.popitem(last=False)
+
+    def hints(
+        self, tool: str, prefix: Sequence[Step | str], *, inputs: Sequence[str] | None = None
+    ) -> tuple[Hint, ...]:
+        """Return where the inputs of `tool` may be filled from.
+
+        Parameters
+        ----------
+        tool : str
+            Need not be known.
+        prefix : sequence of Step or str
+            The steps so far.
+        inputs : sequence of str, optional
+            Only these of the tool's inputs.
+
+        Returns
+        -------
+        tuple of Hint
+            By input, each input's most frequent place first.
+        """
+        uses = self._tools.get(tool, {})
+        recent = as_steps(prefix[-_LOOK_BACK:]) if uses else []
+        place_of = {step.tool: len(prefix) - len(recent) + n for n, step in enumerate(recent)}
+        values: dict[_Slot, Scalar | None] = {}
+        bare = set()
+        for step in _latest(recent).values():
+            values.update(_places(step))
+            if not (step.inputs or step.observation):
+                bare.add(step.tool)
+            elif _fields(step.observation) is None:
+                values[step.tool, "observation", None] = None
+        found = [
+            Hint(name, place_of[slot[0]], *slot, values.get(slot), n, use.given)
+            for name, use in uses.items()
+            if inputs is None or name in inputs
+            for slot, n in use.slots.items()
+            if slot in values or slot[0] in bare
+        ]
+        return tuple(
+            sorted(found, key=lambda h: (h.input, -h.count, -h.place, h.source, h.key or ""))
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return all it has learned, as JSON values."""
+        return {
+            "size": self.size,
+            "uses": [
+                [tool, name, use.given, [[*slot, n] for slot, n in use.slots.items()]]
+                for tool, uses in self._tools.items()
+                for name, use in uses.items()
+            ],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> ParameterHints:
+        """Return the hints whose `state` this is.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If it is something else.
+        """
+        hints = cls(size=int(state["size"]))
+        for tool, name, given, slots in state["uses"]:
+            use = hints._tools.setdefault(str(tool), {})[str(name)] = _Use(int(given))
+            for source, origin, key, n in slots:
+                if origin not in ("inputs", "observation") or not 1 <= n <= given:
+                    raise ValueError(f"no place of an input: {[source, origin, key, n]!r}")
+                use.slots[str(source), origin, None if key is None else str(key)] = int(n)
+        return hints
+
+
+def _latest(steps: Sequence[Step]) -> dict[str, Step]:
+    """Return the latest step of each tool."""
+    return {step.tool: step for step in steps}
+
+
+def _places(step: Step) -> Iterator[tuple[_Slot, Scalar]]:
+    """Yield each place in a step that holds a value, and the value."""
+    for key, value in _values(step.inputs).items():
+        yield (step.tool, "inputs", key), value
+    for key, value in (_fields(step.observation) or {}).items():
+        yield (step.tool, "observation", key), value
+
+
+def _found_in(steps: Sequence[Step], value: Scalar) -> list[_Slot]:
+    """Return the observations, of those that are plain text, in which a text stands."""
+    if not isinstance(value, str) or len(value) < _SHORTEST_FOUND:
+        return []
+    return [
+        (step.tool, "observation", None)
+        for step in steps
+        if _stands_in(step.observation[:_LONGEST], value)
+    ]
+
+
+def _stands_in(text: str, value: str) -> bool:
+    """Return whether the value stands in the text, not as part of a longer word."""
+    at = text.find(value)
+    while at >= 0:
+        before, after = text[at - 1 : at] if at else "", text[at + len(value) :][:1]
+        if not (before.isalnum() or after.isalnum()):
+            return True
+        at = text.find(value, at + 1)
+    return False
+
+
+@lru_cache(maxsize=512)
+def _fields(observation: str) -> Mapping[str, Scalar] | None:
+    """Return the values in an observation that is a JSON object or list; None if it is none."""
+    if not observation.startswith(("{", "[")) or len(observation) > _LONGEST:
+        return None
+    try:
+        return _values(json.loads(observation))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _values(value: Any) -> dict[str, Scalar]:
+    """Return the texts and numbers in a JSON value by their path, those that say anything."""
+    found: dict[str, Scalar] = {}
+    for path, scalar in _walk(value, "", 0):
+        found[path] = scalar
+        if len(found) >= _MOST_VALUES:
+            break
+    return found
+
+
+def _walk(value: Any, path: str, depth: int) -> Iterator[tuple[str, Scalar]]:
+    if isinstance(value, dict) and depth < _DEEPEST:
+        for key, inner in value.items():
+            yield from _walk(inner, f"{path}.{key}" if path else str(key), depth + 1)
+    elif isinstance(value, list | tuple) and depth < _DEEPEST:
+        for place, inner in enumerate(value[:_MOST_VALUES]):
+            yield from _walk(inner, f"{path}[{place}]", depth + 1)
+    elif _says_something(value):
+        yield path, value
+
+
+def _says_something(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return False
+    return value != "" and not (isinstance(value, float) and not math.isfinite(value))

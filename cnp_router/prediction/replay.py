@@ -1,0 +1,323 @@
+"""`replay`: walk a log step by step, predict each step from what came before it, and learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnp_router.exceptions import InputError
+from cnp_router.prediction.base import (
+    Context,
+    NextTool,
+    NextToolPredictor,
+    State,
+    as_steps,
+)
+from cnp_router.prediction.calibrated import readable_state
+from cnp_router.prediction.calibration import (
+    RiskCoverage,
+    expected_calibration_error,
+    risk_coverage,
+)
+from cnp_router.prediction.context import ContextPredictor
+from cnp_router.prediction.transitions import BackoffPredictor, FirstOrderPredictor
+from cnp_router.trajectories import Step, Trajectory
+
+__all__ = [
+    "THRESHOLDS",
+    "AlwaysAsk",
+    "AtThreshold",
+    "MethodReplay",
+    "Replay",
+    "default_predictors",
+    "replay",
+]
+
+THRESHOLDS = tuple(round(0.30 + 0.05 * n, 2) for n in range(14))
+"""From .30 to .95 by .05."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtThreshold:
+    """What a method predicts at or above a threshold, and what that saves.
+
+    Parameters
+    ----------
+    threshold : float in [0, 1]
+    coverage : float in [0, 1]
+        Share of the steps that are predicted.
+    accuracy : float in [0, 1] or None
+        Share of the predicted steps that are right; None if none is predicted.
+    tokens_saved : float in [0, 1]
+        Tokens of the steps that are predicted and right, as a share of all steps' tokens.
+    tokens_saved_net : float in [-1, 1]
+        The same, less the tokens of the steps that are predicted and wrong.
+    seconds_saved : float in [0, 1]
+        As `tokens_saved`, in seconds.
+    """
+
+    threshold: float
+    coverage: float
+    accuracy: float | None
+    tokens_saved: float
+    tokens_saved_net: float
+    seconds_saved: float
+
+
+@dataclass(frozen=True, slots=True)
+class MethodReplay:
+    """How one method did.
+
+    Parameters
+    ----------
+    thresholds : tuple of AtThreshold
+        In the order asked for.
+    calibration_error : float in [0, 1]
+        Expected calibration error of the confidence, over all steps.
+    risk_coverage : tuple of RiskCoverage
+    """
+
+    thresholds: tuple[AtThreshold, ...]
+    calibration_error: float
+    risk_coverage: tuple[RiskCoverage, ...]
+
+    def best(self, accuracy: float = 0.8) -> AtThreshold | None:
+        """Return the threshold that saves most tokens at an accuracy of at least `accuracy`."""
+        good = [at for at in self.thresholds if (at.accuracy or 0.0) >= accuracy]
+        return max(good, key=lambda at: at.tokens_saved, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a replay found.
+
+    Parameters
+    ----------
+    n_trajectories, n_steps, n_warm : int
+        Trajectories and steps replayed, and trajectories learned from before.
+    tokens : int
+        Of all steps replayed.
+    seconds : float
+        Of all steps replayed.
+    methods : dict of str to MethodReplay
+    """
+
+    n_trajectories: int
+    n_steps: int
+    n_warm: int
+    tokens: int
+    seconds: float
+    methods: dict[str, MethodReplay]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON object; ``methods``: a name to a list, one object per threshold."""
+        return {
+            "trajectories": self.n_trajectories,
+            "steps": self.n_steps,
+            "warm": self.n_warm,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "methods": {
+                name: [asdict(at) for at in method.thresholds]
+                for name, method in self.methods.items()
+            },
+            "calibration_error": {n: m.calibration_error for n, m in self.methods.items()},
+            "risk_coverage": {
+                name: [asdict(point) for point in method.risk_coverage]
+                for name, method in self.methods.items()
+            },
+        }
+
+
+class AlwaysAsk(NextToolPredictor):
+    """Foretells nothing, so that the model is always asked: what the others are compared with.
+
+    Examples
+    --------
+    >>> AlwaysAsk().predict_next(["weather"])
+    NextTool(tool=None, confidence=0.0, candidates=(), source='always-ask')
+    """
+
+    name = "always-ask"
+
+    def predict_next(
+        self, prefix: Sequence[Step | str], context: Context | None = None
+    ) -> NextTool:
+        """Return no tool."""
+        as_steps(prefix)
+        return NextTool(None, 0.0, (), self.name)
+
+    def observe_step(
+        self,
+        prefix: Sequence[Step | str],
+        step: Step | str,
+        context: Context | None = None,
+        *,
+        weight: float = 1.0,
+    ) -> None:
+        """Learn nothing."""
+
+    def end_trajectory(self) -> None:
+        """Count nothing."""
+
+    def state(self) -> State:
+        """Return that there is none."""
+        return {"kind": self.name}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> AlwaysAsk:
+        """Return a new one."""
+        with readable_state(cls.name, state):
+            return cls()
+
+
+def default_predictors() -> tuple[NextToolPredictor, ...]:
+    """Return a new predictor of each kind."""
+    return ContextPredictor(), BackoffPredictor(), FirstOrderPredictor(), AlwaysAsk()
+
+
+def replay(
+    predictors: Iterable[NextToolPredictor] | None,
+    trajectories: Sequence[Trajectory],
+    *,
+    warm: Iterable[Trajectory] = (),
+    thresholds: Sequence[float] = THRESHOLDS,
+) -> Replay:
+    """Predict every step of a log from what came before it only, learning as it goes.
+
+    A step is learned as soon as it was predicted, so the next step of the same trajectory is
+    predicted with it known (prequential evaluation). A step marked as failed is not reinforced.
+    Whether the whole trajectory failed is not known before its end, and so it does not matter
+    here; it does in `warm`.
+
+    Parameters
+    ----------
+    predictors : iterable of NextToolPredictor, or None
+        With distinct names; None is `default_predictors`. They are taught in place.
+    trajectories : sequence of Trajectory
+        What to replay, with at least one step.
+    warm : iterable of Trajectory, default=()
+        Learned from beforehand, in order.
+    thresholds : sequence of float in [0, 1], default=THRESHOLDS
+
+    Returns
+    -------
+    Replay
+
+    Raises
+    ------
+    InputError
+        If there is no step to replay, a name occurs twice or a threshold is out of range.
+
+    References
+    ----------
+    Dawid, "Present position and potential developments: the prequential approach", Journal of
+    the Royal Statistical Society A 147(2), 1984.
+
+    Examples
+    --------
+    >>> from cnp_router.trajectories import Step, Trajectory
+    >>> steps = tuple(Step(t, input_tokens=10) for t in ("weather", "sms", "weather", "sms"))
+    >>> log = [Trajectory(f"t{n}", "Rain?", steps) for n in range(10)]
+    >>> result = replay(None, log[5:], warm=log[:5], thresholds=[0.5])
+    >>> sorted(result.methods)
+    ['always-ask', 'backoff', 'context', 'first-order']
+    >>> result.methods["context"].thresholds[0].tokens_saved
+    1.0
+    """
+    taught = list(default_predictors() if predictors is None else predictors)
+    _check(taught, trajectories, thresholds)
+    before = list(warm)
+    for predictor in taught:
+        for trajectory in before:
+            predictor.observe(trajectory)
+    steps = [step for trajectory in trajectories for step in trajectory.steps]
+    amounts = _Amounts(
+        np.array([step.tokens for step in steps], dtype=float),
+        np.array([step.seconds for step in steps], dtype=float),
+    )
+    methods = {p.name: _measured(_walk(p, trajectories), amounts, thresholds) for p in taught}
+    return Replay(
+        n_trajectories=len(trajectories),
+        n_steps=len(steps),
+        n_warm=len(before),
+        tokens=sum(step.tokens for step in steps),
+        seconds=sum(step.seconds for step in steps),
+        methods=methods,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Amounts:
+    tokens: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """One row for each step: what was claimed, whether it came, and whether anything was said."""
+
+    confidence: NDArray[np.float64]
+    right: NDArray[np.bool_]
+    answered: NDArray[np.bool_]
+
+
+def _check(
+    predictors: Sequence[NextToolPredictor],
+    trajectories: Sequence[Trajectory],
+    thresholds: Sequence[float],
+) -> None:
+    names = [predictor.name for predictor in predictors]
+    if len(set(names)) < len(names):
+        raise InputError(f"predictors must have distinct names, got {names!r}")
+    if not any(trajectory.steps for trajectory in trajectories):
+        raise InputError("there is no step to replay (give a trajectory with steps)")
+    for threshold in thresholds:
+        if not 0 <= threshold <= 1:
+            raise InputError(f"a threshold must be in [0, 1], got {threshold!r}")
+
+
+def _walk(predictor: NextToolPredictor, trajectories: Sequence[Trajectory]) -> _Answers:
+    rows = []
+    for trajectory in trajectories:
+        context = Context(trajectory.goal)
+        for place, step in enumerate(trajectory.steps):
+            prefix = trajectory.steps[:place]
+            answer = predictor.predict_next(prefix, context)
+            rows.append((answer.confidence, answer.tool == step.tool, answer.tool is not None))
+            weight = 0.0 if step.success is False else 1.0
+            predictor.observe_step(prefix, step, context, weight=weight)
+        predictor.end_trajectory()
+    confidence, right, answered = zip(*rows, strict=True)
+    return _Answers(np.array(confidence), np.array(right), np.array(answered))
+
+
+def _measured(answers: _Answers, amounts: _Amounts, thresholds: Sequence[float]) -> MethodReplay:
+    return MethodReplay(
+        thresholds=tuple(_at(threshold, answers, amounts) for threshold in thresholds),
+        calibration_error=expected_calibration_error(answers.confidence, answers.right),
+        risk_coverage=risk_coverage(answers.confidence, answers.right),
+    )
+
+
+def _at(threshold: float, answers: _Answers, amounts: _Amounts) -> AtThreshold:
+    predicted = answers.answered & (answers.confidence >= threshold)
+    right, wrong = predicted & answers.right, predicted & ~answers.right
+    saved = _share(amounts.tokens, right)
+    return AtThreshold(
+        threshold=threshold,
+        coverage=float(predicted.mean()),
+        accuracy=float(right.sum() / predicted.sum()) if predicted.any() else None,
+        tokens_saved=saved,
+        tokens_saved_net=saved - _share(amounts.tokens, wrong),
+        seconds_saved=_share(amounts.seconds, right),
+    )
+
+
+def _share(amounts: NDArray[np.float64], chosen: NDArray[np.bool_]) -> float:
+    total = float(amounts.sum())
+    return float(amounts[chosen].sum()) / total if total > 0 else 0.0

@@ -1,0 +1,228 @@
+"""Predictors from the transition graph: first order, and higher orders with backoff."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cnp_router.exceptions import InputError
+from cnp_router.prediction.base import Context, State
+from cnp_router.prediction.calibrated import (
+    CalibratedPredictor,
+    Fading,
+    Judgement,
+    readable_state,
+)
+from cnp_router.prediction.calibration import Calibrator
+from cnp_router.prediction.counts import Followers
+from cnp_router.records import check_id
+from cnp_router.trajectories import Step
+
+__all__ = ["BackoffPredictor", "FirstOrderPredictor", "Priors", "checked_priors"]
+
+# Stands before the first step. No tool can be called this: ids are not blank.
+_START = ""
+
+Priors = Mapping[str, Mapping[str, float]]
+"""Tool, then tool that follows it, to how many observations the belief is worth."""
+
+Suffix = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Suffixed(Judgement):
+    suffixes: tuple[Suffix, ...]
+
+
+class _TransitionPredictor(CalibratedPredictor[_Suffixed]):
+    """Counts what followed the last tools."""
+
+    _shortest = 1
+
+    def __init__(
+        self, order: int, *, fading: Fading | None = None, priors: Priors | None = None
+    ) -> None:
+        super().__init__(fading=fading)
+        self.order = order
+        self._counts: dict[Suffix, Followers] = {}
+        for tool, follower, weight in checked_priors(priors or {}):
+            for suffix in self._suffixes([tool]):
+                if len(suffix) <= 1:
+                    self._add(suffix, follower, weight)
+
+    def state(self) -> State:
+        """Return all it has learned; see `NextToolPredictor`."""
+        return {
+            "kind": self.name,
+            "fading": asdict(self.fading),
+            "n_trajectories": self.n_trajectories,
+            "calibrator": self._calibrator.state(),
+            "counts": [[list(s), dict(f.counts), f.total] for s, f in self._counts.items()],
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.n_trajectories = int(state["n_trajectories"])
+        self._calibrator = Calibrator.from_state(state["calibrator"])
+        self._counts = {
+            tuple(map(str, suffix)): Followers(
+                ((str(tool), float(n)) for tool, n in counts.items()), float(total)
+            )
+            for suffix, counts, total in state["counts"]
+        }
+
+    def _suffixes(self, tools: Sequence[str]) -> tuple[Suffix, ...]:
+        padded = (_START, *tools[-self.order :])[-self.order :]
+        return tuple(padded[len(padded) - n :] for n in range(len(padded), self._shortest - 1, -1))
+
+    def _judge(self, steps: list[Step], context: Context) -> _Suffixed:
+        suffixes = self._suffixes([step.tool for step in steps[-self.order :]])
+        probabilities = self._probabilities(suffixes)
+        ranked = sorted(probabilities.items(), key=lambda pair: (-pair[1], pair[0]))
+        return _Suffixed(ranked, suffixes)
+
+    def _probabilities(self, suffixes: tuple[Suffix, ...]) -> dict[str, float]:
+        raise NotImplementedError
+
+    def _learn(self, judgement: _Suffixed, tool: str, weight: float) -> None:
+        for suffix in judgement.suffixes:
+            self._add(suffix, tool, weight)
+
+    def _add(self, suffix: Suffix, tool: str, weight: float) -> None:
+        self._counts.setdefault(suffix, Followers()).add(tool, weight)
+
+    def _fade(self, factor: float) -> None:
+        faded = ((suffix, row.faded(factor)) for suffix, row in self._counts.items())
+        self._counts = {suffix: row for suffix, row in faded if row.counts}
+
+
+class FirstOrderPredictor(_TransitionPredictor):
+    """The transition graph as it stands: the most frequent follower of the last tool.
+
+    ``P(t_j | t_i) = count(t_i -> t_j) / sum_k count(t_i -> t_k)``; the prediction is its
+    maximum, the confidence that maximum, calibrated. The start of a trajectory counts as a tool.
+
+    Parameters
+    ----------
+    fading : Fading, default=Fading()
+    priors : mapping of tool to mapping of tool to float > 0, optional
+        Transitions believed in beforehand, in observations.
+
+    References
+    ----------
+    Jia and Li, "AutoTool: Efficient Tool Selection for Large Language Model Agents", AAAI 2026.
+
+    Examples
+    --------
+    >>> from cnp_router.trajectories import Step, Trajectory
+    >>> predictor = FirstOrderPredictor()
+    >>> for n in range(4):
+    ...     predictor.observe(Trajectory(f"t{n}", "Rain?", (Step("weather"), Step("sms"))))
+    >>> predictor.predict_next(["weather"]).tool
+    'sms'
+    >>> predictor.predict_next(["telex"]).tool is None
+    True
+    """
+
+    name = "first-order"
+
+    def __init__(self, *, fading: Fading | None = None, priors: Priors | None = None) -> None:
+        super().__init__(1, fading=fading, priors=priors)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> FirstOrderPredictor:
+        """Return the predictor whose `state` this is; see `NextToolPredictor`."""
+        with readable_state(cls.name, state):
+            predictor = cls(fading=Fading(**state["fading"]))
+            predictor._restore(state)
+            return predictor
+
+    def _probabilities(self, suffixes: tuple[Suffix, ...]) -> dict[str, float]:
+        row = self._counts.get(suffixes[0])
+        return {} if row is None else {tool: n / row.total for tool, n in row.shortlist()}
+
+
+class BackoffPredictor(_TransitionPredictor):
+    """The transition graph of higher order: what followed the last few tools, backing off.
+
+    Each order is smoothed by the next shorter one with Witten and Bell's estimate:
+    ``P(t | s) = (count(s -> t) + T(s) * P(t | shorter s)) / (count(s) + T(s))``, where ``T(s)``
+    is the number of tools that followed ``s``. The shortest is no tool at all.
+
+    Parameters
+    ----------
+    order : int >= 1, default=3
+        How many tools to look back.
+    fading : Fading, default=Fading()
+    priors : mapping of tool to mapping of tool to float > 0, optional
+        Transitions believed in beforehand, in observations.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range.
+
+    References
+    ----------
+    Witten and Bell, "The zero-frequency problem", IEEE Transactions on Information Theory
+    37(4), 1991.
+
+    Examples
+    --------
+    >>> from cnp_router.trajectories import Step, Trajectory
+    >>> predictor = BackoffPredictor()
+    >>> for n in range(4):
+    ...     tools = ("weather", "maps", "sms", "weather", "maps", "mail")
+    ...     predictor.observe(Trajectory(f"t{n}", "Rain?", tuple(map(Step, tools))))
+    >>> predictor.predict_next(["sms", "weather", "maps"]).tool
+    'mail'
+    """
+
+    name = "backoff"
+    _shortest = 0
+
+    def __init__(
+        self, order: int = 3, *, fading: Fading | None = None, priors: Priors | None = None
+    ) -> None:
+        if order < 1:
+            raise InputError(f"order must be at least 1, got {order!r}")
+        super().__init__(order, fading=fading, priors=priors)
+
+    def state(self) -> State:
+        """Return all it has learned; see `NextToolPredictor`."""
+        return {**super().state(), "order": self.order}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> BackoffPredictor:
+        """Return the predictor whose `state` this is; see `NextToolPredictor`."""
+        with readable_state(cls.name, state):
+            predictor = cls(int(state["order"]), fading=Fading(**state["fading"]))
+            predictor._restore(state)
+            return predictor
+
+    def _probabilities(self, suffixes: tuple[Suffix, ...]) -> dict[str, float]:
+        probabilities: dict[str, float] = {}
+        for suffix in reversed(suffixes):
+            row = self._counts.get(suffix)
+            if row is None:
+                continue
+            kinds = len(row.counts)
+            whole = row.total + kinds
+            probabilities = {t: kinds * p / whole for t, p in probabilities.items()}
+            for tool, n in row.shortlist():
+                probabilities[tool] = probabilities.get(tool, 0.0) + n / whole
+        return probabilities
+
+
+def checked_priors(priors: Priors) -> Iterator[tuple[str, str, float]]:
+    """Yield tool, follower and weight of each prior; raise InputError for a bad one."""
+    for tool, followers in priors.items():
+        check_id("tool", tool)
+        for follower, weight in followers.items():
+            check_id("tool", follower)
+            if not (math.isfinite(weight) and weight > 0):
+                raise InputError(
+                    f"a prior must be finite and above 0, got {weight!r} ({tool!r} to {follower!r})"
+                )
+            yield tool, follower, float(weight)

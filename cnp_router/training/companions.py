@@ -1,0 +1,273 @@
+"""`Companions`: what past mashups say of an API, given others that are used beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.training.features import Candidates
+from cnp_router.training.views import Neighbours, Views
+
+__all__ = ["FEATURES", "N_CO_USED", "N_FROM_TEXT", "Companions"]
+
+FEATURES = (
+    "log-odds",  # of the text
+    "rank",  # in the text's order, as log(1 + rank)
+    "ratio",  # to the best probability of the text
+    "mass",  # sum of the text's probabilities: how many it expects
+    "best",  # the text's best probability: how decisive it is
+    "foreseen",  # the highest probability the text gave to a known API
+    "strongest",  # log of the highest P(candidate | known API)
+    "mean",  # log of the mean of these
+    "any",  # probability that at least one of the known APIs calls for it, were they independent
+    "lift",  # log of the highest, over the frequency of the candidate
+    "reverse",  # the highest P(known API | candidate)
+    "support",  # share of the known APIs it was used with
+    "together",  # share of the mashups with all known APIs that used it
+    "precedents",  # log(1 + number of these mashups)
+    "alike",  # share of the mashups with known APIs that used it, weighted by likeness
+    "likely neighbours",  # the same of the most similar requests
+    "nearest",  # similarity of the most similar request that used it and a known API
+    "categories",  # share of its categories that a known API has too
+    "category co-usage",  # how often its categories come with those of the known APIs
+    "likeness",  # of its specification to the most similar known one: what can stand in for it
+    "mean likeness",
+    "known",  # log of the number of known APIs
+    "history",  # log(1 + mashups that used it)
+    "most history",  # of the known APIs
+    "least history",
+)
+N_FROM_TEXT = 20
+N_CO_USED = 20
+_FLOOR = 1e-4
+_DOUBT = 0.005  # a conditional probability of less tells nothing
+_DISTANT = 0.02  # neighbours whose squared similarities sum to less tell little
+
+
+@dataclass(frozen=True, eq=False)
+class Companions:
+    """Past mashups as sets of APIs, to look up what was used together with some of them.
+
+    Attributes
+    ----------
+    usage : csr_array of shape (n_mashups, n_apis), of ones
+    mashups : csc_array of shape (n_mashups, n_apis), of ones
+        The same, by API.
+    counts : ndarray of shape (n_apis,)
+        Mashups that used each API.
+    co_usage : csc_array of shape (n_apis, n_apis)
+        ``P(row | column)``.
+    membership : csr_array of shape (n_apis, n_categories), rows sum to 1 or 0
+    category_co_usage : csc_array of shape (n_categories, n_categories)
+        How often the row's category is that of an API used with one of the column's.
+    specifications : ndarray of shape (n_apis, n_components), rows of length 1 or 0
+    """
+
+    usage: sparse.csr_array
+    mashups: sparse.csc_array
+    counts: NDArray[np.float32]
+    co_usage: sparse.csc_array
+    membership: sparse.csr_array
+    category_co_usage: sparse.csc_array
+    specifications: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, views: Views) -> Companions:
+        """Return those of the history that some views were fitted on."""
+        sizes = np.asarray(views.membership.sum(axis=1)).ravel()
+        scale = sparse.diags_array((1 / np.maximum(sizes, 1)).astype(np.float32))
+        membership = sparse.csr_array(scale @ views.membership)
+        pairs = views.co_usage @ sparse.diags_array(views.counts)
+        together = sparse.csc_array(membership.T @ pairs @ membership)
+        total = np.asarray(together.sum(axis=0)).ravel()
+        return cls(
+            usage=views.usage,
+            mashups=sparse.csc_array(views.usage),
+            counts=views.counts,
+            co_usage=views.co_usage,
+            membership=membership,
+            category_co_usage=sparse.csc_array(together @ sparse.diags_array(1 / (total + 2.0))),
+            specifications=views.specifications.latent,
+        )
+
+    def candidates(
+        self,
+        positions: NDArray[np.intp],
+        text: NDArray[np.float64],
+        neighbours: Neighbours,
+        known: Sequence[int] | NDArray[np.intp],
+    ) -> Candidates:
+        """Return the candidates for what else is needed: the text's best and the most co-used.
+
+        Parameters
+        ----------
+        positions : ndarray of shape (n,), int, ascending
+            Candidates from the text.
+        text : ndarray of shape (n,), in [0, 1]
+            Their probabilities from the text.
+        neighbours : Neighbours
+            Past requests most similar to the text, as rows of `usage`.
+        known : sequence of int
+            At least one. None of them is a candidate.
+
+        Returns
+        -------
+        Candidates
+            With the features named in `FEATURES`.
+
+        Examples
+        --------
+        Of three mashups, two used API 1 beside API 0:
+
+        >>> usage = sparse.csr_array(np.array([[1, 1, 0], [1, 1, 1], [1, 0, 0]], dtype=np.float32))
+        >>> co_usage = sparse.csc_array([[0, 0.5, 0.3], [0.4, 0, 0.3], [0.2, 0.25, 0]])
+        >>> none = sparse.csr_array((3, 0), dtype=np.float32)
+        >>> companions = Companions(
+        ...     usage, sparse.csc_array(usage), usage.sum(axis=0), co_usage, none,
+        ...     sparse.csc_array((0, 0), dtype=np.float32), np.zeros((3, 1), dtype=np.float32),
+        ... )
+        >>> near = Neighbours(np.array([0]), np.array([0.5]))
+        >>> found = companions.candidates(np.array([0, 1]), np.array([0.9, 0.2]), near, [0])
+        >>> found.positions.tolist()
+        [1, 2]
+        >>> [f"{x:.1f}" for x in found.features[:, FEATURES.index("together")]]
+        ['0.4', '0.2']
+        """
+        used = np.unique(np.asarray(known, dtype=np.intp))
+        given = _columns(self.co_usage, used)
+        everywhere = np.full(len(self.counts), _FLOOR)
+        everywhere[positions] = np.clip(text, _FLOOR, 1 - _FLOOR)
+        foreseen = everywhere[used].max()
+        everywhere[used] = 0
+        strongest = given.max(axis=1)
+        strongest[used] = 0
+        open_ = positions[everywhere[positions] > 0]
+        pool = np.union1d(
+            _best(everywhere, open_, N_FROM_TEXT),
+            _best(strongest, np.flatnonzero(strongest), N_CO_USED),
+        )
+        columns = [
+            *_text_features(everywhere[open_].sum(), everywhere[pool]),
+            np.full(len(pool), foreseen),
+            *self._pairs(pool, used, given[pool]),
+            *self._sets(pool, used),
+            *self._similar_requests(pool, used, neighbours),
+            *self._kinds(pool, used),
+            np.full(len(pool), np.log(len(used))),
+            np.log1p(self.counts[pool]),
+            np.full(len(pool), np.log1p(self.counts[used].max())),
+            np.full(len(pool), np.log1p(self.counts[used].min())),
+        ]
+        return Candidates(pool, np.stack(columns, axis=1).astype(np.float32))
+
+    def _pairs(
+        self, pool: NDArray[np.intp], known: NDArray[np.intp], given: NDArray[np.float64]
+    ) -> list[NDArray[Any]]:
+        """Compare candidates with one known API at a time."""
+        highest = given.max(axis=1)
+        frequency = (self.counts[pool] + 1) / (self.usage.shape[0] + 2)
+        reverse = given * (self.counts[known] + 2) / (self.counts[pool] + 2)[:, None]
+        return [
+            np.log(highest + _DOUBT),
+            np.log(given.mean(axis=1) + _DOUBT),
+            1 - np.prod(1 - given, axis=1),
+            np.log((highest + _DOUBT) / (frequency + _DOUBT)),
+            reverse.max(axis=1),
+            (given > 0).mean(axis=1),
+        ]
+
+    def _sets(self, pool: NDArray[np.intp], known: NDArray[np.intp]) -> list[NDArray[Any]]:
+        """Count candidates in the mashups that used some of the known APIs."""
+        rows, shared = np.unique(_entries(self.mashups, known).index, return_counts=True)
+        whole = shared == len(known)
+        sizes = np.diff(self.usage.indptr)[rows]
+        # The squared cosine of the two sets.
+        alike = shared**2 / (sizes * len(known))
+        found = _entries(self.usage, rows)
+        n_apis = len(self.counts)
+        together = np.bincount(found.index, np.repeat(whole, found.sizes), n_apis)
+        votes = np.bincount(found.index, np.repeat(alike, found.sizes), n_apis)
+        return [
+            together[pool] / (whole.sum() + 2),
+            np.full(len(pool), np.log1p(whole.sum())),
+            votes[pool] / (alike.sum() + 1),
+        ]
+
+    def _similar_requests(
+        self, pool: NDArray[np.intp], known: NDArray[np.intp], near: Neighbours
+    ) -> list[NDArray[Any]]:
+        """Count candidates in the most similar requests, where they used a known API."""
+        n_apis = len(self.counts)
+        is_known = np.zeros(n_apis, dtype=bool)
+        is_known[known] = True
+        found = _entries(self.usage, near.rows)
+        row = np.repeat(np.arange(len(near.rows)), found.sizes)
+        share = np.bincount(row, is_known[found.index], len(near.rows)) / len(known)
+        weight = near.similarity**2 * share
+        votes = np.bincount(found.index, weight[row], n_apis)
+        nearest = np.zeros(n_apis)
+        np.maximum.at(nearest, found.index, (near.similarity * share)[row])
+        return [votes[pool] / (weight.sum() + _DISTANT), nearest[pool]]
+
+    def _kinds(self, pool: NDArray[np.intp], known: NDArray[np.intp]) -> list[NDArray[Any]]:
+        """Compare categories and specifications of candidates with those of the known APIs."""
+        n_categories = self.membership.shape[1]
+        found = _entries(self.membership, known)
+        share = np.bincount(found.index, found.data, n_categories)
+        related = self.category_co_usage @ (share / len(known))
+        same = self.membership @ (share > 0).astype(np.float32)
+        likeness = np.einsum("ij,kj->ik", self.specifications[pool], self.specifications[known])
+        return [
+            same[pool],
+            (self.membership @ related)[pool],
+            likeness.max(axis=1),
+            likeness.mean(axis=1),
+        ]
+
+
+@dataclass(frozen=True)
+class _Entries:
+    index: NDArray[np.intp]
+    data: NDArray[np.float32]
+    sizes: NDArray[np.intp]
+
+
+def _entries(matrix: sparse.csr_array | sparse.csc_array, lines: NDArray[np.intp]) -> _Entries:
+    """Return what some rows of a csr_array, or columns of a csc_array, hold.
+
+    Slicing answers the same, several times slower.
+    """
+    starts = matrix.indptr[lines]
+    sizes = matrix.indptr[lines + 1] - starts
+    places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+    return _Entries(matrix.indices[places], matrix.data[places], sizes)
+
+
+def _columns(matrix: sparse.csc_array, columns: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return columns of a csc_array, as a dense array."""
+    found = _entries(matrix, columns)
+    dense = np.zeros((matrix.shape[0], len(columns)))
+    dense[found.index, np.repeat(np.arange(len(columns)), found.sizes)] = found.data
+    return dense
+
+
+def _best(scores: NDArray[np.float64], positions: NDArray[np.intp], n: int) -> NDArray[np.intp]:
+    return positions[np.argsort(-scores[positions], kind="stable")[:n]]
+
+
+def _text_features(mass: float, p: NDArray[np.float64]) -> list[NDArray[Any]]:
+    rank = np.empty(len(p))
+    rank[np.argsort(-p, kind="stable")] = np.arange(len(p))
+    best = p.max(initial=_FLOOR)
+    return [
+        np.log(p / (1 - p)),
+        np.log1p(rank),
+        p / best,
+        np.full(len(p), mass),
+        np.full(len(p), best),
+    ]

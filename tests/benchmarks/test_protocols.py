@@ -1,0 +1,94 @@
+"""The benchmarks of the protocols run, on little data. What they say is not tested here."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def benchmark(*arguments):
+    return subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "run.py", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CNP_ROUTER_MODEL_REQUESTS": "loopback"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(sample, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    sample.catalog.write(folder / "apis.jsonl")
+    sample.history[:300].write(folder / "mashups-train.jsonl")
+    sample.history[300:304].write(folder / "mashups-dev-late.jsonl")
+    sample.history[304:307].write(folder / "mashups-dev.jsonl")
+    return folder
+
+
+def test_routed_vs_broadcast(folder, sample_model, tmp_path):
+    file = tmp_path / "figures.json"
+    some = ("routed_vs_broadcast", "--data", folder, "--model", sample_model)
+    done = benchmark(*some, "--limit", 2, "--json", file, "--report", tmp_path / "report")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ", dev\n" in done.stdout
+    assert "2 requests, 149 contractors" in done.stdout
+    results = json.loads(file.read_text())
+    assert len(results["figures"]) == 11
+    assert done.stdout.count("| pass |") + done.stdout.count("| FAIL |") == 11
+    assert len(results["comparison"]["rows"]) == 10
+    assert (tmp_path / "report" / "stages.png").exists()
+
+
+def test_organisations(folder, sample_model, tmp_path):
+    some = ("routed_vs_broadcast", "--data", folder, "--model", sample_model)
+    done = benchmark(*some, "--organise", "--limit", 1, "--split", "dev-late")
+    assert (done.returncode, done.stderr) == (0, "")
+    for organise in ("api", "category", "community", "size"):
+        assert done.stdout.count(f"| {organise} ") + done.stdout.count(f" {organise} |") == 6
+    done = benchmark(*some, "--split", "test")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no split 'test' (there are: dev-late, dev)" in done.stderr
+
+
+def test_the_engine(folder):
+    done = benchmark("engine", "--data", folder, "--contractors", 40, "--requests", 1, 3)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "to 40 contractors" in done.stdout
+    assert "| 82 " in done.stdout  # messages: a call and a reply each, a request and a report
+    assert "the openai SDK alone" in done.stdout
+
+
+def test_the_marks_are_computed(monkeypatch, sample, sample_router):
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks.routed_vs_broadcast import figures
+    from cnp_router.agents import offline_model
+    from cnp_router.evaluation import compare
+
+    comparison = compare(
+        sample.catalog,
+        offline_model(sample.catalog),
+        sample.history[:1],
+        router=sample_router,
+    )
+    marks = {figure.name: figure for figure in figures(comparison)}
+    name = "contractor-led: broadcast / routed tokens"
+    dear = [
+        replace(row, tokens_in=1e9) if row.method.announce == "broadcast" else row
+        for row in comparison.rows
+    ]
+    cheap = [replace(row, tokens_in=0.0, tokens_out=0.0) for row in comparison.rows]
+    assert {f.name: f for f in figures(replace(comparison, rows=tuple(dear)))}[name].passed
+    nothing = {f.name: f for f in figures(replace(comparison, rows=tuple(cheap)))}[name]
+    assert math.isnan(nothing.measured)
+    assert not nothing.passed
+    assert marks["learned: model calls (exactly)"].passed

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import pytest
+
+from cnp_router.history import History, Mashup
+
+
+@pytest.fixture
+def compare(run, files, sample_model):
+    def compare(*arguments):
+        return run(*("compare", "--model", sample_model, "--history", "held-out.jsonl", *arguments))
+
+    return compare
+
+
+QUICK = ("--protocol", "contractor-led", "--protocol", "learned", "--limit", 2)
+
+
+def without_seconds(result):
+    document = json.loads(result.stdout)
+    for row in document["rows"]:
+        del row["seconds"]
+    return document
+
+
+def test_one_document(compare):
+    result = compare("--json", "--limit", 1)
+    assert (result.exit_code, result.stderr) == (0, "")
+    document = json.loads(result.stdout)
+    assert {"requests", "contractors", "model", "tokens_are", "rows"} <= set(document)
+    assert (document["requests"], document["contractors"]) == (1, 149)
+    assert (document["model"], document["tokens_are"]) == ("offline", "estimated")
+    assert len(document["rows"]) == 10
+    broadcast = document["rows"][3]
+    assert (broadcast["protocol"], broadcast["announce"]) == ("contractor-led", "broadcast")
+    assert (broadcast["organise"], broadcast["recipients"]) == ("api", 149)
+    learned = document["rows"][0]
+    assert (learned["protocol"], learned["stages"]["bid"]) == ("learned", None)
+    assert learned["stages"]["final"].keys() == {"precision", "recall", "f1"}
+
+
+def test_the_tables(compare):
+    result = compare(*QUICK)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "The model 'offline' answered" in result.stdout
+    assert "no measure of a language model's quality" in " ".join(result.stdout.split())
+    for title in (
+        "Contractors by api: 149",
+        "Tokens of a request",
+        "Precision, recall and F1 of the APIs after steps 2, 3 and 4",
+        "Number of APIs in the final set, and of contractors asked",
+        "How many times as much a broadcast costs, and the recall kept after steps 3 and 4",
+    ):
+        assert title in result.stdout
+    assert "\x1b" not in result.stdout
+    assert "\r" not in result.stdout
+
+
+def test_what_is_chosen(compare):
+    result = compare(
+        *("--protocol", "single-agent", "--protocol", "manager-led", "--announce", "routed"),
+        *("--organise", "category", "--organise", "community", "--limit", 1, "--json"),
+    )
+    rows = [
+        (r["protocol"], r["announce"], r["organise"]) for r in json.loads(result.stdout)["rows"]
+    ]
+    assert rows == [
+        (protocol, "routed", organise)
+        for organise in ("category", "community")
+        for protocol in ("single-agent", "manager-led")
+    ]
+
+
+def test_target_recall_and_threshold_reach_the_router(compare):
+    def asked(*arguments):
+        result = compare(*QUICK, "--announce", "routed", "--json", *arguments)
+        return json.loads(result.stdout)["rows"][0]["recipients"]
+
+    assert asked("--target-recall", 0.3) < asked("--target-recall", 0.95)
+    assert asked("--threshold", 1, "--fallback", "broadcast") == 149
+
+
+def test_resume(compare):
+    first = compare(*QUICK, "--json", "--resume", "run.jsonl")
+    assert compare(*QUICK, "--json", "--resume", "run.jsonl").stdout == first.stdout
+    other = compare(*QUICK, "--resume", "run.jsonl", "--threshold", 0.5)
+    assert (other.exit_code, other.stdout) == (1, "")
+    assert "threshold was 0.6 and is 0.5" in other.stderr
+    strange = compare(*QUICK, "--resume", "held-out.jsonl")
+    assert strange.exit_code == 1
+    assert "held-out.jsonl: is no checkpoint of a comparison" in strange.stderr
+    assert len(History.read("held-out.jsonl")) == 20
+
+
+def test_a_budget(compare):
+    result = compare(*QUICK, "--budget-tokens", 1000, "--resume", "run.jsonl")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "What is finished is in run.jsonl: the same command goes on from there." in result.stderr
+    assert "contractor-led broadcast by api: an announcement of 149" in result.stderr
+    assert "the budget is 1,000" in result.stderr
+
+
+def test_a_report(compare, tmp_path):
+    result = compare(*QUICK, "--report", "report", "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    names = {file.name for file in (tmp_path / "report").iterdir()}
+    assert names == {"comparison.json", "comparison.md", "traffic-recall.png", "stages.png"}
+    assert (tmp_path / "report" / "comparison.json").read_text() == result.stdout
+
+
+def test_a_report_that_cannot_be_is_told_before_the_work(compare):
+    result = compare("--report", "held-out.jsonl")
+    assert result.exit_code == 1
+    assert "held-out.jsonl: is a file" in result.stderr
+
+
+def test_other_mashups_are_counted(compare):
+    History([Mashup("x", "rain", ("rainfall",))]).write("more.jsonl")
+    result = compare("--history", "more.jsonl", "--protocol", "learned", "--limit", 1)
+    assert "1 requests (1 skipped)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--base-url", "http://localhost:1/v1"), "need --llm openai"),
+        (("--limit", 0), "'--limit'"),
+        (("--protocol", "boss-led"), "'--protocol'"),
+    ],
+)
+def test_wrong_usage(compare, arguments, message):
+    result = compare(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_interrupted_it_says_how_to_go_on(process, sample, sample_model, tmp_path):
+    sample.history[:40].write(tmp_path / "held-out.jsonl")
+    arguments = ("compare", "--model", sample_model, "--history", "held-out.jsonl", "--json")
+    file = tmp_path / "run.jsonl"
+    started = process(*arguments, "--resume", "run.jsonl", cwd=tmp_path)
+    while not (file.exists() and file.read_bytes().count(b"\n") > 45):
+        assert started.poll() is None, started.communicate()
+        time.sleep(0.005)
+    started.send_signal(signal.SIGINT)
+    out, err = started.communicate()
+    assert (started.returncode, out) == (130, b"")
+    assert b"What is finished is in run.jsonl: the same command goes on from there." in err
+    assert err.endswith(b"Interrupted.\n")
+    assert b"Traceback" not in err
+
+
+def test_killed_it_goes_on_to_the_same_tables(process, compare, tmp_path, sample_model):
+    arguments = ("--model", sample_model, "--history", "held-out.jsonl", "--resume", "run.jsonl")
+    file = tmp_path / "run.jsonl"
+    some = ("--limit", 12, "--json", "--protocol", "contractor-led")
+    started = process("compare", *arguments, *some, cwd=tmp_path)
+    while not (file.exists() and file.read_bytes().count(b"\n") > 3):
+        assert started.poll() is None, started.communicate()
+        time.sleep(0.005)
+    started.kill()
+    started.communicate()
+    kept = file.read_bytes()
+    kept = kept[: kept.rfind(b"\n") + 1]
+    assert kept.count(b"\n") < 25
+    resumed = compare(*some, "--resume", "run.jsonl")
+    assert without_seconds(resumed) == without_seconds(compare(*some))
+    assert file.read_bytes().startswith(kept)
+    assert file.read_bytes().count(b"\n") == 25

@@ -1,0 +1,410 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cnp_router.agents import offline_model
+from cnp_router.catalog import Api, Catalog
+from cnp_router.evaluation import Comparison, Method, compare, compare_async
+from cnp_router.evaluation.metrics import set_scores
+from cnp_router.exceptions import (
+    BudgetExceededError,
+    ChatConnectionError,
+    DataFileError,
+    InputError,
+    RoundFailedError,
+)
+from cnp_router.history import History, Mashup
+from cnp_router.llm import CachedChatModel, ChatModel, ChatResponse, Usage
+from cnp_router.protocols import PROTOCOLS, ContractNet, RoundSettings, TrafficBudget
+from cnp_router.routing import TopK
+from cnp_router.training import fit_router
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CATALOG = Catalog(
+    [
+        Api("weather", "Weather", "Forecasts rain, wind and sun.", ("Science",)),
+        Api("maps", "Maps", "Shows places on a map.", ("Mapping",)),
+        Api("sms", "SMS", "Sends text messages to phones.", ("Messaging",)),
+        Api("mail", "Mail", "Sends e-mail.", ("Messaging",)),
+        Api("tides", "Tides", "Tells high and low water.", ("Science", "Mapping")),
+    ]
+)
+PAST = History(
+    [
+        Mashup("m1", "Send me a text message when it rains.", ("weather", "sms")),
+        Mashup("m2", "Show the forecast of each place on a map.", ("weather", "maps")),
+        Mashup("m3", "Mail me the weather every morning.", ("weather", "mail")),
+        Mashup("m4", "Text me where my friends are on the map.", ("maps", "sms")),
+    ]
+)
+HELD_OUT = History(
+    [
+        Mashup("a", "Text me when it rains on my tent.", ("weather", "sms")),
+        Mashup("b", "Show places to swim on a map.", ("maps", "tides", "maps")),
+        Mashup("c", "Mail the forecast to all phones.", ("mail",)),
+    ]
+)
+
+
+class Counted(ChatModel):
+    """The offline model, and how often it was asked, at most how many at a time, and by whom."""
+
+    def __init__(self, catalog, fail_at=None, usage=None):
+        self.model = offline_model(catalog)
+        self.name = self.model.name
+        self.asked = []
+        self.under_way = self.most_under_way = 0
+        self.fail_at = fail_at
+        self.usage = usage
+
+    async def complete(self, request):
+        self.asked.append(request)
+        if self.fail_at is not None and len(self.asked) >= self.fail_at:
+            raise ChatConnectionError("nobody listens", model=self.name)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(0)
+        self.under_way -= 1
+        response = await self.model.complete(request)
+        if self.usage is not None:
+            return ChatResponse(response.text, response.data, self.usage, self.name, 0.1)
+        return response
+
+
+@pytest.fixture(scope="module")
+def router():
+    return fit_router(CATALOG, PAST)
+
+
+@pytest.fixture(scope="module")
+def run(router):
+    """Compare on the held-out mashups, with the router and the offline model."""
+
+    def run(model=None, history=HELD_OUT, **options):
+        model = model or offline_model(router.catalog)
+        return compare(router.catalog, model, history, router=router, **options)
+
+    return run
+
+
+def without_seconds(comparison: Comparison):
+    document = comparison.to_dict()
+    for row in document["rows"]:
+        del row["seconds"]
+    return document
+
+
+class TestRows:
+    def test_the_keys(self, run):
+        document = run().to_dict()
+        assert list(document) == [
+            *("requests", "skipped", "contractors", "model", "tokens_are", "rows")
+        ]
+        figures = "tokens_in tokens_out messages model_calls recipients mean_apis seconds"
+        for row in document["rows"]:
+            assert list(row) == ["protocol", "announce", "organise", *figures.split(), "stages"]
+            assert list(row["stages"]) == ["category", "bid", "final"]
+            for scores in row["stages"].values():
+                assert scores is None or list(scores) == ["precision", "recall", "f1"]
+        assert json.loads(json.dumps(document, allow_nan=False)) == document
+        assert (document["requests"], document["contractors"]) == (3, 5)
+        assert (document["model"], document["tokens_are"]) == ("offline", "estimated")
+
+    def test_a_row_for_each_method(self, run):
+        rows = [(r.method.protocol, r.method.announce) for r in run().rows]
+        both = ["manager-led", "contractor-led", "collaborative", "single-agent"]
+        assert rows == [
+            ("learned", "routed"),
+            *((name, announce) for name in both for announce in ("broadcast", "routed")),
+            ("auto", "routed"),
+        ]
+
+    def test_learned_asks_no_model_and_takes_no_bids(self, run):
+        model = Counted(Catalog([Api("x", "X")]))
+        row = run(model, protocols=["learned"], announcements=["broadcast"]).rows[0]
+        assert (row.model_calls, row.tokens, model.asked) == (0, 0, [])
+        assert row.stages["bid"] is None
+        assert row.stages["final"] is not None
+
+    @pytest.mark.parametrize("organise", ["api", "category"])
+    def test_the_means_are_those_of_the_rounds(self, run, router, organise):
+        comparison = run(organisations=[organise])
+        net = ContractNet(
+            router.catalog, offline_model(router.catalog), router=router, organisation=organise
+        )
+        for row in comparison.rows:
+            method = row.method
+            outcomes = [
+                net.run_sync(m.description, protocol=method.protocol, announce=method.announce)
+                for m in HELD_OUT
+            ]
+            ledgers = [outcome.ledger for outcome in outcomes]
+            sums = {
+                "tokens_in": sum(ledger.usage.tokens_in for ledger in ledgers),
+                "tokens_out": sum(ledger.usage.tokens_out for ledger in ledgers),
+                "messages": sum(sum(ledger.messages.values()) for ledger in ledgers),
+                "model_calls": sum(ledger.model_calls for ledger in ledgers),
+                "recipients": sum(len(outcome.recipients) for outcome in outcomes),
+                "mean_apis": sum(len(outcome.recommendation) for outcome in outcomes),
+            }
+            for name, total in sums.items():
+                assert getattr(row, name) * len(HELD_OUT) == pytest.approx(total), (method, name)
+            for stage, scores in row.stages.items():
+                found = [getattr(outcome.stages, stage) for outcome in outcomes]
+                pairs = zip(found, HELD_OUT, strict=True)
+                each = [set_scores(f, m.apis) for f, m in pairs if f is not None]
+                assert (scores is None) == (not each)
+                for name in ("precision", "recall", "f1") if each else ():
+                    expected = math.fsum(getattr(s, name) for s in each) / len(each)
+                    assert getattr(scores, name) == pytest.approx(expected), (method, stage, name)
+
+    def test_mashups_of_other_apis_are_counted(self, run):
+        more = History([*HELD_OUT, Mashup("x", "rain", ("rainfall",))], skipped=2)
+        comparison = run(history=more, protocols=["learned"])
+        assert (comparison.requests, comparison.skipped) == (3, 3)
+
+    def test_the_limit(self, run):
+        comparison = run(protocols=["single-agent"], limit=2)
+        assert comparison.requests == 2
+        two = run(history=HELD_OUT[:2], protocols=["single-agent"])
+        assert without_seconds(comparison) == without_seconds(two)
+
+    def test_several_organisations(self, run):
+        comparison = run(protocols=["contractor-led"], organisations=["category", "api", "api"])
+        assert comparison.contractors == {"category": 3, "api": 5}
+        assert comparison.to_dict()["contractors"] == 3
+        assert [row.method.organise for row in comparison.rows] == ["category"] * 2 + ["api"] * 2
+        row = comparison.row("contractor-led", "broadcast", "category")
+        assert row is not None
+        assert row.recipients == 3
+        assert comparison.row("learned", "routed") is None
+
+    def test_tokens_of_a_server(self, run):
+        served = Counted(CATALOG, usage=Usage(10, 5, "server"))
+        comparison = run(served, protocols=["learned", "single-agent"])
+        assert comparison.tokens_are == "server"
+        assert run(protocols=["learned"]).tokens_are == "estimated"
+
+    def test_it_says_whether_the_model_is_offline(self, run, tmp_path):
+        options = {"protocols": ["single-agent"], "limit": 1}
+        assert run(**options).is_offline
+        assert run(CachedChatModel(offline_model(CATALOG), tmp_path), **options).is_offline
+        assert not run(Counted(CATALOG), **options).is_offline
+
+
+class TestAtATime:
+    def test_the_figures_are_the_same(self, run):
+        one = run(concurrent_requests=1, protocols=["collaborative"])
+        assert without_seconds(
+            run(concurrent_requests=5, protocols=["collaborative"])
+        ) == without_seconds(one)
+
+    @pytest.mark.parametrize("n", [1, 2])
+    def test_no_more_rounds_than_allowed(self, run, n):
+        model = Counted(CATALOG)
+        # A single agent asks once, so that rounds at a time are questions at a time.
+        run(model, protocols=["single-agent"], concurrent_requests=n)
+        assert model.most_under_way == n
+
+    def test_progress(self, run):
+        seen = []
+        run(protocols=["learned", "single-agent"], progress=lambda *a: seen.append(a))
+        assert [done for _, done, _ in seen] == list(range(1, 10))
+        assert {total for _, _, total in seen} == {9}
+        assert seen[0][0] == "learned routed"
+
+    def test_a_cancelled_comparison_leaves_nothing_running(self, router):
+        async def main():
+            comparing = asyncio.create_task(
+                compare_async(
+                    router.catalog,
+                    Counted(router.catalog),
+                    HELD_OUT,
+                    router=router,
+                    concurrent_requests=3,
+                )
+            )
+            await asyncio.sleep(0.01)
+            comparing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await comparing
+            return asyncio.all_tasks() - {asyncio.current_task()}
+
+        assert asyncio.run(main()) == set()
+
+
+class TestResume:
+    def test_what_is_finished_is_not_asked_again(self, run, tmp_path):
+        file = tmp_path / "run.jsonl"
+        first, again = Counted(CATALOG), Counted(CATALOG)
+        comparison = run(first, resume=file)
+        assert len(first.asked) > 50
+        assert run(again, resume=file) == comparison
+        assert again.asked == []
+
+    def test_more_is_added_to_what_is_there(self, run, tmp_path):
+        file = tmp_path / "run.jsonl"
+        run(resume=file, protocols=["single-agent"], limit=1)
+        model = Counted(CATALOG)
+        comparison = run(model, resume=file, protocols=["single-agent", "learned"], limit=2)
+        assert len(model.asked) == 2
+        assert without_seconds(comparison) == without_seconds(
+            run(protocols=["single-agent", "learned"], limit=2)
+        )
+
+    def test_a_torn_last_line_is_dropped(self, run, tmp_path):
+        file = tmp_path / "run.jsonl"
+        comparison = run(resume=file, protocols=["single-agent"])
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-20])
+        model = Counted(CATALOG)
+        again = run(model, resume=file, protocols=["single-agent"])
+        assert len(model.asked) == 1
+        assert without_seconds(again) == without_seconds(comparison)
+        assert file.read_bytes().count(b"\n") == whole.count(b"\n")
+        assert run(Counted(CATALOG, fail_at=1), resume=file, protocols=["single-agent"]) == again
+
+    @pytest.mark.parametrize(
+        ("change", "name"),
+        [
+            ({"settings": RoundSettings(threshold=0.7)}, "threshold"),
+            ({"settings": RoundSettings(select=TopK(2))}, "select"),
+            ({"settings": RoundSettings(fallback="none")}, "fallback"),
+            ({"settings": RoundSettings(iterate=1)}, "iterate"),
+            ({"history": HELD_OUT[:2]}, "history"),
+            ({"max_size": 1}, "max_size"),
+        ],
+    )
+    def test_other_settings_are_refused(self, run, tmp_path, change, name):
+        file = tmp_path / "run.jsonl"
+        run(resume=file, protocols=["learned"])
+        before = file.read_bytes()
+        with pytest.raises(DataFileError, match=rf"another comparison: {name} was .+ and is "):
+            run(resume=file, protocols=["learned"], **change)
+        assert file.read_bytes() == before
+
+    def test_another_model_and_router_are_refused(self, run, router, tmp_path):
+        file = tmp_path / "run.jsonl"
+        run(resume=file, protocols=["single-agent"])
+        with pytest.raises(DataFileError, match="model was 'offline' and is 'other'"):
+            run(offline_model(router.catalog, name="other"), resume=file)
+        other = fit_router(CATALOG, PAST[:3])
+        with pytest.raises(DataFileError, match="router was"):
+            compare(CATALOG, offline_model(CATALOG), HELD_OUT, router=other, resume=file)
+
+    def test_a_budget_ends_it_and_a_higher_one_goes_on(self, run, tmp_path):
+        file = tmp_path / "run.jsonl"
+        options = {"resume": file, "protocols": ["learned", "contractor-led"]}
+        with pytest.raises(BudgetExceededError, match=r"mashup 'a', contractor-led broadcast by"):
+            run(settings=RoundSettings(budget=TrafficBudget(tokens=500)), **options)
+        model = Counted(CATALOG)
+        comparison = run(
+            model, settings=RoundSettings(budget=TrafficBudget(tokens=50_000)), **options
+        )
+        assert without_seconds(comparison) == without_seconds(
+            run(protocols=["learned", "contractor-led"])
+        )
+
+    def test_a_round_that_fails_ends_it(self, run, tmp_path):
+        options = {"resume": tmp_path / "run.jsonl", "protocols": ["single-agent"]}
+        with pytest.raises(RoundFailedError, match=r"mashup 'b', single-agent broadcast by api: "):
+            run(Counted(CATALOG, fail_at=2), **options)
+        model = Counted(CATALOG)
+        run(model, **options)
+        assert len(model.asked) == 5
+
+    def test_a_damaged_line_is_named(self, run, tmp_path):
+        file = tmp_path / "run.jsonl"
+        run(resume=file, protocols=["single-agent"])
+        lines = file.read_text().splitlines(keepends=True)
+        for damage, message in (
+            (lines[2].replace('"tokens_in": ', '"tokens_in": -'), "field 'tokens_in' cannot be -"),
+            (lines[2].replace('"held"', '"holds"'), "there is no field 'held'"),
+            (lines[2].replace('"recall": ', '"recall": 2'), "field 'stages' cannot be"),
+            ("[]\n", "no JSON object"),
+            (lines[2][:30] + "\n", "no JSON object"),
+        ):
+            file.write_text("".join([*lines[:2], damage, *lines[3:]]))
+            with pytest.raises(DataFileError, match=f"line 3: {message}"):
+                run(resume=file, protocols=["single-agent"])
+
+    def test_killed_it_resumes_to_the_same_tables(self, run, router, tmp_path):
+        file = tmp_path / "run.jsonl"
+        CATALOG.write(tmp_path / "apis.jsonl")
+        PAST.write(tmp_path / "past.jsonl")
+        HELD_OUT.write(tmp_path / "held-out.jsonl")
+        code = (
+            "import asyncio, cnp_router.llm.offline as offline\n"
+            "from cnp_router import *\n"
+            "from cnp_router.agents import offline_model\n"
+            "from cnp_router.evaluation import compare\n"
+            "complete = offline.OfflineChatModel.complete\n"
+            "async def slowly(self, request):\n"
+            "    await asyncio.sleep(0.01)\n"
+            "    return await complete(self, request)\n"
+            "offline.OfflineChatModel.complete = slowly\n"
+            "catalog = Catalog.read('apis.jsonl')\n"
+            "compare(catalog, offline_model(catalog), History.read('held-out.jsonl'),\n"
+            "    router=fit_router(catalog, History.read('past.jsonl')), resume='run.jsonl')\n"
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        while not (file.exists() and file.read_bytes().count(b"\n") > 7):
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kept = [json.loads(line) for line in file.read_text().split("\n")[1:-1]]
+        assert 7 <= len(kept) < 30
+        whole, rest = Counted(CATALOG), Counted(CATALOG)
+        expected = run(whole)
+        assert without_seconds(run(rest, resume=file)) == without_seconds(expected)
+        assert len(rest.asked) == len(whole.asked) - sum(record["model_calls"] for record in kept)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"protocols": ["boss-led"]}, "unknown protocol 'boss-led'"),
+            ({"protocols": []}, "at least one"),
+            ({"protocols": "learned"}, "give a list of protocols"),
+            ({"announcements": ["all"]}, "unknown announcement 'all'"),
+            ({"organisations": ["guild"]}, "unknown organisation 'guild'"),
+            ({"limit": 0}, "limit must be at least 1, got 0"),
+            ({"concurrent_requests": 0}, "concurrent_requests must be at least 1, got 0"),
+            ({"history": History([Mashup("x", "y", ("z",))])}, "of any of the 1 mashups"),
+        ],
+    )
+    def test_what_is_wrong_is_said(self, run, options, message):
+        with pytest.raises(InputError, match=message):
+            run(**options)
+
+    def test_without_a_router_only_broadcasts(self):
+        model = offline_model(CATALOG)
+        options = {"protocols": [p for p in PROTOCOLS if p not in ("learned", "auto")]}
+        broadcast = compare(CATALOG, model, HELD_OUT, announcements=["broadcast"], **options)
+        assert broadcast.rows[0].method == Method("manager-led", "broadcast", "api")
+        with pytest.raises(InputError, match="no router"):
+            compare(CATALOG, model, HELD_OUT, **options)
+
+    def test_in_an_event_loop(self):
+        async def main():
+            compare(CATALOG, offline_model(CATALOG), HELD_OUT)
+
+        with pytest.raises(InputError, match="await compare_async"):
+            asyncio.run(main())

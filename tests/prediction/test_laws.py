@@ -1,0 +1,203 @@
+"""What every predictor must obey."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from worlds import noisy, run
+
+from cnp_router.exceptions import InputError
+from cnp_router.prediction import (
+    AlwaysAsk,
+    BackoffPredictor,
+    Context,
+    ContextPredictor,
+    Fading,
+    FirstOrderPredictor,
+    default_predictors,
+)
+from cnp_router.trajectories import Step
+
+LEARNERS = (ContextPredictor, BackoffPredictor, FirstOrderPredictor)
+KINDS = (*LEARNERS, AlwaysAsk)
+HELD_OUT = noisy(6, seed=1)
+
+
+def taught(kind, log=None):
+    predictor = kind()
+    for trajectory in noisy(25) if log is None else log:
+        predictor.observe(trajectory)
+    return predictor
+
+
+def answers(predictor, log=HELD_OUT):
+    return [
+        predictor.predict_next(trajectory.steps[:place], Context(trajectory.goal))
+        for trajectory in log
+        for place in range(len(trajectory.steps) + 1)
+    ]
+
+
+def stored(state):
+    """The state as it comes back from files: JSON, and arrays on their own."""
+    arrays = {name: np.array(v) for name, v in state.items() if isinstance(v, np.ndarray)}
+    rest = {name: v for name, v in state.items() if name not in arrays}
+    return {**json.loads(json.dumps(rest, allow_nan=False)), **arrays}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestEveryPredictor:
+    def test_probabilities_are_some_and_sorted(self, kind):
+        for answer in answers(taught(kind)):
+            probabilities = [candidate.probability for candidate in answer.candidates]
+            assert all(0 <= p <= 1 for p in [answer.confidence, *probabilities])
+            assert probabilities == sorted(probabilities, reverse=True)
+            assert sum(probabilities) <= 1 + 1e-9
+            if answer.candidates:
+                first = answer.candidates[0]
+                assert (first.tool, first.probability) == (answer.tool, answer.confidence)
+            else:
+                assert (answer.tool, answer.confidence) == (None, 0.0)
+            tools = [candidate.tool for candidate in answer.candidates]
+            assert len(set(tools)) == len(tools)
+            assert answer.source == kind.name
+
+    def test_before_anything_is_learned_nothing_is_foretold(self, kind):
+        for prefix in ([], ["telex"], [Step("telex", {"x": 1}, "done")]):
+            answer = kind().predict_next(prefix, Context("Rain?"))
+            assert (answer.tool, answer.confidence, answer.candidates) == (None, 0.0, ())
+
+    def test_unknown_tools_are_no_error(self, kind):
+        predictor = taught(kind)
+        predictor.predict_next(["telex", Step("fax", {"to": "x"}, "busy"), "telex"])
+        predictor.observe_step(["telex"], "fax")
+
+    def test_odd_texts_are_no_error(self, kind):
+        predictor = taught(kind)
+        odd = Step("weather", {"\udfff": [float("nan"), {"a": None}]}, "\x1f\udfff雨" * 300)
+        predictor.observe_step([odd], odd, Context("\udfff"))
+        predictor.predict_next([odd], Context("\x1f"))
+
+    def test_the_same_lessons_give_the_same_answers(self, kind):
+        assert answers(taught(kind)) == answers(taught(kind))
+
+    def test_predicting_changes_nothing(self, kind):
+        asked, quiet = taught(kind), taught(kind)
+        answers(asked)
+        assert stored(asked.state()).keys() == stored(quiet.state()).keys()
+        assert answers(asked) == answers(quiet)
+
+    def test_the_prefix_is_not_changed(self, kind):
+        predictor, prefix = taught(kind), list(HELD_OUT[0].steps)
+        before = copy.deepcopy(prefix)
+        predictor.predict_next(prefix)
+        predictor.observe_step(prefix, "sms")
+        assert prefix == before
+
+    def test_a_bare_tool_id_is_a_step(self, kind):
+        predictor = taught(kind)
+        bare = predictor.predict_next(["weather", "maps"])
+        assert bare == predictor.predict_next([Step("weather"), Step("maps")])
+
+    def test_state_and_back_answers_and_learns_the_same(self, kind):
+        predictor = taught(kind)
+        restored = kind.from_state(stored(predictor.state()))
+        assert answers(restored) == answers(predictor)
+        for trajectory in noisy(5, seed=2):
+            predictor.observe(trajectory)
+            restored.observe(trajectory)
+        assert answers(restored) == answers(predictor)
+
+    def test_the_state_is_a_copy(self, kind):
+        predictor = taught(kind)
+        before = answers(predictor)
+        state = predictor.state()
+        for trajectory in noisy(5, seed=2):
+            predictor.observe(trajectory)
+        assert answers(kind.from_state(state)) == before
+
+    def test_the_state_of_another_kind(self, kind):
+        for state in ({}, {"kind": "other"}, {"kind": None}):
+            with pytest.raises(InputError, match=rf"^no state of a '{kind.name}' predictor, got"):
+                kind.from_state(state)
+
+    def test_a_string_is_no_prefix(self, kind):
+        with pytest.raises(InputError, match=r"^prefix must be several steps, got 'sms' \(write"):
+            kind().predict_next("sms")
+
+    def test_a_number_is_no_step(self, kind):
+        with pytest.raises(InputError, match=r"^a prefix holds steps and tool ids, got 7$"):
+            kind().predict_next([7])
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+class TestEveryLearner:
+    def test_one_observation_counts_at_once(self, kind):
+        predictor = kind()
+        predictor.observe_step(["weather"], "sms")
+        assert predictor.predict_next(["weather"]).tool == "sms"
+
+    def test_a_deterministic_cycle_is_foretold_with_confidence(self, kind):
+        predictor = taught(kind, [run(n, "Rain?", *"abcabcabcabc") for n in range(30)])
+        for prefix, tool in (("a", "b"), ("ab", "c"), ("abc", "a")):
+            answer = predictor.predict_next(list(prefix), Context("Rain?"))
+            assert answer.tool == tool
+            assert answer.confidence > 0.9
+
+    def test_weight_0_reinforces_nothing(self, kind):
+        predictor = taught(kind)
+        before = answers(predictor)
+        predictor.observe_step(["weather"], "telex", weight=0.0)
+        assert answers(predictor) == before
+
+    @pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])
+    def test_a_weight_out_of_range(self, kind, weight):
+        with pytest.raises(InputError, match=r"^weight must be in \[0, 1\], got"):
+            kind().observe_step([], "sms", weight=weight)
+
+    def test_a_failed_path_is_not_reinforced(self, kind):
+        log = [run(0, "Rain?", "a", "b"), run(1, "Rain?", "a", "c", success=False)]
+        log += [run(2, "Rain?", "a", Step("c", success=False))]
+        answer = taught(kind, log).predict_next(["a"], Context("Rain?"))
+        assert answer.tool == "b"
+        assert all(candidate.tool != "c" for candidate in answer.candidates)
+
+    def test_priors_speak_before_anything_is_seen_and_yield_to_it(self, kind):
+        predictor = kind(priors={"weather": {"sms": 3.0, "mail": 1.0}})
+        answer = predictor.predict_next(["weather"])
+        assert [candidate.tool for candidate in answer.candidates][:2] == ["sms", "mail"]
+        for _ in range(10):
+            predictor.observe_step(["weather"], "mail")
+        assert predictor.predict_next(["weather"]).tool == "mail"
+
+    @pytest.mark.parametrize("weight", [0.0, -1.0, float("inf"), float("nan")])
+    def test_a_bad_prior(self, kind, weight):
+        with pytest.raises(InputError, match=r"^a prior must be finite and above 0, got"):
+            kind(priors={"weather": {"sms": weight}})
+
+    def test_a_broken_state(self, kind):
+        state = taught(kind).state()
+        for name in set(state) - {"kind"}:
+            with pytest.raises(InputError):
+                kind.from_state({k: v for k, v in state.items() if k != name})
+
+    def test_a_tool_just_learned_can_be_any_of_thousands(self, kind):
+        predictor = kind()
+        for n in range(1500):
+            predictor.observe_step([f"a{n}"], f"b{n}")
+        assert predictor.predict_next(["a1234"]).tool == "b1234"
+
+
+def test_the_default_predictors_are_new_and_distinct():
+    first, second = default_predictors(), default_predictors()
+    assert [p.name for p in first] == ["context", "backoff", "first-order", "always-ask"]
+    assert not set(map(id, first)) & set(map(id, second))
+
+
+@pytest.mark.parametrize(("factor", "window"), [(0.0, 10), (1.1, 10), (0.9, 0), (float("nan"), 1)])
+def test_a_bad_fading(factor, window):
+    with pytest.raises(InputError, match="must be"):
+        Fading(factor, window)

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from worlds import noisy, run
+
+from cnp_router.catalog import Api, Catalog
+from cnp_router.exceptions import ChatAnswerError, InputError
+from cnp_router.history import Mashup
+from cnp_router.llm import OfflineChatModel
+from cnp_router.prediction import (
+    BackoffPredictor,
+    ChooseTool,
+    Context,
+    ContextPredictor,
+    FirstOrderPredictor,
+    Guards,
+    NextToolRouter,
+    RouterSettings,
+    Schedule,
+    offline_choice,
+)
+from cnp_router.testing import FunctionChatModel, ScriptedChatModel
+from cnp_router.trajectories import Step
+
+AT_ONCE = RouterSettings(Schedule.fixed(0.6))
+ALWAYS_ASK = RouterSettings(Schedule(ask_first=1_000))
+GOAL = Context("Rain?")
+
+
+def taught(n=20, *, settings=AT_ONCE, **options):
+    router = NextToolRouter(settings=settings, **options)
+    for number in range(n):
+        router.observe(run(number, "Rain?", "weather", "maps", "sms"))
+    return router
+
+
+def decided(answer):
+    return answer.tool, answer.source, answer.unsure
+
+
+class TestDeciding:
+    def test_a_sure_prediction_is_acted_upon_and_nobody_is_asked(self):
+        model = ScriptedChatModel([])
+        answer = taught(model=model).predict_next(["weather"], GOAL)
+        assert decided(answer) == ("maps", "context", None)
+        assert answer.confidence >= answer.threshold == 0.6
+        model.assert_done()
+
+    def test_below_the_threshold_the_model_is_asked(self):
+        model = ScriptedChatModel([{"tool": "sms"}])
+        router = NextToolRouter(model=model, settings=RouterSettings(Schedule.fixed(0.9)))
+        for number in range(30):
+            router.observe(run(number, "Rain?", "weather", ("maps", "sms")[number * 7 % 3 % 2]))
+        answer = router.predict_next([Step("weather", {"city": "Oslo"}, "rain")], GOAL)
+        assert decided(answer) == ("sms", "llm", "threshold")
+        assert answer.usage is not None and answer.usage.tokens_in > 0
+        task = model.calls[0].task
+        assert isinstance(task, ChooseTool)
+        assert task.goal == "Rain?" and task.prefix[0].inputs == {"city": "Oslo"}
+        assert task.candidates == answer.candidates[:3]
+        assert task.allowed == {"weather", "maps", "sms"}
+        by_tool = {c.tool: c.probability for c in answer.candidates}
+        assert answer.confidence == by_tool.get("sms", 0.0)
+
+    def test_without_a_model_the_caller_decides(self):
+        router = taught(settings=ALWAYS_ASK)
+        answer = router.predict_next(["weather"], GOAL)
+        assert decided(answer) == ("maps", "none", "cold-start")
+
+    def test_the_cold_start_asks(self):
+        router = NextToolRouter(settings=RouterSettings(Schedule(ask_first=5, first=0.5, last=0.5)))
+        sources = []
+        for number in range(8):
+            sources.append(router.predict_next(["weather"], GOAL).unsure)
+            router.observe(run(number, "Rain?", *["weather", "maps"] * 5))
+        assert sources == ["unknown", *["cold-start"] * 4, None, None, None]
+
+    def test_guards_say_which_one_refused(self):
+        router = taught(settings=RouterSettings(Schedule.fixed(0.6), Guards(in_a_row=1)))
+        asked = router.predict_next(["weather"], GOAL, sources=["context"])
+        assert decided(asked) == ("maps", "none", "in-a-row")
+        assert router.predict_next(["weather"], GOAL, sources=["llm"]).unsure is None
+        failed = [Step("weather", success=False)]
+        assert router.predict_next(failed, GOAL, sources=["llm"]).unsure == "after-failure"
+        with pytest.raises(InputError, match="give one source for each"):
+            router.predict_next(["weather"], GOAL)
+
+    def test_an_invented_tool_is_dropped_and_said(self):
+        model = ScriptedChatModel([{"tool": "pigeon"}])
+        router = taught(model=model, settings=ALWAYS_ASK)
+        answer = router.predict_next(["weather"], GOAL)
+        assert decided(answer) == ("maps", "none", "cold-start")
+        assert answer.invented == ("pigeon",)
+        assert answer.usage is not None
+
+    def test_the_model_may_name_a_tool_nobody_has_used(self):
+        model = ScriptedChatModel([{"tool": "mail"}])
+        catalog = Catalog([Api(t, t) for t in ("weather", "maps", "sms", "mail")])
+        settings = ALWAYS_ASK
+        answer = taught(model=model, tools=catalog, settings=settings).predict_next(["weather"])
+        assert (answer.tool, answer.source, answer.confidence) == ("mail", "llm", 0.0)
+
+    def test_a_tool_that_is_not_in_the_list_is_never_foretold(self):
+        router = taught(tools=["weather", "sms"])
+        answer = router.predict_next(["weather"], GOAL)
+        assert {c.tool for c in answer.candidates} <= {"weather", "sms"}
+        assert answer.source == "none"
+        assert router.tools == ("weather", "sms")
+
+    def test_where_no_tool_is_known_nobody_is_asked(self):
+        model = ScriptedChatModel([])
+        answer = NextToolRouter(model=model).predict_next([], GOAL)
+        assert decided(answer) == (None, "none", "unknown")
+
+    def test_an_answer_that_cannot_be_used_is_an_error(self):
+        model = ScriptedChatModel(["I do not know."])
+        router = taught(model=model, settings=ALWAYS_ASK)
+        with pytest.raises(ChatAnswerError):
+            router.predict_next(["weather"])
+
+    def test_in_an_event_loop(self):
+        model = FunctionChatModel(lambda request: {"tool": request.task.candidates[0].tool})
+        router = taught(model=model, settings=ALWAYS_ASK)
+
+        async def many():
+            answers = (router.apredict_next(["weather"], GOAL) for _ in range(5))
+            return await asyncio.gather(*answers)
+
+        assert {answer.tool for answer in asyncio.run(many())} == {"maps"}
+        assert len(model.calls) == 5
+
+        async def wrongly():
+            router.predict_next(["weather"], GOAL)
+
+        with pytest.raises(InputError, match=r"await router\.apredict_next"):
+            asyncio.run(wrongly())
+
+    def test_the_offline_model(self):
+        model = OfflineChatModel({ChooseTool: offline_choice})
+        router = taught(model=model, settings=ALWAYS_ASK)
+        assert decided(router.predict_next(["weather"], GOAL)) == ("maps", "llm", "cold-start")
+
+    def test_it_is_a_json_object(self):
+        model = ScriptedChatModel([{"tool": "sms"}])
+        router = taught(model=model, settings=ALWAYS_ASK)
+        document = json.loads(json.dumps(router.predict_next(["weather"], GOAL).to_dict()))
+        assert list(document)[:4] == ["tool", "confidence", "candidates", "source"]
+        assert document["usage"]["source"] == "estimated"
+
+    @pytest.mark.parametrize("wrong", [{"offered": 0}, {"listed": 0}])
+    def test_wrong_settings(self, wrong):
+        with pytest.raises(InputError, match="must be at least 1, got 0"):
+            RouterSettings(**wrong)
+
+
+class TestLearning:
+    def test_what_was_observed_is_foretold_at_once(self):
+        router = NextToolRouter(settings=AT_ONCE)
+        for number in range(10):
+            router.observe(run(number, "Rain?", "weather", "sms"))
+        before = router.predict_next(["weather"], GOAL).tool
+        for number in range(10):
+            router.observe(run(number, "Rain?", "weather", "mail"))
+        assert (before, router.predict_next(["weather"], GOAL).tool) == ("sms", "mail")
+        assert (router.n_trajectories, router.n_steps) == (20, 40)
+
+    def test_a_failed_path_is_not_reinforced(self):
+        router = taught(3)
+        before = router.predict_next(["weather"], GOAL)
+        hints = router.state()["hints"]
+        for number in range(10):
+            router.observe(run(number, "Rain?", "weather", "telex", success=False))
+            router.observe(run(number, "Rain?", Step("fax", {"to": 3}, success=False)))
+        after = router.predict_next(["weather"], GOAL)
+        assert after.candidates == before.candidates
+        assert router.state()["hints"] == hints
+        assert "telex" not in router.tools and "fax" not in router.tools
+
+    def test_an_ordered_mashup_is_a_trajectory_and_another_is_nothing(self):
+        router = NextToolRouter(settings=AT_ONCE)
+        for number in range(10):
+            router.observe(Mashup(f"m{number}", "Rain?", ("weather", "sms"), ordered=True))
+            router.observe(Mashup(f"n{number}", "Rain?", ("mail", "pay")))
+        assert router.n_trajectories == 10
+        assert router.predict_next(["weather"], GOAL).tool == "sms"
+        assert set(router.tools) == {"weather", "sms"}
+
+    def test_the_threshold_falls_as_coverage_grows(self):
+        router = NextToolRouter(settings=RouterSettings(Schedule()))
+        first = router.threshold
+        for number in range(150):
+            router.observe(run(number, "Rain?", *["weather", "maps", "sms"] * 3))
+        assert (first, round(router.threshold, 9)) == (0.9, 0.6)
+        assert router.coverage > 0.85
+
+    def test_hints_are_learned_on_the_way(self):
+        router = NextToolRouter()
+        steps = (Step("find", {"name": "Oslo"}), Step("weather", {"city": "Oslo"}))
+        router.observe(run(1, "Rain?", *steps))
+        (hint,) = router.hints("weather", [Step("find", {"name": "Rome"})])
+        assert (hint.input, hint.value, hint.count, hint.of) == ("city", "Rome", 1, 1)
+
+    @pytest.mark.parametrize("kind", [ContextPredictor, BackoffPredictor, FirstOrderPredictor])
+    def test_the_state_goes_on_where_it_was(self, kind):
+        router, again = NextToolRouter(kind()), NextToolRouter(kind())
+        log = noisy(30)
+        for trajectory in log[:20]:
+            router.observe(trajectory)
+        again.restore(router.state())
+        for trajectory in log[20:]:
+            router.observe(trajectory)
+            again.observe(trajectory)
+        for trajectory in noisy(5, seed=1):
+            prefix = trajectory.steps[:3]
+            expected = router.predict_next(prefix, Context(trajectory.goal))
+            assert again.predict_next(prefix, Context(trajectory.goal)) == expected
+        assert (again.coverage, again.tools) == (router.coverage, router.tools)
+
+    @pytest.mark.parametrize("break_", [lambda s: s.pop("hints"), lambda s: s.update(coverage=7)])
+    def test_a_broken_state_changes_nothing(self, break_):
+        router, state = taught(), taught().state()
+        break_(state)
+        before = router.predict_next(["weather"], GOAL)
+        with pytest.raises(InputError, match="broken"):
+            router.restore(state)
+        with pytest.raises(InputError, match="'first-order' predictor"):
+            NextToolRouter(FirstOrderPredictor()).restore(taught().state())
+        assert router.predict_next(["weather"], GOAL) == before
+
+
+class TestThreads:
+    def test_many_threads_lose_nothing(self):
+        router, log = NextToolRouter(FirstOrderPredictor()), noisy(120)
+        start = threading.Barrier(6)
+
+        def work(part):
+            start.wait()
+            for trajectory in log[part::6]:
+                router.observe(trajectory)
+                router.predict_next(trajectory.steps[:2], Context(trajectory.goal))
+                router.hints(trajectory.steps[0].tool, trajectory.steps)
+
+        with ThreadPoolExecutor(6) as pool:
+            for done in [pool.submit(work, part) for part in range(6)]:
+                done.result()
+        one_by_one = NextToolRouter(FirstOrderPredictor())
+        for trajectory in log:
+            one_by_one.observe(trajectory)
+        assert (router.n_trajectories, router.n_steps) == (120, one_by_one.n_steps)
+        assert counts(router) == counts(one_by_one)
+
+    def test_no_lock_is_held_while_the_model_answers(self):
+        def answer(request):
+            worker = threading.Thread(target=router.observe, args=[run(99, "Rain?", "weather")])
+            worker.start()
+            worker.join(timeout=30)
+            assert not worker.is_alive()
+            return {"tool": "sms"}
+
+        settings = ALWAYS_ASK
+        router = taught(model=FunctionChatModel(answer), settings=settings)
+        assert router.predict_next(["weather"]).tool == "sms"
+
+
+def counts(router):
+    rows = router.state()["predictor"]["counts"]
+    return {tuple(suffix): followers for suffix, followers, _ in rows}

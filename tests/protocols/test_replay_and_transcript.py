@@ -1,0 +1,265 @@
+"""Transcripts are read back as they were, and altered ones are refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from negotiation import CATALOG, PlantedRouter, acting, hold, propose, refuse
+
+from cnp_router.agents import InterpretRequest, ProposedApi
+from cnp_router.exceptions import DataFileError, TranscriptError
+from cnp_router.protocols import (
+    Award,
+    CallForProposals,
+    ContractNet,
+    Ledger,
+    ModelCall,
+    Proposal,
+    Refusal,
+    Report,
+    Request,
+    RoundSettings,
+    Transcript,
+    message_from_dict,
+    replay,
+)
+from cnp_router.protocols.messages import PERFORMATIVES
+
+FOLDER = Path(__file__).parent / "transcripts"
+ROUNDS = [Transcript.read(path) for path in sorted(FOLDER.glob("*.jsonl"))]
+
+
+def with_messages(transcript, messages):
+    return dataclasses.replace(transcript, messages=tuple(messages))
+
+
+def crash(task):
+    raise RuntimeError("a bug")
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A round with every kind of message."""
+    model = acting({"mail": crash, "photos": refuse, "sms": propose}, {InterpretRequest: propose})
+    net = ContractNet(CATALOG, model, router=PlantedRouter(), settings=RoundSettings(iterate=2))
+    return hold(net, announce="broadcast").transcript
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+BY_TYPE = {
+    "int": st.integers(1, 99),
+    "str": TEXT,
+    "bool": st.booleans(),
+    "str | None": st.none() | TEXT,
+    "float | None": st.none() | st.floats(0, 1e6),
+    "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
+    "tuple[ProposedApi, ...]": st.lists(st.builds(ProposedApi, TEXT, TEXT), max_size=3).map(tuple),
+    "FailureReason": st.sampled_from(["error", "timeout", "deadline", "unusable"]),
+}
+
+
+GOOD = {"performative": "refuse", "id": 3, "sender": "a", "receiver": "b", "in_reply_to": 2}
+HEAD = {
+    "record": "round", "format": 1, "request": "r", "protocol": "p", "announce": "a",
+    "model": "m",
+}  # fmt: skip
+CALL = {
+    "record": "call",
+    **ModelCall(
+        agent="a", role="manager", stage="bid", steps=(1,), tokens_in=1, tokens_out=1,
+        tokens_are="server",
+    ).to_dict(),
+}  # fmt: skip
+
+
+def messages_of(kind):
+    return st.builds(kind, **{f.name: BY_TYPE[f.type] for f in dataclasses.fields(kind)})
+
+
+class TestMessages:
+    @given(st.one_of([messages_of(kind) for kind in PERFORMATIVES.values()]))
+    def test_any_message_is_read_back(self, message):
+        assert message_from_dict(json.loads(json.dumps(message.to_dict()))) == message
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"performative": "sing"}, r"unknown performative 'sing' \(use one of request, cfp"),
+            ({"performative": ["cfp"]}, "unknown performative"),
+            ({"id": None}, "field 'id' of a 'refuse' message cannot be None"),
+            ({"id": True}, "cannot be True"),
+            ({"id": "3"}, "cannot be '3'"),
+            ({"sender": 4}, "field 'sender' of a 'refuse' message cannot be 4"),
+            ({"grounds": None}, "field 'grounds'"),
+            ({"late": 1}, "field 'late' of a 'refuse' message cannot be 1"),
+            ({"apis": []}, "a 'refuse' message has no field 'apis'"),
+            ({"performative": "failure"}, "a 'failure' message needs the field 'reason'"),
+            ({"performative": "failure", "reason": []}, r"field 'reason' .* cannot be \[\]"),
+            ({"performative": "failure", "reason": "bad"}, "cannot be 'bad'"),
+            ({"performative": "propose", "apis": "maps"}, "cannot be 'maps'"),
+            ({"performative": "propose", "apis": ["maps"]}, "field 'apis'"),
+            ({"performative": "propose", "apis": [{"api": "maps"}]}, "field 'apis'"),
+            ({"performative": "accept-proposal", "apis": [3]}, r"cannot be \[3\]"),
+        ],
+    )
+    def test_what_is_no_message(self, change, message):
+        with pytest.raises(TranscriptError, match=message):
+            message_from_dict({**GOOD, **change})
+
+    def test_a_field_is_missing(self):
+        with pytest.raises(TranscriptError, match="needs the field 'in_reply_to'"):
+            message_from_dict({k: v for k, v in GOOD.items() if k != "in_reply_to"})
+
+
+class TestFile:
+    def test_a_round_is_read_back(self, mixed, tmp_path):
+        path = tmp_path / "round.jsonl"
+        mixed.write(path)
+        read = Transcript.read(path)
+        assert read == mixed
+        assert read.seconds == pytest.approx(mixed.seconds, abs=1e-5)
+        assert {m.performative for m in read.messages} == set(PERFORMATIVES)
+        assert replay(read) == replay(mixed)
+        assert read.ledger.to_dict() | {"seconds": 0} == mixed.ledger.to_dict() | {"seconds": 0}
+
+    @pytest.mark.parametrize(
+        ("records", "message"),
+        [
+            ([{"record": "message"}], "line 1: the first record, and no other, must be the round"),
+            ([HEAD, HEAD], "line 2: the first record, and no other"),
+            ([HEAD, {"record": "noise"}], r"line 2: unknown record 'noise' \(round, message or c"),
+            ([HEAD, {}], "line 2: unknown record None"),
+            ([HEAD, {"record": "message", "performative": 1}], "line 2: unknown performative 1"),
+            ([{**HEAD, "format": 2}], "line 1: format 2, and this version reads 1"),
+            ([{**HEAD, "request": None}], "field 'request' of a round must be a string, got None"),
+            ([{**HEAD, "categories": "Mapping"}], "categories must be a list of strings, got 'M"),
+            ([{**HEAD, "candidates": [1]}], "candidates must be a list of strings"),
+            ([{**HEAD, "seconds": "1"}], "seconds must be a number, got '1'"),
+            ([HEAD, {"record": "call"}], "line 2: a call has the fields agent, role, stage"),
+            ([HEAD, {**CALL, "tokens_in": -1}], "field 'tokens_in' of a call cannot be -1"),
+            ([HEAD, {**CALL, "tokens_in": True}], "field 'tokens_in' of a call cannot be true"),
+            ([HEAD, {**CALL, "role": "king"}], "field 'role' of a call cannot be \"king\""),
+            ([HEAD, {**CALL, "stage": ["bid"]}], "field 'stage' of a call"),
+            ([HEAD, {**CALL, "invented": "x"}], "field 'invented' of a call"),
+            ([HEAD, {**CALL, "steps": ["1"]}], "field 'steps' of a call"),
+        ],
+    )
+    def test_what_is_no_transcript(self, records, message, tmp_path):
+        path = tmp_path / "round.jsonl"
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        with pytest.raises(DataFileError, match=message) as caught:
+            Transcript.read(path)
+        assert caught.value.path == path
+
+    def test_a_call_in_good_order_is_read(self, tmp_path):
+        path = tmp_path / "round.jsonl"
+        path.write_text(f"{json.dumps(HEAD)}\n{json.dumps(CALL)}\n")
+        assert Transcript.read(path).ledger.usage.source == "server"
+
+
+class TestReplay:
+    @pytest.mark.parametrize("transcript", ROUNDS, ids=lambda t: f"{t.protocol}-{t.announce}")
+    def test_it_comes_to_what_was_reported(self, transcript):
+        assert replay(transcript).recommendation == transcript.messages[-1].apis
+
+    @settings(max_examples=100)
+    @given(data=st.data(), transcript=st.sampled_from(ROUNDS))
+    def test_a_message_left_out_repeated_or_out_of_place_is_noticed(self, data, transcript):
+        messages = list(transcript.messages)
+        place = data.draw(st.integers(0, len(messages) - 1))
+        other = data.draw(st.integers(0, len(messages) - 1))
+        kind = data.draw(st.sampled_from(["drop", "repeat", "swap"]))
+        if kind == "drop":
+            del messages[place]
+        elif kind == "repeat":
+            messages.insert(other, messages[place])
+        else:
+            assume(place != other)
+            messages[place], messages[other] = messages[other], messages[place]
+        with pytest.raises(TranscriptError):
+            replay(with_messages(transcript, messages))
+
+    @settings(max_examples=150)
+    @given(data=st.data(), transcript=st.sampled_from(ROUNDS))
+    def test_a_changed_field_is_noticed(self, data, transcript):
+        messages = list(transcript.messages)
+        place = data.draw(st.integers(0, len(messages) - 1))
+        message = messages[place]
+        changes = {
+            "id": message.id + data.draw(st.sampled_from([-1, 1, 100])),
+            "sender": "stranger",
+            "receiver": "stranger",
+        }
+        if hasattr(message, "in_reply_to"):
+            changes["in_reply_to"] = message.in_reply_to + data.draw(st.sampled_from([-1, 1, 100]))
+        if isinstance(message, Request):
+            changes["text"] = "another"
+        if isinstance(message, CallForProposals) and message.request is not None:
+            changes["request"] = "another"
+        if isinstance(message, Proposal):
+            changes |= {"late": not message.late, "apis": ()}
+        negotiated = any(isinstance(m, CallForProposals) for m in messages)
+        if isinstance(message, Award) or (isinstance(message, Report) and negotiated):
+            changes["apis"] = data.draw(
+                st.sampled_from([(*message.apis, "evil"), message.apis[1:], message.apis * 2])
+            )
+        name = data.draw(st.sampled_from(sorted(changes)))
+        messages[place] = dataclasses.replace(message, **{name: changes[name]})
+        assume(messages[place] != message)
+        with pytest.raises(TranscriptError, match=r"message|the round has no report"):
+            replay(with_messages(transcript, messages))
+
+    @pytest.mark.parametrize("kind", [Award, Report])
+    def test_an_api_named_twice_is_noticed(self, mixed, kind):
+        messages = [
+            dataclasses.replace(m, apis=m.apis * 2) if isinstance(m, kind) else m
+            for m in mixed.messages
+        ]
+        with pytest.raises(TranscriptError, match="an API twice"):
+            replay(with_messages(mixed, messages))
+
+    def test_another_kind_of_reply_is_noticed(self, mixed):
+        messages = list(mixed.messages)
+        place = next(i for i, m in enumerate(messages) if isinstance(m, Proposal))
+        proposal = messages[place]
+        ends = {"id": proposal.id, "sender": proposal.sender, "receiver": proposal.receiver}
+        messages[place] = Refusal(in_reply_to=proposal.in_reply_to, **ends)
+        with pytest.raises(TranscriptError, match="no proposal"):
+            replay(with_messages(mixed, messages))
+
+    @pytest.mark.parametrize("n", [0, 1, -1])
+    def test_a_round_that_was_broken_off(self, mixed, n):
+        with pytest.raises(TranscriptError, match="has no report"):
+            replay(with_messages(mixed, mixed.messages[:n]))
+
+    def test_another_request_in_the_head(self, mixed):
+        with pytest.raises(TranscriptError, match="of another request"):
+            replay(dataclasses.replace(mixed, request="another"))
+
+
+class TestLedger:
+    def call(self, **fields):
+        usual = {"agent": "a", "role": "contractor", "stage": "bid", "steps": (3,)}
+        usual |= {"tokens_in": 10, "tokens_out": 1, "tokens_are": "server"}
+        return ModelCall(**{**usual, **fields})
+
+    def test_of_nothing(self):
+        ledger = Ledger.of([], [])
+        assert (ledger.n_messages, ledger.tokens, ledger.model_calls) == (0, 0, 0)
+        assert ledger.to_dict()["by_role"] == {}
+
+    def test_a_sum_is_of_the_server_only_if_all_is(self):
+        calls = [self.call(), self.call(tokens_are="estimated")]
+        assert Ledger.of([], calls[:1]).usage.source == "server"
+        assert Ledger.of([], calls).usage.source == "estimated"
+
+    def test_repaired_and_cached_answers(self):
+        ledger = Ledger.of([], [self.call(calls=2), self.call(cached=True), self.call(role="x")])
+        assert (ledger.model_calls, ledger.cached_calls) == (4, 1)
+        assert ledger.by_role["contractor"].model_calls == 3
+        assert ledger.by_stage["bid"].tokens_in == 30

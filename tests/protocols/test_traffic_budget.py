@@ -1,0 +1,111 @@
+"""What a round would cost is known before it is paid, and what is too much is not begun."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from negotiation import CATALOG, PlantedRouter, acting, award_all, hold, propose
+
+from cnp_router.agents import InterpretRequest, MatchFunction, SelectApis, ServeFunction
+from cnp_router.exceptions import BudgetExceededError, InputError
+from cnp_router.protocols import ContractNet, RoundSettings, TrafficBudget
+
+PROTOCOLS = ["manager-led", "contractor-led", "collaborative", "single-agent"]
+
+
+def budgeted(model, **budget):
+    return ContractNet(
+        CATALOG,
+        model,
+        router=PlantedRouter(),
+        settings=RoundSettings(budget=TrafficBudget(**budget)),
+    )
+
+
+def refused(model, *, protocol="contractor-led", announce="broadcast", **budget):
+    with pytest.raises(BudgetExceededError) as caught:
+        hold(budgeted(model, **budget), protocol=protocol, announce=announce)
+    return caught.value
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("announce", ["broadcast", "routed"])
+def test_what_does_not_fit_in_is_not_begun(protocol, announce):
+    model = acting()
+    error = refused(model, protocol=protocol, announce=announce, tokens=100)
+    assert model.calls == []
+    assert error.costs["tokens"] > 100 == error.allowed["tokens"]
+    assert f"would cost about {error.costs['tokens']:,} tokens, and the budget is 100" in str(error)
+
+
+def test_an_announcement_says_its_messages():
+    model = acting()
+    error = refused(model, messages=10)
+    assert model.calls == []
+    # The request, a call and a reply for each of six, the report.
+    assert str(error) == (
+        "an announcement of 6 calls for proposals would cost about 14 messages, and the budget is "
+        "10 (raise the budget, or announce to fewer)"
+    )
+
+
+def test_a_later_step_is_refused_before_it_is_asked():
+    model = acting()
+    refused(model, protocol="collaborative", messages=10)
+    assert [call.task.steps for call in model.calls] == [(1,)]
+    model = acting()
+    refused(model, tokens=2_900)
+    assert not model.calls or all(call.task.steps != (4,) for call in model.calls)
+
+
+def test_the_estimate_of_the_prompts_is_what_the_offline_model_counts():
+    n = len(CATALOG)
+    error = refused(acting(), tokens=1)
+    asked = error.costs["tokens"] - n * InterpretRequest.answer_tokens
+    outcome = hold(ContractNet(CATALOG, acting()), announce="broadcast")
+    assert asked == outcome.ledger.by_stage["bid"].tokens_in
+
+
+def test_what_is_spent_already_counts():
+    outcome = hold(ContractNet(CATALOG, acting()), announce="broadcast")
+    bids = outcome.ledger.by_stage["bid"]
+    final = outcome.ledger.by_stage["final"]
+    error = refused(acting(), tokens=bids.tokens_in + 6 * InterpretRequest.answer_tokens)
+    assert error.what == "step 4 of the manager"
+    spent = bids.tokens_in + bids.tokens_out
+    assert error.costs["tokens"] == spent + final.tokens_in + SelectApis.answer_tokens
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_round_within_the_budget_is_the_same_as_without(protocol):
+    with_budget = hold(
+        budgeted(acting(), tokens=10**6, messages=10**3), protocol=protocol, announce="broadcast"
+    )
+    without = hold(ContractNet(CATALOG, acting()), protocol=protocol, announce="broadcast")
+    assert with_budget.transcript == without.transcript
+
+
+@settings(max_examples=40)
+@given(protocol=st.sampled_from(PROTOCOLS), messages=st.integers(1, 45))
+def test_no_round_ever_sends_more_messages_than_allowed(protocol, messages):
+    bids = dict.fromkeys((InterpretRequest, MatchFunction, ServeFunction), propose)
+    net = budgeted(acting({}, {**bids, SelectApis: award_all}), messages=messages)
+    try:
+        outcome = hold(net, protocol=protocol, announce="broadcast")
+    except BudgetExceededError as exc:
+        assert exc.costs["messages"] > messages
+    else:
+        assert outcome.ledger.n_messages <= messages
+
+
+def test_the_single_agent_is_called_by_its_name():
+    assert refused(acting(), protocol="single-agent", tokens=1).what == (
+        "step 1+2+3+4 of the single-agent"
+    )
+
+
+@pytest.mark.parametrize("limits", [{"tokens": 0}, {"messages": -3}])
+def test_a_budget_below_one_is_none(limits):
+    with pytest.raises(InputError, match=r"a budget of .* must be at least 1, got"):
+        TrafficBudget(**limits)

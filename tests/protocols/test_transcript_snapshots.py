@@ -1,0 +1,49 @@
+"""One whole transcript for each protocol and announcement.
+
+A change of a prompt, of the offline model or of a protocol changes them. To renew the files and
+then read the difference before it is kept::
+
+    CNP_ROUTER_RENEW_TRANSCRIPTS=1 python -m pytest tests/protocols/test_transcript_snapshots.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import pytest
+from negotiation import CATALOG, PlantedRouter, hold
+
+from cnp_router.agents import offline_model
+from cnp_router.protocols import ContractNet, Transcript, replay
+
+FOLDER = Path(__file__).parent / "transcripts"
+CASES = [
+    *((p, a) for p in ("manager-led", "contractor-led", "collaborative", "single-agent")
+      for a in ("broadcast", "routed")),
+    ("learned", "routed"),
+]  # fmt: skip
+RENEW = "CNP_ROUTER_RENEW_TRANSCRIPTS"
+
+
+@pytest.mark.parametrize(("protocol", "announce"), CASES, ids="-".join)
+def test_the_transcript_is_that_of_the_file(protocol, announce):
+    net = ContractNet(CATALOG, offline_model(CATALOG), router=PlantedRouter())
+    outcome = hold(net, protocol=protocol, announce=announce)
+    transcript = dataclasses.replace(outcome.transcript, seconds=0.0)
+    path = FOLDER / f"{protocol}-{announce}.jsonl"
+    if os.environ.get(RENEW):
+        transcript.write(path)
+        pytest.skip(f"{path.name} is renewed: read the difference")
+    # Records rather than transcripts: pytest then shows the first that differs.
+    kept = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert json.loads(json.dumps(list(transcript.records()))) == kept
+    assert Transcript.read(path) == transcript
+    assert replay(Transcript.read(path)).recommendation == outcome.recommendation
+
+
+def test_there_is_no_other_file():
+    names = {f"{protocol}-{announce}.jsonl" for protocol, announce in CASES}
+    assert {path.name for path in FOLDER.iterdir()} == names

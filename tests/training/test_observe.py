@@ -1,0 +1,189 @@
+"""Learning from more mashups without fitting again."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from planted import planted
+
+from cnp_router import checks
+from cnp_router.exceptions import UnknownApiError
+from cnp_router.graph import TransitionGraph
+from cnp_router.history import History, Mashup
+from cnp_router.training import fit_router, load_router
+from cnp_router.training.matrices import usage_matrix
+from cnp_router.training.text import unit_rows
+from cnp_router.training.views import _co_usage, expected_specification, similar_apis
+
+WORLD = planted(n_cliques=5, size=4, rounds=6)
+LATE = WORLD.cases[-1].clique  # this clique is not used until it is observed
+
+
+@pytest.fixture(scope="module")
+def before():
+    early = [m for m in WORLD.history if LATE[0] not in m.apis and LATE[1] not in m.apis]
+    return fit_router(WORLD.catalog, History(early))
+
+
+@pytest.fixture
+def late(before):
+    known = {m.id for m in before.history}
+    return [m for m in WORLD.history if m.id not in known]
+
+
+@pytest.fixture
+def observed(before, late):
+    router = copy.copy(before)
+    assert router.observe(late) == len(late)
+    return router
+
+
+def test_what_is_counted_is_as_if_fitted_on_all(before, late, observed):
+    everything = History([*before.history, *late])
+    usage = usage_matrix(WORLD.catalog, everything)
+    counts = np.asarray(usage.sum(axis=0)).ravel()
+    views = observed.views
+    assert observed.history == everything
+    np.testing.assert_array_equal(views.usage.toarray(), usage.toarray())
+    np.testing.assert_array_equal(views.counts, counts)
+    np.testing.assert_array_equal(views.labels, np.flatnonzero(counts))
+    np.testing.assert_allclose(
+        views.co_usage.toarray(), _co_usage(usage, counts).toarray(), rtol=1e-5
+    )
+    index = views.specifications
+    similar = similar_apis(index, views.labels)
+    np.testing.assert_allclose(views.similar.toarray(), similar.toarray(), atol=1e-6)
+    words = observed.encoders.encode(everything.texts).word
+    expected = expected_specification(index, words, usage)
+    np.testing.assert_allclose(views.expected, expected, atol=1e-4)
+    np.testing.assert_allclose(views.history_words.toarray(), words.T.toarray(), rtol=1e-5)
+    start = len(views.labels) + views.membership.shape[1]
+    centroids = views.word_weights[:, start:].toarray()
+    wanted = unit_rows((usage.T @ words).tocsr()).T.toarray()
+    np.testing.assert_allclose(centroids, wanted, atol=1e-5)
+
+
+def test_a_cold_clique_is_recommended_once_it_is_observed(before, observed):
+    for case in WORLD.cases:
+        if case.clique != LATE:
+            continue
+        assert set(observed.recommend(case.request)) <= set(LATE)
+        assert observed.recommend(case.request, case.known)[0] == case.missing
+        positions = [WORLD.catalog.position(name) for name in LATE]
+        left, right = (r.score(case.request).probabilities for r in (before, observed))
+        assert right[positions].sum() > 3 * left[positions].sum()
+
+
+def test_what_was_known_is_still_known(observed):
+    for case in WORLD.cases:
+        if case.clique != LATE:
+            found = [name for name, _ in observed.score(case.request).top(4)]
+            assert set(found) == set(case.clique)
+
+
+def test_all_at_once_is_much_as_one_by_one(before, late, observed):
+    one_by_one = copy.copy(before)
+    for mashup in late:
+        one_by_one.observe(mashup)
+    assert one_by_one.history == observed.history
+    for case in WORLD.cases:
+        left = one_by_one.score(case.request)
+        right = observed.score(case.request)
+        assert {n for n, _ in left.top(4)} == {n for n, _ in right.top(4)}
+
+
+def test_the_graph_and_the_categories_follow(before, late):
+    router = copy.copy(before)
+    old = router.graph
+    router.observe(late)
+    again = TransitionGraph().fit(router.history, router.catalog)
+    np.testing.assert_array_equal(router.graph.co_usage_.toarray(), again.co_usage_.toarray())
+    assert old.n_mashups_ == len(before.history)
+    probability = {
+        r: dict(
+            zip(r.categories.classes_, r.categories.predict_proba([late[0].description])[0],
+                strict=True)
+        )
+        for r in (before, router)
+    }  # fmt: skip
+    category = WORLD.catalog[late[0].apis[0]].categories[0]
+    if category in probability[before]:
+        assert probability[router][category] > probability[before][category]
+
+
+def test_known_mashups_are_passed_over(observed, late):
+    probabilities = observed.score("please find").probabilities
+    assert observed.observe(late) == 0
+    assert observed.observe([*late, Mashup("new", "please", (LATE[0],))]) == 1
+    assert observed.observe(Mashup("new", "another text", (LATE[1],))) == 0
+    assert observed.score("please find").probabilities.shape == probabilities.shape
+    assert len({m.id for m in observed.history}) == len(observed.history)
+
+
+def test_an_unknown_api_teaches_nothing(before):
+    router = copy.copy(before)
+    with pytest.raises(UnknownApiError):
+        router.observe([Mashup("a", "text", (LATE[0],)), Mashup("b", "text", ("nobody",))])
+    assert router.history == before.history
+    assert router.observe([]) == 0
+
+
+def test_a_text_without_a_known_word(before):
+    router = copy.copy(before)
+    assert router.observe(Mashup("odd", "qqq zzz", (LATE[0],))) == 1
+    assert router.observe(Mashup("empty", "", (LATE[1],))) == 1
+    assert router.views.counts[WORLD.catalog.position(LATE[0])] == 1
+    assert router.route("qqq zzz").recipients
+
+
+def test_it_is_saved_and_sent_with_what_it_has_observed(observed, tmp_path):
+    observed.save(tmp_path / "model")
+    for other in (load_router(tmp_path / "model"), pickle.loads(pickle.dumps(observed))):
+        for case in WORLD.cases:
+            left, right = other.score(case.request), observed.score(case.request)
+            np.testing.assert_allclose(left.probabilities, right.probabilities, rtol=1e-6)
+        assert other.observe(Mashup("one more", "please", (LATE[0],))) == 1
+
+
+def test_it_obeys_the_laws_of_a_router(observed):
+    requests = [case.request for case in WORLD.cases[:3]]
+    checks.check_router(observed, requests=requests)
+
+
+def test_threads_may_observe_and_route_together(before, late):
+    router = copy.copy(before)
+    problems: list[BaseException] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        try:
+            while not done.is_set():
+                assert router.route(late[0].description).recipients
+        except BaseException as exc:
+            problems.append(exc)
+
+    def learn(part: list[Mashup]) -> None:
+        try:
+            for mashup in part:
+                router.observe(mashup)
+        except BaseException as exc:
+            problems.append(exc)
+
+    asking = [threading.Thread(target=ask) for _ in range(2)]
+    learning = [threading.Thread(target=learn, args=(late[i::2],)) for i in range(2)]
+    for thread in (*asking, *learning):
+        thread.start()
+    for thread in learning:
+        thread.join()
+    done.set()
+    for thread in asking:
+        thread.join()
+    assert problems == []
+    assert {m.id for m in router.history} == {m.id for m in WORLD.history}
+    np.testing.assert_array_equal(
+        router.views.counts, np.asarray(usage_matrix(router.catalog, router.history).sum(axis=0))
+    )
