@@ -262,6 +262,11 @@ class BudgetExceededError(ProtocolError):
     allowed : mapping of str to int
         The budget, with the same keys.
 
+    Attributes
+    ----------
+    transcript : Transcript or None
+        Of the round until then, with what it has cost.
+
     Examples
     --------
     >>> print(BudgetExceededError("an announcement to 1345 contractors",
@@ -274,6 +279,7 @@ class BudgetExceededError(ProtocolError):
         self.what = what
         self.costs = dict(costs)
         self.allowed = dict(allowed)
+        self.transcript: Any = None
         over = " and ".join(
             f"about {self.costs[unit]:,} {unit}, and the budget is {limit:,}"
             for unit, limit in self.allowed.items()

@@ -6,6 +6,7 @@ import asyncio
 import copy
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from cnp_router.agents import ComposeAlone, MapCategories, Organisation, SelectApis, organise
@@ -161,9 +162,8 @@ class ContractNet:
         """
         self._check(request, protocol, announce)
         choice = None
-        routing = None
         if protocol == "auto":
-            routing, choice = self._choose(request)
+            choice = self._choose(request)
             protocol = choice.protocol  # type: ignore[assignment]  # one of the names
         async with Round(
             request,
@@ -174,19 +174,24 @@ class ContractNet:
             announce=announce,
         ) as round_:
             if protocol == "learned":
-                routing, transcript = await self._learned(round_, routing)
-                return self._outcome(transcript, routing, choice)
+                learned, transcript = await self._learned(round_)
+                return self._outcome(transcript, learned, choice)
             audience = Audience(self.contractors, classifier=self._classifier())
             if announce == "routed":
                 audience = await self._routed(round_, protocol)
             if protocol == "single-agent":
                 transcript = await self._alone(round_, audience)
-            else:
-                transcript = await self._negotiated(round_, protocol, audience)
-            return self._outcome(transcript, audience.routing, choice)
+                return self._outcome(transcript, audience.routing, choice)
+            plan = await PLANS[protocol](round_, audience)
+            routing = audience.routing
+            if routing is not None and plan.widens:
+                routing = replace(routing, source="llm", fallback="llm")
+            transcript = await self._negotiated(round_, protocol, audience, plan)
+            return self._outcome(transcript, routing, choice)
 
-    async def _negotiated(self, round_: Round, protocol: str, audience: Audience) -> Transcript:
-        plan = await PLANS[protocol](round_, audience)
+    async def _negotiated(
+        self, round_: Round, protocol: str, audience: Audience, plan: Plan
+    ) -> Transcript:
         invitations = _first_invitations(plan, audience)
         proposals = await round_.announce(invitations)
         chosen = await _selected(round_, plan, proposals, ())
@@ -211,9 +216,7 @@ class ContractNet:
         fallback: Any = "broadcast" if settings.fallback == "broadcast" else "none"
         # A manager-led round has its own step 2 for the model, and widens by that.
         if settings.fallback == "llm" and protocol != "manager-led" and self.catalog.categories:
-            probe = copy.copy(router)
-            probe.source_counts = Counter()
-            first = probe.decide(
+            first = _uncounted(router).decide(
                 round_.request, scores, select=settings.select, threshold=settings.threshold
             )
             if not first.is_confident:
@@ -232,11 +235,10 @@ class ContractNet:
         )
         return Audience(self.contractors, tuple(recipients), routing, self._classifier())
 
-    async def _learned(self, round_: Round, routing: Routing | None) -> tuple[Routing, Transcript]:
-        if routing is None:
-            routing = self._needed_router().route(
-                round_.request, select=self.settings.select, threshold=self.settings.threshold
-            )
+    async def _learned(self, round_: Round) -> tuple[Routing, Transcript]:
+        routing = self._needed_router().route(
+            round_.request, select=self.settings.select, threshold=self.settings.threshold
+        )
         classifier = self._classifier()
         if classifier is not None:
             round_.categories = classifier.predict([round_.request])[0]
@@ -252,13 +254,13 @@ class ContractNet:
         round_.candidates = composition.candidates
         return await round_.report(composition.apis)
 
-    def _choose(self, request: str) -> tuple[Routing, Choice]:
-        routing = self._needed_router().route(
+    def _choose(self, request: str) -> Choice:
+        routing = _uncounted(self._needed_router()).route(
             request, select=self.settings.select, threshold=self.settings.threshold
         )
         classifier = self._classifier()
         probabilities = None if classifier is None else classifier.predict_proba([request])[0]
-        return routing, choose_protocol(request, routing, probabilities)
+        return choose_protocol(request, routing, probabilities)
 
     def _tied(self, chosen: Sequence[str]) -> list[Contractor]:
         """Return the holders of the APIs most used together with the chosen ones."""
@@ -337,6 +339,13 @@ class _Widened:
     def recipients(self, request: str, scores: Scores, chosen: Sequence[str]) -> Sequence[str]:
         known = set(scores.contractors)
         return [name for name in self.apis if name in known]
+
+
+def _uncounted(router: Router) -> Router:
+    """Return the router for a look ahead, which is not to be counted as a routing."""
+    other = copy.copy(router)
+    other.source_counts = Counter()
+    return other
 
 
 def _holders(

@@ -15,6 +15,7 @@ from cnp_router.agents.answers import kept
 from cnp_router.agents.prompts import sendable
 from cnp_router.catalog import Catalog, Contractor
 from cnp_router.exceptions import (
+    BudgetExceededError,
     ChatAccessError,
     ChatAnswerError,
     ChatConnectionError,
@@ -423,7 +424,11 @@ class Round:
         asked = sum(estimate_request_tokens(t.chat_request()) + t.answer_tokens for t in tasks)
         # Those still at work get a reply too, and no round ends without a report.
         certain = len(self.messages) + len(self._open) + 1
-        budget.check(what, tokens=spent + asked, messages=certain + messages)
+        try:
+            budget.check(what, tokens=spent + asked, messages=certain + messages)
+        except BudgetExceededError as exc:
+            exc.transcript = self.transcript()
+            raise
 
 
 def _answers(message: Message, calls: set[int]) -> bool:

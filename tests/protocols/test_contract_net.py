@@ -235,6 +235,13 @@ class TestFallback:
         assert outcome.recipients[-2:] == ("places", "photos")
         assert set(outcome.recipients) == {"maps", "sms", "weather", "places", "photos"}
         assert outcome.categories == ("Photos", "Travel")
+        assert outcome.routing.source == outcome.routing.fallback == "llm"
+
+    @pytest.mark.parametrize("protocol", [*NEGOTIATED, "single-agent", "learned", "auto"])
+    def test_a_request_is_counted_once_by_the_router(self, protocol):
+        net = net_of(acting({}, {**ALL_BID, MapCategories: mapped_to("Photos")}), confidence=0.1)
+        hold(net, protocol=protocol)
+        assert net.router.source_counts.total() == 1
 
     @pytest.mark.parametrize("protocol", NEGOTIATED)
     def test_none_asks_nothing_and_stays(self, protocol):
