@@ -26,7 +26,7 @@ from cnp_router.history import History, Mashup
 from cnp_router.llm import ChatModel, ChatRequest, ChatResponse, OpenAIChatModel, Usage
 from cnp_router.protocols import ContractNet, RoundSettings
 
-__all__ = ["InstantModel", "measure_memory", "measure_server", "measure_stub", "run"]
+__all__ = ["StubModel", "measure_memory", "measure_server", "measure_stub", "run"]
 
 CONTRACTORS = 1_345
 ANSWER_SECONDS = 0.02
@@ -52,22 +52,21 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     table([["messages", *head], [str(stub["messages"]), *cells]])
     server = in_child(measure_server, options.data, size)
     print(
-        f"A server of its own process on this machine, {1000 * ANSWER_SECONDS:.0f} ms an answer, "
-        f"{CONCURRENCY} at a time:\n"
+        f"{1000 * ANSWER_SECONDS:.0f} ms an answer, {CONCURRENCY} at a time. The SDK asks a server "
+        "on this machine, in a process of its own:\n"
     )
     ideal = server["ideal"]
     rows = [["ideal: answers x seconds / places", number(ideal, 2), number(1.0, 2), "", ""]]
     for title, key in (
+        ("the round, a model in the same process", "waiting"),
         ("the openai SDK alone, same prompts", "sdk"),
         ("our adapter on the SDK", "adapter"),
-        ("the round", "round"),
+        ("the round, our adapter", "round"),
     ):
         wall, cpu = server[key]["wall"], server[key]["cpu"]
         times = [number(wall, 2), number(wall / ideal, 2), number(cpu, 2)]
         rows.append([title, *times, number(1000 * cpu / server["answers"], 2)])
     table([["", "wall s", "times the ideal", "own CPU s", "CPU ms an answer"], *rows])
-    engine = server["round"]["cpu"] - server["adapter"]["cpu"]
-    print(f"Round less adapter: {1000 * engine / stub['messages']:.3f} CPU ms a message.\n")
     memory = in_child(measure_memory, options.data, size, options.requests)
     print("Memory in a comparison, transcripts dropped after each request (MB):\n")
     rows = [[str(p["requests"]), number(p["rss"], 1), number(p["traced"], 2)] for p in memory["at"]]
@@ -75,24 +74,30 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return {"environment": facts, "stub": stub, "server": server, "memory": memory}
 
 
-class InstantModel(ChatModel):
-    """A model that refuses everything at once, at next to no cost."""
+class StubModel(ChatModel):
+    """A model that refuses everything, at next to no cost, after a while.
 
-    name = "instant"
+    Parameters
+    ----------
+    seconds : float, seconds, default=0.0
+    """
 
-    def __init__(self) -> None:
+    name = "stub"
+
+    def __init__(self, seconds: float = 0.0) -> None:
         usage = Usage(500, 25, "estimated")
-        self._refusal = ChatResponse("", dict(ANSWER), usage, self.name, 0.0)
+        self.seconds = seconds
+        self._refusal = ChatResponse("", dict(ANSWER), usage, self.name, seconds)
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
         """Refuse, after a turn of the loop as with a server."""
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.seconds)
         return self._refusal
 
 
 def measure_stub(folder: Path | None, size: int) -> dict[str, Any]:
     """Hold broadcasts with a model that costs nothing. Runs in a process of its own."""
-    net = ContractNet(catalog_of(folder, size), InstantModel())
+    net = ContractNet(catalog_of(folder, size), StubModel())
     seconds, messages = [], 0
     for _ in range(ROUNDS + 1):
         start = time.perf_counter()
@@ -174,9 +179,11 @@ async def _with_server(
 ) -> dict[str, list[_Taken]]:
     import openai
 
-    times: dict[str, list[_Taken]] = {"sdk": [], "adapter": [], "round": []}
+    times: dict[str, list[_Taken]] = {"waiting": [], "sdk": [], "adapter": [], "round": []}
     model = OpenAIChatModel("stub", base_url=url, api_key="none", max_concurrency=CONCURRENCY)
-    net = ContractNet(catalog, model, settings=RoundSettings(max_concurrency=CONCURRENCY))
+    settings = RoundSettings(max_concurrency=CONCURRENCY)
+    waiting = ContractNet(catalog, StubModel(ANSWER_SECONDS), settings=settings)
+    net = ContractNet(catalog, model, settings=settings)
     client = openai.AsyncOpenAI(api_key="none", base_url=url)
     create: Any = client.chat.completions.create
 
@@ -192,6 +199,7 @@ async def _with_server(
         await _each(by_sdk, requests[:CONCURRENCY])
         await _each(model.complete, requests[:CONCURRENCY])
         for _ in range(REPEATS):  # in turn, so that a busy moment meets all alike
+            times["waiting"].append(await _taken(waiting.run(_REQUEST, announce="broadcast")))
             times["sdk"].append(await _taken(_each(by_sdk, requests)))
             times["adapter"].append(await _taken(_each(model.complete, requests)))
             times["round"].append(await _taken(net.run(_REQUEST, announce="broadcast")))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from benchmarks import inertia_plots
+from benchmarks.inertia_predictors import Recorded, ReliabilityBin
+from benchmarks.inertia_rules import RULES, Ruled, ruled, rules_rows
 from benchmarks.report import environment, heading, number, table
 from cnp_router.exceptions import DataFileError
 from cnp_router.prediction import Context, NextToolPredictor, Replay, default_predictors, replay
@@ -23,7 +27,9 @@ _TIMED = 1_000
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Replay each log after learning from the others, then time; print three tables."""
+    """Replay each log after learning from the others, then time; print four tables."""
+    if options.plots:
+        inertia_plots.check()
     facts = environment(options.seed)
     files = sorted(options.data.glob("trajectories*.jsonl"))
     if len(files) < 2:
@@ -34,24 +40,56 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         )
     heading(f"Next tools on {options.data.resolve().name}", facts)
     logs = {file.stem.removeprefix("trajectories-"): read_trajectories(file) for file in files}
-    replays = {name: _round(name, logs) for name in logs}
+    found = {name: _round(name, logs) for name in logs}
+    replays = {name: one.replay for name, one in found.items()}
+    reliability = {name: one.reliability for name, one in found.items()}
     print(f"At the threshold that saves most at an accuracy of at least {_ACCURACY:.2f}:\n")
     table(_savings(replays))
     print("Every threshold, context predictor:\n")
     table(_thresholds(replays))
+    by_rules = {name: _by_rules(name, logs) for name in logs}
+    print("As a router acts by default, and with the guards of AutoTool's agent:\n")
+    table(rules_rows(by_rules))
+    if options.plots:
+        inertia_plots.draw_risk(replays, options.plots / "inertia-risk.svg")
+        inertia_plots.draw_calibration(
+            replays, reliability, options.plots / "inertia-calibration.svg"
+        )
     speed = [_speed(predictor, n, options.seed) for n in _TOOLS for predictor in _learners()]
     print(f"CPU time a step, the last {_TIMED:,} of a synthetic log:\n")
     table(_speeds(speed))
     return {
         "environment": facts,
-        "rounds": {name: result.to_dict() for name, result in replays.items()},
+        "rounds": {name: one.to_dict() for name, one in found.items()},
+        "rules": {name: [asdict(one) for one in results] for name, results in by_rules.items()},
         "speed": speed,
     }
 
 
-def _round(name: str, logs: dict[str, tuple[Trajectory, ...]]) -> Replay:
-    others = [t for other, log in logs.items() if other != name for t in log]
-    return replay(None, logs[name], warm=others)
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A replay, and how often each predictor's answers of a confidence were right."""
+
+    replay: Replay
+    reliability: dict[str, tuple[ReliabilityBin, ...]]
+
+    def to_dict(self) -> dict[str, Any]:
+        bins = {name: [asdict(one) for one in bins] for name, bins in self.reliability.items()}
+        return {**self.replay.to_dict(), "reliability": bins}
+
+
+def _round(name: str, logs: dict[str, tuple[Trajectory, ...]]) -> _Found:
+    recorded = [Recorded(predictor) for predictor in default_predictors()]
+    result = replay(recorded, logs[name], warm=_others(name, logs))
+    return _Found(result, {one.name: one.reliability() for one in recorded})
+
+
+def _by_rules(name: str, logs: dict[str, tuple[Trajectory, ...]]) -> list[Ruled]:
+    return [ruled(rules, _others(name, logs), logs[name]) for rules in RULES]
+
+
+def _others(name: str, logs: dict[str, tuple[Trajectory, ...]]) -> tuple[Trajectory, ...]:
+    return tuple(t for other, log in logs.items() if other != name for t in log)
 
 
 def _savings(replays: dict[str, Replay]) -> list[list[str]]:

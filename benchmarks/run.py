@@ -5,7 +5,8 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py quality [--data DIR] [--json FILE] [--full]
     python benchmarks/run.py scaling --data DIR [--json FILE]
     python benchmarks/run.py speed   --data DIR [--json FILE]
-    python benchmarks/run.py inertia --data DIR [--json FILE]
+    python benchmarks/run.py inertia --data DIR [--plots DIR] [--json FILE]
+    python benchmarks/run.py inertia_history --data DIR [--plots DIR] [--json FILE]
     python benchmarks/run.py routed_vs_broadcast [--data DIR] [--model DIR] [--split NAME] \
         [--limit N] [--organise] [--resume FILE] [--report DIR] [--json FILE]
     python benchmarks/run.py engine [--data DIR] [--json FILE]
@@ -13,7 +14,8 @@ r"""The one entry point of the benchmarks.
 DIR holds ``apis.jsonl``, ``mashups-train.jsonl`` and any number of held-out ``mashups-dev*.jsonl``,
 and perhaps ``apis-all.jsonl``, a larger catalog. ``quality``, ``engine``
 and ``routed_vs_broadcast`` work on the bundled sample without.
-For ``inertia``, DIR holds two or more logs ``trajectories-*.jsonl``.
+For ``inertia``, DIR holds two or more logs ``trajectories-*.jsonl``; for ``inertia_history`` too,
+or ``mashups-train.jsonl`` and ``mashups-dev*.jsonl`` whose APIs are in order.
 """
 
 from __future__ import annotations
@@ -27,7 +29,15 @@ from pathlib import Path
 # This checkout, whatever is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import engine, inertia, quality, routed_vs_broadcast, scaling, speed
+from benchmarks import (
+    engine,
+    inertia,
+    inertia_history,
+    quality,
+    routed_vs_broadcast,
+    scaling,
+    speed,
+)
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.files import atomic_write
 
@@ -36,10 +46,11 @@ TRACKS = {
     "scaling": scaling,
     "speed": speed,
     "inertia": inertia,
+    "inertia_history": inertia_history,
     "routed_vs_broadcast": routed_vs_broadcast,
     "engine": engine,
 }
-_NEED_DATA = ("scaling", "speed", "inertia")
+_NEED_DATA = ("scaling", "speed", "inertia", "inertia_history")
 
 
 def _quality(track: argparse.ArgumentParser) -> None:
@@ -60,12 +71,18 @@ def _routed_vs_broadcast(track: argparse.ArgumentParser) -> None:
     track.add_argument("--report", type=Path, metavar="DIR", help="write tables and pictures")
 
 
+def _plots(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--plots", type=Path, metavar="DIR", help="draw into that folder, as SVG")
+
+
 def _engine(track: argparse.ArgumentParser) -> None:
     track.add_argument("--contractors", type=int, metavar="N", default=engine.CONTRACTORS)
     track.add_argument("--requests", type=int, nargs="+", metavar="N", default=engine.REQUESTS)
 
 
 _OPTIONS = {
+    "inertia": _plots,
+    "inertia_history": _plots,
     "quality": _quality,
     "routed_vs_broadcast": _routed_vs_broadcast,
     "engine": _engine,

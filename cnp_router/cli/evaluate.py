@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 import click
 
+from cnp_router.cli.online import fitted_router
 from cnp_router.cli.options import PLACE, Command, as_json, decision_options, target_recall
 from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
 
@@ -52,9 +53,8 @@ def evaluate(
     from cnp_router.evaluation import evaluate as evaluated
     from cnp_router.evaluation import evaluate_completion
     from cnp_router.history import History
-    from cnp_router.training import load_router
 
-    router = load_router(model)
+    router = fitted_router(model)
     history = History.read(histories)
     result = evaluated(
         router,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cnp_router.cli.online import fitted_router
 from cnp_router.cli.options import PLACE, Command, Group, as_json
 from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
 
@@ -142,9 +143,7 @@ def _past(
     model: Path | None, histories: tuple[Path, ...], catalog: Path | None
 ) -> tuple[History, Catalog | None]:
     if model:
-        from cnp_router.training import load_router
-
-        router = load_router(model)
+        router = fitted_router(model)
         return router.history, router.catalog
     if not histories:
         from cnp_router.datasets import load_sample

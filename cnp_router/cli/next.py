@@ -59,7 +59,7 @@ __all__ = ["next_"]
 def next_(
     *, model: Path, goal: str, prefixes: tuple[str, ...], threshold: float | None, **how: Any
 ) -> None:
-    """Foretell the tool that an agent calls next, from what was observed."""
+    """Foretell the tool that an agent calls next."""
     from cnp_router.prediction import Context, RouterSettings, Schedule
 
     schedule = Schedule() if threshold is None else Schedule.fixed(threshold)

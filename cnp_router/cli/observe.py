@@ -47,7 +47,8 @@ __all__ = ["observe"]
     type=PLACE,
     multiple=True,
     metavar="FILE",
-    help="Mashups; those in order tell which API follows which. Can be given more than once.",
+    help="Mashups: a fitted model learns from them, and from those in order which API follows "
+    "which. Can be given more than once.",
 )
 @as_json
 def observe(
@@ -64,7 +65,7 @@ def observe(
 
     router, counted = NextToolRouter(), 0
     records = list(_records(trajectories, histories))
-    store = OnlineStore(online_folder(model), observers(router))
+    store = OnlineStore(online_folder(model), observers(model, router))
     with store, Progress("Observing") as progress:
         for place, record in enumerate(records, 1):
             counted += store.observe(record).counted

@@ -9,8 +9,9 @@ from cnp_router.exceptions import InputError, ModelNotFoundError
 
 if TYPE_CHECKING:
     from cnp_router.prediction import NextToolRouter, Observer, RouterSettings
+    from cnp_router.training import LearnedRouter
 
-__all__ = ["ONLINE", "learned_router", "observers", "online_folder"]
+__all__ = ["ONLINE", "fitted_router", "learned_router", "observers", "online_folder"]
 
 ONLINE = "online"
 
@@ -30,9 +31,32 @@ def online_folder(model: Path) -> Path:
     return folder
 
 
-def observers(router: NextToolRouter) -> list[Observer]:
-    """Return all that learn online."""
-    return [router]
+def observers(model: Path, router: NextToolRouter) -> list[Observer]:
+    """Return all that learn online: the router of next tools, and the fitted one if any."""
+    if not is_fitted(model):
+        return [router]
+    from cnp_router.prediction import RouterObserver
+    from cnp_router.training import load_router
+
+    return [router, RouterObserver(load_router(model))]
+
+
+def fitted_router(model: Path) -> LearnedRouter:
+    """Return the fitted router of a folder, which knows the mashups that were observed there.
+
+    Raises
+    ------
+    ModelStoreError
+        If there is none, or what is there cannot be used.
+    """
+    from cnp_router.training import load_router
+
+    router = load_router(model)
+    if (model / ONLINE).is_dir():
+        from cnp_router.prediction import OnlineStore, RouterObserver
+
+        OnlineStore(model / ONLINE, [RouterObserver(router)], read_only=True)
+    return router
 
 
 def learned_router(model: Path, settings: RouterSettings | None = None) -> NextToolRouter:
@@ -47,7 +71,7 @@ def learned_router(model: Path, settings: RouterSettings | None = None) -> NextT
 
     router = NextToolRouter(settings=settings)
     if (model / ONLINE).is_dir():
-        OnlineStore(model / ONLINE, observers(router), read_only=True)
+        OnlineStore(model / ONLINE, [router], read_only=True)
     elif not is_fitted(model):
         raise ModelNotFoundError(f"{model}: no model there, and nothing observed (observe first)")
     return router

@@ -11,6 +11,7 @@ import click
 
 from cnp_router.cli.cache import sample_router
 from cnp_router.cli.llm_options import chat_model, llm_options
+from cnp_router.cli.online import fitted_router
 from cnp_router.cli.options import (
     PLACE,
     Command,
@@ -37,7 +38,7 @@ _ROWS = 10
     examples=[
         'cnp-router recommend "Send me a text message when it rains."',
         'cnp-router recommend --model model --known google-maps "Photos on a map"',
-        'cnp-router recommend --protocol contractor-led "Send me a text message when it rains."',
+        'cnp-router recommend --protocol contractor-led "Text me when it rains."',
     ],
 )
 @click.argument("text")
@@ -118,9 +119,7 @@ def _request(text: str) -> str:
 def _router(model: Path | None) -> LearnedRouter:
     if model is None:
         return sample_router()
-    from cnp_router.training import load_router
-
-    return load_router(model)
+    return fitted_router(model)
 
 
 def _echo(routing: Routing, rule: Selection, rows: int | None) -> None:

@@ -57,10 +57,11 @@ def replay(
     thresholds: tuple[float, ...],
     json_: bool,
 ) -> None:
-    """Foretell each step of a log from what came before it, and count what that saves.
+    """Count what foretelling each step of a log would have saved.
 
-    Each step is learned from as soon as it was foretold. Tokens and seconds are the shares of
-    those steps that are foretold rightly; net takes off the tokens of those foretold wrongly.
+    Each step is foretold from what came before it only, and then learned from. Tokens and seconds
+    are the shares of those steps that are foretold rightly; net takes off the tokens of those
+    foretold wrongly.
     """
     from cnp_router.prediction import THRESHOLDS
     from cnp_router.prediction import replay as replayed

@@ -84,7 +84,9 @@ def round_choice(command: Function) -> Function:
                 type=click.Choice(PROTOCOLS),
                 default="learned",
                 show_default=True,
-                help="Who reasons about the request.",
+                metavar="NAME",
+                help="Who reasons about the request: learned, manager-led, contractor-led, "
+                "collaborative, single-agent or auto.",
             ),
             click.option(
                 "--announce",
@@ -98,7 +100,7 @@ def round_choice(command: Function) -> Function:
                 type=click.Choice(ORGANISATIONS),
                 default="api",
                 show_default=True,
-                help="Which APIs a contractor holds.",
+                help="How APIs are given to contractors.",
             ),
             click.option(
                 "--transcript", type=PLACE, metavar="FILE", help="Write the round's messages there."

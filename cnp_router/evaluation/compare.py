@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from cnp_router.agents import Organisation
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation.checkpoint import Checkpoint
 from cnp_router.evaluation.comparison import Comparison, ComparisonRow, Method, RequestFigures
+from cnp_router.evaluation.fingerprint import fingerprint
 from cnp_router.exceptions import (
     BudgetExceededError,
     DataFileError,
@@ -25,7 +24,6 @@ from cnp_router.history import History, Mashup
 from cnp_router.llm import CachedChatModel, ChatModel, OfflineChatModel
 from cnp_router.protocols import PROTOCOLS, Announce, ContractNet, ProtocolName, RoundSettings
 from cnp_router.routing import Router
-from cnp_router.version import __version__
 
 __all__ = ["Progress", "compare", "compare_async"]
 
@@ -168,7 +166,7 @@ async def compare_async(
         finished: dict[_Job, RequestFigures] = {}
         checkpoint = None
         if resume is not None:
-            facts = _facts(catalog, known, model, router, settings, max_size)
+            facts = fingerprint(catalog, known, model, router, settings, max_size)
             checkpoint = stack.enter_context(Checkpoint(resume, facts))
             finished = _finished(checkpoint)
         run = _Run(nets, methods, mashups, finished, checkpoint, progress)
@@ -316,54 +314,6 @@ def _finished(checkpoint: Checkpoint) -> dict[_Job, RequestFigures]:
         finished[_Job(figures.method, figures.request)] = figures
     checkpoint.records.clear()
     return finished
-
-
-def _facts(
-    catalog: Catalog,
-    history: History,
-    model: ChatModel,
-    router: Router | None,
-    settings: RoundSettings,
-    max_size: int | None,
-) -> dict[str, Any]:
-    """Return all that the figures of a request depend on, besides its method.
-
-    A budget is not among them: it ends a comparison, and changes no figure.
-    """
-    return {
-        "cnp-router": __version__,
-        "catalog": _digest(api.to_dict() for api in catalog),
-        "history": _digest(mashup.to_dict() for mashup in history),
-        "model": model.name,
-        "router": None if router is None else _router_digest(router),
-        "select": repr(settings.select),
-        "threshold": settings.threshold,
-        "fallback": settings.fallback,
-        "deadline": settings.deadline,
-        "bid_timeout": settings.bid_timeout,
-        "iterate": settings.iterate,
-        "max_size": max_size,
-    }
-
-
-def _router_digest(router: Router) -> str:
-    """Return what tells routers apart: kind, contractors, and for a fitted one what it learned."""
-    history = getattr(router, "history", None)
-    summary = getattr(router, "summary", None)
-    parts: list[Any] = [type(router).__qualname__, list(router.contractors)]
-    if isinstance(history, History):
-        parts.extend(mashup.to_dict() for mashup in history)
-    if isinstance(summary, dict):
-        parts.append({name: value for name, value in summary.items() if name != "fit_seconds"})
-    return _digest(parts)
-
-
-def _digest(records: Iterable[Any]) -> str:
-    digest = hashlib.sha256()
-    for record in records:
-        text = json.dumps(record, sort_keys=True, ensure_ascii=True, default=str)
-        digest.update(text.encode() + b"\n")
-    return digest.hexdigest()[:16]
 
 
 def _is_offline(model: ChatModel) -> bool:

@@ -13,6 +13,7 @@ from cnp_router.prediction.context import ContextPredictor
 from cnp_router.prediction.decision import RoutedTool, RouterSettings
 from cnp_router.prediction.guards import Guards
 from cnp_router.prediction.hints import Hint, ParameterHints
+from cnp_router.prediction.mashups import RouterObserver
 from cnp_router.prediction.replay import (
     THRESHOLDS,
     AlwaysAsk,
@@ -54,6 +55,7 @@ __all__ = [
     "Receipt",
     "Replay",
     "RoutedTool",
+    "RouterObserver",
     "RouterSettings",
     "Schedule",
     "State",

@@ -91,5 +91,5 @@ class ContextMemory:
             raise ValueError("the arrays of the contexts do not fit together")
         self._rows = OrderedDict(
             (int(key), {tools[f]: n for f, n in zip(followers[a:b], counts[a:b], strict=True)})
-            for key, a, b in zip(keys, [0, *ends[:-1]], ends, strict=True)
+            for key, a, b in zip(keys, [0, *ends][: len(ends)], ends, strict=True)
         )

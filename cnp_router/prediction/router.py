@@ -239,9 +239,10 @@ class NextToolRouter:
     def check(self, record: Trajectory | Mashup) -> None:
         """Take every record; see `Observer`."""
 
-    def apply(self, record: Trajectory | Mashup) -> None:
-        """Learn from a record; see `Observer`."""
-        self.observe(record)
+    def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
+        """Learn from records; see `Observer`."""
+        for record in records:
+            self.observe(record)
 
     def state(self) -> State:
         """Return all it has learned: JSON values and arrays."""
@@ -369,6 +370,8 @@ def as_trajectory(record: Trajectory | Mashup) -> Trajectory | None:
     """
     if isinstance(record, Trajectory):
         return record
+    if not isinstance(record, Mashup):
+        raise InputError(f"a Trajectory or a Mashup was expected, got {record!r}")
     if not record.ordered:
         return None
     return Trajectory(record.id, record.description, tuple(Step(api) for api in record.apis))

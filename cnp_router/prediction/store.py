@@ -69,8 +69,11 @@ class Observer(Protocol):
     def check(self, record: Trajectory | Mashup) -> None:
         """Raise InputError for a record that cannot be learned from. Changes nothing."""
 
-    def apply(self, record: Trajectory | Mashup) -> None:
-        """Learn from a record. It was checked, and the same records give the same state."""
+    def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
+        """Learn from records: one as it is observed, many when a store is opened.
+
+        They were checked, and the same records give the same state.
+        """
 
     def state(self) -> dict[str, Any]:
         """Return all it has learned: JSON values, and numpy arrays at any depth of the dicts."""
@@ -207,7 +210,7 @@ class OnlineStore:
             for observer in self.observers:
                 observer.check(entry.record)
             self._append(line)
-            self._learn(entry.record, entry.sequence)
+            self._learn([entry.record], entry.sequence)
             self._checkpoint_if_due()
             return Receipt(True, entry.sequence)
 
@@ -254,8 +257,8 @@ class OnlineStore:
             disk.sync_folder(self.folder)
             found = read_folder(self.folder)
         self._restore(found.checkpoint or Checkpoint(0, {"observers": {}, "seen": _NO_IDS}))
-        for entry in found.entries:
-            self._learn(entry.record, entry.sequence)
+        if found.entries:
+            self._learn([entry.record for entry in found.entries], found.entries[-1].sequence)
         if found.segments and not self._read_only:
             self._segment = found.segments[-1]
             if found.torn:
@@ -279,14 +282,14 @@ class OnlineStore:
         self._seen = {row.tobytes() for row in seen}
         self.sequence = self._checkpointed = checkpoint.sequence
 
-    def _learn(self, record: Trajectory | Mashup, sequence: int) -> None:
+    def _learn(self, records: Sequence[Trajectory | Mashup], sequence: int) -> None:
         try:
             for observer in self.observers:
-                observer.apply(record)
+                observer.apply(records)
         except BaseException as exc:
             self._trouble = f"learning from record {sequence} was broken off: {exc!r}"
             raise
-        self._seen.add(_digest(record))
+        self._seen.update(map(_digest, records))
         self.sequence = sequence
 
     def _append(self, line: bytes) -> None:

@@ -34,12 +34,16 @@ def test_each_log_is_replayed_after_the_others(tmp_path):
         log = [Trajectory(f"{name}-{n}", "Rain?", steps) for n in range(6)]
         write_trajectories(tmp_path / f"trajectories-{name}.jsonl", log)
     file = tmp_path / "results.json"
-    done = benchmark("--data", tmp_path, "--json", file)
+    done = benchmark("--data", tmp_path, "--json", file, "--plots", tmp_path / "plots")
     assert (done.returncode, done.stderr) == (0, "")
     assert "| one " in done.stdout
     results = json.loads(file.read_text())
     assert list(results["rounds"]) == ["one", "two"]
     assert results["rounds"]["one"]["warm"] == 6
+    assert results["rounds"]["one"]["reliability"]["context"][0]["n"] > 0
+    assert [one["rules"] for one in results["rules"]["two"]] == ["default", "AutoTool's guards"]
+    drawn = {file.name for file in (tmp_path / "plots").iterdir()}
+    assert drawn == {"inertia-risk.svg", "inertia-calibration.svg"}
     assert [row["predictor"] for row in results["speed"]] == ["context", "backoff", "first-order"]
 
 

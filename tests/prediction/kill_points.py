@@ -33,8 +33,8 @@ class Tally:
     def check(self, record):
         pass
 
-    def apply(self, record):
-        self.ids.append(record.id)
+    def apply(self, records):
+        self.ids += [record.id for record in records]
 
     def state(self):
         return {"ids": list(self.ids)}

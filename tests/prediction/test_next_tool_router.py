@@ -190,6 +190,10 @@ class TestLearning:
         assert router.predict_next(["weather"], GOAL).tool == "sms"
         assert set(router.tools) == {"weather", "sms"}
 
+    def test_something_else_is_an_error(self):
+        with pytest.raises(InputError, match="a Trajectory or a Mashup was expected, got 'rain'"):
+            NextToolRouter().observe("rain")
+
     def test_the_threshold_falls_as_coverage_grows(self):
         router = NextToolRouter(settings=RouterSettings(Schedule()))
         first = router.threshold

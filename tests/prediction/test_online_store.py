@@ -433,10 +433,10 @@ class TestTheDiskFails:
 
     def test_an_observer_that_breaks_off(self, folder):
         class Broken(Tally):
-            def apply(self, record):
-                if record.id == "t1":
+            def apply(self, records):
+                if records[0].id == "t1":
                     raise KeyboardInterrupt
-                super().apply(record)
+                super().apply(records)
 
         store = OnlineStore(folder, [Broken()])
         store.observe(LOG[0])

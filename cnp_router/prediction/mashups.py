@@ -1,0 +1,92 @@
+"""`RouterObserver`: the mashups of a store, learned by a fitted router."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cnp_router.history import Mashup, parse_mashup
+from cnp_router.records import Record
+
+if TYPE_CHECKING:
+    from cnp_router.training import LearnedRouter
+    from cnp_router.trajectories import Trajectory
+
+__all__ = ["RouterObserver"]
+
+_log = logging.getLogger(__name__)
+
+
+class RouterObserver:
+    """Has a `LearnedRouter` observe each mashup of an `OnlineStore`; trajectories are passed over.
+
+    Its state is the mashups themselves: a router that was loaded, or fitted anew, observes them
+    all at once when the store is opened.
+
+    Parameters
+    ----------
+    router : LearnedRouter
+        As it was fitted or loaded.
+
+    Attributes
+    ----------
+    kind : str
+        ``"router"``, the name of its state.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from cnp_router import Api, Catalog, History, fit_router
+    >>> from cnp_router.prediction import OnlineStore
+    >>> catalog = Catalog([Api("maps", "Maps", "Shows places."), Api("sms", "SMS", "Sends texts.")])
+    >>> history = History([Mashup(f"m{n}", "bars on a map", ("maps",)) for n in range(4)])
+    >>> router, folder = fit_router(catalog, history), tempfile.mkdtemp()
+    >>> with OnlineStore(folder, [RouterObserver(router)]) as store:
+    ...     store.observe(Mashup("m9", "text me the news", ("sms",))).counted
+    True
+    >>> len(router.history)
+    5
+    """
+
+    kind = "router"
+
+    def __init__(self, router: LearnedRouter) -> None:
+        self._router = router
+        self._mashups: list[Mashup] = []
+
+    def check(self, record: Trajectory | Mashup) -> None:
+        """Raise UnknownApiError for a mashup that names an API the catalog does not have."""
+        if isinstance(record, Mashup):
+            for api in record.apis:
+                self._router.catalog.position(api)
+
+    def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
+        """Learn from the mashups among some records."""
+        mashups = [record for record in records if isinstance(record, Mashup)]
+        if mashups:
+            self._learn(mashups)
+
+    def state(self) -> dict[str, Any]:
+        """Return the mashups observed."""
+        return {"mashups": [mashup.to_dict() for mashup in self._mashups]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Learn from the mashups of a state.
+
+        Raises
+        ------
+        DataFileError
+            If it is no such state.
+        """
+        records = (Record(fields, "state.json", None) for fields in state["mashups"])
+        self._learn([parse_mashup(record) for record in records])
+
+    def _learn(self, mashups: list[Mashup]) -> None:
+        self._mashups += mashups
+        catalog = self._router.catalog
+        known = [m for m in mashups if all(api in catalog for api in m.apis)]
+        if len(known) < len(mashups):  # observed for an earlier catalog
+            left = len(mashups) - len(known)
+            _log.warning("%d mashups name APIs that the catalog does not have: left out", left)
+        self._router.observe(known)

@@ -1,0 +1,282 @@
+"""``observe``, ``next`` and ``replay``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from cnp_router.history import History, Mashup
+from cnp_router.prediction import OnlineStore
+from cnp_router.trajectories import Step, Trajectory, write_trajectories
+
+KEYS = {"threshold", "coverage", "accuracy", "tokens_saved", "tokens_saved_net", "seconds_saved"}
+
+
+@pytest.fixture
+def logs(run):
+    """Logs in the working folder: `good.jsonl`, `failed.jsonl` and ordered `mashups.jsonl`."""
+
+    def trajectory(name, *tools, success=None):
+        steps = [Step(tool, {"city": "Oslo"}, f"{tool} done", 90, 10, 1.0) for tool in tools]
+        return Trajectory(name, "Rain?", tuple(steps), success)
+
+    good = [trajectory(f"g{n}", "weather", "maps", "sms") for n in range(20)]
+    write_trajectories("good.jsonl", good)
+    failed = [trajectory(f"f{n}", "weather", "telex", success=False) for n in range(40)]
+    write_trajectories("failed.jsonl", failed)
+    mashups = [Mashup(f"m{n}", "Pay", ("shop", "pay"), ordered=True) for n in range(20)]
+    History([*mashups, Mashup("u", "Pay", ("x", "y"))]).write("mashups.jsonl")
+
+
+def document(result):
+    assert (result.exit_code, result.stderr) == (0, "")
+    return json.loads(result.stdout)
+
+
+@pytest.mark.usefixtures("logs")
+class TestObserve:
+    def test_a_new_folder(self, run):
+        told = document(run("observe", "--model", "m", "--trajectories", "good.jsonl", "--json"))
+        assert (told["observed"], told["repeated"], told["records"]) == (20, 0, 20)
+        assert (told["trajectories"], told["steps"]) == (20, 60)
+        text = run("observe", "--model", "m", "--trajectories", "good.jsonl").stdout
+        assert "0 records (20 had been observed before)" in text
+        assert "learned from 20 runs, 60 steps" in text
+
+    def test_ordered_mashups_and_trajectories_together(self, run):
+        arguments = ("--trajectories", "good.jsonl", "--history", "mashups.jsonl", "--json")
+        told = document(run("observe", "--model", "m", *arguments))
+        assert (told["records"], told["trajectories"]) == (41, 40)
+        said = document(run("next", "--model", "m", "--prefix", "shop", "--json"))
+        assert said["tool"] == "pay"
+
+    def test_a_failed_path_is_not_reinforced(self, run):
+        for name in ("good", "failed"):
+            run("observe", "--model", "m", "--trajectories", f"{name}.jsonl")
+        said = document(run("next", "--model", "m", "--prefix", "weather", "--json"))
+        assert said["tool"] == "maps"
+        assert "telex" not in {candidate["tool"] for candidate in said["candidates"]}
+
+    def test_nothing_to_observe_is_wrong_usage(self, run):
+        result = run("observe", "--model", "m")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "Give --trajectories or --history." in result.stderr
+
+    def test_a_bad_file_observes_nothing(self, run, tmp_path):
+        (tmp_path / "bad.jsonl").write_text('{"id": "a", "goal": "g", "steps": [{"tool": 7}]}\n')
+        result = run("observe", "--model", "m", "--trajectories", "bad.jsonl")
+        assert result.exit_code == 1
+        assert "bad.jsonl, line 1" in result.stderr
+        assert not (tmp_path / "m").exists()
+
+    def test_something_else_is_never_written_into(self, run, tmp_path):
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "letter.txt").write_text("x")
+        (tmp_path / "mine" / "manifest.json").write_text("{}")
+        for place in ("mine", "good.jsonl"):
+            result = run("observe", "--model", place, "--trajectories", "good.jsonl")
+            assert result.exit_code == 1
+            assert "something that is not a model is there" in result.stderr
+
+    def test_somebody_else_is_writing(self, run, tmp_path):
+        from cnp_router.prediction import NextToolRouter
+
+        with OnlineStore(tmp_path / "m" / "online", [NextToolRouter()]):
+            result = run("observe", "--model", "m", "--trajectories", "good.jsonl")
+        assert result.exit_code == 1
+        assert "another process or object is writing there" in result.stderr
+
+    def test_beside_a_model_and_after_it_is_fitted_again(self, run, sample_model, fits):
+        shutil.copytree(sample_model, "model")
+        run("observe", "--model", "model", "--trajectories", "good.jsonl")
+        assert run("recommend", "--model", "model", "rain").exit_code == 0
+        said = document(run("next", "--model", "model", "--prefix", "weather", "--json"))
+        again = run("fit", "--sample", "--output", "model", "--overwrite")
+        assert again.exit_code == 0 and len(fits) == 1
+        assert document(run("next", "--model", "model", "--prefix", "weather", "--json")) == said
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+    def test_a_fitted_model_learns_from_mashups(self, run, sample_model, tmp_path):
+        shutil.copytree(sample_model, "model")
+        request = "A quiz about birds for children."
+        ask = ("recommend", "--model", "model", "--json", request)
+        before = document(run(*ask))
+        assert "flickr" not in before["recommendation"]
+        new = Mashup("birds", "Children guess birds in a quiz.", ("flickr",))
+        History([new]).write("new.jsonl")
+        told = document(run("observe", "--model", "model", "--history", "new.jsonl", "--json"))
+        assert told["observed"] == 1
+        assert document(run(*ask))["recommendation"][0] == "flickr"
+        evaluated = run("evaluate", "--model", "model", "--history", "new.jsonl", "--json")
+        assert document(evaluated)["ranking"]["recall@5"] == 1
+
+    def test_a_mashup_that_the_model_cannot_learn_is_refused(self, run, sample_model):
+        shutil.copytree(sample_model, "model")
+        History([Mashup("m", "text", ("no-such-api",))]).write("new.jsonl")
+        result = run("observe", "--model", "model", "--history", "new.jsonl")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "unknown API 'no-such-api'" in result.stderr
+
+    def test_killed_in_the_middle_and_given_again(self, run, process):
+        killing = (
+            "import os, signal\n"
+            "from cnp_router.prediction import disk\n"
+            "from cnp_router.cli import main\n"
+            "append, left = disk.append, [7]\n"
+            "def deadly(path, data):\n"
+            "    append(path, data)\n"
+            "    left[0] -= 1\n"
+            "    left[0] or os.kill(os.getpid(), signal.SIGKILL)\n"
+            "disk.append = deadly\n"
+            "main()\n"
+        )
+        done = process("observe", "--model", "m", "--trajectories", "good.jsonl", code=killing)
+        done.communicate()
+        assert done.returncode == -signal.SIGKILL
+        told = document(run("observe", "--model", "m", "--trajectories", "good.jsonl", "--json"))
+        assert (told["observed"], told["repeated"], told["records"]) == (13, 7, 20)
+        assert (told["trajectories"], told["steps"]) == (20, 60)
+
+
+@pytest.mark.usefixtures("logs")
+class TestNext:
+    @pytest.fixture
+    def next_(self, run):
+        run("observe", "--model", "m", "--trajectories", "good.jsonl")
+        return lambda *arguments: run("next", "--model", "m", "--goal", "Rain?", *arguments)
+
+    def test_the_document(self, next_):
+        said = document(next_("--prefix", "weather,maps", "--threshold", "0.6", "--json"))
+        assert (said["tool"], said["source"], said["unsure"]) == ("sms", "context", None)
+        assert said["candidates"][0] == {"tool": "sms", "probability": said["confidence"]}
+        assert said["threshold"] == 0.6
+        hint = said["hints"][0]
+        assert (hint["input"], hint["tool"], hint["count"], hint["of"]) == ("city", "maps", 20, 20)
+
+    def test_the_start_of_a_run(self, next_):
+        for prefix in ((), ("--prefix", ""), ("--prefix", " ")):
+            assert document(next_(*prefix, "--json"))["tool"] == "weather"
+
+    def test_prefixes_add_up(self, next_):
+        joined = document(next_("--prefix", "weather,maps", "--json"))
+        assert document(next_("--prefix", "weather", "--prefix", " maps", "--json")) == joined
+
+    def test_the_text(self, next_):
+        text = next_("--prefix", "weather").stdout
+        assert text.startswith("tool ")
+        assert "Next            maps (undecided: the caller has to)" in text
+        assert "Not acted upon  cold-start" in text
+        assert "from weather's inputs, city (20 of 20 times)" in text
+        sure = next_("--prefix", "weather", "--threshold", "0.6").stdout
+        assert "maps (foretold by context)" in sure and "Not acted upon" not in sure
+
+    def test_the_offline_model_decides(self, next_):
+        said = document(next_("--prefix", "weather", "--llm", "offline", "--json"))
+        assert (said["tool"], said["source"], said["unsure"]) == ("maps", "llm", "cold-start")
+        text = next_("--prefix", "weather", "--llm", "offline").stdout
+        assert "maps (chosen by the language model)" in text
+
+    def test_a_server_is_asked(self, next_, monkeypatch):
+        monkeypatch.setenv("CNP_ROUTER_MODEL_REQUESTS", "loopback")
+        result = next_("--llm", "openai", "--base-url", "http://127.0.0.1:9/v1")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "gpt-oss:20b" in result.stderr
+
+    def test_the_model_is_shown_what_was_fitted(self, run, sample_model):
+        shutil.copytree(sample_model, "model")
+        said = document(run("next", "--model", "model", "--llm", "offline", "--json"))
+        assert (said["source"], said["unsure"]) == ("llm", "unknown")
+        assert said["tool"] is not None
+
+    def test_a_model_that_nothing_was_observed_for(self, run, sample_model):
+        shutil.copytree(sample_model, "model")
+        assert run("next", "--model", "model").stdout == "Nothing is known of what comes next.\n"
+        said = document(run("next", "--model", "model", "--json"))
+        assert (said["tool"], said["source"], said["candidates"]) == (None, "none", [])
+
+    @pytest.mark.parametrize("place", ["nowhere", "good.jsonl", "."])
+    def test_no_model(self, run, place):
+        result = run("next", "--model", place)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "nothing observed (observe first)" in result.stderr
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            ("--prefix", "a,,b"),
+            ("--prefix", ","),
+            ("--threshold", "1.1"),
+            ("--llm-model", "x"),
+            ("--llm", "offline", "--base-url", "http://localhost"),
+        ],
+    )
+    def test_wrong_usage(self, next_, wrong):
+        result = next_(*wrong)
+        assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.usefixtures("logs")
+class TestReplay:
+    def test_the_document(self, run):
+        thresholds = ("--threshold", "0.6", "--threshold", "0.9")
+        told = document(run("replay", "--trajectories", "good.jsonl", *thresholds, "--json"))
+        assert (told["trajectories"], told["steps"], told["warm"]) == (20, 60, 0)
+        assert set(told["methods"]) == {"context", "backoff", "first-order", "always-ask"}
+        for rows in told["methods"].values():
+            assert [row["threshold"] for row in rows] == [0.6, 0.9]
+            assert all(set(row) == KEYS for row in rows)
+        nothing = told["methods"]["always-ask"][0]
+        assert (nothing["coverage"], nothing["accuracy"], nothing["tokens_saved"]) == (0, None, 0)
+        assert told["methods"]["context"][0]["tokens_saved"] > 0.8
+
+    def test_warm(self, run):
+        arguments = ("--trajectories", "good.jsonl", "--threshold", "0.6", "--json")
+        cold = document(run("replay", *arguments))
+        warm = document(run("replay", *arguments, "--warm", "failed.jsonl", "--warm", "good.jsonl"))
+        assert warm["warm"] == 60
+        for name in ("context", "backoff"):
+            first, second = (told["methods"][name][0]["coverage"] for told in (cold, warm))
+            assert second >= first
+
+    def test_the_text(self, run):
+        text = run("replay", "--trajectories", "good.jsonl", "--threshold", "0.6").stdout
+        lines = text.splitlines()
+        assert lines[0].split() == [
+            "method",
+            *["θ", "coverage", "accuracy", "tokens", "net", "seconds"],
+        ]
+        assert [line.split()[:2] for line in lines[1:5]] == [
+            ["context", "0.60"],
+            ["backoff", "0.60"],
+            ["first-order", "0.60"],
+            ["always-ask", "any"],
+        ]
+        assert "60 steps in 20 runs, after 0 others" in text
+        assert "ECE context" in text
+
+    def test_a_log_without_steps(self, run):
+        write_trajectories("empty.jsonl", [Trajectory("t", "g", ())])
+        result = run("replay", "--trajectories", "empty.jsonl")
+        assert result.exit_code == 1
+        assert "no step to replay" in result.stderr
+
+    def test_wrong_usage(self, run):
+        assert run("replay").exit_code == 2
+        assert run("replay", "--trajectories", "good.jsonl", "--threshold", "2").exit_code == 2
+
+
+def test_the_help_imports_nothing_heavy(process):
+    code = (
+        "import sys\nfrom cnp_router.cli import app\n"
+        "for name in ('observe', 'next', 'replay'):\n"
+        "    try:\n        app.main([name, '--help'])\n"
+        "    except SystemExit:\n        pass\n"
+        "print(sorted({'numpy', 'scipy', 'openai'} & set(sys.modules)))\n"
+    )
+    done: subprocess.Popen[bytes] = process(code=code)
+    assert done.communicate()[0].splitlines()[-1] == b"[]"
