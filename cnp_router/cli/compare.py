@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli.llm_options import chat_model, llm_options
+from cnp_router.cli.online import fitted_router
 from cnp_router.cli.options import (
     PLACE,
     Command,
@@ -139,9 +140,8 @@ def _compared(
 ) -> Comparison:
     from cnp_router.evaluation import compare as compared
     from cnp_router.history import History
-    from cnp_router.training import load_router
 
-    router = load_router(model)
+    router = fitted_router(model)
     with Progress("Comparing") as progress, _how_to_go_on(resume):
         return compared(
             router.catalog,

@@ -139,7 +139,8 @@ async def compare_async(
     DataFileError
         If `resume` cannot be used; see `Checkpoint`.
     RoundFailedError, BudgetExceededError
-        If a round could not be held; they name it. What was finished before is in `resume`.
+        If a round could not be held, or every contractor failed in it; they name it. What was
+        finished before is in `resume`.
     """
     _check(protocols, announcements, organisations, limit, concurrent_requests)
     settings = settings or RoundSettings()
@@ -243,7 +244,16 @@ class _Run:
         except RoundFailedError as exc:
             raise RoundFailedError(f"{where}: {exc.problem}", exc.transcript) from exc
         except BudgetExceededError as exc:
-            raise BudgetExceededError(f"{where}: {exc.what}", exc.costs, exc.allowed) from exc
+            told = BudgetExceededError(f"{where}: {exc.what}", exc.costs, exc.allowed)
+            told.transcript = exc.transcript
+            raise told from exc
+        ledger = outcome.ledger
+        if sum(ledger.failures.values()) == ledger.messages.get("cfp", 0) > 0:
+            # A round may end so, but a mean over it would say nothing of the method.
+            reasons = ", ".join(f"{count} {reason}" for reason, count in ledger.failures.items())
+            raise RoundFailedError(
+                f"{where}: every call for proposals failed ({reasons})", outcome.transcript
+            )
         figures = RequestFigures.of(method, mashup, outcome)
         if self.checkpoint is not None:
             self.checkpoint.add(figures.to_dict())

@@ -81,11 +81,12 @@ class TestRounds:
             rounds(tmp_path)
 
 
-class TestMeasured:
-    @pytest.fixture(scope="class")
-    def points(self):
-        return measured([Round("one", tuple(runs("w", 20)), tuple(runs("t", 5)))], seed=0)
+@pytest.fixture(scope="module")
+def points():
+    return measured([Round("one", tuple(runs("w", 20)), tuple(runs("t", 5)))], seed=0)
 
+
+class TestMeasured:
     def point(self, points, predictor, size, learning):
         (found,) = [
             p for p in points if (p.predictor, p.size, p.learning) == (predictor, size, learning)

@@ -19,6 +19,7 @@ from cnp_router.evaluation.metrics import set_scores
 from cnp_router.exceptions import (
     BudgetExceededError,
     ChatConnectionError,
+    ChatTimeoutError,
     DataFileError,
     InputError,
     RoundFailedError,
@@ -27,6 +28,7 @@ from cnp_router.history import History, Mashup
 from cnp_router.llm import CachedChatModel, ChatModel, ChatResponse, Usage
 from cnp_router.protocols import PROTOCOLS, ContractNet, RoundSettings, TrafficBudget
 from cnp_router.routing import TopK
+from cnp_router.testing import FunctionChatModel
 from cnp_router.training import fit_router
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -323,6 +325,17 @@ class TestResume:
         model = Counted(CATALOG)
         run(model, **options)
         assert len(model.asked) == 5
+
+    def test_a_round_in_which_everyone_fails_is_not_averaged(self, run, tmp_path):
+        def fail(request):
+            raise ChatTimeoutError("too slow")
+
+        options = {"resume": tmp_path / "run.jsonl", "protocols": ["contractor-led"]}
+        with pytest.raises(
+            RoundFailedError, match=r"every call for proposals failed \(5 timeout\)"
+        ):
+            run(FunctionChatModel(fail, name="offline"), announcements=["broadcast"], **options)
+        assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 1  # the settings
 
     def test_a_damaged_line_is_named(self, run, tmp_path):
         file = tmp_path / "run.jsonl"
