@@ -25,8 +25,9 @@ from cnp_router.exceptions import (
     LanguageModelError,
     RoundFailedError,
 )
-from cnp_router.llm import ChatModel, ChatResponse, estimate_request_tokens
-from cnp_router.protocols.ledger import ModelCall, Stage
+from cnp_router.llm import ChatModel
+from cnp_router.protocols.accounts import Accounts
+from cnp_router.protocols.ledger import Stage
 from cnp_router.protocols.messages import (
     MANAGER,
     USER,
@@ -112,7 +113,7 @@ class Round:
         self.protocol = protocol
         self.announce_to = announce
         self.messages: list[Message] = []
-        self.calls: list[ModelCall] = []
+        self.accounts = Accounts(settings.budget)
         self.categories: tuple[str, ...] | None = None
         self.candidates: tuple[str, ...] | None = None
         self._categories_known = frozenset(catalog.categories)
@@ -163,12 +164,12 @@ class Round:
         try:
             asked = await ask(self.model, task)
         except LanguageModelError as exc:
-            self._book_failed(exc, task, stage, agent, None)
+            self.accounts.book_failed(exc, task, stage, agent)
             raise RoundFailedError(
                 f"the {agent} got no answer for {step}: {exc}", self.transcript()
             ) from exc
         invented = tuple(getattr(asked.answer, "invented", ()))
-        self._book(asked.response, task, stage, agent, None, invented)
+        self.accounts.book(asked.response, task, stage, agent, invented=invented)
         return asked.answer
 
     async def announce(self, invitations: Sequence[Invitation]) -> list[Proposal]:
@@ -249,7 +250,7 @@ class Round:
             self.announce_to,
             self.model.name,
             tuple(self.messages),
-            tuple(self.calls),
+            tuple(self.accounts.calls),
             self.categories,
             self.candidates,
             time.perf_counter() - self._began,
@@ -304,7 +305,7 @@ class Round:
             async with limit:
                 asked = await ask(self.model, task)
         except LanguageModelError as exc:
-            self._book_failed(exc, task, "bid", call.receiver, call.id)
+            self.accounts.book_failed(exc, task, "bid", call.receiver, cfp=call.id)
             if isinstance(exc, _SET_UP_AT_FAULT):
                 self._unreachable[call.id] = exc
             self._fail(call, _reason(exc), str(exc))
@@ -322,7 +323,9 @@ class Round:
         bid = asked.answer
         categories, no_categories = kept(bid.categories, self._categories_known)
         invented = (*bid.invented, *no_categories)
-        self._book(asked.response, task, "bid", call.receiver, call.id, invented)
+        self.accounts.book(
+            asked.response, task, "bid", call.receiver, cfp=call.id, invented=invented
+        )
         self._open.pop(call.id)
         reply = {
             "sender": call.receiver,
@@ -370,62 +373,11 @@ class Round:
         for call in list(self._open.values()):
             self._fail(call, "deadline", "no reply by the end of the round")
 
-    def _book(
-        self,
-        response: ChatResponse,
-        task: Task[Any],
-        stage: Stage,
-        agent: str,
-        cfp: int | None,
-        invented: tuple[str, ...],
-    ) -> None:
-        self.calls.append(
-            ModelCall(
-                agent=agent,
-                role=task.role,
-                stage=stage,
-                steps=task.steps,
-                tokens_in=response.usage.tokens_in,
-                tokens_out=response.usage.tokens_out,
-                tokens_are=response.usage.source,
-                seconds=response.seconds,
-                calls=response.calls,
-                cached=response.cached,
-                cfp=cfp,
-                invented=invented,
-            )
-        )
-
-    def _book_failed(
-        self, exc: LanguageModelError, task: Task[Any], stage: Stage, agent: str, cfp: int | None
-    ) -> None:
-        """Book the answers that were paid for and could not be used."""
-        if exc.usage is None:
-            return
-        self.calls.append(
-            ModelCall(
-                agent=agent,
-                role=task.role,
-                stage=stage,
-                steps=task.steps,
-                tokens_in=exc.usage.tokens_in,
-                tokens_out=exc.usage.tokens_out,
-                tokens_are=exc.usage.source,
-                calls=exc.calls,
-                cfp=cfp,
-            )
-        )
-
     def _check_budget(self, what: str, tasks: Sequence[Task[Any]], messages: int) -> None:
-        budget = self.settings.budget
-        if budget is None:
-            return
-        spent = sum(call.tokens_in + call.tokens_out for call in self.calls)
-        asked = sum(estimate_request_tokens(t.chat_request()) + t.answer_tokens for t in tasks)
         # Those still at work get a reply too, and no round ends without a report.
         certain = len(self.messages) + len(self._open) + 1
         try:
-            budget.check(what, tokens=spent + asked, messages=certain + messages)
+            self.accounts.check_budget(what, tasks, messages=certain + messages)
         except BudgetExceededError as exc:
             exc.transcript = self.transcript()
             raise
