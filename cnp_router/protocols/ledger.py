@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -11,6 +12,28 @@ from cnp_router.llm import Usage
 from cnp_router.protocols.messages import Failure, Message, Proposal, Refusal
 
 __all__ = ["Cost", "Ledger", "ModelCall", "Stage"]
+
+# Who sends a message, and what it belongs to, by performative.
+_ROLES = {
+    "request": "user",
+    "cfp": "manager",
+    "propose": "contractor",
+    "refuse": "contractor",
+    "failure": "contractor",
+    "accept-proposal": "manager",
+    "reject-proposal": "manager",
+    "inform": "manager",
+}
+_STAGES = {
+    "request": "request",
+    "cfp": "bid",
+    "propose": "bid",
+    "refuse": "bid",
+    "failure": "bid",
+    "accept-proposal": "final",
+    "reject-proposal": "final",
+    "inform": "request",
+}
 
 Stage = Literal["decomposition", "category", "bid", "final", "fallback", "composition"]
 
@@ -63,16 +86,22 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Model calls and tokens of a part of a round.
+    """What a part of a round has cost.
 
     Parameters
     ----------
+    messages : int
+        Sent by the role, or in the stage.
     model_calls, tokens_in, tokens_out : int
+    seconds : float, seconds
+        Of the models, summed; those that answer at the same time count each.
     """
 
+    messages: int = 0
     model_calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,7 +117,11 @@ class Ledger:
     model_calls : int
     cached_calls : int
         How many of them were answered before, and not paid now.
-    by_role, by_stage : mapping of str to Cost
+    by_role : mapping of str to Cost
+        ``"user"``, ``"manager"``, ``"contractor"``, ``"single-agent"``, as far as they took part.
+    by_stage : mapping of str to Cost
+        As in `ModelCall`, and ``"request"`` for the request and the report. Announcements and
+        replies are messages of ``"bid"``, awards and rejections of ``"final"``.
     late : int
         Replies after the deadline.
     failures : mapping of str to int
@@ -149,8 +182,14 @@ class Ledger:
             ),
             model_calls=sum(call.calls for call in calls),
             cached_calls=sum(call.calls for call in calls if call.cached),
-            by_role=_costs((call.role, call) for call in calls),
-            by_stage=_costs((call.stage, call) for call in calls),
+            by_role=_costs(
+                Counter(_ROLES[message.performative] for message in messages),
+                [(call.role, call) for call in calls],
+            ),
+            by_stage=_costs(
+                Counter(_STAGES[message.performative] for message in messages),
+                [(call.stage, call) for call in calls],
+            ),
             late=sum(isinstance(m, (Proposal, Refusal)) and m.late for m in messages),
             failures=dict(Counter(m.reason for m in messages if isinstance(m, Failure))),
             invented=sum(len(call.invented) for call in calls),
@@ -185,11 +224,17 @@ class Ledger:
         }
 
 
-def _costs(parts: Iterable[tuple[str, ModelCall]]) -> dict[str, Cost]:
-    costs: dict[str, list[int]] = {}
-    for name, call in parts:
-        total = costs.setdefault(name, [0, 0, 0])
-        total[0] += call.calls
-        total[1] += call.tokens_in
-        total[2] += call.tokens_out
-    return {name: Cost(*total) for name, total in costs.items()}
+def _costs(messages: Mapping[str, int], calls: Iterable[tuple[str, ModelCall]]) -> dict[str, Cost]:
+    parts: dict[str, list[ModelCall]] = {name: [] for name in messages}
+    for name, call in calls:
+        parts.setdefault(name, []).append(call)
+    return {
+        name: Cost(
+            messages.get(name, 0),
+            sum(call.calls for call in part),
+            sum(call.tokens_in for call in part),
+            sum(call.tokens_out for call in part),
+            math.fsum(call.seconds for call in part),
+        )
+        for name, part in parts.items()
+    }

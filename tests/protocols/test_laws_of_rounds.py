@@ -163,6 +163,10 @@ def check_ledger(outcome):
             sum(getattr(cost, name) for cost in parts.values())
             for name in ("model_calls", "tokens_in", "tokens_out")
         )
+        assert sum(cost.messages for cost in parts.values()) == ledger.n_messages
+        assert sum(cost.seconds for cost in parts.values()) == pytest.approx(
+            sum(call.seconds for call in booked)
+        )
     assert ledger.tokens == ledger.usage.tokens_in + ledger.usage.tokens_out
     answered = [call.cfp for call in booked if call.cfp is not None]
     assert len(set(answered)) == len(answered)

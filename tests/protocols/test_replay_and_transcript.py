@@ -263,3 +263,19 @@ class TestLedger:
         assert (ledger.model_calls, ledger.cached_calls) == (4, 1)
         assert ledger.by_role["contractor"].model_calls == 3
         assert ledger.by_stage["bid"].tokens_in == 30
+
+    def test_messages_by_who_sends_them_and_what_for(self):
+        ledger = Ledger.of(
+            [
+                Request(id=1, sender="user", receiver="manager", text="a map"),
+                CallForProposals(id=2, sender="manager", receiver="maps"),
+                Refusal(id=3, sender="maps", receiver="manager", in_reply_to=2),
+                Report(id=4, sender="manager", receiver="user", in_reply_to=1, apis=()),
+            ],
+            [self.call(seconds=0.5), self.call(seconds=0.25)],
+        )
+        roles = {name: cost.messages for name, cost in ledger.by_role.items()}
+        assert roles == {"user": 1, "manager": 2, "contractor": 1}
+        stages = {name: cost.messages for name, cost in ledger.by_stage.items()}
+        assert stages == {"request": 2, "bid": 2}
+        assert ledger.by_stage["bid"].seconds == 0.75
