@@ -15,7 +15,7 @@ from scipy import sparse
 from cnp_router.training.calibration import confidence_features
 from cnp_router.training.companions import FEATURES
 from cnp_router.training.features import Candidates, candidates, shortlist_features
-from cnp_router.training.ranker import Logistic, Ranker
+from cnp_router.training.ranker import N_REST_FEATURES, Logistic, Ranker
 from cnp_router.training.router import LearnedRouter
 from cnp_router.training.text import TfidfEncoder
 from cnp_router.training.trees import BoostedTrees
@@ -117,6 +117,7 @@ def _check_ranker(whose: str, ranker: Ranker, router: LearnedRouter, width: int)
     nothing = Candidates(none.astype(np.intp), np.zeros((0, width), dtype=np.float32))
     wide = shortlist_features(router.views.co_usage, nothing, none, nothing.positions).shape[1]
     _check_logistic(f"{whose}first stage", ranker.first, width)
+    _check_logistic(f"{whose}rest", ranker.rest, N_REST_FEATURES)
     _check_logistic(f"{whose}scale", ranker.scale, 1)
     if not ranker.parts:
         raise ValueError(f"the {whose}ranker has no trees")

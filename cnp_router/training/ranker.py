@@ -19,6 +19,7 @@ __all__ = ["Example", "Logistic", "Ranker"]
 SHORTLIST = 40
 N_PARTS = 2
 MAX_NEGATIVES = 100_000
+N_REST_FEATURES = 4
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,9 @@ class Example:
 class Ranker:
     """Two stages: a logistic regression picks a shortlist, boosted trees order it.
 
+    Another logistic regression says how probable the rest is: the first one, fitted on all, thinks
+    too much of those it left behind, and many of them make a long announcement.
+
     The trees are fitted in `N_PARTS` parts, each on the requests outside one part, and averaged,
     so that every past request also gets an answer from trees that never saw it: those answers
     calibrate the probabilities (Platt, 1999), and later the recipients.
@@ -117,12 +121,15 @@ class Ranker:
     Attributes
     ----------
     first : Logistic
+    rest : Logistic
+        Of the candidates that are not on the shortlist.
     parts : tuple of BoostedTrees
     scale : Logistic
         Calibration of the mean log-odds.
     """
 
     first: Logistic
+    rest: Logistic
     parts: tuple[BoostedTrees, ...]
     scale: Logistic
 
@@ -165,7 +172,8 @@ class Ranker:
             np.concatenate([y[i] for i in natural]),
             C=1e6,
         )
-        ranker = cls(first, tuple(trees for trees, _ in fitted), scale)
+        rest = _fit_rest([examples[i] for i in natural], [shortlists[i] for i in natural])
+        ranker = cls(first, rest, tuple(trees for trees, _ in fitted), scale)
         held_out = [
             ranker._combine(p, kept, answer)
             for (p, kept), answer in zip(shortlists, log_odds, strict=True)
@@ -188,18 +196,17 @@ class Ranker:
     def _combine(self, p: NDArray[Any], kept: NDArray[Any], log_odds: NDArray[Any]) -> NDArray[Any]:
         if not len(kept):
             return p
-        result = p.copy()
+        result = np.empty(len(p))
         result[kept] = self.scale.probability(log_odds[:, None])
-        # What did not make the shortlist stays behind all that did.
-        rest = np.ones(len(p), dtype=bool)
-        rest[kept] = False
-        result[rest] = np.minimum(p[rest], result[kept].min())
+        left = _left(p, kept)
+        result[left] = self.rest.probability(_rest_features(p, kept, left))
         return result
 
     def state(self) -> dict[str, Any]:
         """Return the ranker as plain data."""
         return {
             "first": self.first.state(),
+            "rest": self.rest.state(),
             "parts": {str(i): trees.state() for i, trees in enumerate(self.parts)},
             "scale": self.scale.state(),
         }
@@ -210,6 +217,7 @@ class Ranker:
         parts = state["parts"]
         return cls(
             Logistic.from_state(state["first"]),
+            Logistic.from_state(state["rest"]),
             tuple(BoostedTrees.from_state(parts[str(i)]) for i in range(len(parts))),
             Logistic.from_state(state["scale"]),
         )
@@ -262,3 +270,51 @@ def _fit_first(examples: Sequence[Example], random_state: int) -> Logistic:
 def _shortlist(first: Logistic, found: Candidates) -> tuple[NDArray[Any], NDArray[Any]]:
     p = first.probability(found.features)
     return p, np.argsort(-p, kind="stable")[:SHORTLIST]
+
+
+def _fit_rest(
+    examples: Sequence[Example], shortlists: Sequence[tuple[NDArray[Any], NDArray[Any]]]
+) -> Logistic:
+    X = [np.zeros((0, N_REST_FEATURES))]
+    y = [np.zeros(0, dtype=bool)]
+    for example, (p, kept) in zip(examples, shortlists, strict=True):
+        left = _left(p, kept)
+        X.append(_rest_features(p, kept, left))
+        y.append(example.labels[left])
+    features, labels = np.vstack(X), np.concatenate(y)
+    if labels.any():
+        model = Logistic.fit(features, labels, C=1e3)
+        if model.coefficients[0] > 0 > model.coefficients[1]:
+            return model
+        # Too few to tell odds and rank apart: the order of the first stage must stay.
+        features[:, 1] = 0
+        model = Logistic.fit(features, labels, C=1e3)
+        if model.coefficients[0] > 0:
+            return model
+    # Hardly anybody behind the shortlist was ever needed: the first stage's picture, lowered.
+    rate = (labels.sum() + 1) / (len(labels) + 2)
+    mean = features[:, 0].mean() if len(features) else np.log(rate / (1 - rate))
+    return Logistic(np.array([1.0, 0.0, 0.0, 0.0]), float(np.log(rate / (1 - rate)) - mean))
+
+
+def _left(p: NDArray[Any], kept: NDArray[Any]) -> NDArray[Any]:
+    """Return the indices that are not on the shortlist."""
+    return np.delete(np.arange(len(p)), kept)
+
+
+def _rest_features(p: NDArray[Any], kept: NDArray[Any], left: NDArray[Any]) -> NDArray[Any]:
+    """Return what tells how probable those behind the shortlist are.
+
+    Returns
+    -------
+    ndarray of shape (n_left, 4)
+        Log-odds and rank in the first stage; its sum and its best, which are the request's.
+    """
+    q = np.clip(p, 1e-6, 1 - 1e-6)
+    rank = np.argsort(np.argsort(-p[left], kind="stable"), kind="stable")
+    features = np.empty((len(left), N_REST_FEATURES))
+    features[:, 0] = np.log(q[left] / (1 - q[left]))
+    features[:, 1] = np.log1p(len(kept) + rank)
+    features[:, 2] = np.log(q.sum()) if len(q) else 0
+    features[:, 3] = np.log(q.max(initial=1e-6))
+    return features

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from planted import planted
+from scipy import sparse
 
 from cnp_router import checks
 from cnp_router.catalog import Api
@@ -14,6 +15,8 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.routing import BroadcastRouter, Budget, Scores, TargetRecall, TopK
 from cnp_router.training import fit_router, load_router
+from cnp_router.training.features import Candidates, candidates
+from cnp_router.training.ranker import Example, _fit_rest, _rest_features
 
 KINDS = {"name", "history", "specification", "co-usage", "category", "popularity"}
 
@@ -393,3 +396,33 @@ class TestDecision:
         router.route("x")
         router.route("x", select=TopK(1), threshold=1, fallback="broadcast")
         assert router.source_counts == {"learned": 1, "broadcast": 1}
+
+
+class TestBehindTheShortlist:
+    """What the second stage does not look at is still told apart."""
+
+    def test_it_keeps_the_order_of_the_first_stage(self, monkeypatch):
+        from cnp_router.training import ranker
+
+        monkeypatch.setattr(ranker, "SHORTLIST", 2)
+        world = planted(n_cliques=5, size=4, rounds=6)
+        router = fit_router(world.catalog, world.history)
+        for case in world.cases[:5]:
+            encoded = router.encoders.encode([case.request])
+            found = candidates(router.views, router.views.scores(encoded).apis[0])
+            first = router.ranker.first.probability(found.features)
+            order = np.argsort(-first, kind="stable")
+            behind = router.ranker.probabilities(router.views.co_usage, found)[order[2:]]
+            assert (np.diff(behind) <= 1e-12).all()
+            assert len(np.unique(behind)) > 1
+
+    @pytest.mark.parametrize("n_rows", [0, 5])
+    def test_none_behind_it_was_ever_needed(self, n_rows):
+        found = Candidates(np.arange(n_rows + 40), np.zeros((n_rows + 40, 1), dtype=np.float32))
+        example = Example(sparse.csc_array((45, 45)), found, np.array([0]), hidden=False)
+        p = np.linspace(0.9, 0.1, n_rows + 40)
+        rest = _fit_rest([example], [(p, np.arange(40))])
+        behind = rest.probability(_rest_features(np.linspace(0.9, 0.1, 45), np.arange(40),
+                                                 np.arange(40, 45)))  # fmt: skip
+        assert (np.diff(behind) < 0).all()
+        assert behind.max() < 0.75
