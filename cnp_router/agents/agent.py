@@ -10,7 +10,7 @@ from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm import ChatModel, ChatResponse
 from cnp_router.llm.schema import misfit
 
-__all__ = ["Asked", "ask"]
+__all__ = ["Asked", "ask", "read_response"]
 
 Answer = TypeVar("Answer")
 
@@ -56,7 +56,17 @@ async def ask(model: ChatModel, task: Task[Answer]) -> Asked[Answer]:
     >>> asyncio.run(ask(model, Decompose("Concerts on a map"))).answer.functions
     ('show a map',)
     """
-    response = await model.complete(task.chat_request())
+    return read_response(task, await model.complete(task.chat_request()))
+
+
+def read_response(task: Task[Answer], response: ChatResponse) -> Asked[Answer]:
+    """Return the typed answer in a response.
+
+    Raises
+    ------
+    ChatAnswerError
+        If it does not fit the schema of the task; with what it has cost.
+    """
     problem = "no JSON object" if response.data is None else misfit(response.data, task.schema)
     if problem is not None or response.data is None:
         raise ChatAnswerError(

@@ -122,7 +122,8 @@ class Composition:
     candidates, apis : tuple of str
         Ids after step 3 and step 4.
     invented : tuple of str
-        Ids and categories that are not in the catalog; they were dropped.
+        Ids and categories that are not in the catalog, and chosen ids that are no candidates;
+        they were dropped.
     """
 
     functions: tuple[str, ...]

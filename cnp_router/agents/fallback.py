@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cnp_router.agents.agent import read_response
 from cnp_router.agents.tasks import MapCategories
 from cnp_router.catalog import Catalog
-from cnp_router.exceptions import ChatAnswerError, InputError
+from cnp_router.exceptions import InputError
 from cnp_router.llm import ChatModel, complete_sync
 from cnp_router.routing import Scores
 from cnp_router.routing.result import Source
@@ -67,10 +68,8 @@ class CategoryFallback:
             If there is no usable answer.
         """
         task = MapCategories(request, (request,), self.catalog.categories)
-        response = complete_sync(self.model, task.chat_request())
-        if response.data is None:
-            raise ChatAnswerError("the answer has no data", model=response.model)
-        named = set(task.read(response.data).all_categories)
+        asked = read_response(task, complete_sync(self.model, task.chat_request()))
+        named = set(asked.answer.all_categories)
         known = set(scores.contractors)
         return [
             api.id

@@ -405,13 +405,13 @@ class ComposeAlone(Task[Composition]):
         return json_object({"request": quoted(self.request), "specifications": specifications})
 
     def read(self, data: Mapping[str, Any]) -> Composition:
-        """Return the composition, without what is not in the specifications."""
+        """Return the composition: what is in the specifications, chosen among the candidates."""
         ids = frozenset(api.id for api in self.apis)
         categories, no_categories = kept(
             data["categories"], {name for api in self.apis for name in api.categories}
         )
         candidates, no_candidates = kept(data["candidates"], ids)
-        chosen, no_apis = kept(data["apis"], ids)
+        chosen, no_apis = kept(data["apis"], candidates)
         invented = tuple(dict.fromkeys((*no_categories, *no_candidates, *no_apis)))
         return Composition(tuple(data["functions"]), categories, candidates, chosen, invented)
 

@@ -77,7 +77,16 @@ class Accounts:
         if exc.usage is not None:
             self._add(exc.usage, task, stage, agent, calls=exc.calls, cfp=cfp)
 
-    def check_budget(self, what: str, tasks: Sequence[Task[Any]], *, messages: int) -> None:
+    def book_unanswered(
+        self, task: Task[Any], stage: Stage, agent: str, *, cfp: int | None = None
+    ) -> None:
+        """Book a prompt that was sent and whose answer nobody waited for; its size is estimated."""
+        sent = Usage(estimate_request_tokens(task.chat_request()), 0, "estimated")
+        self._add(sent, task, stage, agent, cfp=cfp)
+
+    def check_budget(
+        self, what: str, tasks: Sequence[Task[Any]], *, messages: int, tokens: int = 0
+    ) -> None:
         """Raise BudgetExceededError if some more tasks do not fit in the budget.
 
         Parameters
@@ -88,12 +97,14 @@ class Accounts:
             Their prompts are counted, with an answer of usual length.
         messages : int
             Of the whole round, when it is done.
+        tokens : int, default=0
+            What comes on top of the tasks.
         """
         if self.budget is None:
             return
         spent = sum(call.tokens_in + call.tokens_out for call in self.calls)
         asked = sum(estimate_request_tokens(t.chat_request()) + t.answer_tokens for t in tasks)
-        self.budget.check(what, tokens=spent + asked, messages=messages)
+        self.budget.check(what, tokens=spent + asked + tokens, messages=messages)
 
     def _add(self, usage: Usage, task: Task[Any], stage: Stage, agent: str, **more: Any) -> None:
         self.calls.append(

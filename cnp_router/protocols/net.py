@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -25,6 +26,8 @@ from cnp_router.protocols.transcript import Transcript
 from cnp_router.routing import Router, Routing, Scores
 from cnp_router.routing.result import Source
 from cnp_router.training import CategoryClassifier
+
+logger = logging.getLogger("cnp_router.protocols")
 
 __all__ = ["PROTOCOLS", "Announce", "ContractNet", "ProtocolName"]
 
@@ -80,6 +83,10 @@ class ContractNet:
         max_size: int | None = None,
         settings: RoundSettings | None = None,
     ) -> None:
+        if not isinstance(catalog, Catalog):
+            raise InputError(f"catalog must be a Catalog, got {catalog!r}")
+        if not isinstance(model, ChatModel):
+            raise InputError(f"model must be a ChatModel, got {model!r}")
         self.catalog = catalog
         self.model = model
         self.router = router
@@ -94,6 +101,8 @@ class ContractNet:
             self.organise: str = organisation
             graph = self._graph() if organisation == "community" else None
             self.contractors = organise(catalog, organisation, graph=graph, max_size=max_size)
+        elif max_size is not None:
+            raise InputError("max_size goes with an organisation, not with contractors of your own")
         else:
             self.organise = "custom"
             self.contractors = tuple(organisation)
@@ -171,7 +180,7 @@ class ContractNet:
             catalog=self.catalog,
             settings=self.settings,
             protocol=protocol,
-            announce=announce,
+            announce="routed" if protocol == "learned" else announce,
         ) as round_:
             if protocol == "learned":
                 learned, transcript = await self._learned(round_)
@@ -215,11 +224,17 @@ class ContractNet:
         scores = router.score(round_.request)
         fallback: Any = "broadcast" if settings.fallback == "broadcast" else "none"
         # A manager-led round has its own step 2 for the model, and widens by that.
-        if settings.fallback == "llm" and protocol != "manager-led" and self.catalog.categories:
+        if settings.fallback == "llm" and protocol != "manager-led":
             first = _uncounted(router).decide(
                 round_.request, scores, select=settings.select, threshold=settings.threshold
             )
-            if not first.is_confident:
+            if not first.is_confident and not self.catalog.categories:
+                logger.warning(
+                    "confidence %.2f is below %.2f, and the catalog has no categories to widen to",
+                    first.confidence,
+                    settings.threshold,
+                )
+            elif not first.is_confident:
                 task = MapCategories(round_.request, (round_.request,), self.catalog.categories)
                 mapping = await round_.ask(task, "fallback")
                 fallback = _Widened(self._apis_in(mapping.all_categories))

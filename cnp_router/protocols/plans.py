@@ -182,6 +182,17 @@ async def contractor_led(round_: Round, audience: Audience) -> Plan:
 
 async def collaborative(round_: Round, audience: Audience) -> Plan:
     """Take step 1, then announce the functions; contractors take steps 2, 3 and 4."""
+    everyone = audience.contractors if audience.recipients is None else audience.recipients
+    one_function = _Functions((round_.request,))
+    round_.check_announcement(
+        "a collaborative round, if there is a single function,",
+        [
+            invitation
+            for contractor in everyone
+            for invitation in one_function.invitations(contractor)
+        ],
+        Decompose(round_.request),
+    )
     decomposition = await round_.ask(Decompose(round_.request), "decomposition")
     return _Functions(decomposition.functions)
 
@@ -203,7 +214,8 @@ async def manager_led(round_: Round, audience: Audience) -> Plan:
     if routing is None or classifier is None or not routing.is_confident:
         plan = await _mapped_by_model(round_, functions, fit)
         sure = routing is None or routing.is_confident
-        plan.widens = not sure and round_.settings.fallback == "llm"
+        mapped = bool(round_.categories)
+        plan.widens = not sure and mapped and round_.settings.fallback == "llm"
         return plan
     round_.categories = classifier.predict([round_.request])[0]
     return _MappedFunctions(functions, fit.mapped(round_.categories), fit)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from cnp_router.agents import Bid, ProposedApi, Task, ask
+from cnp_router.agents import Bid, ProposedApi, SelectApis, Task, ask
 from cnp_router.agents.answers import kept
 from cnp_router.agents.prompts import sendable
 from cnp_router.catalog import Catalog, Contractor
@@ -54,6 +54,8 @@ _SET_UP_AT_FAULT = (
     ChatDisallowedError,
     ChatModelUnknownError,
 )
+
+GROUNDS_TOKENS = 25  # of a proposal, usually
 
 logger = logging.getLogger("cnp_router.protocols")
 
@@ -118,6 +120,7 @@ class Round:
         self.candidates: tuple[str, ...] | None = None
         self._categories_known = frozenset(catalog.categories)
         self._announcements = 0
+        self._n_calls = 0
         self._closed: set[int] = set()
         self._open: dict[int, CallForProposals] = {}
         self._workers: set[asyncio.Task[None]] = set()
@@ -191,10 +194,8 @@ class Round:
         BudgetExceededError
             If there is a budget that the announcement does not fit in.
         """
-        self._check_budget(
-            f"an announcement of {len(invitations)} calls for proposals",
-            [invitation.task for invitation in invitations],
-            2 * len(invitations),
+        self.check_announcement(
+            f"an announcement of {len(invitations)} calls for proposals", invitations
         )
         self._announcements += 1
         number = self._announcements
@@ -206,6 +207,26 @@ class Round:
             self._check_failures([m for m in replies if isinstance(m, Failure)])
         in_time = [m for m in replies if isinstance(m, Proposal) and not m.late]
         return sorted(in_time, key=lambda proposal: proposal.in_reply_to)
+
+    def check_announcement(
+        self, what: str, invitations: Sequence[Invitation], *before: Task[Any]
+    ) -> None:
+        """Raise BudgetExceededError if an announcement, and what follows it, does not fit in.
+
+        Parameters
+        ----------
+        what : str
+        invitations : sequence of Invitation
+        *before : Task
+            What the manager has to be asked first.
+        """
+        if self.settings.budget is None:
+            return
+        apis = dict.fromkeys(api for i in invitations for api in i.contractor.apis)
+        every = tuple(ProposedApi(api.id) for api in apis)
+        tasks = [*before, *(i.task for i in invitations), SelectApis(self.request, (), every)]
+        # A call, a reply and a decision each.
+        self._check_budget(what, tasks, 3 * len(invitations), GROUNDS_TOKENS * len(every))
 
     def decide(self, proposals: Iterable[Proposal], chosen: Iterable[str]) -> None:
         """Award the chosen APIs to the first who proposed each, and reject all other proposals.
@@ -239,6 +260,13 @@ class Round:
         Transcript
         """
         await self._dismiss()
+        failures = [message for message in self.messages if isinstance(message, Failure)]
+        if failures and len(failures) == self._n_calls:
+            logger.warning(
+                "every call for proposals failed (%d); the first: %s",
+                len(failures),
+                failures[0].error,
+            )
         self._send(Report, sender=MANAGER, receiver=USER, in_reply_to=1, apis=tuple(apis))
         return self.transcript()
 
@@ -273,6 +301,7 @@ class Round:
             announcement=number,
         )
         self._open[call.id] = call
+        self._n_calls += 1
         return call
 
     async def _collect(
@@ -312,8 +341,11 @@ class Round:
             return
         except (Exception, asyncio.CancelledError) as exc:  # it never takes the round down
             worker = asyncio.current_task()
-            if isinstance(exc, asyncio.CancelledError) and worker and worker.cancelling():
-                raise  # the round is at its end
+            at_an_end = isinstance(exc, asyncio.CancelledError) and worker and worker.cancelling()
+            if at_an_end or limit.expired():
+                self.accounts.book_unanswered(task, "bid", call.receiver, cfp=call.id)
+            if at_an_end:
+                raise
             if limit.expired():
                 self._fail(call, "timeout", f"no reply within {self.settings.bid_timeout} s")
                 return
@@ -351,7 +383,6 @@ class Round:
                 f"not one of {len(failures)} contractors could be reached: {cause}",
                 self.transcript(),
             ) from cause
-        logger.warning("all %d calls failed; the first: %s", len(failures), failures[0].error)
 
     def _fail(self, call: CallForProposals, reason: FailureReason, error: str) -> None:
         self._open.pop(call.id)
@@ -373,11 +404,13 @@ class Round:
         for call in list(self._open.values()):
             self._fail(call, "deadline", "no reply by the end of the round")
 
-    def _check_budget(self, what: str, tasks: Sequence[Task[Any]], messages: int) -> None:
+    def _check_budget(
+        self, what: str, tasks: Sequence[Task[Any]], messages: int, tokens: int = 0
+    ) -> None:
         # Those still at work get a reply too, and no round ends without a report.
         certain = len(self.messages) + len(self._open) + 1
         try:
-            self.accounts.check_budget(what, tasks, messages=certain + messages)
+            self.accounts.check_budget(what, tasks, messages=certain + messages, tokens=tokens)
         except BudgetExceededError as exc:
             exc.transcript = self.transcript()
             raise

@@ -16,7 +16,9 @@ class TrafficBudget:
     """The most a round may cost. What would go beyond it is not begun.
 
     Before each announcement and each question to the manager's model, its prompts are rendered and
-    counted, and an answer of usual length is added; both are estimates.
+    counted, and an answer of usual length is added; both are estimates. An announcement needs room
+    for what follows it too: a reply and a decision for each call, and the manager's selection among
+    all that could be proposed. So a round that is begun can be ended.
 
     Parameters
     ----------
@@ -44,8 +46,7 @@ and the budget is 100 (raise the budget, or announce to fewer)
 
     def __post_init__(self) -> None:
         for name, value in self.limits().items():
-            if value < 1:
-                raise InputError(f"a budget of {name} must be at least 1, got {value!r}")
+            _check_whole(f"a budget of {name}", value, least=1)
 
     def limits(self) -> dict[str, int]:
         """Return what is limited."""
@@ -118,11 +119,27 @@ class RoundSettings:
             raise InputError(
                 f"unknown fallback {self.fallback!r} (use 'llm', 'broadcast' or 'none')"
             )
+        if not isinstance(self.select, Selection):
+            raise InputError(
+                f"unknown selection {self.select!r} (use a TargetRecall, a TopK or a Budget)"
+            )
+        if not _is_number(self.threshold) or not 0 <= self.threshold <= 1:
+            raise InputError(f"threshold must be between 0 and 1, got {self.threshold!r}")
         for name in ("deadline", "bid_timeout"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not (_is_number(value) and value > 0):
                 raise InputError(f"{name} must be above 0 seconds, got {value!r}")
-        if self.max_concurrency < 1:
-            raise InputError(f"max_concurrency must be at least 1, got {self.max_concurrency!r}")
-        if self.iterate < 0:
-            raise InputError(f"iterate must not be negative, got {self.iterate!r}")
+        _check_whole("max_concurrency", self.max_concurrency, least=1)
+        _check_whole("iterate", self.iterate, least=0)
+        if self.budget is not None and not isinstance(self.budget, TrafficBudget):
+            raise InputError(f"budget must be a TrafficBudget, got {self.budget!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _check_whole(name: str, value: object, *, least: int) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least:  # type: ignore[operator]  # it is an int there
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")

@@ -139,9 +139,9 @@ class TestRead:
         assert (answer.categories, answer.candidates, answer.apis) == (
             ("Mapping",),
             ("maps",),
-            ("sms",),
+            (),  # it chose what was not among its candidates
         )
-        assert answer.invented == ("Nowhere", "x", "y")
+        assert answer.invented == ("Nowhere", "x", "sms", "y")
 
 
 class Answering(ChatModel):

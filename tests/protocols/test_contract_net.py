@@ -439,8 +439,14 @@ class TestWrongUse:
             ({"fallback": "all"}, "unknown fallback 'all'"),
             ({"deadline": 0}, "deadline must be above 0 seconds, got 0"),
             ({"bid_timeout": float("nan")}, "bid_timeout must be above 0 seconds, got nan"),
-            ({"max_concurrency": 0}, "max_concurrency must be at least 1, got 0"),
-            ({"iterate": -1}, "iterate must not be negative, got -1"),
+            ({"max_concurrency": 0}, "max_concurrency must be a whole number of at least 1, got 0"),
+            ({"iterate": 1.5}, "iterate must be a whole number"),
+            ({"threshold": float("nan")}, "threshold must be between 0 and 1, got nan"),
+            ({"threshold": 2}, "threshold must be between 0 and 1, got 2"),
+            ({"select": "x"}, "unknown selection 'x'"),
+            ({"budget": 5}, "budget must be a TrafficBudget, got 5"),
+            ({"deadline": float("nan")}, "deadline must be above 0 seconds"),
+            ({"iterate": -1}, "iterate must be a whole number of at least 0, got -1"),
         ],
     )
     def test_settings(self, settings, message):

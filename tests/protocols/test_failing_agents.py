@@ -114,12 +114,16 @@ class TestDeadline:
         calls = [m for m in outcome.transcript.messages if m.performative == "cfp"]
         assert {call.reply_by for call in calls} == {30.0}
 
-    def test_no_one_in_time(self):
+    def test_no_one_in_time(self, caplog):
         model = acting(dict.fromkeys(CATALOG.ids, hang))
         outcome = hold(net_of(model, deadline=0.01), announce="broadcast")
         assert outcome.recommendation == ()
         assert outcome.ledger.failures == {"deadline": 6}
-        assert outcome.ledger.model_calls == 0  # the manager has nothing to choose from
+        assert "final" not in outcome.ledger.by_stage  # the manager has nothing to choose from
+        bids = outcome.ledger.by_stage["bid"]  # their prompts were sent all the same
+        assert (bids.model_calls, bids.tokens_out) == (6, 0)
+        assert bids.tokens_in > 0
+        assert "every call for proposals failed (6)" in caplog.text
 
 
 class TestContractors:
@@ -173,7 +177,7 @@ class TestContractors:
         with caplog.at_level(logging.WARNING, "cnp_router.protocols"):
             outcome = hold(net_of(acting(wrong)), announce="broadcast")
         assert outcome.recommendation == ()
-        assert "all 6 calls failed" in caplog.text
+        assert "every call for proposals failed (6)" in caplog.text
 
     @pytest.mark.parametrize("error", [ChatAccessError, ChatConnectionError])
     def test_when_none_can_be_reached_the_round_fails(self, error):

@@ -98,7 +98,7 @@ def test_a_manager_that_obeys_a_request_awards_only_what_was_proposed(protocol):
     assert set(outcome.recommendation) <= {"sms"}
     assert not {"evil", "weather"} & set(outcome.recommendation)
     asked = [call for call in outcome.transcript.calls if call.stage == "final"]
-    assert not asked or {"evil", "weather"} <= set(asked[0].invented)
+    assert {"evil", "weather"} <= set(asked[0].invented)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS[:3])

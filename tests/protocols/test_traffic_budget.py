@@ -5,11 +5,20 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from negotiation import CATALOG, PlantedRouter, acting, award_all, hold, propose
+from negotiation import CATALOG, REQUEST, PlantedRouter, acting, award_all, hold, propose
 
-from cnp_router.agents import InterpretRequest, MatchFunction, SelectApis, ServeFunction
+from cnp_router.agents import (
+    Decompose,
+    InterpretRequest,
+    MatchFunction,
+    ProposedApi,
+    SelectApis,
+    ServeFunction,
+)
 from cnp_router.exceptions import BudgetExceededError, InputError
+from cnp_router.llm import estimate_request_tokens
 from cnp_router.protocols import ContractNet, RoundSettings, TrafficBudget
+from cnp_router.protocols.round import GROUNDS_TOKENS
 
 PROTOCOLS = ["manager-led", "contractor-led", "collaborative", "single-agent"]
 
@@ -43,39 +52,63 @@ def test_an_announcement_says_its_messages():
     model = acting()
     error = refused(model, messages=10)
     assert model.calls == []
-    # The request, a call and a reply for each of six, the report.
+    # The request, a call, a reply and a decision for each of six, the report.
     assert str(error) == (
-        "an announcement of 6 calls for proposals would cost about 14 messages, and the budget is "
+        "an announcement of 6 calls for proposals would cost about 20 messages, and the budget is "
         "10 (raise the budget, or announce to fewer)"
     )
 
 
-def test_a_later_step_is_refused_before_it_is_asked():
+def test_a_collaborative_round_is_refused_before_its_first_step():
     model = acting()
-    error = refused(model, protocol="collaborative", messages=10)
+    error = refused(model, protocol="collaborative", messages=19)
+    assert model.calls == []
+    assert error.what == "a collaborative round, if there is a single function,"
+    assert error.costs["messages"] == 20
+
+
+def test_more_functions_than_the_budget_takes():
+    model = acting({}, {Decompose: lambda task: {"functions": ["a map", "a message"]}})
+    error = refused(model, protocol="collaborative", messages=30)
     assert [call.task.steps for call in model.calls] == [(1,)]
+    assert error.costs["messages"] == 2 + 3 * 12
     assert error.transcript.ledger.by_stage["decomposition"].model_calls == 1  # paid till then
-    model = acting()
-    refused(model, tokens=2_900)
-    assert not model.calls or all(call.task.steps != (4,) for call in model.calls)
+
+
+def test_a_round_that_is_begun_can_be_ended():
+    bids = {InterpretRequest: propose}
+    for messages in (19, 20):
+        model = acting({}, {**bids, SelectApis: award_all})
+        if messages == 19:
+            refused(model, messages=messages)
+            assert model.calls == []
+        else:
+            hold(budgeted(model, messages=messages), announce="broadcast")
+            assert len(model.calls) == 7
 
 
 def test_the_estimate_of_the_prompts_is_what_the_offline_model_counts():
     n = len(CATALOG)
     error = refused(acting(), tokens=1)
-    asked = error.costs["tokens"] - n * InterpretRequest.answer_tokens
+    every = SelectApis(REQUEST, (), tuple(ProposedApi(name) for name in CATALOG.ids))
+    selection = estimate_request_tokens(every.chat_request()) + SelectApis.answer_tokens
+    asked = error.costs["tokens"] - n * (InterpretRequest.answer_tokens + GROUNDS_TOKENS)
     outcome = hold(ContractNet(CATALOG, acting()), announce="broadcast")
-    assert asked == outcome.ledger.by_stage["bid"].tokens_in
+    assert asked - selection == outcome.ledger.by_stage["bid"].tokens_in
 
 
 def test_what_is_spent_already_counts():
-    outcome = hold(ContractNet(CATALOG, acting()), announce="broadcast")
-    bids = outcome.ledger.by_stage["bid"]
-    final = outcome.ledger.by_stage["final"]
-    error = refused(acting(), tokens=bids.tokens_in + 6 * InterpretRequest.answer_tokens)
+    def at_length(task):
+        proposed = propose(task)
+        proposed["apis"][0]["grounds"] = "because " * 400
+        return proposed
+
+    model = acting({}, {InterpretRequest: at_length})
+    error = refused(model, tokens=6_000)
     assert error.what == "step 4 of the manager"
-    spent = bids.tokens_in + bids.tokens_out
-    assert error.costs["tokens"] == spent + final.tokens_in + SelectApis.answer_tokens
+    ledger = error.transcript.ledger
+    assert error.costs["tokens"] > ledger.tokens > 0
+    assert len(model.calls) == 6
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -108,5 +141,7 @@ def test_the_single_agent_is_called_by_its_name():
 
 @pytest.mark.parametrize("limits", [{"tokens": 0}, {"messages": -3}])
 def test_a_budget_below_one_is_none(limits):
-    with pytest.raises(InputError, match=r"a budget of .* must be at least 1, got"):
+    with pytest.raises(
+        InputError, match=r"a budget of .* must be a whole number of at least 1, got"
+    ):
         TrafficBudget(**limits)
