@@ -7,14 +7,23 @@ import json
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from cnp_router.exceptions import DataFileError
 
-__all__ = ["atomic_write", "read_json", "read_jsonl", "read_text", "write_jsonl"]
+__all__ = [
+    "atomic_write",
+    "check_writable",
+    "lock",
+    "read_json",
+    "read_jsonl",
+    "read_text",
+    "write_jsonl",
+]
 
 _ONE_DOCUMENT = "give one valid JSON document"
 _ONE_A_LINE = "write one JSON object a line"
@@ -189,6 +198,46 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
             temporary.unlink(missing_ok=True)
 
 
+def lock(file: IO[Any]) -> None:
+    """Lock an open file for one writer, without waiting.
+
+    The system lets go of it when the file is closed or the process ends, however it ends.
+
+    Parameters
+    ----------
+    file : file object
+        Open for writing.
+
+    Raises
+    ------
+    OSError
+        If another process or file object holds it (BlockingIOError, or PermissionError on
+        Windows), or the file system has no locks.
+    """
+    _lock(file)
+
+
+class _EnoughSeenError(Exception):
+    pass
+
+
+def check_writable(path: str | Path) -> None:
+    """Raise DataFileError where a file could not be written now; nothing is left behind.
+
+    For what is to be written at the end of something that costs time or money.
+
+    Examples
+    --------
+    >>> check_writable("no-such-folder/a.jsonl")
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.DataFileError: no-such-folder/a.jsonl: its folder does not exist \
+(create it first)
+    """
+    with suppress(_EnoughSeenError), atomic_write(path):
+        raise _EnoughSeenError
+
+
 def write_jsonl(path: str | Path, records: Iterable[Mapping[str, Any]]) -> None:
     r"""Write records as JSON Lines, atomically.
 
@@ -288,3 +337,20 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    # Beyond any content: a byte that is locked there cannot be read by others.
+    _LOCKED_BYTE = 2**40
+
+    def _lock(file: IO[Any]) -> None:
+        file.seek(_LOCKED_BYTE)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(file: IO[Any]) -> None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -58,6 +58,12 @@ class Application(Group):
         except BrokenPipeError:
             _let_go_of_stdout()
             ctx.exit(_BROKEN_PIPE)
+        except OSError as exc:
+            if exc.filename is not None:
+                raise
+            # Files are read and written with errors of our own: this is the output itself.
+            _let_go_of_stdout()
+            raise CnpRouterError(f"the output cannot be written: {exc.strerror or exc}") from exc
 
 
 class _StderrHandler(logging.Handler):

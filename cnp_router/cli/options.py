@@ -13,6 +13,7 @@ __all__ = [
     "PLACE",
     "Command",
     "Group",
+    "Seconds",
     "as_json",
     "decision_options",
     "selection",
@@ -77,6 +78,24 @@ threshold_option = click.option(
     metavar="X",
     help="Below this confidence the fallback decides.",
 )
+
+
+class Seconds(click.FloatRange):
+    """A time above 0."""
+
+    name = "seconds"
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number, which must be finite."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no time.", param, ctx)
+        return number
 
 
 def decision_options(command: Function) -> Function:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from cnp_router.cli.cache import sample_router
 from cnp_router.cli.llm_options import chat_model, llm_options
@@ -21,7 +22,7 @@ from cnp_router.cli.options import (
     threshold_option,
 )
 from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
-from cnp_router.cli.rounds import echo_outcome, held, round_choice, round_options
+from cnp_router.cli.rounds import ROUND_ONLY, held, round_choice, round_options, tell
 from cnp_router.exceptions import DataFileError
 
 if TYPE_CHECKING:
@@ -76,17 +77,16 @@ def recommend(
     """
     rule = selection(how.pop("target_recall"), how.pop("top_k"))
     request = _request(text)
+    if how["protocol"] == "learned":
+        _refuse_round_options(how["fallback"])
+    elif known:
+        raise click.UsageError("--known goes with --protocol learned.")
     router = _router(model)
+    if how["protocol"] != "learned":
+        tell(held(router, request, select=rule, **how), how["transcript"], json_=json_)
+        return
     for api in known:
         router.catalog.position(api)
-    if how["protocol"] != "learned":
-        if known:
-            raise click.UsageError("--known goes with --protocol learned.")
-        outcome = held(router, request, select=rule, **how)
-        echo_json(outcome.to_dict()) if json_ else echo_outcome(outcome)
-        return
-    if how["transcript"] is not None:
-        raise click.UsageError("--transcript needs a --protocol other than learned.")
     routing = router.route(
         request, known, select=rule, threshold=how["threshold"], fallback=_fallback(router, how)
     )
@@ -94,6 +94,16 @@ def recommend(
         echo_json(routing.to_dict())
     else:
         _echo(routing, rule, None if all_ else _ROWS)
+
+
+def _refuse_round_options(fallback: str | None) -> None:
+    """Refuse what would be ignored without a round, rather than ignore it."""
+    context = click.get_current_context()
+    names = [*ROUND_ONLY, *(() if fallback == "llm" else ("llm", "llm_model", "base_url"))]
+    for name in names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = "--" + name.replace("_", "-")
+            raise click.UsageError(f"{option} needs a --protocol other than learned.")
 
 
 def _fallback(router: LearnedRouter, how: dict[str, Any]) -> Any:
@@ -107,6 +117,8 @@ def _fallback(router: LearnedRouter, how: dict[str, Any]) -> Any:
 
 def _request(text: str) -> str:
     if text == "-":
+        if sys.stdin is None:
+            raise DataFileError("standard input", "is closed", cure="give the request itself")
         try:
             text = sys.stdin.buffer.read().decode("utf-8-sig")
         except UnicodeDecodeError as exc:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from cnp_router.cli.llm_options import chat_model
-from cnp_router.cli.options import PLACE
-from cnp_router.cli.output import Column, echo_pairs, echo_table
+from cnp_router.cli.options import PLACE, Seconds
+from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table, note
+from cnp_router.exceptions import BudgetExceededError, RoundFailedError
+from cnp_router.files import check_writable
 
 if TYPE_CHECKING:
     from cnp_router.protocols import Outcome, RoundSettings
@@ -20,17 +22,30 @@ if TYPE_CHECKING:
 __all__ = [
     "ORGANISATIONS",
     "PROTOCOLS",
-    "echo_outcome",
+    "ROUND_ONLY",
     "held",
     "round_choice",
     "round_options",
     "round_settings",
+    "tell",
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Named here too, because importing the protocols takes longer than showing a help text.
 PROTOCOLS = ("learned", "manager-led", "contractor-led", "collaborative", "single-agent", "auto")
+ROUND_ONLY = (
+    "announce",
+    "organise",
+    "transcript",
+    "max_size",
+    "budget_tokens",
+    "budget_messages",
+    "deadline",
+    "bid_timeout",
+    "iterate",
+)
+"""Options that mean nothing without a round."""
 ORGANISATIONS = ("api", "category", "community", "size")
 
 
@@ -58,9 +73,15 @@ def round_options(command: Function) -> Function:
             ),
             click.option(
                 "--deadline",
-                type=click.FloatRange(min=0, min_open=True),
+                type=Seconds(),
                 metavar="SECONDS",
                 help="Ignore proposals that come later than this after the announcement.",
+            ),
+            click.option(
+                "--bid-timeout",
+                type=Seconds(),
+                metavar="SECONDS",
+                help="How long one contractor may take.",
             ),
             click.option(
                 "--iterate",
@@ -119,6 +140,7 @@ def round_settings(
     budget_tokens: int | None,
     budget_messages: int | None,
     deadline: float | None,
+    bid_timeout: float | None,
     iterate: int,
 ) -> RoundSettings:
     """Return the settings that the options ask for."""
@@ -130,6 +152,7 @@ def round_settings(
         threshold=threshold,
         fallback=fallback or "llm",
         deadline=deadline,
+        bid_timeout=bid_timeout,
         budget=TrafficBudget(budget_tokens, budget_messages) if limited else None,
         iterate=iterate,
     )
@@ -149,9 +172,19 @@ def held(
     base_url: str | None,
     **settings: Any,
 ) -> Outcome:
-    """Hold the round that the options ask for, and write its transcript if they say where."""
+    """Hold the round that the options ask for.
+
+    Raises
+    ------
+    ProtocolError
+        If it could not be held. What was paid is told, and the transcript written, before.
+    """
     from cnp_router.protocols import ContractNet
 
+    if organise == "size" and max_size is None:
+        raise click.UsageError("--organise size needs --max-size.")
+    if transcript is not None:
+        check_writable(transcript)
     net = ContractNet(
         router.catalog,
         chat_model(llm, llm_model, base_url, router.catalog),
@@ -160,10 +193,38 @@ def held(
         max_size=max_size,
         settings=round_settings(**settings),
     )
-    outcome = net.run_sync(request, protocol=protocol, announce=announce)
+    try:
+        return net.run_sync(request, protocol=protocol, announce=announce)
+    except (BudgetExceededError, RoundFailedError) as exc:
+        if exc.transcript is not None:
+            paid = exc.transcript.ledger
+            if paid.model_calls:
+                note(f"Paid until then: {paid.tokens:,} tokens ({paid.model_calls:,} model calls).")
+            if transcript is not None:
+                exc.transcript.write(transcript)
+        raise
+
+
+def tell(outcome: Outcome, transcript: Path | None, *, json_: bool) -> None:
+    """Print an outcome, write its transcript, and end with an error if everyone failed.
+
+    Raises
+    ------
+    DataFileError
+        If the transcript cannot be written.
+    RoundFailedError
+        If there was no reply but failures.
+    """
+    if json_:
+        echo_json(outcome.to_dict())
+    else:
+        echo_outcome(outcome)
     if transcript is not None:
         outcome.transcript.write(transcript)
-    return outcome
+    failures = outcome.ledger.failures
+    if sum(failures.values()) == outcome.ledger.messages.get("cfp", 0) > 0:
+        reasons = ", ".join(f"{count} by {reason}" for reason, count in failures.items())
+        raise RoundFailedError(f"every call for proposals failed: {reasons}", outcome.transcript)
 
 
 def echo_outcome(outcome: Outcome) -> None:
@@ -197,7 +258,9 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
     ledger = outcome.ledger
     if outcome.choice is not None:
         yield "Why", f"{outcome.protocol}: {outcome.choice.reason}"
-    yield "Protocol", f"{outcome.protocol}, {outcome.announce}, contractors by {outcome.organise}"
+    how = "" if outcome.protocol == "learned" else f", {outcome.announce}"
+    by = f", contractors by {outcome.organise}" if outcome.recipients else ""
+    yield "Protocol", f"{outcome.protocol}{how}{by}"
     asked = len(outcome.recipients)
     if asked or outcome.protocol not in ("learned", "single-agent"):
         yield "Announced to", f"{asked} of {outcome.n_contractors} contractors"
@@ -217,10 +280,9 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
     how = "as the server counts" if usage.source == "server" else "estimated"
     yield "Tokens", f"{usage.tokens_in:,} in, {usage.tokens_out:,} out ({how})"
     yield "Model", f"{outcome.transcript.model}, {ledger.model_calls:,} calls"
-    for name, count in (
-        ("Failed", sum(ledger.failures.values())),
-        ("Late", ledger.late),
-        ("Invented", ledger.invented),
-    ):
-        if count:
-            yield name, f"{count:,}"
+    if ledger.failures:
+        yield "Failed", ", ".join(f"{count:,} by {name}" for name, count in ledger.failures.items())
+    if ledger.late:
+        yield "Late", f"{ledger.late:,} replies, ignored"
+    if ledger.invented:
+        yield "Invented", f"{ledger.invented:,} names that do not exist, dropped"

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.catalog import Api, Catalog
+from cnp_router.exceptions import InputError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
 from cnp_router.routing import Reason, RecallControl, Router, Scores
@@ -208,6 +209,8 @@ class LearnedRouter(Router):
         ------
         UnknownApiError
             If a mashup names an API that the catalog does not have; nothing is learned then.
+        InputError
+            If something else than mashups is given.
 
         Examples
         --------
@@ -223,6 +226,9 @@ class LearnedRouter(Router):
         'flickr'
         """
         given = [mashups] if isinstance(mashups, Mashup) else list(mashups)
+        strangers = [item for item in given if not isinstance(item, Mashup)]
+        if strangers:
+            raise InputError(f"mashups must be Mashup objects, got {strangers[0]!r}")
         for mashup in given:
             for api in mashup.apis:
                 self.catalog.position(api)

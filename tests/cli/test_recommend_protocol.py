@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from cnp_router.exceptions import ChatTimeoutError
 from cnp_router.protocols import Transcript, replay
+from cnp_router.testing import FunctionChatModel
 
 REQUEST = "Send me a text message when it rains."
 PROTOCOLS = ["manager-led", "contractor-led", "collaborative", "single-agent"]
@@ -120,6 +122,8 @@ def test_the_fallback_widens_by_the_categories_that_the_model_names(recommend):
         (("--protocol", "contractor-led", "--llm-model", "x"), "need --llm openai"),
         (("--protocol", "gossip"), "'gossip' is not one of"),
         (("--protocol", "contractor-led", "--deadline", "0"), "0"),
+        (("--protocol", "contractor-led", "--deadline", "nan"), "'nan' is no time"),
+        (("--protocol", "contractor-led", "--organise", "size"), "needs --max-size"),
     ],
 )
 def test_wrong_usage_ends_with_2(recommend, options, problem):
@@ -128,15 +132,57 @@ def test_wrong_usage_ends_with_2(recommend, options, problem):
     assert problem in result.stderr
 
 
-def test_organising_by_size_needs_the_size(recommend):
-    result = recommend("--protocol", "contractor-led", "--organise", "size", REQUEST)
-    assert result.exit_code == 1
-    assert "give max_size" in result.stderr
-
-
 def test_a_server_that_is_not_there_is_an_error(recommend, monkeypatch):
     monkeypatch.setenv("CNP_ROUTER_MODEL_REQUESTS", "loopback")
     options = ("--llm", "openai", "--base-url", "http://127.0.0.1:9/v1")
     result = recommend("--protocol", "manager-led", *options, REQUEST)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("Error: the manager got no answer for step 1: model 'gpt-oss")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--announce", "broadcast"),
+        ("--organise", "category"),
+        ("--budget-tokens", 5),
+        ("--deadline", 1),
+        ("--bid-timeout", 1),
+        ("--iterate", 2),
+        ("--llm", "openai"),
+        ("--base-url", "http://127.0.0.1:9/v1"),
+    ],
+)
+def test_what_needs_a_round_is_not_ignored_without_one(recommend, options):
+    result = recommend(*options, REQUEST)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{options[0]} needs a --protocol other than learned." in result.stderr
+
+
+def test_a_transcript_that_cannot_be_written_is_said_before_anyone_is_asked(recommend, tmp_path):
+    place = tmp_path / "no" / "round.jsonl"
+    result = recommend("--protocol", "contractor-led", "--transcript", place, REQUEST)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "its folder does not exist" in result.stderr
+
+
+def test_what_was_paid_is_told_where_a_round_breaks_off(recommend, tmp_path):
+    path = tmp_path / "round.jsonl"
+    options = ("--protocol", "manager-led", "--budget-messages", 3, "--transcript", path)
+    result = recommend(*options, REQUEST)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Paid until then: ")
+    assert Transcript.read(path).ledger.by_stage["decomposition"].model_calls == 1
+
+
+def test_when_every_contractor_fails_it_ends_with_an_error(recommend, monkeypatch):
+    def answer(request):
+        raise ChatTimeoutError("too slow")
+
+    monkeypatch.setattr(
+        "cnp_router.cli.rounds.chat_model", lambda *_, **__: FunctionChatModel(answer)
+    )
+    result = recommend("--protocol", "contractor-led", "--json", REQUEST)
+    assert result.exit_code == 1
+    failed = json.loads(result.stdout)["ledger"]["failures"]["timeout"]
+    assert f"Error: every call for proposals failed: {failed} by timeout" in result.stderr
