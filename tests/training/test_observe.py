@@ -11,7 +11,7 @@ import pytest
 from planted import planted
 
 from cnp_router import checks
-from cnp_router.exceptions import UnknownApiError
+from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
 from cnp_router.training import fit_router, load_router
@@ -130,6 +130,12 @@ def test_an_unknown_api_teaches_nothing(before):
         router.observe([Mashup("a", "text", (LATE[0],)), Mashup("b", "text", ("nobody",))])
     assert router.history == before.history
     assert router.observe([]) == 0
+
+
+@pytest.mark.parametrize("wrong", [["text"], [None], "text"])
+def test_what_is_no_mashup_is_refused(before, wrong):
+    with pytest.raises(InputError, match="mashups must be Mashup objects"):
+        before.observe(wrong)
 
 
 def test_a_text_without_a_known_word(before):
