@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     if len(files) < 2:
         raise DataFileError(
             options.data,
-            f"{len(files)} logs of trajectories",
+            f"too few logs of trajectories ({len(files)})",
             cure="put at least two files trajectories-x.jsonl there",
         )
     heading(f"Next tools on {options.data.resolve().name}", facts)

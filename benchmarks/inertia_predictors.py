@@ -69,6 +69,9 @@ class _Wrapped(NextToolPredictor):
     def state(self) -> State:
         return self.inner.state()
 
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.inner.restore(state)
+
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> NextToolPredictor:
         raise NotImplementedError("what is wrapped knows how (restore that, and wrap it)")

@@ -13,7 +13,8 @@ from benchmarks.report import environment, heading, table
 from cnp_router.agents import Organisation, offline_model
 from cnp_router.evaluation import Comparison, ComparisonRow, compare, comparison_tables
 from cnp_router.evaluation.comparison_report import check_report, write_report
-from cnp_router.evaluation.comparison_tables import answered_by, ratios
+from cnp_router.evaluation.comparison_tables import answered_by, averaged_over, ratios
+from cnp_router.evaluation.comparison_trouble import TROUBLE_TITLE, trouble_rows
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.protocols import PROTOCOLS, RoundSettings
@@ -101,7 +102,8 @@ def figures(comparison: Comparison) -> list[Figure]:
     )
     higher = Figure("manager-led: routed bid recall (above)", bids[1], bids[0], bids[1] > bids[0])
     learned = comparison.row("learned", "routed")
-    there = math.nan if learned is None else learned.model_calls
+    calls = None if learned is None else learned.model_calls
+    there = math.nan if calls is None else calls
     return [*found, higher, Figure("learned: model calls (exactly)", there, 0, there == 0)]
 
 
@@ -138,6 +140,8 @@ def run_organisations(
     rows.sort(key=lambda row: protocols.index(row[0]))
     titles = ["protocol", "organised by", "contractors", "announced", "asked", "messages"]
     table([[*titles, "tokens", "bid R", "final P", "final R", "final F1"], *rows])
+    for comparison in comparisons:
+        _print_trouble(comparison)
     return {"environment": facts, "comparisons": [c.to_dict() for c in comparisons]}
 
 
@@ -156,27 +160,29 @@ def _router(splits: data.Splits, options: argparse.Namespace) -> Any:
 
 
 def _print(comparison: Comparison) -> None:
-    skipped = f" ({comparison.skipped} skipped)" if comparison.skipped else ""
-    contractors = comparison.contractors["api"]
-    print(
-        f"{comparison.requests} requests{skipped}, {contractors:,} contractors; figures are means."
-    )
+    print(f"{comparison.contractors['api']:,} contractors. {averaged_over(comparison)}")
     print(f"{answered_by(comparison)}\n")
     for item in comparison_tables(comparison):
         print(f"{item.markdown()}\n", flush=True)
+    _print_trouble(comparison)
+
+
+def _print_trouble(comparison: Comparison) -> None:
+    if trouble := trouble_rows(comparison):
+        print(TROUBLE_TITLE)
+        table(trouble)
 
 
 def _organised(row: ComparisonRow, contractors: int) -> list[str]:
     final = row.stages["final"]
-    scores = [getattr(final, name) for name in ("precision", "recall", "f1")]
+    scores = [getattr(final, name, math.nan) for name in ("precision", "recall", "f1")]
+    costs = [(row.recipients, 1), (row.messages, 0), (row.tokens, 0)]
     return [
         row.method.protocol,
         row.method.organise,
         f"{contractors:,}",
         row.method.announce,
-        f"{row.recipients:,.1f}",
-        f"{row.messages:,.0f}",
-        f"{row.tokens:,.0f}",
+        *("-" if cost is None else f"{cost:,.{digits}f}" for cost, digits in costs),
         *(f"{value:.3f}" for value in (_recall(row), *scores)),
     ]
 

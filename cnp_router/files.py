@@ -213,8 +213,29 @@ def lock(file: IO[Any]) -> None:
     OSError
         If another process or file object holds it (BlockingIOError, or PermissionError on
         Windows), or the file system has no locks.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "a.jsonl")
+    >>> with file.open("ab") as mine, file.open("ab") as yours:
+    ...     lock(mine)
+    ...     try:
+    ...         lock(yours)
+    ...     except OSError:
+    ...         print("held by another")
+    held by another
     """
-    _lock(file)
+    if sys.platform == "win32":
+        import msvcrt
+
+        # Beyond any content: a byte that is locked there cannot be read by others.
+        file.seek(2**40)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class _EnoughSeenError(Exception):
@@ -337,20 +358,3 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    # Beyond any content: a byte that is locked there cannot be read by others.
-    _LOCKED_BYTE = 2**40
-
-    def _lock(file: IO[Any]) -> None:
-        file.seek(_LOCKED_BYTE)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(file: IO[Any]) -> None:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

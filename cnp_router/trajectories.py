@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cnp_router.exceptions import DataFileError, InputError
-from cnp_router.files import read_jsonl, write_jsonl
+from cnp_router.files import read_json, read_jsonl, write_jsonl
 from cnp_router.records import Record, check_id
 
-__all__ = ["Step", "Trajectory", "parse_trajectory", "read_trajectories", "write_trajectories"]
+__all__ = [
+    "Step",
+    "Trajectory",
+    "parse_trajectory",
+    "read_trajectories",
+    "read_trajectory",
+    "write_trajectories",
+]
+
+# Of tokens and of seconds in one step, so that the sums of any log stay finite.
+_MOST = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +36,9 @@ class Step:
         What the tool was called with.
     observation : str, default=""
         What came back, as the agent saw it.
-    input_tokens, output_tokens : int >= 0, default=0
+    input_tokens, output_tokens : int in [0, 10**12], default=0
         Of the model call that chose this step.
-    seconds : float >= 0, default=0.0
+    seconds : float in [0, 10**12], default=0.0
         Duration of that model call.
     success : bool or None, default=None
         Whether the step succeeded; None if nobody said.
@@ -39,7 +47,7 @@ class Step:
     ------
     InputError
         If the tool is blank, the observation or the inputs are of another type, or an amount is
-        negative or not finite.
+        out of range.
 
     Examples
     --------
@@ -63,8 +71,8 @@ class Step:
             raise InputError(f"inputs must be a dict with string keys, got {_shown(self.inputs)}")
         for name in ("input_tokens", "output_tokens", "seconds"):
             value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise InputError(f"{name} must be finite and at least 0, got {value!r}")
+            if not 0 <= value <= _MOST:
+                raise InputError(f"{name} must be a number from 0 to 10^12, got {_shown(value)}")
 
     @property
     def tokens(self) -> int:
@@ -184,6 +192,47 @@ def read_trajectories(path: str | Path | Iterable[str | Path]) -> tuple[Trajecto
     return tuple(trajectories)
 
 
+def read_trajectory(path: str | Path) -> Trajectory:
+    """Read the one trajectory of a file, such as the steps of a run so far.
+
+    Parameters
+    ----------
+    path : str or Path
+        JSON Lines with one line, or one JSON document of any layout; keys as for
+        `read_trajectories`.
+
+    Raises
+    ------
+    DataFileError
+        If there is not exactly one, or it is not as it should be.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "run.json")
+    >>> _ = file.write_text('{"id": "t1", "goal": "Rain?", "steps": [{"tool": "weather"}]}')
+    >>> read_trajectory(file).tools
+    ('weather',)
+    """
+    try:
+        fields = read_json(path)
+    except DataFileError as exc:
+        raise _not_one(path, exc) from None
+    if not isinstance(fields, dict):
+        problem = f"expected the JSON object of a trajectory, got {_shown(fields)}"
+        raise DataFileError(path, problem, cure='write {"id": ..., "goal": ..., "steps": [...]}')
+    return parse_trajectory(fields, path, None)
+
+
+def _not_one(path: str | Path, trouble: DataFileError) -> DataFileError:
+    """Return the error of a file that is no JSON document: perhaps it holds several."""
+    try:
+        n = len(read_trajectories(path))
+    except DataFileError:
+        return trouble
+    return DataFileError(path, f"holds {n} trajectories", cure="give a file with one")
+
+
 def write_trajectories(path: str | Path, trajectories: Iterable[Trajectory]) -> None:
     """Write trajectories as JSON Lines, atomically.
 
@@ -204,7 +253,7 @@ def write_trajectories(path: str | Path, trajectories: Iterable[Trajectory]) -> 
     write_jsonl(path, (trajectory.to_dict() for trajectory in trajectories))
 
 
-def parse_trajectory(fields: dict[str, Any], path: str | Path, line: int) -> Trajectory:
+def parse_trajectory(fields: dict[str, Any], path: str | Path, line: int | None) -> Trajectory:
     """Return the trajectory in a JSON object of a file, or raise DataFileError."""
     record = Record(fields, path, line)
     goal, steps = record.text("goal"), fields.get("steps")
@@ -237,9 +286,9 @@ def _tokens(key: str, fields: dict[str, Any], record: Record) -> int:
     value = fields.get(key)
     if value is None:
         return 0
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
         raise record.error(
-            f"field {key!r} must be a whole number of at least 0, got {_shown(value)}"
+            f"field {key!r} must be a whole number from 0 to 10^12, got {_shown(value)}"
         )
     return value
 
@@ -249,8 +298,8 @@ def _seconds(key: str, fields: dict[str, Any], record: Record) -> float:
     if value is None:
         return 0.0
     good = isinstance(value, int | float) and not isinstance(value, bool)
-    if not good or not 0 <= value <= sys.float_info.max:
-        raise record.error(f"field {key!r} must be a number of at least 0, got {_shown(value)}")
+    if not good or not 0 <= value <= _MOST:
+        raise record.error(f"field {key!r} must be a number from 0 to 10^12, got {_shown(value)}")
     return float(value)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
@@ -7,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnp_router.exceptions import DataFileError, InputError
-from cnp_router.trajectories import Step, Trajectory, read_trajectories, write_trajectories
+from cnp_router.trajectories import (
+    Step,
+    Trajectory,
+    read_trajectories,
+    read_trajectory,
+    write_trajectories,
+)
 
 GOOD = '{"id": "t1", "goal": "Rain?", "steps": [{"tool": "weather"}]}\n'
 
@@ -64,19 +71,19 @@ class TestRead:
             ),
             (
                 line('[{"tool": "w", "input_tokens": 1.5}]'),
-                "entry 1: field 'input_tokens' must be a whole number of at least 0, got 1.5",
+                "entry 1: field 'input_tokens' must be a whole number from 0 to 10^12, got 1.5",
             ),
             (
                 line('[{"tool": "w", "output_tokens": true}]'),
-                "entry 1: field 'output_tokens' must be a whole number of at least 0, got True",
+                "entry 1: field 'output_tokens' must be a whole number from 0 to 10^12, got True",
             ),
             (
                 line('[{"tool": "w", "seconds": -1}]'),
-                "entry 1: field 'seconds' must be a number of at least 0, got -1",
+                "entry 1: field 'seconds' must be a number from 0 to 10^12, got -1",
             ),
             (
                 line('[{"tool": "w", "seconds": 1e999}]'),
-                "entry 1: field 'seconds' must be a number of at least 0, got inf",
+                "entry 1: field 'seconds' must be a number from 0 to 10^12, got inf",
             ),
             (
                 line('[{"tool": "w", "success": "yes"}]'),
@@ -94,7 +101,19 @@ class TestRead:
 
     def test_a_number_too_large_for_seconds(self, file):
         content = line(f'[{{"tool": "w", "seconds": {10**400}}}]')
-        assert "'seconds' must be a number of at least 0" in read_error(file, content)
+        assert "'seconds' must be a number from 0 to 10^12" in read_error(file, content)
+
+    @pytest.mark.parametrize("key", ["seconds", "input_tokens", "output_tokens"])
+    @pytest.mark.parametrize("value", ["1" + "0" * 12 + "1", "1" + "0" * 308])
+    def test_an_amount_whose_sums_would_overflow(self, file, key, value):
+        number = f"{value}.0" if key == "seconds" else value
+        told = read_error(file, line(f'[{{"tool": "w", "{key}": {number}}}]'))
+        assert f"FILE, line 1: entry 1: field '{key}' must be a" in told
+        assert "from 0 to 10^12, got 1" in told
+
+    def test_the_largest_amount_is_read(self, file):
+        file.write_text(line('[{"tool": "w", "seconds": 1e12, "input_tokens": 1000000000000}]'))
+        assert read_trajectories(file)[0].steps[0].seconds == 1e12
 
     def test_what_is_missing_or_null_has_its_default_and_other_keys_are_ignored(self, file):
         file.write_text(
@@ -161,6 +180,31 @@ class TestRead:
         assert file.read_text() == GOOD
 
 
+class TestReadOne:
+    @pytest.mark.parametrize("indent", [None, 2])
+    def test_a_line_or_a_document(self, file, indent):
+        run = Trajectory("t", "Rain?", (Step("w", {"x": 1}, "rain", success=False),))
+        file.write_text(json.dumps(run.to_dict(), indent=indent))
+        assert read_trajectory(file) == run
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (GOOD + GOOD.replace("t1", "t2"), "FILE: holds 2 trajectories (give a file with one)"),
+            ("[1]", "FILE: expected the JSON object of a trajectory, got [1] (write {"),
+            ('{\n"id": "t",\n"goal" }', "FILE, line 3: not JSON at column 8"),
+            (GOOD + "{", "FILE, line 2: not JSON"),
+            (line("[{}]"), "FILE: entry 1: missing field 'tool'"),
+            ("", "FILE: the file is empty"),
+        ],
+    )
+    def test_a_bad_file(self, file, content, message):
+        file.write_text(content)
+        with pytest.raises(DataFileError) as caught:
+            read_trajectory(file)
+        assert str(caught.value).replace(str(file), "FILE").startswith(message)
+
+
 class TestValues:
     def test_a_blank_tool(self):
         with pytest.raises(
@@ -168,9 +212,9 @@ class TestValues:
         ):
             Step("")
 
-    @pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
+    @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), 1e308])
     def test_a_bad_amount(self, value):
-        with pytest.raises(InputError, match=r"^seconds must be finite and at least 0, got"):
+        with pytest.raises(InputError, match=r"^seconds must be a number from 0 to 10\^12, got"):
             Step("w", seconds=value)
 
     def test_observation_and_inputs_of_another_type(self):

@@ -22,7 +22,7 @@ from cnp_router.cli.options import (
 from cnp_router.cli.output import echo_json, note, terminal_width, wrapped
 from cnp_router.cli.progress import Progress
 from cnp_router.cli.rounds import ORGANISATIONS, PROTOCOLS, round_options, round_settings
-from cnp_router.exceptions import ProtocolError
+from cnp_router.exceptions import BudgetExceededError, ProtocolError, RoundFailedError
 
 if TYPE_CHECKING:
     from cnp_router.evaluation import Comparison
@@ -76,6 +76,9 @@ __all__ = ["compare"]
     help="Keep each finished request there, and go on with those that are.",
 )
 @click.option(
+    "--retry-failed", is_flag=True, help="Ask again where the round in the file of --resume failed."
+)
+@click.option(
     "--report", type=PLACE, metavar="DIR", help="Write JSON, Markdown and pictures there too."
 )
 @target_recall
@@ -107,17 +110,23 @@ def compare(
 
     Holds a round for each request by each of them. Prints tokens, precision, recall and F1 after
     each step, and the size of the final set, as means over the requests, and how many times as
-    much a broadcast costs. Mashups that name an API the model does not know are left out and
-    counted as skipped.
+    much a broadcast costs. A round that fails because of its request is counted and left out of the
+    means; five in a row end the comparison. Mashups that name an API the model does not know are
+    left out and counted as skipped.
     """
     from cnp_router.evaluation.comparison_report import check_report, write_report
+    from cnp_router.evaluation.comparison_trouble import warnings_of
 
+    if how["retry_failed"] and how["resume"] is None:
+        raise click.UsageError("--retry-failed needs --resume.")
     if report is not None:
         check_report(report)
     comparison = _compared(model, histories, **how)
+    echo_json(comparison.to_dict()) if json_ else _echo(comparison)
+    for warning in warnings_of(comparison):
+        note(f"Warning: {warning}")
     if report is not None:
         write_report(comparison, report)
-    echo_json(comparison.to_dict()) if json_ else _echo(comparison)
 
 
 def _compared(
@@ -129,6 +138,7 @@ def _compared(
     organisations: tuple[Any, ...],
     limit: int | None,
     resume: Path | None,
+    retry_failed: bool,
     target_recall: float | None,
     max_size: int | None,
     llm: str,
@@ -155,6 +165,7 @@ def _compared(
             settings=round_settings(select=selection(target_recall, None), **settings),
             limit=limit,
             resume=resume,
+            retry_failed=retry_failed,
             concurrent_requests=concurrent or (1 if llm == "offline" else 4),
             progress=progress,
         )
@@ -165,24 +176,38 @@ def _how_to_go_on(resume: Path | None) -> Iterator[None]:
     """Say how, where a comparison is broken off."""
     try:
         yield
-    except (KeyboardInterrupt, ProtocolError):
+    except (KeyboardInterrupt, ProtocolError) as exc:
         if resume is None:
             note("Nothing is kept: with --resume FILE, a comparison can be gone on with.")
+        elif isinstance(exc, BudgetExceededError):
+            note(
+                f"What is finished is in {resume}: with a larger budget, the same command goes on."
+            )
         else:
             note(f"What is finished is in {resume}: the same command goes on from there.")
+        if isinstance(exc, RoundFailedError):
+            retry = "" if resume is None else "; --retry-failed asks again where a round failed"
+            note(f"--protocol and --announce leave out a method{retry}.")
         raise
 
 
 def _echo(comparison: Comparison) -> None:
-    from cnp_router.evaluation.comparison_tables import answered_by, comparison_tables
+    from cnp_router.evaluation.comparison_tables import (
+        answered_by,
+        averaged_over,
+        comparison_tables,
+    )
+    from cnp_router.evaluation.comparison_trouble import TROUBLE_TITLE, trouble_rows
+    from cnp_router.evaluation.report import text_table
 
-    skipped = f" ({comparison.skipped:,} skipped)" if comparison.skipped else ""
-    click.echo(f"{comparison.requests:,} requests{skipped}; figures are means over them.")
-    for line in wrapped(answered_by(comparison), terminal_width()):
-        click.echo(line)
+    for sentence in (averaged_over(comparison), answered_by(comparison)):
+        for line in wrapped(sentence, terminal_width()):
+            click.echo(line)
     organise = None
     for table in comparison_tables(comparison):
         if table.organise != organise:
             organise = table.organise
             click.echo(f"\nContractors by {organise}: {comparison.contractors[organise]:,}")
         click.echo(f"\n{table.text()}")
+    if trouble := trouble_rows(comparison):
+        click.echo(f"\n{TROUBLE_TITLE}\n\n{text_table(trouble)}")

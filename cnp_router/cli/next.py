@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli.online import is_fitted, learned_router
+from cnp_router.cli.online import counted, is_fitted, learned_router
 from cnp_router.cli.options import PLACE, Command, Share, as_json
 from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cnp_router.catalog import Api
     from cnp_router.llm import ChatModel
     from cnp_router.prediction import Hint, NextToolRouter, RoutedTool
+    from cnp_router.trajectories import Trajectory
 
 __all__ = ["next_"]
 
@@ -26,18 +27,34 @@ __all__ = ["next_"]
     examples=[
         'cnp-router next --model model --goal "Text me rain." --prefix openweather',
         'cnp-router next --model model --goal "Text me rain." --threshold 0.8 --json',
+        "cnp-router next --model model --prefix openweather --exclude unknown",
     ],
 )
 @click.option(
     "--model", type=PLACE, required=True, metavar="DIR", help="Folder that was observed into."
 )
-@click.option("--goal", default="", metavar="TEXT", help="What the agent is to reach.")
+@click.option(
+    "--goal", metavar="TEXT", help="What the agent is to reach.  [default: that of --steps]"
+)
 @click.option(
     "--prefix",
     "prefixes",
     multiple=True,
     metavar="ID,ID,...",
     help="The tools so far, in order. Can be given more than once.",
+)
+@click.option(
+    "--steps",
+    type=PLACE,
+    metavar="FILE",
+    help="The steps so far, as one trajectory: inputs and observations tell more than the tools "
+    "alone.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="TOOL",
+    help="Never foretell or choose this tool. Can be given more than once.",
 )
 @click.option(
     "--threshold",
@@ -57,25 +74,45 @@ __all__ = ["next_"]
 @click.option("--base-url", metavar="URL", help="Of the server, for openai.")
 @as_json
 def next_(
-    *, model: Path, goal: str, prefixes: tuple[str, ...], threshold: float | None, **how: Any
+    *,
+    model: Path,
+    goal: str | None,
+    prefixes: tuple[str, ...],
+    steps: Path | None,
+    threshold: float | None,
+    exclude: tuple[str, ...],
+    **how: Any,
 ) -> None:
     """Foretell the tool that an agent calls next."""
     from cnp_router.prediction import Context, RouterSettings, Schedule
 
     schedule = Schedule() if threshold is None else Schedule.fixed(threshold)
-    prefix = _tools(prefixes)
-    router = learned_router(model, RouterSettings(schedule))
+    so_far = _so_far(prefixes, steps)
+    prefix = so_far.steps
+    router = learned_router(model, RouterSettings(schedule, exclude=exclude))
     asked = _model(how["llm"], how["llm_model"], how["base_url"])
     if asked is not None:
         router = _asking(router, asked, model)
-    decided = router.predict_next(prefix, Context(goal))
+    decided = router.predict_next(prefix, Context(so_far.goal if goal is None else goal))
     hints = router.hints(decided.tool, prefix) if decided.tool else ()
     if how["json_"]:
         echo_json({**decided.to_dict(), "hints": [hint.to_dict() for hint in hints]})
     elif decided.tool is None:
-        click.echo("Nothing is known of what comes next.")
+        besides = ", besides what is excluded" if exclude else ""
+        click.echo(f"Nothing is known of what comes next{besides}.")
     else:
         _echo(decided, hints)
+
+
+def _so_far(prefixes: tuple[str, ...], steps: Path | None) -> Trajectory:
+    from cnp_router.trajectories import Step, Trajectory, read_trajectory
+
+    tools = _tools(prefixes)
+    if steps is None:
+        return Trajectory("so far", "", tuple(Step(tool) for tool in tools))
+    if tools:
+        raise click.UsageError("--prefix and --steps exclude each other.")
+    return read_trajectory(steps)
 
 
 def _tools(prefixes: tuple[str, ...]) -> list[str]:
@@ -131,4 +168,4 @@ def _facts(decided: RoutedTool, hints: tuple[Hint, ...]) -> Iterator[tuple[str, 
         yield "Invented", ", ".join(decided.invented)
     for hint in hints:
         origin = f"{hint.tool}'s {hint.source}" + (f", {hint.key}" if hint.key else "")
-        yield f"Input {hint.input}", f"from {origin} ({hint.count} of {hint.of} times)"
+        yield f"Input {hint.input}", f"from {origin} ({hint.count} of {counted(hint.of, 'time')})"

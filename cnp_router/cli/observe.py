@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli.online import observers, online_folder
+from cnp_router.cli.online import counted, is_fitted, online_folder
 from cnp_router.cli.options import PLACE, Command, as_json
-from cnp_router.cli.output import echo_json, echo_pairs
+from cnp_router.cli.output import echo_json, echo_pairs, note
 from cnp_router.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from cnp_router.catalog import Catalog
     from cnp_router.history import Mashup
+    from cnp_router.prediction import OnlineStore, Receipt
     from cnp_router.trajectories import Trajectory
 
 __all__ = ["observe"]
@@ -56,34 +58,43 @@ def observe(
 ) -> None:
     """Learn from trajectories and mashups, without fitting again.
 
-    Each record is on disk before the next one is learned from. What was observed before, by its
-    id, is not counted again, so a command that was interrupted can be given once more.
+    All files are checked before anything is learned, and each record is on disk before the next
+    one is learned from. What was observed before, by its id, is not counted again, so a command
+    that was interrupted can be given once more.
     """
     if not (trajectories or histories):
         raise click.UsageError("Give --trajectories or --history.")
-    from cnp_router.prediction import NextToolRouter, OnlineStore
+    from cnp_router.prediction import NextToolRouter, OnlineStore, RouterObserver
 
-    router, counted = NextToolRouter(), 0
-    records = list(_records(trajectories, histories))
-    store = OnlineStore(online_folder(model), observers(model, router))
-    with store, Progress("Observing") as progress:
-        for place, record in enumerate(records, 1):
-            counted += store.observe(record).counted
-            progress("record", place, len(records))
-    result = {
-        "observed": counted,
-        "repeated": len(records) - counted,
+    folder, router, fitted = online_folder(model), NextToolRouter(), None
+    if is_fitted(model):
+        from cnp_router.training import load_router
+
+        fitted = RouterObserver(load_router(model))
+    records = list(_records(trajectories, histories, fitted.catalog if fitted else None))
+    with OnlineStore(folder, [router, fitted] if fitted else [router]) as store:
+        before = fitted.n_learned if fitted else 0
+        receipts = _observe(store, records)
+    told = _told(receipts)
+    if told["changed"]:
+        note(
+            f"{counted(told['changed'], 'record')} not learned: other content than what was "
+            "observed before under the same id (give a new id)"
+        )
+    figures = {
+        "new_to_model": fitted.n_learned - before if fitted else None,
         "records": store.sequence,
         "trajectories": router.n_trajectories,
         "steps": router.n_steps,
         "coverage": router.coverage,
         "threshold": router.threshold,
     }
+    result = {**told, **figures}
     echo_json(result) if json_ else echo_pairs(_pairs(result))
 
 
 def _records(
-    trajectories: tuple[Path, ...], histories: tuple[Path, ...]
+    trajectories: tuple[Path, ...], histories: tuple[Path, ...], catalog: Catalog | None
 ) -> Iterator[Trajectory | Mashup]:
     from cnp_router.history import History
     from cnp_router.trajectories import read_trajectories
@@ -91,13 +102,32 @@ def _records(
     if trajectories:
         yield from read_trajectories(trajectories)
     if histories:
-        yield from History.read(histories)
+        yield from History.read(histories, catalog=catalog)
 
 
-def _pairs(result: dict[str, int | float]) -> Iterator[tuple[str, str]]:
+def _observe(store: OnlineStore, records: list[Trajectory | Mashup]) -> list[Receipt]:
+    receipts = []
+    with Progress("Observing") as progress:
+        for place, record in enumerate(records, 1):
+            receipts.append(store.observe(record))
+            progress("record", place, len(records))
+    return receipts
+
+
+def _told(receipts: list[Receipt]) -> dict[str, int]:
+    observed = sum(receipt.counted for receipt in receipts)
+    changed = sum(receipt.changed for receipt in receipts)
+    repeated = len(receipts) - observed - changed
+    return {"observed": observed, "repeated": repeated, "changed": changed}
+
+
+def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     repeated = result["repeated"]
     again = f" ({repeated:,} had been observed before)" if repeated else ""
-    yield "Observed", f"{result['observed']:,} records{again}"
-    yield "In all", f"{result['records']:,} records"
-    yield "Next tools", f"learned from {result['trajectories']:,} runs, {result['steps']:,} steps"
+    yield "Observed", f"{counted(result['observed'], 'record')}{again}"
+    yield "In all", counted(result["records"], "record")
+    if result["new_to_model"] is not None:
+        yield "Fitted model", f"{counted(result['new_to_model'], 'mashup')} new to it"
+    runs, steps = counted(result["trajectories"], "run"), counted(result["steps"], "step")
+    yield "Next tools", f"learned from {runs}, {steps}"
     yield "Coverage", f"{result['coverage']:.2f}, so the threshold is {result['threshold']:.2f}"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from cnp_router.exceptions import InputError, ModelNotFoundError
 
 if TYPE_CHECKING:
-    from cnp_router.prediction import NextToolRouter, Observer, RouterSettings
+    from cnp_router.prediction import NextToolRouter, RouterSettings
     from cnp_router.training import LearnedRouter
 
-__all__ = ["ONLINE", "fitted_router", "learned_router", "observers", "online_folder"]
+__all__ = ["ONLINE", "counted", "fitted_router", "is_fitted", "learned_router", "online_folder"]
 
 ONLINE = "online"
 
@@ -29,16 +29,6 @@ def online_folder(model: Path) -> Path:
     if not ours and (not model.is_dir() or any(model.iterdir())):
         raise InputError(f"{model}: something that is not a model is there (choose another place)")
     return folder
-
-
-def observers(model: Path, router: NextToolRouter) -> list[Observer]:
-    """Return all that learn online: the router of next tools, and the fitted one if any."""
-    if not is_fitted(model):
-        return [router]
-    from cnp_router.prediction import RouterObserver
-    from cnp_router.training import load_router
-
-    return [router, RouterObserver(load_router(model))]
 
 
 def fitted_router(model: Path) -> LearnedRouter:
@@ -84,3 +74,14 @@ def is_fitted(model: Path) -> bool:
     except OSError:
         return False
     return '"cnp-router model"' in manifest
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number and what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "step"), counted(2_000, "step")
+    ('1 step', '2,000 steps')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cnp_router.cli.online import counted
 from cnp_router.cli.options import PLACE, Command, Share, as_json
 from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
-    from cnp_router.prediction import AtThreshold, MethodReplay
+    from cnp_router.prediction import AtThreshold, MethodReplay, Replay
 
 __all__ = ["replay"]
 
@@ -24,6 +25,7 @@ _TITLES = ("θ", "coverage", "accuracy", "tokens", "net", "seconds")
     examples=[
         "cnp-router replay --trajectories trajectories.jsonl",
         "cnp-router replay --trajectories trajectories.jsonl --threshold 0.8 --json",
+        "cnp-router replay --trajectories trajectories.jsonl --exclude unknown",
     ],
 )
 @click.option(
@@ -49,12 +51,20 @@ _TITLES = ("θ", "coverage", "accuracy", "tokens", "net", "seconds")
     metavar="X",
     help="Act from this confidence on. Can be given more than once.  [default: 0.3 to 0.95]",
 )
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="TOOL",
+    help="Do not act on a prediction of this tool. Its steps count all the same. Can be given "
+    "more than once.",
+)
 @as_json
 def replay(
     *,
     trajectories: tuple[Path, ...],
     warm: tuple[Path, ...],
     thresholds: tuple[float, ...],
+    exclude: tuple[str, ...],
     json_: bool,
 ) -> None:
     """Count what foretelling each step of a log would have saved.
@@ -69,7 +79,7 @@ def replay(
 
     log = read_trajectories(trajectories)
     before = read_trajectories(warm) if warm else ()
-    found = replayed(None, log, warm=before, thresholds=thresholds or THRESHOLDS)
+    found = replayed(None, log, warm=before, thresholds=thresholds or THRESHOLDS, exclude=exclude)
     if json_:
         echo_json(found.to_dict())
         return
@@ -77,19 +87,17 @@ def replay(
     rows = [row for name, method in found.methods.items() for row in _rows(name, method)]
     echo_table(columns, rows)
     click.echo()
-    runs = (
-        f"{found.n_steps:,} steps in {found.n_trajectories:,} runs, after {found.n_warm:,} others"
-    )
-    echo_pairs(
-        [
-            ("Replayed", runs),
-            ("Of", f"{found.tokens:,} tokens and {found.seconds:,.1f} seconds"),
-            *(
-                (f"ECE {name}", f"{method.calibration_error:.3f}")
-                for name, method in found.methods.items()
-            ),
-        ]
-    )
+    echo_pairs(_facts(found))
+
+
+def _facts(found: Replay) -> Iterator[tuple[str, str]]:
+    steps, runs = counted(found.n_steps, "step"), counted(found.n_trajectories, "run")
+    yield "Replayed", f"{steps} in {runs}, after {counted(found.n_warm, 'other')}"
+    if found.exclude:
+        yield "Not acted upon", ", ".join(found.exclude)
+    yield "Of", f"{counted(found.tokens, 'token')} and {found.seconds:,.1f} seconds"
+    for name, method in found.methods.items():
+        yield f"ECE {name}", f"{method.calibration_error:.3f}"
 
 
 def _rows(name: str, method: MethodReplay) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -10,10 +11,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from cnp_router.exceptions import DataFileError
+from cnp_router.files import lock
 
 __all__ = ["FORMAT_VERSION", "Checkpoint"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _KIND = "comparison"
 _NEW_FILE = "name another file, or one that does not exist"
@@ -23,7 +25,7 @@ class Checkpoint:
     r"""A JSON Lines file that only grows: the settings first, then a line for each record.
 
     A line is on disk when `add` returns. The end of a line that was cut off by a kill is dropped
-    when the file is opened again.
+    when the file is opened again. While it is open, nobody else can open it.
 
     Parameters
     ----------
@@ -40,8 +42,8 @@ class Checkpoint:
     Raises
     ------
     DataFileError
-        If the file is no checkpoint, belongs to other settings (it says which), is damaged, or
-        cannot be written. It is left as it is.
+        If the file is no checkpoint, belongs to other settings (it says which), is damaged, is
+        being written by another comparison, or cannot be written. It is left as it is.
 
     Examples
     --------
@@ -58,21 +60,12 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, settings: Mapping[str, Any]) -> None:
         self.path = Path(path)
-        head = _line({"record": _KIND, "format": FORMAT_VERSION, "settings": dict(settings)})
-        data = self._content()
-        whole = data[: data.rfind(b"\n") + 1]
-        if not whole and not head.startswith(data):
-            raise self._no_checkpoint()
-        self.records = list(self._read(whole, dict(settings)))
+        self._out = self._opened()
         try:
-            # Unbuffered, and each line in one write: what is there is whole lines and one torn end.
-            self._out = self.path.open("ab", buffering=0)
-            if len(whole) < len(data):
-                self._out.truncate(len(whole))
-            if not whole:
-                self._put(head)
-        except OSError as exc:
-            raise self._unwritable(exc) from exc
+            self._begin(dict(settings))
+        except BaseException:
+            self.close()
+            raise
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Append a record, and return when it is on disk.
@@ -106,17 +99,42 @@ class Checkpoint:
     ) -> None:
         self.close()
 
-    def _content(self) -> bytes:
+    def _opened(self) -> io.FileIO:
+        """Return the file, open and locked before it is read: another run may be writing to it."""
         try:
-            return self.path.read_bytes()
-        except FileNotFoundError:
-            return b""
+            # Unbuffered, and each line in one write: what is there is whole lines and one torn end.
+            out = self.path.open("a+b", buffering=0)
         except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
-            raise DataFileError(
-                self.path,
-                f"cannot be read: {getattr(exc, 'strerror', None) or exc}",
-                cure=_NEW_FILE,
-            ) from exc
+            raise self._unwritable(exc, _NEW_FILE) from exc
+        try:
+            lock(out)
+        except OSError as exc:
+            out.close()
+            if isinstance(exc, (BlockingIOError, PermissionError)):
+                raise DataFileError(
+                    self.path, "another comparison is writing to it", cure="wait, or " + _NEW_FILE
+                ) from exc
+            raise self._unwritable(exc, _NEW_FILE) from exc
+        return out
+
+    def _begin(self, settings: dict[str, Any]) -> None:
+        head = _line({"record": _KIND, "format": FORMAT_VERSION, "settings": settings})
+        try:
+            self._out.seek(0)
+            data = self._out.read()
+        except OSError as exc:
+            raise DataFileError(self.path, f"cannot be read: {exc.strerror or exc}") from exc
+        whole = data[: data.rfind(b"\n") + 1]
+        if not whole and not head.startswith(data):
+            raise self._no_checkpoint()
+        self.records = list(self._read(whole, settings))
+        try:
+            if len(whole) < len(data):
+                self._out.truncate(len(whole))
+            if not whole:
+                self._put(head)
+        except OSError as exc:
+            raise self._unwritable(exc) from exc
 
     def _read(self, data: bytes, settings: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         for number, line in enumerate(data.splitlines(), 1):
@@ -162,8 +180,9 @@ class Checkpoint:
     def _no_checkpoint(self) -> DataFileError:
         return DataFileError(self.path, "is no checkpoint of a comparison", cure=_NEW_FILE)
 
-    def _unwritable(self, exc: OSError) -> DataFileError:
-        return DataFileError(self.path, f"cannot be written: {exc.strerror or exc}")
+    def _unwritable(self, exc: OSError | ValueError, cure: str | None = None) -> DataFileError:
+        reason = getattr(exc, "strerror", None) or exc
+        return DataFileError(self.path, f"cannot be written: {reason}", cure=cure)
 
     def _put(self, line: bytes) -> None:
         left = memoryview(line)

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 from cnp_router.agents import Organisation
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation.checkpoint import Checkpoint
-from cnp_router.evaluation.comparison import Comparison, ComparisonRow, Method, RequestFigures
+from cnp_router.evaluation.comparison import Comparison, Method
+from cnp_router.evaluation.comparison_run import ComparisonRun, Finished, Progress, finished_in
 from cnp_router.evaluation.fingerprint import fingerprint
-from cnp_router.exceptions import (
-    BudgetExceededError,
-    DataFileError,
-    InputError,
-    RoundFailedError,
-)
-from cnp_router.history import History, Mashup
+from cnp_router.exceptions import InputError
+from cnp_router.history import History
 from cnp_router.llm import CachedChatModel, ChatModel, OfflineChatModel
 from cnp_router.protocols import PROTOCOLS, Announce, ContractNet, ProtocolName, RoundSettings
 from cnp_router.routing import Router
 
 __all__ = ["Progress", "compare", "compare_async"]
 
-Progress = Callable[[str, int, int], object]
-
 # The router decides in them, so there is nothing to broadcast.
 _ROUTED_ONLY = ("learned", "auto")
+# They have no contractors, so that it is all the same how these are organised.
+_ALONE = ("learned", "single-agent")
+_ALONE_WITH: Organisation = "api"
 
 
 def compare(catalog: Catalog, model: ChatModel, history: History, **options: Any) -> Comparison:
@@ -91,6 +87,7 @@ async def compare_async(
     settings: RoundSettings | None = None,
     limit: int | None = None,
     resume: str | Path | None = None,
+    retry_failed: bool = False,
     concurrent_requests: int = 1,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -98,6 +95,11 @@ async def compare_async(
 
     Of a finished round only its figures are kept, so that memory does not grow with the number of
     messages. An API that comes twice in a mashup counts once.
+
+    A round may fail because of its request: a prompt is longer than the model can take, the manager
+    gets no usable answer, or every contractor fails. It is counted, it is left out of the means of
+    its method, and the others are held. With five in a row, it is not the requests that are at
+    fault: the comparison ends, as it does at once where the set-up or the server is.
 
     Parameters
     ----------
@@ -110,7 +112,8 @@ async def compare_async(
     router : Router, optional
         Needed for whatever is routed.
     protocols : sequence of str, default=all
-        ``"learned"`` and ``"auto"`` are routed, whatever `announcements` says.
+        ``"learned"`` and ``"auto"`` are routed, whatever `announcements` says. ``"learned"`` and
+        ``"single-agent"`` have no contractors: they are asked once, with organisation ``"api"``.
     announcements : sequence of {"broadcast", "routed"}, default=both
     organisations : sequence of {"api", "category", "community", "size"}, default=("api",)
     max_size : int, optional
@@ -122,6 +125,8 @@ async def compare_async(
         A file that keeps the figures of each finished request. Where it exists, what is in it is
         not asked again. It fits any protocols, announcements, organisations, limit and budget;
         all else must be as it was.
+    retry_failed : bool, default=False
+        Ask again where the round in `resume` failed.
     concurrent_requests : int, default=1
         How many rounds are held at a time. With more than one, the seconds of a round contain
         its waiting for the others.
@@ -135,14 +140,17 @@ async def compare_async(
     Raises
     ------
     InputError
-        If nothing is left to ask, a name is unknown, or a number is out of range.
+        If nothing is left to ask, a name is unknown, a number is out of range, or there is no
+        `resume` to retry.
     DataFileError
         If `resume` cannot be used; see `Checkpoint`.
     RoundFailedError, BudgetExceededError
-        If a round could not be held, or every contractor failed in it; they name it. What was
-        finished before is in `resume`.
+        If a round could not be held for the set-up, the server or the budget, or five in a row
+        failed; they name it. What was finished before is in `resume`.
     """
     _check(protocols, announcements, organisations, limit, concurrent_requests)
+    if retry_failed and resume is None:
+        raise InputError("there is nothing to retry (name the file to resume)")
     settings = settings or RoundSettings()
     known = history.known_to(catalog)
     mashups = list(known[:limit])
@@ -151,28 +159,27 @@ async def compare_async(
             f"the catalog does not have all the APIs of any of the {len(history)} mashups "
             "(compare on mashups of its APIs)"
         )
+    methods = list(_methods(protocols, announcements, organisations))
     nets = {
         name: ContractNet(
             catalog,
             model,
             router=router,
-            organisation=name,
+            organisation=cast("Organisation", name),
             max_size=max_size,
             settings=settings,
         )
-        for name in dict.fromkeys(organisations)
+        for name in dict.fromkeys(method.organise for method in methods)
     }
-    methods = list(_methods(protocols, announcements, nets))
     with ExitStack() as stack:
-        finished: dict[_Job, RequestFigures] = {}
+        finished: Finished = {}
         checkpoint = None
         if resume is not None:
             facts = fingerprint(catalog, known, model, router, settings, max_size)
             checkpoint = stack.enter_context(Checkpoint(resume, facts))
-            finished = _finished(checkpoint)
-        run = _Run(nets, methods, mashups, finished, checkpoint, progress)
+            finished = finished_in(checkpoint, retry_failed=retry_failed)
+        run = ComparisonRun(nets, methods, mashups, finished, checkpoint, progress)
         await run.finish(concurrent_requests)
-    rows = run.rows()
     return Comparison(
         requests=len(mashups),
         skipped=known.skipped,
@@ -180,111 +187,18 @@ async def compare_async(
         model=model.name,
         is_offline=_is_offline(model),
         tokens_are=run.tokens_are(),
-        rows=rows,
+        rows=run.rows(),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    method: Method
-    request: str
-
-
-class _Run:
-    """The rounds of a comparison: those that are done, and those that are to be held."""
-
-    def __init__(
-        self,
-        nets: Mapping[Organisation, ContractNet],
-        methods: Sequence[Method],
-        mashups: Sequence[Mashup],
-        finished: dict[_Job, RequestFigures],
-        checkpoint: Checkpoint | None,
-        progress: Progress | None,
-    ) -> None:
-        self.nets: Mapping[str, ContractNet] = cast("Mapping[str, ContractNet]", nets)
-        self.methods = methods
-        self.mashups = mashups
-        self.checkpoint = checkpoint
-        self.progress = progress
-        jobs = {_Job(method, mashup.id) for method in methods for mashup in mashups}
-        self.total = len(jobs)
-        self.finished = {job: figures for job, figures in finished.items() if job in jobs}
-
-    async def finish(self, concurrent_requests: int) -> None:
-        """Hold the rounds that are not held yet, several at a time."""
-        rounds = (
-            self._hold(method, mashup)
-            for method in self.methods
-            for mashup in self.mashups
-            if _Job(method, mashup.id) not in self.finished
-        )
-        await _all_of(rounds, concurrent_requests)
-
-    def rows(self) -> tuple[ComparisonRow, ...]:
-        """Return the means, summed in the order of the requests."""
-        return tuple(
-            ComparisonRow.of(method, [self.finished[_Job(method, m.id)] for m in self.mashups])
-            for method in self.methods
-        )
-
-    def tokens_are(self) -> Literal["server", "estimated"]:
-        """Return who counted the tokens."""
-        sources = {figures.tokens_are for figures in self.finished.values()} - {None}
-        return "server" if sources == {"server"} else "estimated"
-
-    async def _hold(self, method: Method, mashup: Mashup) -> None:
-        where = f"mashup {mashup.id!r}, {method.protocol} {method.announce} by {method.organise}"
-        try:
-            outcome = await self.nets[method.organise].run(
-                mashup.description,
-                protocol=cast("ProtocolName", method.protocol),
-                announce=cast("Announce", method.announce),
-            )
-        except RoundFailedError as exc:
-            raise RoundFailedError(f"{where}: {exc.problem}", exc.transcript) from exc
-        except BudgetExceededError as exc:
-            told = BudgetExceededError(f"{where}: {exc.what}", exc.costs, exc.allowed)
-            told.transcript = exc.transcript
-            raise told from exc
-        ledger = outcome.ledger
-        if sum(ledger.failures.values()) == ledger.messages.get("cfp", 0) > 0:
-            # A round may end so, but a mean over it would say nothing of the method.
-            reasons = ", ".join(f"{count} {reason}" for reason, count in ledger.failures.items())
-            raise RoundFailedError(
-                f"{where}: every call for proposals failed ({reasons})", outcome.transcript
-            )
-        figures = RequestFigures.of(method, mashup, outcome)
-        if self.checkpoint is not None:
-            self.checkpoint.add(figures.to_dict())
-        self.finished[_Job(method, mashup.id)] = figures
-        if self.progress is not None:
-            title = f"{method.protocol} {method.announce}"
-            self.progress(title, len(self.finished), self.total)
-
-
-async def _all_of(jobs: Iterator[Awaitable[None]], at_a_time: int) -> None:
-    """Await all, so many at a time. The first error ends the others."""
-
-    async def work() -> None:
-        for job in jobs:
-            await job
-
-    workers = [asyncio.create_task(work()) for _ in range(at_a_time)]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
 
 
 def _methods(
     protocols: Iterable[str], announcements: Iterable[str], organisations: Iterable[str]
 ) -> Iterator[Method]:
     announcements = list(dict.fromkeys(announcements))
-    for organise in organisations:
+    for organise in dict.fromkeys((*organisations, _ALONE_WITH)):
         for protocol in dict.fromkeys(protocols):
+            if organise not in (organisations if protocol not in _ALONE else (_ALONE_WITH,)):
+                continue
             for announce in ["routed"] if protocol in _ROUTED_ONLY else announcements:
                 yield Method(protocol, announce, organise)
 
@@ -310,20 +224,6 @@ def _check(
         raise InputError(f"limit must be at least 1, got {limit!r}")
     if concurrent_requests < 1:
         raise InputError(f"concurrent_requests must be at least 1, got {concurrent_requests!r}")
-
-
-def _finished(checkpoint: Checkpoint) -> dict[_Job, RequestFigures]:
-    finished = {}
-    for line, record in checkpoint.records:
-        try:
-            figures = RequestFigures.from_dict(record)
-        except InputError as exc:
-            raise DataFileError(
-                checkpoint.path, str(exc), line=line, cure="was it altered? name another file"
-            ) from exc
-        finished[_Job(figures.method, figures.request)] = figures
-    checkpoint.records.clear()
-    return finished
 
 
 def _is_offline(model: ChatModel) -> bool:

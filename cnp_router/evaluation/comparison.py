@@ -1,212 +1,112 @@
-"""What a comparison of protocols comes to: figures of each request, and their means."""
+"""What a comparison of protocols comes to: the means of each method."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from cnp_router.evaluation.metrics import SetScores, mean, set_scores
-from cnp_router.exceptions import InputError
-from cnp_router.history import Mashup
-from cnp_router.protocols import Outcome
+from cnp_router.evaluation.comparison_figures import (
+    SCORES,
+    STAGES,
+    Method,
+    RequestFigures,
+    StageScores,
+    TokensAre,
+    as_figures,
+)
+from cnp_router.evaluation.metrics import SetScores, mean
 
-__all__ = ["STAGES", "Comparison", "ComparisonRow", "Method", "RequestFigures"]
+__all__ = ["STAGES", "TROUBLE", "Comparison", "ComparisonRow", "Method"]
 
-STAGES = ("category", "bid", "final")
-"""After the thesis's steps 2, 3 and 4."""
-
-TokensAre = Literal["server", "estimated"]
-StageScores = Mapping[str, SetScores | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """One row of a comparison: how requests are answered.
-
-    Parameters
-    ----------
-    protocol : str
-    announce : {"routed", "broadcast"}
-    organise : str
-    """
-
-    protocol: str
-    announce: str
-    organise: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestFigures:
-    """What one method has done with one request. Small, so that a transcript need not be kept.
-
-    Parameters
-    ----------
-    method : Method
-    request : str
-        Id of the mashup.
-    held : str
-        The protocol that was held; another one than the method's for ``"auto"``.
-    tokens_in, tokens_out, messages, model_calls, recipients, apis : int
-        `apis` is the number of recommended APIs.
-    tokens_are : {"server", "estimated"} or None
-        None where no model was asked.
-    seconds : float, seconds
-        Of wall time.
-    stages : mapping of str to SetScores or None
-        ``category``, ``bid`` and ``final``; None where the protocol has no such stage.
-    cached_calls, late, failed, invented : int
-        As in a `Ledger`.
-    """
-
-    method: Method
-    request: str
-    held: str
-    tokens_in: int
-    tokens_out: int
-    messages: int
-    model_calls: int
-    recipients: int
-    apis: int
-    tokens_are: TokensAre | None
-    seconds: float
-    stages: StageScores
-    cached_calls: int = 0
-    late: int = 0
-    failed: int = 0
-    invented: int = 0
-
-    @classmethod
-    def of(cls, method: Method, mashup: Mashup, outcome: Outcome) -> RequestFigures:
-        """Return the figures of an outcome, measured by the APIs that the mashup used."""
-        ledger, stages = outcome.ledger, outcome.stages
-        sets = {"category": stages.category, "bid": stages.bid, "final": stages.final}
-        return cls(
-            method=method,
-            request=mashup.id,
-            held=outcome.protocol,
-            tokens_in=ledger.usage.tokens_in,
-            tokens_out=ledger.usage.tokens_out,
-            messages=ledger.n_messages,
-            model_calls=ledger.model_calls,
-            recipients=len(outcome.recipients),
-            apis=len(outcome.recommendation),
-            tokens_are=ledger.usage.source if ledger.model_calls else None,
-            seconds=ledger.seconds,
-            stages={
-                name: None if found is None else set_scores(found, mashup.apis)
-                for name, found in sets.items()
-            },
-            cached_calls=ledger.cached_calls,
-            late=ledger.late,
-            failed=sum(ledger.failures.values()),
-            invented=ledger.invented,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as a flat JSON object, as a checkpoint keeps them."""
-        method = {name: getattr(self.method, name) for name in _METHOD}
-        values = {name: getattr(self, name) for name in (*_TEXTS, *_COUNTS)}
-        return {
-            **method,
-            **values,
-            "tokens_are": self.tokens_are,
-            "seconds": self.seconds,
-            "stages": {name: _figures(scores) for name, scores in self.stages.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> RequestFigures:
-        """Return the figures in a JSON object, as `to_dict` makes it.
-
-        Raises
-        ------
-        InputError
-            If it is none; it names the field.
-        """
-        checks: dict[str, Any] = {
-            **dict.fromkeys((*_METHOD, *_TEXTS), lambda v: isinstance(v, str)),
-            **dict.fromkeys(_COUNTS, _is_count),
-            "tokens_are": lambda v: v in (None, "server", "estimated"),
-            "seconds": _is_number,
-            "stages": _are_stages,
-        }
-        for name, check in checks.items():
-            if name not in record:
-                raise InputError(f"there is no field {name!r}")
-            if not check(record[name]):
-                raise InputError(f"field {name!r} cannot be {record[name]!r}")
-        stages = record["stages"]
-        return cls(
-            method=Method(*(record[name] for name in _METHOD)),
-            **{name: record[name] for name in (*_TEXTS, *_COUNTS, "tokens_are")},
-            seconds=float(record["seconds"]),
-            stages={
-                name: None if stages[name] is None else SetScores(**stages[name]) for name in STAGES
-            },
-        )
+TROUBLE = ("failed_rounds", "failed", "late", "invented")
+"""What can go wrong: a round, the reply to a call, its being in time, a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
-    """A method's figures, each a mean over the requests.
+    """A method's figures, each a mean over the requests whose round did not fail.
 
     Parameters
     ----------
     method : Method
-    tokens_in, tokens_out, messages, model_calls, recipients, mean_apis : float
+    rounds : int
+        How many that are. All means are None if there is none.
+    tokens_in, tokens_out, messages, model_calls, recipients, mean_apis : float or None
         `recipients` counts contractors that received an announcement; `mean_apis` is the size of
         the recommendation.
-    seconds : float, seconds
+    seconds : float or None, seconds
     stages : mapping of str to SetScores or None
-        ``category``, ``bid`` and ``final``, averaged over the requests that had the stage (for
+        ``category``, ``bid`` and ``final``, averaged over the rounds that had the stage (for
         ``"auto"`` not all have); None where none had.
-    cached_calls, late, failed, invented : int
-        In all requests together: model calls that were answered before, replies after the
-        deadline, contractors without a usable reply, names that a model made up.
+    failed_rounds : int
+        How many failed. Neither their cost nor their result is in any other figure.
+    negotiated : int
+        How many rounds had the stage ``bid``.
+    cfps, cached_calls, late, failed, invented : int
+        In all rounds together: calls for proposals, model calls that were answered before, replies
+        after the deadline, contractors without a usable reply, names that a model made up.
     """
 
     method: Method
-    tokens_in: float
-    tokens_out: float
-    messages: float
-    model_calls: float
-    recipients: float
-    mean_apis: float
-    seconds: float
+    rounds: int
+    tokens_in: float | None
+    tokens_out: float | None
+    messages: float | None
+    model_calls: float | None
+    recipients: float | None
+    mean_apis: float | None
+    seconds: float | None
     stages: StageScores
+    failed_rounds: int = 0
+    negotiated: int = 0
+    cfps: int = 0
     cached_calls: int = 0
     late: int = 0
     failed: int = 0
     invented: int = 0
 
     @classmethod
-    def of(cls, method: Method, figures: Sequence[RequestFigures]) -> ComparisonRow:
-        """Return the means of the figures of some requests; at least one."""
-        means: dict[str, Any] = {
-            name: mean([getattr(f, name) for f in figures]) for name in (*_MEANS, "seconds")
-        }
+    def of(
+        cls, method: Method, figures: Sequence[RequestFigures], failed_rounds: int = 0
+    ) -> ComparisonRow:
+        """Return the means of the figures of some requests."""
+
+        def average(name: str) -> float | None:
+            return mean([getattr(f, name) for f in figures]) if figures else None
+
+        means: dict[str, Any] = {name: average(name) for name in (*_MEANS, "seconds")}
         totals: dict[str, Any] = {name: sum(getattr(f, name) for f in figures) for name in _TOTALS}
         return cls(
             method=method,
-            mean_apis=mean([f.apis for f in figures]),
+            rounds=len(figures),
+            mean_apis=average("apis"),
             stages={stage: _mean_scores([f.stages[stage] for f in figures]) for stage in STAGES},
+            failed_rounds=failed_rounds,
+            negotiated=sum(f.stages["bid"] is not None for f in figures),
             **means,
             **totals,
         )
 
     @property
-    def tokens(self) -> float:
+    def tokens(self) -> float | None:
         """Tokens in and out."""
+        if self.tokens_in is None or self.tokens_out is None:
+            return None
         return self.tokens_in + self.tokens_out
+
+    @property
+    def trouble(self) -> dict[str, int]:
+        """What went wrong: ``failed_rounds failed late invented``; empty if nothing did."""
+        counts = {name: getattr(self, name) for name in TROUBLE}
+        return counts if any(counts.values()) else {}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as a JSON object; floats are rounded to six digits."""
-        names = ("tokens_in", "tokens_out", "messages", "model_calls", "recipients", "mean_apis")
         return {
-            **{name: getattr(self.method, name) for name in _METHOD},
-            **{name: round(getattr(self, name), 6) for name in (*names, "seconds")},
-            "stages": {name: _figures(scores, 6) for name, scores in self.stages.items()},
+            **self.method.to_dict(),
+            **{name: _rounded(getattr(self, name)) for name in (*_MEANS, "mean_apis", "seconds")},
+            "stages": {name: as_figures(scores, 6) for name, scores in self.stages.items()},
         }
 
 
@@ -229,6 +129,8 @@ class Comparison:
     tokens_are : {"server", "estimated"}
         ``"server"`` only if all of them are.
     rows : tuple of ComparisonRow
+        ``"learned"`` and ``"single-agent"`` have no contractors: they are asked once, and stand
+        with the organisation ``"api"``.
     """
 
     requests: int
@@ -247,7 +149,8 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as a JSON object.
 
-        ``contractors`` is the number in the organisation that was compared first.
+        ``contractors`` is the number in the organisation that was compared first. ``trouble``
+        has an object for each row in which something failed, came late or was made up.
         """
         return {
             "requests": self.requests,
@@ -256,50 +159,22 @@ class Comparison:
             "model": self.model,
             "tokens_are": self.tokens_are,
             "rows": [row.to_dict() for row in self.rows],
+            "trouble": [
+                {**row.method.to_dict(), **row.trouble} for row in self.rows if row.trouble
+            ],
         }
 
 
-_METHOD = ("protocol", "announce", "organise")
-_TEXTS = ("request", "held")
 _MEANS = ("tokens_in", "tokens_out", "messages", "model_calls", "recipients")
-_TOTALS = ("cached_calls", "late", "failed", "invented")
-_COUNTS = (*_MEANS, "apis", *_TOTALS)
-_SCORES = ("precision", "recall", "f1")
+_TOTALS = ("cached_calls", "late", "failed", "invented", "cfps")
 
 
 def _mean_scores(scores: Sequence[SetScores | None]) -> SetScores | None:
     known = [s for s in scores if s is not None]
     if not known:
         return None
-    return SetScores(*(mean([getattr(s, name) for s in known]) for name in _SCORES))
+    return SetScores(*(mean([getattr(s, name) for s in known]) for name in SCORES))
 
 
-def _figures(scores: SetScores | None, digits: int | None = None) -> dict[str, float] | None:
-    if scores is None:
-        return None
-    values = {name: getattr(scores, name) for name in _SCORES}
-    return values if digits is None else {n: round(v, digits) for n, v in values.items()}
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e12
-
-
-def _are_stages(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and set(value) == set(STAGES)
-        and all(scores is None or _are_scores(scores) for scores in value.values())
-    )
-
-
-def _are_scores(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and set(value) == set(_SCORES)
-        and all(_is_number(v) and v <= 1 for v in value.values())
-    )
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

@@ -141,7 +141,7 @@ def _trace(axes: Any, rows: dict[str, ComparisonRow], stage: str, colour: str, m
     spots = {
         announce: (row.tokens, scores.recall)
         for announce, row in rows.items()
-        if (scores := row.stages[stage]) is not None and row.tokens > 0
+        if (scores := row.stages[stage]) is not None and row.tokens
     }
     for announce, (tokens, recall) in spots.items():
         _spot(axes, tokens, recall, announce, colour, marker=marker)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 from cnp_router.evaluation.comparison import Comparison
@@ -27,13 +28,14 @@ def check_report(folder: str | Path) -> None:
     Raises
     ------
     DataFileError
-        If it is a file, or holds files of the names of a report that are none.
+        If it is a file, holds files of the names of a report that are none, or cannot be written.
     MissingExtraError
         If matplotlib is not installed.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise DataFileError(folder, "is a file", cure="name a folder")
+    _check_writable(folder)
     there = [name for name in REPORT_FILES if (folder / name).exists()]
     if there and not _is_report(folder / REPORT_FILES[0]):
         raise DataFileError(
@@ -71,6 +73,20 @@ def write_report(comparison: Comparison, folder: str | Path) -> None:
         out.write(markdown(comparison))
     draw_traffic(comparison, traffic)
     draw_stages(comparison, stages)
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise unless the folder can be made and written; nothing is left of the attempt."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except NotADirectoryError as exc:
+        raise DataFileError(there, "is a file", cure="name another folder") from exc
+    except OSError as exc:
+        raise DataFileError(
+            folder, f"cannot be written: {exc.strerror or exc}", cure="name another folder"
+        ) from exc
 
 
 def _is_report(path: Path) -> bool:

@@ -8,9 +8,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow
+from cnp_router.evaluation.comparison_trouble import TROUBLE_TITLE, trouble_rows
 from cnp_router.evaluation.report import markdown_table, text_table
 
-__all__ = ["ComparisonTable", "answered_by", "comparison_tables", "markdown", "ratios"]
+__all__ = [
+    "ComparisonTable",
+    "answered_by",
+    "averaged_over",
+    "comparison_tables",
+    "markdown",
+    "ratios",
+]
 
 _SCORES = (("P", "precision"), ("R", "recall"), ("F1", "f1"))
 _STEPS = {"category": "2", "bid": "3", "final": "4"}
@@ -33,6 +41,8 @@ class ComparisonTable:
         Title of each group, and titles of its columns.
     rows : tuple of tuple of str
         Cells of the key, then of each group.
+    notes : tuple of str
+        What has to be known of some rows, a sentence each.
     """
 
     title: str
@@ -40,17 +50,20 @@ class ComparisonTable:
     key: tuple[str, ...]
     groups: tuple[tuple[str, tuple[str, ...]], ...]
     rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """Return the table as aligned text, its title above."""
+        """Return the table as aligned text, its title above and its notes below."""
         columns = [column for _, titles in self.groups for column in titles]
         lines = text_table([[*self.key, *columns], *self.rows]).split("\n")
-        return "\n".join([self.title, "", self._over(lines[1]), *lines])
+        notes = ["", *self.notes] if self.notes else []
+        return "\n".join([self.title, "", self._over(lines[1]), *lines, *notes])
 
     def markdown(self) -> str:
-        """Return the table in Markdown, its title above."""
+        """Return the table in Markdown, its title above and its notes below."""
         columns = [f"{group} {column}" for group, titles in self.groups for column in titles]
-        return f"**{self.title}**\n\n{markdown_table([[*self.key, *columns], *self.rows])}"
+        table = markdown_table([[*self.key, *columns], *self.rows])
+        return "\n\n".join([f"**{self.title}**", table, *self.notes])
 
     def _over(self, rule: str) -> str:
         """Return the titles of the groups, each above the end of its last column."""
@@ -67,7 +80,7 @@ def comparison_tables(comparison: Comparison) -> list[ComparisonTable]:
 
     Those of the thesis (tokens; precision, recall and F1 after steps 2, 3 and 4; number of APIs),
     and how many times as much a broadcast costs, where there are both announcements. All are
-    means over the requests.
+    means over the requests whose round did not fail.
 
     Parameters
     ----------
@@ -116,6 +129,14 @@ def ratios(broadcast: ComparisonRow, routed: ComparisonRow) -> dict[str, float |
     }
 
 
+def averaged_over(comparison: Comparison) -> str:
+    """Return a sentence that says what the figures are means over."""
+    skipped = f" ({comparison.skipped:,} skipped)" if comparison.skipped else ""
+    failed = any(row.failed_rounds for row in comparison.rows)
+    without = ", without the rounds that failed and what these cost" if failed else ""
+    return f"{comparison.requests:,} requests{skipped}; figures are means over them{without}."
+
+
 def answered_by(comparison: Comparison) -> str:
     """Return a sentence that says who answered, and what that is worth."""
     if comparison.is_offline:
@@ -139,19 +160,13 @@ def markdown(comparison: Comparison) -> str:
     -------
     str
     """
-    skipped = f" ({comparison.skipped:,} skipped)" if comparison.skipped else ""
-    parts = [
-        "# Comparison of protocols",
-        f"{comparison.requests:,} requests{skipped}; all figures are means over them.",
-        answered_by(comparison),
-    ]
+    parts = ["# Comparison of protocols", averaged_over(comparison), answered_by(comparison)]
     tables = comparison_tables(comparison)
     for organise, contractors in comparison.contractors.items():
         parts.append(f"## Contractors by {organise}: {contractors:,}")
         parts += [table.markdown() for table in tables if table.organise == organise]
-    trouble = _trouble(comparison)
-    if trouble:
-        parts += ["## Late, failed and invented", trouble]
+    if trouble := trouble_rows(comparison):
+        parts += [f"## {TROUBLE_TITLE}", markdown_table(trouble)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -175,7 +190,7 @@ class _Organised:
 
     def sizes(self) -> ComparisonTable:
         def cells(row: ComparisonRow) -> list[str]:
-            return [f"{row.mean_apis:.2f}", f"{row.recipients:,.1f}"]
+            return [_count(row.mean_apis, 2), _count(row.recipients, 1)]
 
         title = "Number of APIs in the final set, and of contractors asked"
         return self._side_by_side(title, ("APIs", "asked"), cells)
@@ -189,7 +204,15 @@ class _Organised:
                     rows.append((protocol, _STEPS[stage], *cells))
         groups = tuple((name, tuple(t for t, _ in _SCORES)) for name in self.announcements)
         title = "Precision, recall and F1 of the APIs after steps 2, 3 and 4"
-        return ComparisonTable(title, self.organise, ("method", "step"), groups, tuple(rows))
+        notes = (_negotiated(row) for by in self.protocols.values() for row in by.values())
+        return ComparisonTable(
+            title,
+            self.organise,
+            ("method", "step"),
+            groups,
+            tuple(rows),
+            tuple(note for note in notes if note),
+        )
 
     def ratios(self) -> ComparisonTable | None:
         rows = []
@@ -230,19 +253,18 @@ def _score_cells(stage: str, row: ComparisonRow) -> list[str]:
     return [_share(getattr(row.stages[stage], name, None)) for _, name in _SCORES]
 
 
-def _trouble(comparison: Comparison) -> str:
-    names = ("late", "failed", "invented")
-    rows = [
-        [" ".join((r.method.protocol, r.method.announce, r.method.organise))]
-        + [f"{getattr(r, name):,}" for name in names]
-        for r in comparison.rows
-        if any(getattr(r, name) for name in names)
-    ]
-    return markdown_table([["in all requests", *names], *rows]) if rows else ""
+def _negotiated(row: ComparisonRow) -> str:
+    """Return a note where step 3 is not over all rounds; empty otherwise."""
+    if row.negotiated in (0, row.rounds):
+        return ""
+    return (
+        f"Step 3 of {row.method.protocol} is a mean over the {row.negotiated:,} of "
+        f"{row.rounds:,} requests that were negotiated."
+    )
 
 
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
+def _count(value: float | None, digits: int = 0) -> str:
+    return _NOTHING if value is None else f"{value:,.{digits}f}"
 
 
 def _share(value: float | None) -> str:

@@ -6,10 +6,11 @@ import hashlib
 import json
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlsplit
 
 from cnp_router.catalog import Catalog
 from cnp_router.history import History
-from cnp_router.llm import ChatModel
+from cnp_router.llm import CachedChatModel, ChatModel
 from cnp_router.protocols import RoundSettings
 from cnp_router.routing import Router
 from cnp_router.version import __version__
@@ -58,6 +59,7 @@ def fingerprint(
         "catalog": _digest(api.to_dict() for api in catalog),
         "history": _digest(mashup.to_dict() for mashup in history),
         "model": model.name,
+        "server": _server(model),
         "router": None if router is None else _router_digest(router),
         "select": repr(settings.select),
         "threshold": settings.threshold,
@@ -67,6 +69,17 @@ def fingerprint(
         "iterate": settings.iterate,
         "max_size": max_size,
     }
+
+
+def _server(model: ChatModel) -> str | None:
+    """Return the address of the server that answers, without credentials; None if none does."""
+    if isinstance(model, CachedChatModel):
+        return _server(model.model)
+    server = getattr(model, "server", None)
+    if not isinstance(server, str):
+        return None
+    parts = urlsplit(server)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _router_digest(router: Router) -> str:

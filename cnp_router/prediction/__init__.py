@@ -14,6 +14,7 @@ from cnp_router.prediction.decision import RoutedTool, RouterSettings
 from cnp_router.prediction.guards import Guards
 from cnp_router.prediction.hints import Hint, ParameterHints
 from cnp_router.prediction.mashups import RouterObserver
+from cnp_router.prediction.priors import Priors
 from cnp_router.prediction.replay import (
     THRESHOLDS,
     AlwaysAsk,
@@ -27,7 +28,7 @@ from cnp_router.prediction.router import NextToolRouter
 from cnp_router.prediction.run import AgentRun
 from cnp_router.prediction.schedule import Coverage, Schedule
 from cnp_router.prediction.store import Observer, OnlineStore, Receipt
-from cnp_router.prediction.transitions import BackoffPredictor, FirstOrderPredictor, Priors
+from cnp_router.prediction.transitions import BackoffPredictor, FirstOrderPredictor
 
 __all__ = [
     "THRESHOLDS",

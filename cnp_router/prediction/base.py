@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from cnp_router.exceptions import InputError
 from cnp_router.trajectories import Step, Trajectory
 
-__all__ = ["Candidate", "Context", "NextTool", "NextToolPredictor", "State", "as_steps"]
+__all__ = [
+    "Candidate",
+    "Context",
+    "NextTool",
+    "NextToolPredictor",
+    "State",
+    "as_context",
+    "as_steps",
+]
 
 State: TypeAlias = dict[str, Any]
 """What a predictor knows: JSON values, and numpy arrays directly under their names."""
@@ -25,9 +33,23 @@ class Context:
     ----------
     goal : str, default=""
         What the agent is to reach, in plain language.
+
+    Raises
+    ------
+    InputError
+        If the goal is no string.
+
+    Examples
+    --------
+    >>> Context("Warn me of rain.").goal
+    'Warn me of rain.'
     """
 
     goal: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.goal, str):
+            raise InputError(f"goal must be a string, got {self.goal!r} (leave it out, or give it)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +133,8 @@ class NextToolPredictor(ABC):
         Raises
         ------
         InputError
-            If `prefix` is one bare string, or holds something else.
+            If `prefix` is one bare string or no sequence, or holds something else, or `context`
+            is no Context.
         """
 
     @abstractmethod
@@ -164,7 +187,7 @@ class NextToolPredictor(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """Return all it has learned and its parameters, for `from_state`.
+        """Return all it has learned and its parameters, for `restore` and `from_state`.
 
         Returns
         -------
@@ -173,10 +196,23 @@ class NextToolPredictor(ABC):
             copy: learning on does not change it.
         """
 
+    @abstractmethod
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what another one had learned, in place of what this one has.
+
+        Its own parameters stay. Priors are in what was learned, and are not added again.
+
+        Raises
+        ------
+        InputError
+            If the state is not one of this predictor, or cannot be used with its parameters.
+            Nothing is changed then.
+        """
+
     @classmethod
     @abstractmethod
     def from_state(cls, state: Mapping[str, Any]) -> NextToolPredictor:
-        """Return a predictor that answers and learns as the one whose `state` this is.
+        """Return a predictor with the parameters and all else of the one whose `state` this is.
 
         Raises
         ------
@@ -191,7 +227,7 @@ def as_steps(prefix: Sequence[Step | str]) -> list[Step]:
     Raises
     ------
     InputError
-        If it is one bare string, or holds something else than steps and tool ids.
+        If it is one bare string or no sequence, or holds something else than steps and tool ids.
 
     Examples
     --------
@@ -200,7 +236,33 @@ def as_steps(prefix: Sequence[Step | str]) -> list[Step]:
     """
     if isinstance(prefix, str):
         raise InputError(f"prefix must be several steps, got {prefix!r} (write [{prefix!r}])")
+    if not isinstance(prefix, Iterable):
+        raise InputError(
+            f"prefix must be a sequence of steps and tool ids, got {prefix!r} "
+            "(write [] where there is none)"
+        )
     return [step if isinstance(step, Step) else _as_step(step) for step in prefix]
+
+
+def as_context(context: Context | None) -> Context:
+    """Return the context, an empty one for None.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
+
+    Examples
+    --------
+    >>> as_context(None)
+    Context(goal='')
+    """
+    if context is None:
+        return Context()
+    if not isinstance(context, Context):
+        cure = f"write Context({context!r})" if isinstance(context, str) else "give one, or None"
+        raise InputError(f"context must be a Context, got {context!r} ({cure})")
+    return context
 
 
 def check_weight(weight: float) -> None:

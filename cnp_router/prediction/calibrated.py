@@ -14,10 +14,12 @@ from cnp_router.prediction.base import (
     Context,
     NextTool,
     NextToolPredictor,
+    as_context,
     as_steps,
     check_weight,
 )
 from cnp_router.prediction.calibration import Calibrator
+from cnp_router.prediction.priors import Priors, checked_priors
 from cnp_router.trajectories import Step
 
 __all__ = ["CalibratedPredictor", "Fading", "Judgement", "readable_state"]
@@ -81,10 +83,13 @@ class CalibratedPredictor(NextToolPredictor, Generic[JudgementT]):
     Parameters
     ----------
     fading : Fading, default=Fading()
+    priors : mapping of tool to mapping of tool to float > 0, optional
+        Transitions believed in beforehand, in observations.
     """
 
-    def __init__(self, *, fading: Fading | None = None) -> None:
+    def __init__(self, *, fading: Fading | None = None, priors: Priors | None = None) -> None:
         self.fading = fading or Fading()
+        self.priors = checked_priors(priors)
         self.n_trajectories = 0
         self._calibrator = Calibrator()
 
@@ -92,7 +97,7 @@ class CalibratedPredictor(NextToolPredictor, Generic[JudgementT]):
         self, prefix: Sequence[Step | str], context: Context | None = None
     ) -> NextTool:
         """Foretell the next tool; see `NextToolPredictor`."""
-        judgement = self._judge(as_steps(prefix), context or Context())
+        judgement = self._judge(as_steps(prefix), as_context(context))
         if not judgement.ranked:
             return NextTool(None, 0.0, (), self.name)
         raw = judgement.confidence
@@ -115,10 +120,10 @@ class CalibratedPredictor(NextToolPredictor, Generic[JudgementT]):
     ) -> None:
         """Learn that `step` came next; see `NextToolPredictor`."""
         check_weight(weight)
-        steps, tool = as_steps(prefix), as_steps([step])[0].tool
+        steps, tool, known = as_steps(prefix), as_steps([step])[0].tool, as_context(context)
         if weight == 0.0:
             return
-        judgement = self._judge(steps, context or Context())
+        judgement = self._judge(steps, known)
         if judgement.ranked:
             self._calibrator.observe(judgement.confidence, right=judgement.ranked[0][0] == tool)
         self._learn(judgement, tool, weight)
@@ -128,6 +133,15 @@ class CalibratedPredictor(NextToolPredictor, Generic[JudgementT]):
         self.n_trajectories += 1
         if self.n_trajectories % self.fading.window == 0 and self.fading.factor < 1:
             self._fade(self.fading.factor)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; see `NextToolPredictor`."""
+        with readable_state(self.name, state):
+            self._restore(state)
+
+    @abstractmethod
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what was learned, all or nothing; any error says that it is broken."""
 
     @abstractmethod
     def _judge(self, steps: list[Step], context: Context) -> JudgementT:

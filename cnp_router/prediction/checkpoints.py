@@ -26,10 +26,13 @@ from numpy.typing import NDArray
 from cnp_router.exceptions import ModelCorruptError, ModelVersionError
 from cnp_router.prediction import disk
 
-__all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
+__all__ = ["SEEN_BYTES", "Checkpoint", "read_checkpoint", "write_checkpoint"]
+
+SEEN_BYTES = 32
+"""Of each record observed: 16 of the checksum of its kind and id, 16 of that of its content."""
 
 _FORMAT = "cnp-router online state"
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Checkpoint:
         Number of the last record included; 0 before the first.
     state : dict
         ``"observers"``: the state of each, JSON values and numpy arrays at any depth of its
-        dicts. ``"seen"``: uint8 array, a row for each record observed.
+        dicts. ``"seen"``: uint8 array of shape (n, SEEN_BYTES), a row for each record observed.
     """
 
     sequence: int
@@ -126,8 +129,12 @@ def _check_version(folder: Path, found: Any) -> None:
 
 def _check_store(state: dict[str, Any]) -> None:
     seen, observers = state["seen"], state["observers"]
-    if not isinstance(seen, np.ndarray) or seen.dtype != np.uint8 or seen.ndim != 2:
-        raise ValueError("the checksums of the ids are no bytes")
+    if (
+        not isinstance(seen, np.ndarray)
+        or seen.dtype != np.uint8
+        or seen.shape[1:] != (SEEN_BYTES,)
+    ):
+        raise ValueError(f"the checksums of the records are no rows of {SEEN_BYTES} bytes")
     if not isinstance(observers, dict):
         raise TypeError("the states of the observers are no object")
 

@@ -26,7 +26,7 @@ from cnp_router.prediction.contexts import (
 )
 from cnp_router.prediction.counts import Followers
 from cnp_router.prediction.memory import ContextMemory
-from cnp_router.prediction.transitions import Priors, checked_priors
+from cnp_router.prediction.priors import Priors, agreed_priors, transitions
 from cnp_router.trajectories import Step
 
 __all__ = ["ContextPredictor"]
@@ -113,7 +113,7 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
         fading: Fading | None = None,
         priors: Priors | None = None,
     ) -> None:
-        super().__init__(fading=fading)
+        super().__init__(fading=fading, priors=priors)
         if not 0 < kept < 1:
             raise InputError(f"kept must be in (0, 1), got {kept!r}")
         if not (np.isfinite(learning_rate) and learning_rate > 0):
@@ -126,7 +126,7 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
         shape = (_N_CONTEXTS, len(_AMOUNTS) + 1, len(_SHARES) + 1)
         self._trust = np.full(shape, _FIRST_TRUST)
         self._squares = np.full(shape, 0.01)
-        for tool, follower, weight in checked_priors(priors or {}):
+        for tool, follower, weight in transitions(self.priors):
             key = context_keys([Step(tool)], "")[_LAST_TOOL]
             self._memory.believe(key, follower, weight)
             self._usage.add(follower, weight)
@@ -139,6 +139,7 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
             "size": self._memory.size,
             "learning_rate": self.learning_rate,
             "fading": asdict(self.fading),
+            "priors": {tool: dict(followers) for tool, followers in self.priors.items()},
             "n_trajectories": self.n_trajectories,
             "calibrator": self._calibrator.state(),
             "usage": dict(self._usage.counts),
@@ -158,14 +159,19 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
                 size=int(state["size"]),
                 fading=Fading(**state["fading"]),
             )
-            predictor.n_trajectories = int(state["n_trajectories"])
-            predictor._calibrator = Calibrator.from_state(state["calibrator"])
-            usage = ((str(tool), float(n)) for tool, n in state["usage"].items())
-            predictor._usage = Followers(usage, float(state["usage_total"]))
-            predictor._trust = _like(predictor._trust, state["trust"])
-            predictor._squares = _like(predictor._squares, state["squares"])
-            predictor._memory.restore(state)
+            predictor.restore(state)
             return predictor
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        priors = agreed_priors(self.priors, state)
+        n_trajectories = int(state["n_trajectories"])
+        calibrator = Calibrator.from_state(state["calibrator"])
+        used = ((str(tool), float(n)) for tool, n in state["usage"].items())
+        usage = Followers(used, float(state["usage_total"]))
+        trust, squares = (_like(self._trust, state[name]) for name in ("trust", "squares"))
+        self._memory.restore(state)
+        self.priors, self.n_trajectories, self._calibrator = priors, n_trajectories, calibrator
+        self._usage, self._trust, self._squares = usage, trust, squares
 
     def _judge(self, steps: list[Step], context: Context) -> _Mixed:
         keys = context_keys(steps, context.goal)

@@ -10,6 +10,7 @@ from cnp_router.llm import Usage
 from cnp_router.prediction.base import NextTool
 from cnp_router.prediction.guards import Guard, Guards
 from cnp_router.prediction.schedule import Schedule
+from cnp_router.records import check_id, string_tuple
 
 __all__ = ["RoutedTool", "RouterSettings", "Unsure"]
 
@@ -64,19 +65,27 @@ class RouterSettings:
     listed : int >= 1, default=50
         Specifications that it is shown. Of more tools than that, it is shown the candidates and
         those that share most words with the goal; it may name any.
+    exclude : tuple of str, default=()
+        Tools that are learned like others, but never foretold or chosen, such as the id under
+        which calls are logged that could not be read. Without the first candidate the next one is
+        taken, with the probability it had.
 
     Raises
     ------
     InputError
-        If a number is out of range.
+        If a number is out of range, or `exclude` is not several ids.
     """
 
     schedule: Schedule = field(default_factory=Schedule)
     guards: Guards = field(default_factory=Guards)
     offered: int = 3
     listed: int = 50
+    exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "exclude", string_tuple("exclude", self.exclude))
+        for tool in self.exclude:
+            check_id("tool", tool)
         for name in ("offered", "listed"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)!r}")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from cnp_router.exceptions import ModelStoreError
+from cnp_router.files import lock
 
 __all__ = ["Lock", "append", "create_folder", "cut", "put", "remove", "sync_folder", "write_file"]
 
@@ -34,7 +35,7 @@ class Lock:
     def __init__(self, path: Path) -> None:
         self._file: IO[bytes] = path.open("ab")
         try:
-            _lock(self._file)
+            lock(self._file)
         except OSError as exc:
             self._file.close()
             raise ModelStoreError(
@@ -44,20 +45,6 @@ class Lock:
     def release(self) -> None:
         """Let others write."""
         self._file.close()
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: IO[bytes]) -> None:
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(file: IO[bytes]) -> None:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def append(path: Path, data: bytes) -> None:

@@ -100,7 +100,7 @@ class Guards:
         if sources is None or isinstance(sources, str) or len(sources) != len(steps):
             came = "none" if sources is None else f"{sources!r}"
             raise InputError(
-                f"these guards count who chose each of the {len(steps)} steps, got {came} "
+                f"these guards count who chose each step, got {came} for {len(steps)} "
                 "(give one source for each, or use AgentRun)"
             )
         return self._refusal([source not in ASKED for source in sources])

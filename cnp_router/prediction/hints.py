@@ -164,8 +164,9 @@ class ParameterHints:
             By input, each input's most frequent place first.
         """
         uses = self._tools.get(tool, {})
-        recent = as_steps(prefix[-_LOOK_BACK:]) if uses else []
-        place_of = {step.tool: len(prefix) - len(recent) + n for n, step in enumerate(recent)}
+        steps = as_steps(prefix) if uses else []
+        recent = steps[-_LOOK_BACK:]
+        place_of = {step.tool: len(steps) - len(recent) + n for n, step in enumerate(recent)}
         values: dict[_Slot, Scalar | None] = {}
         bare = set()
         for step in _latest(recent).values():
@@ -206,13 +207,27 @@ class ParameterHints:
             If it is something else.
         """
         hints = cls(size=int(state["size"]))
+        hints.restore(state)
+        return hints
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`; `size` stays.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If it is something else. Nothing is changed then.
+        """
+        tools: OrderedDict[str, dict[str, _Use]] = OrderedDict()
         for tool, name, given, slots in state["uses"]:
-            use = hints._tools.setdefault(str(tool), {})[str(name)] = _Use(int(given))
+            use = tools.setdefault(str(tool), {})[str(name)] = _Use(int(given))
             for source, origin, key, n in slots:
                 if origin not in ("inputs", "observation") or not 1 <= n <= given:
                     raise ValueError(f"no place of an input: {[source, origin, key, n]!r}")
                 use.slots[str(source), origin, None if key is None else str(key)] = int(n)
-        return hints
+        while len(tools) > self.size:
+            tools.popitem(last=False)
+        self._tools = tools
 
 
 def _latest(steps: Sequence[Step]) -> dict[str, Step]:

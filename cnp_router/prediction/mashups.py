@@ -10,6 +10,7 @@ from cnp_router.history import Mashup, parse_mashup
 from cnp_router.records import Record
 
 if TYPE_CHECKING:
+    from cnp_router.catalog import Catalog
     from cnp_router.training import LearnedRouter
     from cnp_router.trajectories import Trajectory
 
@@ -33,6 +34,8 @@ class RouterObserver:
     ----------
     kind : str
         ``"router"``, the name of its state.
+    n_learned : int
+        Mashups that were new to the router; those of its history are passed over.
 
     Examples
     --------
@@ -52,8 +55,14 @@ class RouterObserver:
     kind = "router"
 
     def __init__(self, router: LearnedRouter) -> None:
+        self.n_learned = 0
         self._router = router
         self._mashups: list[Mashup] = []
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the mashups may name."""
+        return self._router.catalog
 
     def check(self, record: Trajectory | Mashup) -> None:
         """Raise UnknownApiError for a mashup that names an API the catalog does not have."""
@@ -84,9 +93,8 @@ class RouterObserver:
 
     def _learn(self, mashups: list[Mashup]) -> None:
         self._mashups += mashups
-        catalog = self._router.catalog
-        known = [m for m in mashups if all(api in catalog for api in m.apis)]
+        known = [m for m in mashups if all(api in self.catalog for api in m.apis)]
         if len(known) < len(mashups):  # observed for an earlier catalog
             left = len(mashups) - len(known)
-            _log.warning("%d mashups name APIs that the catalog does not have: left out", left)
-        self._router.observe(known)
+            _log.warning("mashups that name APIs the catalog does not have, left out: %d", left)
+        self.n_learned += self._router.observe(known)

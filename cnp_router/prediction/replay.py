@@ -15,6 +15,7 @@ from cnp_router.prediction.base import (
     NextTool,
     NextToolPredictor,
     State,
+    as_context,
     as_steps,
 )
 from cnp_router.prediction.calibrated import readable_state
@@ -25,6 +26,7 @@ from cnp_router.prediction.calibration import (
 )
 from cnp_router.prediction.context import ContextPredictor
 from cnp_router.prediction.transitions import BackoffPredictor, FirstOrderPredictor
+from cnp_router.records import string_tuple
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = [
@@ -49,7 +51,7 @@ class AtThreshold:
     ----------
     threshold : float in [0, 1]
     coverage : float in [0, 1]
-        Share of the steps that are predicted.
+        Share of the steps that are predicted, by a tool that is not excluded.
     accuracy : float in [0, 1] or None
         Share of the predicted steps that are right; None if none is predicted.
     tokens_saved : float in [0, 1]
@@ -77,7 +79,7 @@ class MethodReplay:
     thresholds : tuple of AtThreshold
         In the order asked for.
     calibration_error : float in [0, 1]
-        Expected calibration error of the confidence, over all steps.
+        Expected calibration error of the confidence, over all steps and predictions.
     risk_coverage : tuple of RiskCoverage
     """
 
@@ -104,6 +106,8 @@ class Replay:
     seconds : float
         Of all steps replayed.
     methods : dict of str to MethodReplay
+    exclude : tuple of str, default=()
+        Tools whose prediction was not acted upon.
     """
 
     n_trajectories: int
@@ -112,6 +116,7 @@ class Replay:
     tokens: int
     seconds: float
     methods: dict[str, MethodReplay]
+    exclude: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object; ``methods``: a name to a list, one object per threshold."""
@@ -121,6 +126,7 @@ class Replay:
             "warm": self.n_warm,
             "tokens": self.tokens,
             "seconds": self.seconds,
+            "exclude": list(self.exclude),
             "methods": {
                 name: [asdict(at) for at in method.thresholds]
                 for name, method in self.methods.items()
@@ -149,6 +155,7 @@ class AlwaysAsk(NextToolPredictor):
     ) -> NextTool:
         """Return no tool."""
         as_steps(prefix)
+        as_context(context)
         return NextTool(None, 0.0, (), self.name)
 
     def observe_step(
@@ -168,6 +175,11 @@ class AlwaysAsk(NextToolPredictor):
         """Return that there is none."""
         return {"kind": self.name}
 
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over nothing."""
+        with readable_state(self.name, state):
+            pass
+
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> AlwaysAsk:
         """Return a new one."""
@@ -186,6 +198,7 @@ def replay(
     *,
     warm: Iterable[Trajectory] = (),
     thresholds: Sequence[float] = THRESHOLDS,
+    exclude: Iterable[str] = (),
 ) -> Replay:
     """Predict every step of a log from what came before it only, learning as it goes.
 
@@ -203,6 +216,9 @@ def replay(
     warm : iterable of Trajectory, default=()
         Learned from beforehand, in order.
     thresholds : sequence of float in [0, 1], default=THRESHOLDS
+    exclude : iterable of str, default=()
+        Tools whose prediction is not acted upon, such as the id under which calls are logged that
+        could not be read. Their steps are learned, and count as steps.
 
     Returns
     -------
@@ -211,7 +227,8 @@ def replay(
     Raises
     ------
     InputError
-        If there is no step to replay, a name occurs twice or a threshold is out of range.
+        If there is no step to replay, a name occurs twice, a threshold is out of range or
+        `exclude` is one bare string.
 
     References
     ----------
@@ -231,6 +248,7 @@ def replay(
     """
     taught = list(default_predictors() if predictors is None else predictors)
     _check(taught, trajectories, thresholds)
+    left_out = tuple(dict.fromkeys(string_tuple("exclude", exclude)))
     before = list(warm)
     for predictor in taught:
         for trajectory in before:
@@ -240,14 +258,15 @@ def replay(
         np.array([step.tokens for step in steps], dtype=float),
         np.array([step.seconds for step in steps], dtype=float),
     )
-    methods = {p.name: _measured(_walk(p, trajectories), amounts, thresholds) for p in taught}
+    answers = {p.name: _walk(p, trajectories, frozenset(left_out)) for p in taught}
     return Replay(
         n_trajectories=len(trajectories),
         n_steps=len(steps),
         n_warm=len(before),
         tokens=sum(step.tokens for step in steps),
         seconds=sum(step.seconds for step in steps),
-        methods=methods,
+        methods={name: _measured(one, amounts, thresholds) for name, one in answers.items()},
+        exclude=left_out,
     )
 
 
@@ -259,11 +278,11 @@ class _Amounts:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """One row for each step: what was claimed, whether it came, and whether anything was said."""
+    """One row for each step: what was claimed, whether it came, and whether one may act on it."""
 
     confidence: NDArray[np.float64]
     right: NDArray[np.bool_]
-    answered: NDArray[np.bool_]
+    usable: NDArray[np.bool_]
 
 
 def _check(
@@ -281,31 +300,36 @@ def _check(
             raise InputError(f"a threshold must be in [0, 1], got {threshold!r}")
 
 
-def _walk(predictor: NextToolPredictor, trajectories: Sequence[Trajectory]) -> _Answers:
+def _walk(
+    predictor: NextToolPredictor, trajectories: Sequence[Trajectory], exclude: frozenset[str]
+) -> _Answers:
     rows = []
     for trajectory in trajectories:
         context = Context(trajectory.goal)
         for place, step in enumerate(trajectory.steps):
             prefix = trajectory.steps[:place]
             answer = predictor.predict_next(prefix, context)
-            rows.append((answer.confidence, answer.tool == step.tool, answer.tool is not None))
+            may_act = answer.tool is not None and answer.tool not in exclude
+            rows.append((answer.confidence, answer.tool == step.tool, may_act))
             weight = 0.0 if step.success is False else 1.0
             predictor.observe_step(prefix, step, context, weight=weight)
         predictor.end_trajectory()
-    confidence, right, answered = zip(*rows, strict=True)
-    return _Answers(np.array(confidence), np.array(right), np.array(answered))
+    confidence, right, usable = zip(*rows, strict=True)
+    return _Answers(np.array(confidence), np.array(right), np.array(usable))
 
 
 def _measured(answers: _Answers, amounts: _Amounts, thresholds: Sequence[float]) -> MethodReplay:
     return MethodReplay(
         thresholds=tuple(_at(threshold, answers, amounts) for threshold in thresholds),
         calibration_error=expected_calibration_error(answers.confidence, answers.right),
-        risk_coverage=risk_coverage(answers.confidence, answers.right),
+        risk_coverage=risk_coverage(
+            np.where(answers.usable, answers.confidence, 0.0), answers.right & answers.usable
+        ),
     )
 
 
 def _at(threshold: float, answers: _Answers, amounts: _Amounts) -> AtThreshold:
-    predicted = answers.answered & (answers.confidence >= threshold)
+    predicted = answers.usable & (answers.confidence >= threshold)
     right, wrong = predicted & answers.right, predicted & ~answers.right
     saved = _share(amounts.tokens, right)
     return AtThreshold(

@@ -15,8 +15,10 @@ from cnp_router.llm import ChatModel
 from cnp_router.prediction.base import (
     Candidate,
     Context,
+    NextTool,
     NextToolPredictor,
     State,
+    as_context,
     as_steps,
 )
 from cnp_router.prediction.choice import ChooseTool
@@ -47,6 +49,7 @@ class NextToolRouter:
         Asked where the prediction is not acted upon. Without one, the caller decides.
     tools : Catalog or other iterable of Api or str, default=()
         The only tools to be foretold and chosen from. Without any: all that have been observed.
+        Those in ``settings.exclude`` are left out.
     settings : RouterSettings, default=RouterSettings()
     hints : ParameterHints, optional
 
@@ -58,7 +61,7 @@ class NextToolRouter:
     Raises
     ------
     InputError
-        If a tool is given twice.
+        If a tool is given twice, or all that are given are excluded.
 
     Examples
     --------
@@ -91,7 +94,7 @@ class NextToolRouter:
     ) -> None:
         self.model = model
         self.settings = settings or RouterSettings()
-        self._given = ToolList(tools)
+        self._given = _without(self.settings.exclude, ToolList(tools))
         self._predictor = predictor or ContextPredictor()
         self._hints = hints or ParameterHints()
         self._coverage = Coverage()
@@ -113,7 +116,7 @@ class NextToolRouter:
     def tools(self) -> tuple[str, ...]:
         """The tools that may be chosen: those given, or all that have been observed."""
         with self._lock:
-            return tuple(tool.id for tool in self._given) or tuple(self._observed)
+            return tuple(tool.id for tool in self._given) or self._observed_tools()
 
     @property
     def coverage(self) -> float:
@@ -206,8 +209,8 @@ class NextToolRouter:
         steps, came = as_steps(prefix), as_steps([step])[0]
         with self._lock:
             if self._n_steps % _MEASURED == 0:
-                foretold = self._predictor.predict_next(steps, context)
-                self._coverage.add(foretold.confidence >= self.settings.schedule.last)
+                possible = self._possible(self._predictor.predict_next(steps, context))
+                self._coverage.add(_best(possible).probability >= self.settings.schedule.last)
             self._predictor.observe_step(steps, came, context, weight=weight)
             if weight > 0:
                 self._hints.observe_step(steps, came)
@@ -257,16 +260,18 @@ class NextToolRouter:
             }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state`.
+        """Go on from a `state`. The predictor and the hints that were given keep their parameters.
 
         Raises
         ------
         InputError
-            If it is none, or that of another kind of predictor. Nothing is changed then.
+            If it is none, that of another kind of predictor, or one that the predictor's
+            parameters do not go with. Nothing is changed then.
         """
         try:
-            predictor = type(self._predictor).from_state(state["predictor"])
-            hints = ParameterHints.from_state(state["hints"])
+            learned = state["predictor"]
+            hints = ParameterHints(size=self._hints.size)
+            hints.restore(state["hints"])
             coverage = Coverage.from_state(state["coverage"])
             observed = {str(tool): None for tool in state["observed"]}
             n_steps, n_trajectories = int(state["n_steps"]), int(state["n_trajectories"])
@@ -275,7 +280,8 @@ class NextToolRouter:
                 raise
             raise InputError(f"the state is broken: {exc!r} (give what state() gave)") from exc
         with self._lock:
-            self._predictor, self._hints, self._coverage = predictor, hints, coverage
+            self._predictor.restore(learned)  # may refuse: the others only after it
+            self._hints, self._coverage = hints, coverage
             self._observed, self._n_steps = observed, n_steps
             self._n_trajectories = n_trajectories
 
@@ -291,8 +297,8 @@ class NextToolRouter:
             foretold = self._predictor.predict_next(steps, context)
             threshold = self.threshold
             cold = self.settings.schedule.is_cold(self._n_trajectories)
-        known = [c for c in foretold.candidates if not self._given or c.tool in self._given]
-        best = known[0] if known else Candidate("", 0.0)
+        known = self._possible(foretold)
+        best = _best(known)
         unsure: Unsure | None = guard
         if not known:
             unsure = "unknown"
@@ -303,11 +309,23 @@ class NextToolRouter:
         return RoutedTool(
             tool=best.tool or None,
             confidence=best.probability,
-            candidates=tuple(known),
+            candidates=known,
             source=foretold.source if unsure is None else "none",
             unsure=unsure,
             threshold=threshold,
         )
+
+    def _possible(self, foretold: NextTool) -> tuple[Candidate, ...]:
+        """Return the candidates that may be called."""
+        return tuple(
+            candidate
+            for candidate in foretold.candidates
+            if candidate.tool not in self.settings.exclude
+            and (not self._given or candidate.tool in self._given)
+        )
+
+    def _observed_tools(self) -> tuple[str, ...]:
+        return tuple(tool for tool in self._observed if tool not in self.settings.exclude)
 
     async def _ask_and_close(
         self,
@@ -328,7 +346,7 @@ class NextToolRouter:
         prefix: Sequence[Step | str],
         context: Context | None,
     ) -> RoutedTool:
-        task = self._task(decided, prefix, context or Context())
+        task = self._task(decided, prefix, as_context(context))
         if not task.allowed:  # no tool is known, so there is none to name
             return decided
         asked = await ask(model, task)
@@ -349,7 +367,7 @@ class NextToolRouter:
         self, decided: RoutedTool, prefix: Sequence[Step | str], context: Context
     ) -> ChooseTool:
         with self._lock:
-            tools = self._given or ToolList(self._observed)
+            tools = self._given or ToolList(self._observed_tools())
         first = [candidate.tool for candidate in decided.candidates]
         return ChooseTool(
             goal=context.goal,
@@ -358,6 +376,17 @@ class NextToolRouter:
             tools=tools.shortlist(context.goal, first, self.settings.listed),
             allowed=tools.ids,
         )
+
+
+def _best(candidates: Sequence[Candidate]) -> Candidate:
+    return candidates[0] if candidates else Candidate("", 0.0)
+
+
+def _without(exclude: Sequence[str], tools: ToolList) -> ToolList:
+    kept = ToolList(tool for tool in tools if tool.id not in exclude)
+    if tools and not kept:
+        raise InputError(f"exclude leaves none of the tools that are given, got {exclude!r}")
+    return kept
 
 
 def as_trajectory(record: Trajectory | Mashup) -> Trajectory | None:

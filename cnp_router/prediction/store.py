@@ -14,6 +14,7 @@ latest one that is sound, and observes the records after it again.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import threading
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ from cnp_router.exceptions import (
 )
 from cnp_router.history import Mashup
 from cnp_router.prediction import disk
-from cnp_router.prediction.checkpoints import Checkpoint, write_checkpoint
+from cnp_router.prediction.checkpoints import SEEN_BYTES, Checkpoint, write_checkpoint
 from cnp_router.prediction.log import Entry, entry_line, parse_line
 from cnp_router.prediction.recovery import (
     CHECKPOINT,
@@ -49,8 +50,8 @@ from cnp_router.trajectories import Trajectory
 __all__ = ["Observer", "OnlineStore", "Receipt"]
 
 _TEMPORARY = ".new-"
-_DIGEST = 16  # bytes of an id's checksum
-_NO_IDS = np.zeros((0, _DIGEST), np.uint8)
+_DIGEST = SEEN_BYTES // 2
+_NONE_SEEN = np.zeros((0, SEEN_BYTES), np.uint8)
 
 _log = logging.getLogger(__name__)
 
@@ -92,10 +93,14 @@ class Receipt:
         False if a record of that kind and id was observed before: it was not counted again.
     sequence : int >= 1 or None
         Its number in the log; None if it was not counted.
+    changed : bool, default=False
+        True if the record of that kind and id that was observed before is not equal to this one,
+        which is therefore neither kept nor learned.
     """
 
     counted: bool
     sequence: int | None
+    changed: bool = False
 
 
 class OnlineStore:
@@ -161,7 +166,7 @@ class OnlineStore:
         self.every = every
         self.sequence = 0
         self._read_only = read_only
-        self._seen: set[bytes] = set()
+        self._seen: dict[bytes, bytes] = {}  # checksum of kind and id: that of the content
         self._checkpointed = 0
         self._segment: Path | None = None
         self._trouble: str | None = None
@@ -204,9 +209,9 @@ class OnlineStore:
             # What is learned is what will be read: once more, from the same bytes.
             line = entry_line(self.sequence + 1, record)
             entry = _parsed(line, self._log_path(self.sequence + 1))
-            digest = _digest(entry.record)
-            if digest in self._seen:
-                return Receipt(False, None)
+            identity, content = _identity(entry.record), _content(entry.record)
+            if identity in self._seen:
+                return Receipt(False, None, changed=self._seen[identity] != content)
             for observer in self.observers:
                 observer.check(entry.record)
             self._append(line)
@@ -256,7 +261,7 @@ class OnlineStore:
                 disk.remove(left)
             disk.sync_folder(self.folder)
             found = read_folder(self.folder)
-        self._restore(found.checkpoint or Checkpoint(0, {"observers": {}, "seen": _NO_IDS}))
+        self._restore(found.checkpoint or Checkpoint(0, {"observers": {}, "seen": _NONE_SEEN}))
         if found.entries:
             self._learn([entry.record for entry in found.entries], found.entries[-1].sequence)
         if found.segments and not self._read_only:
@@ -279,7 +284,8 @@ class OnlineStore:
             elif checkpoint.sequence:
                 place = (self.folder, observer.kind, checkpoint.sequence)
                 _log.warning("%s: %r learns from what comes after record %d only", *place)
-        self._seen = {row.tobytes() for row in seen}
+        rows = [row.tobytes() for row in seen]
+        self._seen = {row[:_DIGEST]: row[_DIGEST:] for row in rows}
         self.sequence = self._checkpointed = checkpoint.sequence
 
     def _learn(self, records: Sequence[Trajectory | Mashup], sequence: int) -> None:
@@ -289,7 +295,7 @@ class OnlineStore:
         except BaseException as exc:
             self._trouble = f"learning from record {sequence} was broken off: {exc!r}"
             raise
-        self._seen.update(map(_digest, records))
+        self._seen.update((_identity(record), _content(record)) for record in records)
         self.sequence = sequence
 
     def _append(self, line: bytes) -> None:
@@ -311,9 +317,10 @@ class OnlineStore:
     def _write_checkpoint(self) -> None:
         target = self.folder / f"{CHECKPOINT}{self.sequence:012d}"
         temporary = self.folder / f"{_TEMPORARY}{target.name}"
+        seen = b"".join(identity + content for identity, content in sorted(self._seen.items()))
         state = {
             "observers": {observer.kind: observer.state() for observer in self.observers},
-            "seen": np.frombuffer(b"".join(sorted(self._seen)), np.uint8).reshape(-1, _DIGEST),
+            "seen": np.frombuffer(seen, np.uint8).reshape(-1, SEEN_BYTES),
         }
         try:
             write_checkpoint(temporary, Checkpoint(self.sequence, state))
@@ -386,6 +393,13 @@ def _cut_back(path: Path, size: int) -> None:
         _log.warning("%s: cannot be cut to %d bytes: %s", path, size, exc)
 
 
-def _digest(record: Trajectory | Mashup) -> bytes:
-    kind = type(record).__name__
-    return hashlib.blake2b(f"{kind}\0{record.id}".encode(), digest_size=_DIGEST).digest()
+def _identity(record: Trajectory | Mashup) -> bytes:
+    return _digest(f"{type(record).__name__}\0{record.id}")
+
+
+def _content(record: Trajectory | Mashup) -> bytes:
+    return _digest(json.dumps(record.to_dict(), sort_keys=True))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=_DIGEST).digest()

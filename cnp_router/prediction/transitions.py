@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,16 +16,13 @@ from cnp_router.prediction.calibrated import (
 )
 from cnp_router.prediction.calibration import Calibrator
 from cnp_router.prediction.counts import Followers
-from cnp_router.records import check_id
+from cnp_router.prediction.priors import Priors, agreed_priors, transitions
 from cnp_router.trajectories import Step
 
-__all__ = ["BackoffPredictor", "FirstOrderPredictor", "Priors", "checked_priors"]
+__all__ = ["BackoffPredictor", "FirstOrderPredictor"]
 
 # Stands before the first step. No tool can be called this: ids are not blank.
 _START = ""
-
-Priors = Mapping[str, Mapping[str, float]]
-"""Tool, then tool that follows it, to how many observations the belief is worth."""
 
 Suffix = tuple[str, ...]
 
@@ -44,10 +40,10 @@ class _TransitionPredictor(CalibratedPredictor[_Suffixed]):
     def __init__(
         self, order: int, *, fading: Fading | None = None, priors: Priors | None = None
     ) -> None:
-        super().__init__(fading=fading)
+        super().__init__(fading=fading, priors=priors)
         self.order = order
         self._counts: dict[Suffix, Followers] = {}
-        for tool, follower, weight in checked_priors(priors or {}):
+        for tool, follower, weight in transitions(self.priors):
             for suffix in self._suffixes([tool]):
                 if len(suffix) <= 1:
                     self._add(suffix, follower, weight)
@@ -57,20 +53,23 @@ class _TransitionPredictor(CalibratedPredictor[_Suffixed]):
         return {
             "kind": self.name,
             "fading": asdict(self.fading),
+            "priors": {tool: dict(followers) for tool, followers in self.priors.items()},
             "n_trajectories": self.n_trajectories,
             "calibrator": self._calibrator.state(),
             "counts": [[list(s), dict(f.counts), f.total] for s, f in self._counts.items()],
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.n_trajectories = int(state["n_trajectories"])
-        self._calibrator = Calibrator.from_state(state["calibrator"])
+        priors = agreed_priors(self.priors, state)
+        n_trajectories = int(state["n_trajectories"])
+        calibrator = Calibrator.from_state(state["calibrator"])
         self._counts = {
             tuple(map(str, suffix)): Followers(
                 ((str(tool), float(n)) for tool, n in counts.items()), float(total)
             )
             for suffix, counts, total in state["counts"]
         }
+        self.priors, self.n_trajectories, self._calibrator = priors, n_trajectories, calibrator
 
     def _suffixes(self, tools: Sequence[str]) -> tuple[Suffix, ...]:
         padded = (_START, *tools[-self.order :])[-self.order :]
@@ -135,7 +134,7 @@ class FirstOrderPredictor(_TransitionPredictor):
         """Return the predictor whose `state` this is; see `NextToolPredictor`."""
         with readable_state(cls.name, state):
             predictor = cls(fading=Fading(**state["fading"]))
-            predictor._restore(state)
+            predictor.restore(state)
             return predictor
 
     def _probabilities(self, suffixes: tuple[Suffix, ...]) -> dict[str, float]:
@@ -198,8 +197,16 @@ class BackoffPredictor(_TransitionPredictor):
         """Return the predictor whose `state` this is; see `NextToolPredictor`."""
         with readable_state(cls.name, state):
             predictor = cls(int(state["order"]), fading=Fading(**state["fading"]))
-            predictor._restore(state)
+            predictor.restore(state)
             return predictor
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        if int(state["order"]) != self.order:
+            raise InputError(
+                f"what was learned is of order {state['order']!r}, and this predictor of order "
+                f"{self.order!r} (give the same order, or observe again in a new folder)"
+            )
+        super()._restore(state)
 
     def _probabilities(self, suffixes: tuple[Suffix, ...]) -> dict[str, float]:
         probabilities: dict[str, float] = {}
@@ -213,16 +220,3 @@ class BackoffPredictor(_TransitionPredictor):
             for tool, n in row.shortlist():
                 probabilities[tool] = probabilities.get(tool, 0.0) + n / whole
         return probabilities
-
-
-def checked_priors(priors: Priors) -> Iterator[tuple[str, str, float]]:
-    """Yield tool, follower and weight of each prior; raise InputError for a bad one."""
-    for tool, followers in priors.items():
-        check_id("tool", tool)
-        for follower, weight in followers.items():
-            check_id("tool", follower)
-            if not (math.isfinite(weight) and weight > 0):
-                raise InputError(
-                    f"a prior must be finite and above 0, got {weight!r} ({tool!r} to {follower!r})"
-                )
-            yield tool, follower, float(weight)

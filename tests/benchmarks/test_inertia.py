@@ -52,6 +52,6 @@ def test_one_log_is_too_few(tmp_path):
     done = benchmark("--data", tmp_path)
     assert done.returncode == 1
     assert done.stderr == (
-        f"Error: {tmp_path}: 1 logs of trajectories "
+        f"Error: {tmp_path}: too few logs of trajectories (1) "
         "(put at least two files trajectories-x.jsonl there)\n"
     )

@@ -41,7 +41,7 @@ def test_routed_vs_broadcast(folder, sample_model, tmp_path):
     done = benchmark(*some, "--limit", 2, "--json", file, "--report", tmp_path / "report")
     assert (done.returncode, done.stderr) == (0, "")
     assert ", dev\n" in done.stdout
-    assert "2 requests, 149 contractors" in done.stdout
+    assert "149 contractors. 2 requests; figures are means over them." in done.stdout
     results = json.loads(file.read_text())
     assert len(results["figures"]) == 11
     assert done.stdout.count("| pass |") + done.stdout.count("| FAIL |") == 11
@@ -92,3 +92,18 @@ def test_the_marks_are_computed(monkeypatch, sample, sample_router):
     assert math.isnan(nothing.measured)
     assert not nothing.passed
     assert marks["learned: model calls (exactly)"].passed
+
+
+def test_a_method_of_which_all_rounds_failed_reaches_nothing(monkeypatch, sample, sample_router):
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks.routed_vs_broadcast import _organised, figures
+    from cnp_router.agents import offline_model
+    from cnp_router.evaluation import ComparisonRow, compare
+
+    comparison = compare(
+        sample.catalog, offline_model(sample.catalog), sample.history[:1], router=sample_router
+    )
+    nothing = [ComparisonRow.of(row.method, [], failed_rounds=1) for row in comparison.rows]
+    found = figures(replace(comparison, rows=tuple(nothing)))
+    assert not any(figure.passed for figure in found)
+    assert _organised(nothing[3], 149)[4:7] == ["-", "-", "-"]

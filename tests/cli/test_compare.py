@@ -6,6 +6,12 @@ import time
 
 import pytest
 
+from cnp_router.exceptions import (
+    ChatAnswerError,
+    ChatTimeoutError,
+    ContextTooLongError,
+    DataFileError,
+)
 from cnp_router.history import History, Mashup
 
 
@@ -69,9 +75,9 @@ def test_what_is_chosen(compare):
         (r["protocol"], r["announce"], r["organise"]) for r in json.loads(result.stdout)["rows"]
     ]
     assert rows == [
-        (protocol, "routed", organise)
-        for organise in ("category", "community")
-        for protocol in ("single-agent", "manager-led")
+        ("manager-led", "routed", "category"),
+        ("manager-led", "routed", "community"),
+        ("single-agent", "routed", "api"),
     ]
 
 
@@ -99,7 +105,10 @@ def test_resume(compare):
 def test_a_budget(compare):
     result = compare(*QUICK, "--budget-tokens", 1000, "--resume", "run.jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "What is finished is in run.jsonl: the same command goes on from there." in result.stderr
+    assert (
+        "What is finished is in run.jsonl: with a larger budget, the same command goes on."
+        in result.stderr
+    )
     assert "contractor-led broadcast by api: an announcement of 149" in result.stderr
     assert "the budget is 1,000" in result.stderr
 
@@ -110,6 +119,89 @@ def test_a_report(compare, tmp_path):
     names = {file.name for file in (tmp_path / "report").iterdir()}
     assert names == {"comparison.json", "comparison.md", "traffic-recall.png", "stages.png"}
     assert (tmp_path / "report" / "comparison.json").read_text() == result.stdout
+
+
+@pytest.fixture
+def stubborn(monkeypatch):
+    """Some requests always fail, with the error that the test says."""
+    from cnp_router.llm.offline import OfflineChatModel
+
+    complete = OfflineChatModel.complete
+
+    def stubborn(error, role, *, requests=(), apis=()):
+        async def failing(self, request):
+            task = request.task
+            asked = task.role == role and (not requests or task.request in requests)
+            if asked and (not apis or task.apis[0].id in apis):
+                raise error
+            return await complete(self, request)
+
+        monkeypatch.setattr(OfflineChatModel, "complete", failing)
+
+    return stubborn
+
+
+SOME = ("twilio", "stripe", "auth0", "uber")
+MORE = (*SOME, "google-maps", "openweather", "slack", "gmail")
+ALONE = ("--protocol", "single-agent", "--announce", "routed")
+
+
+def test_a_request_that_always_fails_is_counted(compare, stubborn, sample):
+    first = sample.history[0].description
+    stubborn(ContextTooLongError("too long"), "single-agent", requests=[first])
+    result = compare(*ALONE, "--limit", 3)
+    assert result.exit_code == 0
+    said = " ".join(result.stdout.split())
+    assert "means over them, without the rounds that failed and what these cost." in said
+    assert "single-agent routed by api 1 0 0 0" in said
+    assert result.stderr == (
+        "Warning: single-agent routed by api: 1 of 3 rounds failed (33.3%). Its means are over the "
+        "others.\n"
+    )
+    document = json.loads(compare(*ALONE, "--limit", 3, "--json").stdout)
+    assert [t["failed_rounds"] for t in document["trouble"]] == [1]
+    assert "failed" not in document["rows"][0]
+
+
+def test_contractors_that_fail_are_told(compare, stubborn):
+    assert "Failed, late and invented" not in compare(*QUICK).stdout
+    stubborn(ChatTimeoutError("slow"), "contractor", apis=SOME)
+    options = ("--protocol", "contractor-led", "--announce", "broadcast", "--limit", 2)
+    result = compare(*options)
+    assert result.exit_code == 0
+    said = " ".join(result.stdout.split())
+    assert "Failed, late and invented, in all requests together" in said
+    assert "contractor-led broadcast by api 0 8 0 0" in said
+    assert result.stderr == ""  # 8 of 298
+    stubborn(ChatTimeoutError("slow"), "contractor", apis=MORE)
+    result = compare(*options)
+    assert "16 of 298 calls for proposals failed (5.4%). Who failed could not bid." in result.stderr
+
+
+def test_five_failed_rounds_in_a_row(compare, stubborn):
+    stubborn(ChatAnswerError("nonsense"), "single-agent")
+    result = compare(*ALONE, "--resume", "run.jsonl")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "5 rounds in a row failed of single-agent routed by api" in result.stderr
+    assert "--protocol and --announce leave out a method; --retry-failed asks" in result.stderr
+    result = compare(*ALONE, "--resume", "run.jsonl", "--limit", 5, "--json")
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["rows"][0]["tokens_in"]) == (0, None)
+    assert document["trouble"][0]["failed_rounds"] == 5
+    stubborn(ChatAnswerError("nonsense"), "single-agent", requests=["none"])
+    result = compare(*ALONE, "--resume", "run.jsonl", "--limit", 5, "--json", "--retry-failed")
+    assert (result.exit_code, json.loads(result.stdout)["trouble"]) == (0, [])
+
+
+def test_a_report_that_cannot_be_written_at_the_end(compare, monkeypatch):
+    def write_report(comparison, folder):
+        raise DataFileError(folder, "cannot be written: No space left on device")
+
+    monkeypatch.setattr("cnp_router.evaluation.comparison_report.write_report", write_report)
+    result = compare(*QUICK, "--report", "report", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["requests"] == 2
+    assert "No space left on device" in result.stderr
 
 
 def test_a_report_that_cannot_be_is_told_before_the_work(compare):
@@ -129,6 +221,7 @@ def test_other_mashups_are_counted(compare):
     [
         (("--base-url", "http://localhost:1/v1"), "need --llm openai"),
         (("--limit", 0), "'--limit'"),
+        (("--retry-failed",), "--retry-failed needs --resume"),
         (("--protocol", "boss-led"), "'--protocol'"),
     ],
 )

@@ -47,6 +47,24 @@ class TestObserve:
         text = run("observe", "--model", "m", "--trajectories", "good.jsonl").stdout
         assert "0 records (20 had been observed before)" in text
         assert "learned from 20 runs, 60 steps" in text
+        assert "Fitted model" not in text and told["new_to_model"] is None
+
+    def test_one_of_each(self, run):
+        write_trajectories("one.jsonl", [Trajectory("t", "Rain?", (Step("weather"),))])
+        text = run("observe", "--model", "m", "--trajectories", "one.jsonl").stdout
+        assert "Observed    1 record\n" in text and "from 1 run, 1 step\n" in text
+
+    def test_other_content_under_the_same_id_is_told(self, run):
+        run("observe", "--model", "m", "--trajectories", "good.jsonl")
+        changed = Trajectory("g0", "Snow?", (Step("weather"),))
+        write_trajectories("next.jsonl", [changed, Trajectory("new", "Rain?", ())])
+        result = run("observe", "--model", "m", "--trajectories", "next.jsonl", "--json")
+        told = json.loads(result.stdout)
+        assert (told["observed"], told["repeated"], told["changed"]) == (1, 0, 1)
+        assert result.stderr == (
+            "1 record not learned: other content than what was observed before under the same id "
+            "(give a new id)\n"
+        )
 
     def test_ordered_mashups_and_trajectories_together(self, run):
         arguments = ("--trajectories", "good.jsonl", "--history", "mashups.jsonl", "--json")
@@ -110,17 +128,29 @@ class TestObserve:
         new = Mashup("birds", "Children guess birds in a quiz.", ("flickr",))
         History([new]).write("new.jsonl")
         told = document(run("observe", "--model", "model", "--history", "new.jsonl", "--json"))
-        assert told["observed"] == 1
+        assert (told["observed"], told["new_to_model"]) == (1, 1)
         assert document(run(*ask))["recommendation"][0] == "flickr"
         evaluated = run("evaluate", "--model", "model", "--history", "new.jsonl", "--json")
         assert document(evaluated)["ranking"]["recall@5"] == 1
 
-    def test_a_mashup_that_the_model_cannot_learn_is_refused(self, run, sample_model):
+    def test_what_the_fitted_model_knows_already_is_told(self, run, sample, sample_model):
         shutil.copytree(sample_model, "model")
-        History([Mashup("m", "text", ("no-such-api",))]).write("new.jsonl")
-        result = run("observe", "--model", "model", "--history", "new.jsonl")
+        sample.history[:3].write("old.jsonl")
+        text = run("observe", "--model", "model", "--history", "old.jsonl").stdout
+        assert "Observed      3 records\n" in text
+        assert "Fitted model  0 mashups new to it\n" in text
+
+    def test_one_bad_mashup_and_nothing_is_learned(self, run, sample_model, tmp_path):
+        shutil.copytree(sample_model, "model")
+        bad = Mashup("m", "text", ("no-such-api",))
+        History([Mashup("n", "text", ("twilio",)), bad]).write("new.jsonl")
+        result = run(
+            *("observe", "--model", "model", "--trajectories", "good.jsonl"),
+            *("--history", "new.jsonl"),
+        )
         assert (result.exit_code, result.stdout) == (1, "")
-        assert "unknown API 'no-such-api'" in result.stderr
+        assert "new.jsonl, line 2: unknown API 'no-such-api'" in result.stderr
+        assert not (tmp_path / "model" / "online").exists()
 
     def test_killed_in_the_middle_and_given_again(self, run, process):
         killing = (
@@ -165,6 +195,56 @@ class TestNext:
     def test_prefixes_add_up(self, next_):
         joined = document(next_("--prefix", "weather,maps", "--json"))
         assert document(next_("--prefix", "weather", "--prefix", " maps", "--json")) == joined
+
+    @pytest.fixture
+    def skies(self, run):
+        """A model of runs in which only the observation tells what comes next."""
+        log = [
+            Trajectory(f"s{n}", "Warn me.", (Step("weather", {}, sky), Step(tool)))
+            for n, (sky, tool) in enumerate([("rain", "sms"), ("sun", "unknown")] * 20)
+        ]
+        write_trajectories("skies.jsonl", log)
+        run("observe", "--model", "skies", "--trajectories", "skies.jsonl")
+
+    @pytest.mark.usefixtures("skies")
+    @pytest.mark.parametrize(("sky", "tool"), [("rain", "sms"), ("sun", "unknown")])
+    def test_steps_tell_more_than_tools(self, run, tmp_path, sky, tool):
+        so_far = Trajectory("now", "Warn me.", (Step("weather", {}, sky),)).to_dict()
+        for indent in (None, 2):
+            (tmp_path / "run.json").write_text(json.dumps(so_far, indent=indent))
+            said = document(run("next", "--model", "skies", "--steps", "run.json", "--json"))
+            assert said["tool"] == tool and said["confidence"] > 0.6
+
+    def test_the_goal_of_the_steps_is_the_default(self, run):
+        goals = [("Text me.", "sms"), ("Write me.", "mail")] * 20
+        log = [
+            Trajectory(f"t{n}", goal, (Step("weather"), Step(tool)))
+            for n, (goal, tool) in enumerate(goals)
+        ]
+        write_trajectories("goals.jsonl", log)
+        run("observe", "--model", "goals", "--trajectories", "goals.jsonl")
+        write_trajectories("run.jsonl", [Trajectory("now", "Text me.", (Step("weather"),))])
+        ask = ("next", "--model", "goals", "--steps", "run.jsonl", "--json")
+        assert document(run(*ask))["tool"] == "sms"
+        assert document(run(*ask, "--goal", "Write me."))["tool"] == "mail"
+
+    def test_a_bad_file_of_steps(self, run, next_):
+        result = next_("--steps", "good.jsonl")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "good.jsonl: holds 20 trajectories (give a file with one)" in result.stderr
+
+    @pytest.mark.usefixtures("skies")
+    def test_excluding(self, run):
+        ask = ("next", "--model", "skies", "--goal", "Warn me.", "--prefix", "weather", "--json")
+        plain = document(run(*ask, "--exclude", "nobody"))
+        assert {c["tool"] for c in plain["candidates"]} >= {"sms", "unknown"}
+        said = document(run(*ask, "--exclude", "unknown", "--exclude", "nobody"))
+        kept = [c for c in plain["candidates"] if c["tool"] != "unknown"]
+        assert said["candidates"] == kept
+        assert (said["tool"], said["confidence"]) == ("sms", kept[0]["probability"])
+        everything = ("--exclude", "sms", "--exclude", "unknown", "--exclude", "weather")
+        text = run(*ask[:-1], *everything).stdout
+        assert text == "Nothing is known of what comes next, besides what is excluded.\n"
 
     def test_the_text(self, next_):
         text = next_("--prefix", "weather").stdout
@@ -211,6 +291,7 @@ class TestNext:
             ("--prefix", "a,,b"),
             ("--prefix", ","),
             ("--threshold", "1.1"),
+            ("--prefix", "weather", "--steps", "good.jsonl"),
             ("--llm-model", "x"),
             ("--llm", "offline", "--base-url", "http://localhost"),
         ],
@@ -258,6 +339,26 @@ class TestReplay:
         ]
         assert "60 steps in 20 runs, after 0 others" in text
         assert "ECE context" in text
+
+    def test_excluding(self, run):
+        ask = ("replay", "--trajectories", "good.jsonl", "--threshold", "0.6")
+        plain = document(run(*ask, "--json"))["methods"]["context"][0]
+        told = document(run(*ask, "--exclude", "sms", "--exclude", "maps", "--json"))
+        assert (told["steps"], told["exclude"]) == (60, ["sms", "maps"])
+        assert 0 < told["methods"]["context"][0]["coverage"] < plain["coverage"] / 2
+        assert "Not acted upon" in run(*ask, "--exclude", "sms").stdout
+
+    def test_one_of_each(self, run):
+        write_trajectories("one.jsonl", [Trajectory("t", "g", (Step("w", output_tokens=1),))])
+        text = run("replay", "--trajectories", "one.jsonl", "--warm", "one.jsonl").stdout
+        assert "1 step in 1 run, after 1 other\n" in text and "1 token and 0.0 seconds" in text
+
+    def test_amounts_whose_sums_would_overflow(self, run, tmp_path):
+        steps = ", ".join(['{"tool": "w", "seconds": 1e308}'] * 2)
+        (tmp_path / "big.jsonl").write_text(f'{{"id": "t", "goal": "g", "steps": [{steps}]}}')
+        result = run("replay", "--trajectories", "big.jsonl", "--json")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "entry 1: field 'seconds' must be a number from 0 to 10^12" in result.stderr
 
     def test_a_log_without_steps(self, run):
         write_trajectories("empty.jsonl", [Trajectory("t", "g", ())])

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from cnp_router.evaluation.checkpoint import Checkpoint
@@ -44,7 +47,7 @@ def test_cut_off_anywhere_it_keeps_the_whole_lines(file, written):
         b"my diary",
         b"my diary\n",
         b'{"record": "something else"}\n',
-        b'{"record": "comparison", "format": 1}\n',
+        b'{"record": "comparison", "format": 2}\n',
         b"\xff\xfe\x00\n",
         b"\n",
         b"[1]\nrest",
@@ -68,13 +71,39 @@ def test_other_settings_are_named(file, written):
 
 
 def test_another_format(file, written):
-    file.write_bytes(written.replace(b'"format": 1', b'"format": 9'))
-    with pytest.raises(DataFileError, match="written in format 9, and this version has 1"):
+    file.write_bytes(written.replace(b'"format": 2', b'"format": 9'))
+    with pytest.raises(DataFileError, match="written in format 9, and this version has 2"):
         Checkpoint(file, SETTINGS)
 
 
 def test_places_that_cannot_be_used(tmp_path):
-    with pytest.raises(DataFileError, match="cannot be read: Is a directory"):
+    with pytest.raises(DataFileError, match="cannot be written: Is a directory"):
         Checkpoint(tmp_path, SETTINGS)
     with pytest.raises(DataFileError, match="cannot be written: No such file"):
         Checkpoint(tmp_path / "nowhere" / "run.jsonl", SETTINGS)
+
+
+def test_one_writer_at_a_time(file, written):
+    with (
+        Checkpoint(file, SETTINGS),
+        pytest.raises(DataFileError, match=r"another comparison is writing to it \(wait, or name"),
+    ):
+        Checkpoint(file, SETTINGS)
+    with pytest.raises(DataFileError, match="belongs to another"):
+        Checkpoint(file, {})
+    with Checkpoint(file, SETTINGS) as checkpoint:
+        assert len(checkpoint.records) == 2
+    assert file.read_bytes() == written
+
+
+def test_a_killed_writer_holds_no_lock(file):
+    code = (
+        "import os, sys, cnp_router.evaluation.checkpoint as c\n"
+        "kept = c.Checkpoint(sys.argv[1], {})\n"
+        "kept.add({'request': 'm1'})\n"
+        "os._exit(9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, file], check=False)
+    assert done.returncode == 9
+    with Checkpoint(file, {}) as checkpoint:
+        assert checkpoint.records == [(2, {"request": "m1"})]

@@ -9,6 +9,7 @@ import pytest
 from cnp_router.evaluation import Comparison, ComparisonRow, Method, comparison_tables, write_report
 from cnp_router.evaluation.comparison_report import REPORT_FILES, check_report
 from cnp_router.evaluation.comparison_tables import answered_by, markdown, ratios
+from cnp_router.evaluation.comparison_trouble import trouble_rows, warnings_of
 from cnp_router.evaluation.metrics import SetScores
 from cnp_router.exceptions import DataFileError, MissingExtraError
 
@@ -16,6 +17,7 @@ from cnp_router.exceptions import DataFileError, MissingExtraError
 def row(protocol, announce, cost, recall, organise="api", **more):
     return ComparisonRow(
         method=Method(protocol, announce, organise),
+        rounds=7,
         tokens_in=1000.0 * cost,
         tokens_out=100.0 * cost,
         messages=2.0 * cost,
@@ -125,9 +127,69 @@ def test_markdown(comparison):
     assert "| method         | broadcast in | broadcast out |" in text
     assert "invented" not in text
     troubled = (*comparison.rows[:2], row("contractor-led", "routed", 25, 0.76, late=2, failed=1))
-    assert "| contractor-led routed api |    2 |      1 |        0 |" in markdown(
-        replace(comparison, rows=troubled)
+    assert (
+        "| contractor-led routed by api |             0 |            1 |            2 |"
+        in markdown(replace(comparison, rows=troubled))
     )
+    assert "without the rounds that failed" not in text
+
+
+def nothing(protocol, announce):
+    """Return a row of which all rounds failed."""
+    return ComparisonRow.of(Method(protocol, announce, "api"), [], failed_rounds=7)
+
+
+def test_failed_rounds_are_told(comparison):
+    rows = (*comparison.rows[:2], replace(comparison.rows[2], rounds=5, failed_rounds=2))
+    failed = replace(comparison, rows=rows)
+    assert "means over them, without the rounds that failed and what these cost." in markdown(
+        failed
+    )
+    assert trouble_rows(failed) == [
+        ["method", "failed rounds", "failed calls", "late replies", "invented names"],
+        ["contractor-led routed by api", "2", "0", "0", "0"],
+    ]
+    assert trouble_rows(comparison) == []
+    assert comparison.to_dict()["trouble"] == []
+
+
+def test_a_method_of_which_all_rounds_failed_has_no_figures(comparison, tmp_path):
+    failed = replace(comparison, rows=(*comparison.rows[:2], nothing("contractor-led", "routed")))
+    tokens, _, sizes, both = comparison_tables(failed)
+    assert tokens.rows[1] == ("contractor-led", "1,000,000", "100,000", "1,100,000", *"---")
+    assert sizes.rows[1] == ("contractor-led", "1.50", "10,000.0", "-", "-")
+    assert both.rows == (("contractor-led", *"-----"),)
+    write_report(failed, tmp_path / "report")
+    only = replace(comparison, rows=(nothing("single-agent", "broadcast"),))
+    write_report(only, tmp_path / "only")
+
+
+def test_warnings_from_five_percent_on(comparison):
+    def told(**more):
+        rows = (replace(comparison.rows[2], **more),)
+        return warnings_of(replace(comparison, rows=rows))
+
+    assert told(failed=5, cfps=100) == []
+    assert told(failed=6, cfps=100) == [
+        "contractor-led routed by api: 6 of 100 calls for proposals failed (6.0%). "
+        "Who failed could not bid."
+    ]
+    assert told(rounds=95, failed_rounds=5) == []
+    assert told(rounds=94, failed_rounds=6) == [
+        "contractor-led routed by api: 6 of 100 rounds failed (6.0%). "
+        "Its means are over the others."
+    ]
+    assert told(late=90, invented=90, cfps=100) == []
+
+
+def test_over_which_requests_step_3_is(comparison):
+    auto = replace(row("auto", "routed", 1, 0.4), negotiated=2)
+    all_of_them = replace(comparison.rows[2], negotiated=7)
+    tables = comparison_tables(replace(comparison, rows=(auto, all_of_them)))
+    note = "Step 3 of auto is a mean over the 2 of 7 requests that were negotiated."
+    assert [table.notes for table in tables] == [(), (note,), ()]
+    assert tables[1].text().endswith(f"\n\n{note}")
+    assert tables[1].markdown().endswith(f"\n\n{note}")
 
 
 def test_organisations_have_tables_of_their_own(comparison):
@@ -178,6 +240,21 @@ class TestReport:
         (tmp_path / "report").write_text("mine")
         with pytest.raises(DataFileError, match="is a file"):
             check_report(tmp_path / "report")
+
+    def test_a_place_that_cannot_be_written(self, tmp_path):
+        (tmp_path / "notes.txt").write_text("mine")
+        with pytest.raises(DataFileError, match=r"notes.txt: is a file \(name another folder"):
+            check_report(tmp_path / "notes.txt" / "a" / "report")
+        check_report(tmp_path / "a" / "b" / "report")
+        assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+    def test_the_nearest_folder_that_is_there_is_tried(self, tmp_path, monkeypatch):
+        def refused(*, dir):
+            raise PermissionError(13, f"Permission denied: {dir}")
+
+        monkeypatch.setattr("tempfile.TemporaryFile", refused)
+        with pytest.raises(DataFileError, match=rf"report: .*denied: {tmp_path} \(name another"):
+            check_report(tmp_path / "a" / "report")
 
     def test_without_matplotlib_it_is_said_at_once(self, comparison, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)

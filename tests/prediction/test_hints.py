@@ -167,3 +167,18 @@ class TestState:
     def test_a_state_that_is_none(self, uses):
         with pytest.raises((TypeError, ValueError)):
             ParameterHints.from_state({"size": 3, "uses": uses})
+
+    def test_its_own_size_stays(self):
+        hints, small = ParameterHints(), ParameterHints(size=1)
+        for tool in ("weather", "maps"):
+            hints.observe_step([Step("find", {"name": "Oslo"})], Step(tool, {"city": "Oslo"}))
+        small.restore(hints.state())
+        assert small.size == 1
+        asked = [Step("find", {"name": "Rome"})]
+        assert not small.hints("weather", asked) and small.hints("maps", asked)
+
+    def test_no_sequence_is_no_prefix(self):
+        hints = ParameterHints()
+        hints.observe_step([], Step("weather", {"city": "Oslo"}))
+        with pytest.raises(InputError, match="prefix must be a sequence of steps and tool ids"):
+            hints.hints("weather", None)

@@ -132,9 +132,75 @@ class TestEveryPredictor:
         with pytest.raises(InputError, match=r"^a prefix holds steps and tool ids, got 7$"):
             kind().predict_next([7])
 
+    @pytest.mark.parametrize("prefix", [None, 7, Step("sms")])
+    def test_no_sequence_is_no_prefix(self, kind, prefix):
+        match = r"^prefix must be a sequence of steps and tool ids, got .* \(write \[\] where"
+        with pytest.raises(InputError, match=match):
+            kind().predict_next(prefix)
+
+    @pytest.mark.parametrize("context", ["Rain?", 7, {"goal": "Rain?"}])
+    def test_something_else_is_no_context(self, kind, context):
+        with pytest.raises(InputError, match=r"^context must be a Context, got "):
+            kind().predict_next(["weather"], context)
+
+    def test_the_cure_for_a_bare_goal(self, kind):
+        with pytest.raises(InputError, match=r"got 'Rain\?' \(write Context\('Rain\?'\)\)$"):
+            kind().predict_next(["weather"], "Rain?")
+
+    def test_a_goal_is_a_string(self, kind):
+        with pytest.raises(InputError, match=r"^goal must be a string, got None \(leave it out"):
+            kind().predict_next(["weather"], Context(None))
+
+    def test_a_state_is_taken_over(self, kind):
+        predictor, other = taught(kind), taught(kind, noisy(3, seed=7))
+        other.restore(stored(predictor.state()))
+        assert answers(other) == answers(predictor)
+
+    def test_a_state_of_another_kind_changes_nothing(self, kind):
+        predictor = taught(kind)
+        before = answers(predictor)
+        with pytest.raises(InputError, match=r"^no state of a"):
+            predictor.restore({"kind": "other"})
+        assert answers(predictor) == before
+
 
 @pytest.mark.parametrize("kind", LEARNERS)
 class TestEveryLearner:
+    def test_its_own_parameters_stay(self, kind):
+        predictor = kind(fading=Fading(0.5, 10))
+        predictor.restore(stored(taught(kind).state()))
+        assert predictor.fading == Fading(0.5, 10)
+        assert predictor.n_trajectories == 25
+
+    def test_priors_are_taken_over_once(self, kind):
+        first, again = (kind(priors={"weather": {"telex": 50}}) for _ in range(2))
+        for trajectory in noisy(5):
+            first.observe(trajectory)
+        again.restore(stored(first.state()))
+        assert answers(again) == answers(first)
+        assert again.predict_next(["weather"]) == first.predict_next(["weather"])
+        assert "telex" in {c.tool for c in again.predict_next(["weather"]).candidates}
+        none = kind()
+        none.restore(stored(again.state()))
+        assert none.priors == again.priors == {"weather": {"telex": 50.0}}
+
+    @pytest.mark.parametrize("stored_priors", [None, {"weather": {"sms": 2}}])
+    def test_other_priors_cannot_be_told_apart_from_what_was_learned(self, kind, stored_priors):
+        state = stored(kind(priors=stored_priors).state())
+        predictor = kind(priors={"weather": {"sms": 3}})
+        before = predictor.predict_next(["weather"])
+        with pytest.raises(InputError, match=r"began with the priors .* \(give the same ones or"):
+            predictor.restore(state)
+        assert predictor.predict_next(["weather"]) == before
+
+    def test_a_state_that_breaks_off_changes_nothing(self, kind):
+        predictor, state = taught(kind), stored(taught(kind, noisy(3, seed=7)).state())
+        before = answers(predictor)
+        for name in sorted(state.keys() - {"kind", "fading", "kept", "size", "learning_rate"}):
+            with pytest.raises(InputError, match="is broken"):
+                predictor.restore({key: value for key, value in state.items() if key != name})
+            assert answers(predictor) == before
+
     def test_one_observation_counts_at_once(self, kind):
         predictor = kind()
         predictor.observe_step(["weather"], "sms")

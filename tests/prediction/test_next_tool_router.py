@@ -17,9 +17,11 @@ from cnp_router.prediction import (
     ChooseTool,
     Context,
     ContextPredictor,
+    Fading,
     FirstOrderPredictor,
     Guards,
     NextToolRouter,
+    ParameterHints,
     RouterSettings,
     Schedule,
     offline_choice,
@@ -158,6 +160,58 @@ class TestDeciding:
             RouterSettings(**wrong)
 
 
+class TestExcluding:
+    def excluding(self, *tools, **options):
+        settings = RouterSettings(Schedule.fixed(0.6), exclude=tools)
+        return taught(settings=settings, **options)
+
+    def mixed(self, router):
+        for number in range(30):
+            followers = ["unknown", "unknown", "maps"]
+            router.observe(run(number, "Rain?", "weather", followers[number % 3]))
+        return router
+
+    def test_the_next_best_has_the_probability_it_had(self):
+        settings = RouterSettings(Schedule.fixed(0.01), exclude=("unknown",))
+        all_tools = self.mixed(NextToolRouter(settings=AT_ONCE)).predict_next(["weather"], GOAL)
+        first, second = all_tools.candidates[:2]
+        assert (first.tool, second.tool) == ("unknown", "maps")
+        answer = self.mixed(NextToolRouter(settings=settings)).predict_next(["weather"], GOAL)
+        assert decided(answer) == ("maps", "context", None)
+        assert answer.candidates == all_tools.candidates[1:]
+        assert answer.confidence == second.probability
+
+    def test_a_sure_prediction_of_it_is_not_acted_upon(self):
+        answer = self.excluding("maps").predict_next(["weather"], GOAL)
+        assert (answer.source, answer.unsure) in {("none", "threshold"), ("none", "unknown")}
+        assert answer.tool != "maps" and answer.confidence < 0.4
+
+    def test_nobody_can_choose_it(self):
+        model = ScriptedChatModel([{"tool": "maps"}])
+        router = self.excluding("maps", model=model)
+        answer = router.predict_next(["weather"], GOAL)
+        assert answer.invented == ("maps",)
+        task = model.calls[0].task
+        assert "maps" not in task.allowed | {tool.id for tool in task.tools}
+        assert router.tools == ("weather", "sms")
+        assert self.excluding("maps", tools=["maps", "sms"]).tools == ("sms",)
+
+    def test_it_is_learned_all_the_same(self):
+        plain, router = taught(), self.excluding("maps")
+        assert router.state()["predictor"]["usage"] == plain.state()["predictor"]["usage"]
+        assert router.predict_next(["weather", "maps"], GOAL).tool == "sms"
+        assert router.coverage < plain.coverage
+
+    def test_nothing_is_left(self):
+        with pytest.raises(InputError, match="exclude leaves none of the tools"):
+            self.excluding("maps", tools=["maps"])
+
+    @pytest.mark.parametrize("wrong", ["maps", ("",), (7,)])
+    def test_no_ids(self, wrong):
+        with pytest.raises(InputError, match=r"exclude must be several|must be a non-blank"):
+            RouterSettings(exclude=wrong)
+
+
 class TestLearning:
     def test_what_was_observed_is_foretold_at_once(self):
         router = NextToolRouter(settings=AT_ONCE)
@@ -224,6 +278,18 @@ class TestLearning:
             expected = router.predict_next(prefix, Context(trajectory.goal))
             assert again.predict_next(prefix, Context(trajectory.goal)) == expected
         assert (again.coverage, again.tools) == (router.coverage, router.tools)
+
+    def test_what_was_given_keeps_its_parameters(self):
+        predictor = ContextPredictor(kept=0.5, fading=Fading(0.5, 10))
+        router = NextToolRouter(predictor, hints=ParameterHints(size=7))
+        router.restore(taught(20).state())
+        state = router.state()
+        assert (state["predictor"]["kept"], state["hints"]["size"]) == (0.5, 7)
+        assert state["predictor"]["fading"] == {"factor": 0.5, "window": 10}
+        before = sum(state["predictor"]["usage"].values())
+        for number in range(10):
+            router.observe(run(number, "Rain?"))
+        assert sum(router.state()["predictor"]["usage"].values()) == before / 2
 
     @pytest.mark.parametrize("break_", [lambda s: s.pop("hints"), lambda s: s.update(coverage=7)])
     def test_a_broken_state_changes_nothing(self, break_):

@@ -24,7 +24,14 @@ from cnp_router.exceptions import (
     ModelVersionError,
 )
 from cnp_router.history import Mashup
-from cnp_router.prediction import Context, NextToolRouter, OnlineStore, disk
+from cnp_router.prediction import (
+    Context,
+    ContextPredictor,
+    Fading,
+    NextToolRouter,
+    OnlineStore,
+    disk,
+)
 from cnp_router.trajectories import Step, Trajectory
 
 LOG = [run(n, "Rain?", "weather", "sms") for n in range(12)]
@@ -76,6 +83,60 @@ class TestKeeping:
             # A mashup of the same id is something else.
             assert store.observe(Mashup("t0", "Rain?", ("weather",))).counted
         assert found(folder) == [*IDS[:4], "t0"]
+
+    @pytest.mark.parametrize("every", [1, 100])
+    def test_other_content_under_the_same_id_is_told(self, folder, every):
+        same = Trajectory("t0", "Rain?", [Step("weather", seconds=0), Step("sms")])
+        others = [
+            run(0, "Snow?", "weather", "sms"),
+            run(0, "Rain?", "weather", Step("sms", {"to": "x"})),
+            run(0, "Rain?", "weather", "sms", success=False),
+        ]
+        for _ in range(2):  # as it was observed, and when opened again
+            store = OnlineStore(folder, [Tally()], every=every)
+            store.observe(LOG[0])
+            receipts = [store.observe(record) for record in (same, *others)]
+            assert [receipt.changed for receipt in receipts] == [False, True, True, True]
+            assert {(receipt.counted, receipt.sequence) for receipt in receipts} == {(False, None)}
+            store._release()
+        assert found(folder) == ["t0"]
+
+    def test_the_order_of_the_inputs_is_no_content(self, folder):
+        with OnlineStore(folder, [Tally()]) as store:
+            store.observe(run(0, "Rain?", Step("weather", {"a": 1, "b": 2})))
+            again = store.observe(run(0, "Rain?", Step("weather", {"b": 2, "a": 1})))
+        assert (again.counted, again.changed) == (False, False)
+
+    @pytest.mark.parametrize("every", [1, 2, 100])
+    def test_priors_and_parameters_survive_opening_again(self, folder, every):
+        def router():
+            priors = {"weather": {"telex": 30.0}}
+            return NextToolRouter(ContextPredictor(priors=priors, fading=Fading(0.5, 10)))
+
+        whole = router()
+        for trajectory in LOG:
+            whole.observe(trajectory)
+        for start in range(0, 12, 3):
+            parts = router()
+            store = OnlineStore(folder, [parts], every=every)
+            for trajectory in LOG[start : start + 3]:
+                store.observe(trajectory)
+            store._release()
+        last = router()
+        OnlineStore(folder, [last], read_only=True)
+        expected, state = whole.state()["predictor"], last.state()["predictor"]
+        assert state["usage"] == expected["usage"]
+        assert state["fading"] == {"factor": 0.5, "window": 10}
+        assert last.predict_next(["weather"]) == whole.predict_next(["weather"])
+        assert state["usage"]["telex"] == 15.0  # faded once, after ten of the twelve runs
+
+    def test_other_priors_are_refused_when_opened_again(self, folder):
+        with OnlineStore(folder, [NextToolRouter()]) as store:
+            store.observe(LOG[0])
+        late = NextToolRouter(ContextPredictor(priors={"weather": {"telex": 30.0}}))
+        with pytest.raises(InputError, match=r"began with the priors none, got {'weather'"):
+            OnlineStore(folder, [late])
+        OnlineStore(folder, [NextToolRouter()]).close()
 
     def test_what_is_not_needed_is_removed(self, folder):
         filled(folder, every=2)

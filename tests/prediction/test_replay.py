@@ -62,6 +62,26 @@ class TestFigures:
         assert (result.n_trajectories, result.n_steps, result.n_warm) == (1, 3, 0)
         assert (result.tokens, result.seconds) == (1000, 8.0)
 
+    def test_an_excluded_tool_is_not_acted_upon(self):
+        log = [run(0, "Rain?", paid("a", 100, 1.0), paid("b", 200, 2.0), paid("c", 700, 5.0))]
+        predictor = Scripted(("a", 0.9), ("x", 0.8), ("c", 0.5))
+        result = replay([predictor], log, thresholds=[0.0], exclude=["c", "x", "c"])
+        (at,) = result.methods["scripted"].thresholds
+        assert (at.coverage, at.accuracy) == (pytest.approx(1 / 3), 1.0)
+        assert (at.tokens_saved, at.tokens_saved_net) == (pytest.approx(0.1), pytest.approx(0.1))
+        assert at.seconds_saved == pytest.approx(0.125)
+        assert (result.n_steps, result.tokens, result.exclude) == (3, 1000, ("c", "x"))
+        assert [row[2] for row in predictor.seen if row[0] == "taught"] == ["a", "b", "c"]
+        curve = [(p.coverage, p.risk) for p in result.methods["scripted"].risk_coverage]
+        assert curve == [(pytest.approx(1 / 3), 0.0), (1.0, pytest.approx(2 / 3))]
+
+    def test_excluding_leaves_what_is_learned_as_it_is(self):
+        log = noisy(20)
+        plain = replay([ContextPredictor()], log).methods["context"]
+        without = replay([ContextPredictor()], log, exclude=["weather"]).methods["context"]
+        assert without.calibration_error == plain.calibration_error
+        assert without.thresholds[0].coverage < plain.thresholds[0].coverage
+
     def test_who_says_nothing_covers_nothing(self):
         result = replay([AlwaysAsk()], noisy(3), thresholds=[0.0, 1.0])
         for at in result.methods["always-ask"].thresholds:
@@ -182,6 +202,10 @@ class TestQuality:
 
 
 class TestErrors:
+    def test_one_bare_tool_to_exclude(self):
+        with pytest.raises(InputError, match="exclude must be several strings, got 'sms'"):
+            replay(None, noisy(1), exclude="sms")
+
     def test_nothing_to_replay(self):
         with pytest.raises(InputError, match=r"^there is no step to replay \(give"):
             replay(None, [Trajectory("t", "Rain?", ())])

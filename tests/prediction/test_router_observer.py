@@ -17,10 +17,12 @@ class Learner:
     def __init__(self, catalog):
         self.catalog = catalog
         self.calls = []
+        self.known = {"new0", "new1"}  # its history
 
     def observe(self, mashups):
         self.calls.append([mashup.id for mashup in mashups])
-        return len(mashups)
+        known, self.known = self.known, self.known | {mashup.id for mashup in mashups}
+        return len(self.known) - len(known)
 
     @property
     def ids(self):
@@ -48,6 +50,14 @@ def test_what_is_in_the_log_alone_is_learned_at_once_when_opened(tmp_path, catal
     assert again.calls == [[mashup.id for mashup in NEW]]
 
 
+def test_how_many_were_new_to_the_router(tmp_path, catalog):
+    observer = RouterObserver(Learner(catalog))
+    with OnlineStore(tmp_path / "o", [observer]) as store:
+        for mashup in NEW[:3]:
+            store.observe(mashup)
+        assert observer.n_learned == 1
+
+
 def test_an_unknown_api_is_refused_before_it_is_kept(tmp_path, catalog):
     learner = Learner(catalog)
     with OnlineStore(tmp_path / "o", [RouterObserver(learner)]) as store:
@@ -65,7 +75,7 @@ def test_what_a_later_catalog_does_not_have_is_left_out_and_said(tmp_path, catal
     with OnlineStore(tmp_path / "o", [RouterObserver(smaller)]) as store:
         store.observe(Mashup("m2", "Mail me", ("mail",)))
     assert smaller.ids == ["m", "m2"]
-    assert "1 mashups name APIs that the catalog does not have" in caplog.text
+    assert "mashups that name APIs the catalog does not have, left out: 1" in caplog.text
     whole = Learner(catalog)
     OnlineStore(tmp_path / "o", [RouterObserver(whole)], read_only=True)
     assert whole.ids == ["new0", "m", "m2"]

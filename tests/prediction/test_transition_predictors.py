@@ -87,6 +87,12 @@ class TestBackoff:
         with pytest.raises(InputError, match=r"^order must be at least 1, got"):
             BackoffPredictor(order)
 
+    def test_what_was_learned_in_another_order(self):
+        state = BackoffPredictor(3).state()
+        match = r"is of order 3, and this predictor of order 2 \(give the same order"
+        with pytest.raises(InputError, match=match):
+            BackoffPredictor(2).restore(state)
+
 
 class TestFollowers:
     def test_the_shortlist_is_that_of_a_full_sort(self):
