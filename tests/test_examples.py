@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SAYS = {
     "agent_loop.py": "Model calls saved: ",
-    "contract_net.py": "18 cfp, 10 propose, 8 refuse",
+    "contract_net.py": "contractor-led  broadcast       3",
     "demo.py": "The announcement goes to ",
     "fit_and_save.py": "the same after loading: True",
     "graph.py": "for Gephi: ['graph.gexf']",

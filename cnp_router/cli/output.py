@@ -1,4 +1,4 @@
-"""What the commands print: tables as wide as the terminal, and JSON. All of it plain text."""
+"""What the commands print: tables that fit the terminal where they can, and JSON. Plain text."""
 
 from __future__ import annotations
 
