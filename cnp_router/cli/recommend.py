@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["recommend"]
 
 _ROWS = 10
+_LLM = ("llm", "llm_model", "base_url")
+_CONTRACTORS = ("organise", "max_size", "deadline", "bid_timeout", "iterate")
+_RECIPIENTS = ("top_k", "target_recall", "threshold", "fallback")
 
 
 @click.command(
@@ -75,12 +78,9 @@ def recommend(
     contractors bid, the manager awards. The offline model that answers by default costs nothing;
     its traffic is that of the real prompts, its choices are no measure of a language model.
     """
+    _refuse_what_would_be_ignored(how["protocol"], how["announce"], how["fallback"])
     rule = selection(how.pop("target_recall"), how.pop("top_k"))
     request = _request(text)
-    if how["protocol"] == "learned":
-        _refuse_round_options(how["fallback"])
-    elif known:
-        raise click.UsageError("--known goes with --protocol learned.")
     router = _router(model)
     if how["protocol"] != "learned":
         tell(held(router, request, select=rule, **how), how["transcript"], json_=json_)
@@ -96,14 +96,24 @@ def recommend(
         _echo(routing, rule, None if all_ else _ROWS)
 
 
-def _refuse_round_options(fallback: str | None) -> None:
-    """Refuse what would be ignored without a round, rather than ignore it."""
-    context = click.get_current_context()
-    names = [*ROUND_ONLY, *(() if fallback == "llm" else ("llm", "llm_model", "base_url"))]
-    for name in names:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            option = "--" + name.replace("_", "-")
-            raise click.UsageError(f"{option} needs a --protocol other than learned.")
+def _refuse_what_would_be_ignored(protocol: str, announce: str, fallback: str | None) -> None:
+    """Refuse options that mean nothing beside the others, rather than ignore them."""
+    rules: list[tuple[tuple[str, ...], str]] = []
+    if protocol == "learned":
+        rules.append((ROUND_ONLY, "needs a --protocol other than learned."))
+        if fallback != "llm":
+            rules.append((_LLM, "needs a --protocol other than learned."))
+    else:
+        rules.append((("known", "all_"), "goes with --protocol learned."))
+    if protocol == "single-agent":
+        rules.append((_CONTRACTORS, "means nothing to a single agent."))
+    if announce == "broadcast" and protocol != "auto":
+        rules.append((_RECIPIENTS, "goes with --announce routed."))
+    source = click.get_current_context().get_parameter_source
+    for names, why in rules:
+        for name in names:
+            if source(name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"--{name.strip('_').replace('_', '-')} {why}")
 
 
 def _fallback(router: LearnedRouter, how: dict[str, Any]) -> Any:

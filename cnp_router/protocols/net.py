@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from cnp_router.agents import ComposeAlone, MapCategories, Organisation, SelectApis, organise
 from cnp_router.catalog import Api, Catalog, Contractor
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import BudgetExceededError, InputError
 from cnp_router.graph import TransitionGraph
 from cnp_router.llm import ChatModel
 from cnp_router.protocols.choice import Choice, choose_protocol
@@ -209,7 +209,7 @@ class ContractNet:
             asked = {invitation.contractor.id for invitation in invitations}
             tied = [c for c in self._tied(chosen) if c.id not in asked]
             tied = tied[: self.settings.iterate]
-            more = await round_.announce(_invitations(plan, tied, chosen=True))
+            more = await _announced_again(round_, _invitations(plan, tied, chosen=True))
             added = await _selected(round_, plan, more, _awarded(proposals, chosen))
             round_.decide(more, added)
             proposals, chosen = [*proposals, *more], [*chosen, *added]
@@ -398,6 +398,15 @@ def _invitations(
     plan: Plan, contractors: Iterable[Contractor], *, chosen: bool
 ) -> list[Invitation]:
     return [each for c in contractors for each in plan.invitations(c, chosen=chosen)]
+
+
+async def _announced_again(round_: Round, invitations: Sequence[Invitation]) -> list[Proposal]:
+    """Announce to more, unless the budget does not take it: what is awarded is not given up."""
+    try:
+        return await round_.announce(invitations)
+    except BudgetExceededError as exc:
+        logger.warning("no second announcement: %s", exc)
+        return []
 
 
 async def _selected(

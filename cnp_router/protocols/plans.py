@@ -209,7 +209,17 @@ async def manager_led(round_: Round, audience: Audience) -> Plan:
             "manager-led rounds need a catalog with categories (give the APIs categories, or use "
             "another protocol)"
         )
-    functions = (await round_.ask(Decompose(round_.request), "decomposition")).functions
+    step_1 = Decompose(round_.request)
+    if audience.recipients is not None:  # in a broadcast, nobody knows yet whom it will reach
+        round_.check_announcement(
+            "a manager-led round, with one call to each recipient,",
+            [
+                Invitation(contractor=c, task=MatchFunction(c.apis, round_.request, None))
+                for c in audience.recipients
+            ],
+            step_1,
+        )
+    functions = (await round_.ask(step_1, "decomposition")).functions
     fit = _CategoryFit(functions, classifier)
     if routing is None or classifier is None or not routing.is_confident:
         plan = await _mapped_by_model(round_, functions, fit)

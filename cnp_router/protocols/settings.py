@@ -18,7 +18,9 @@ class TrafficBudget:
     Before each announcement and each question to the manager's model, its prompts are rendered and
     counted, and an answer of usual length is added; both are estimates. An announcement needs room
     for what follows it too: a reply and a decision for each call, and the manager's selection among
-    all that could be proposed. So a round that is begun can be ended.
+    all that could be proposed. What the manager's first steps lead to (how many functions, which
+    categories) is not known before they are paid: an announcement can still be refused then. An
+    iterated announcement that does not fit in is left out.
 
     Parameters
     ----------

@@ -200,6 +200,11 @@ class Ranker:
         result[kept] = self.scale.probability(log_odds[:, None])
         left = _left(p, kept)
         result[left] = self.rest.probability(_rest_features(p, kept, left))
+        # Far from what it was fitted on, such as with many new APIs, it may say anything: it is
+        # kept below the middle of the shortlist, in its own order.
+        middle, most = np.median(result[kept]), result[left].max(initial=0)
+        if most > middle:
+            result[left] *= middle / most
         return result
 
     def state(self) -> dict[str, Any]:
@@ -294,7 +299,8 @@ def _fit_rest(
     # Hardly anybody behind the shortlist was ever needed: the first stage's picture, lowered.
     rate = (labels.sum() + 1) / (len(labels) + 2)
     mean = features[:, 0].mean() if len(features) else np.log(rate / (1 - rate))
-    return Logistic(np.array([1.0, 0.0, 0.0, 0.0]), float(np.log(rate / (1 - rate)) - mean))
+    lowered = min(float(np.log(rate / (1 - rate)) - mean), 0.0)
+    return Logistic(np.array([1.0, 0.0, 0.0, 0.0]), lowered)
 
 
 def _left(p: NDArray[Any], kept: NDArray[Any]) -> NDArray[Any]:

@@ -6,7 +6,6 @@ import copy
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -108,15 +107,19 @@ class LearnedRouter(Router):
         self.decision = decision
         self.recall_control = decision.recall_control
         self._learning = threading.Lock()
+        # Each with what it was made of, so that what is out of date is never taken.
+        self._companions: tuple[Views, Companions] | None = None
+        self._graph: tuple[History, TransitionGraph] | None = None
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
+        views = self.views  # others may observe meanwhile
         encoded = self.encoders.encode([request])
-        seen = self.views.scores(encoded)
-        found = candidates(self.views, seen.apis[0])
-        text = self.ranker.probabilities(self.views.co_usage, found)
+        seen = views.scores(encoded)
+        found = candidates(views, seen.apis[0])
+        text = self.ranker.probabilities(views.co_usage, found)
         positions = found.positions
         if len(known):
-            around = Surroundings(self._companions, seen.neighbours[0])
+            around = Surroundings(self._companions_of(views), seen.neighbours[0])
             completed = self.completion.complete(positions, text, around, known)
             positions, text = completed.positions, completed.probabilities
         probabilities = np.zeros(len(self.contractors))
@@ -129,10 +132,12 @@ class LearnedRouter(Router):
             ),
         )
 
-    @cached_property
-    def _companions(self) -> Companions:
-        """Made when the first request comes with known APIs."""
-        return Companions.of(self.views)
+    def _companions_of(self, views: Views) -> Companions:
+        """Return what goes with the views; made when the first request comes with known APIs."""
+        kept = self._companions
+        if kept is None or kept[0] is not views:
+            kept = self._companions = (views, Companions.of(views))
+        return kept[1]
 
     def _confidence(self, scores: Scores, chosen: NDArray[np.intp]) -> float:
         outside = float(np.delete(scores.probabilities, chosen).sum())
@@ -147,10 +152,13 @@ class LearnedRouter(Router):
             self.catalog, self.history, self.views, self.categories, scores.evidence, with_evidence
         )
 
-    @cached_property
+    @property
     def graph(self) -> TransitionGraph:
         """Co-usage in the history, counted when it is first asked for."""
-        return TransitionGraph().fit(self.history, self.catalog)
+        history, kept = self.history, self._graph
+        if kept is None or kept[0] is not history:
+            kept = self._graph = (history, TransitionGraph().fit(history, self.catalog))
+        return kept[1]
 
     def extended(self, apis: Iterable[Api]) -> LearnedRouter:
         """Return a router that also knows new APIs, without fitting again.
@@ -172,18 +180,19 @@ class LearnedRouter(Router):
         catalog = self.catalog.extended(new)
         if not new:
             return self
-        index = self.views.specifications.extended(catalog, new)
-        classes = self.categories.classes_ if self.categories else ()
+        now = copy.copy(self)
+        index = now.views.specifications.extended(catalog, new)
+        classes = now.categories.classes_ if now.categories else ()
         return LearnedRouter(
             catalog=catalog,
-            encoders=self.encoders,
-            views=self.views.extended(index, category_membership(catalog, classes)),
-            ranker=self.ranker,
-            completion=self.completion,
-            decision=self.decision,
-            history=self.history,
-            categories=self.categories,
-            summary={**self.summary, "apis": len(catalog)},
+            encoders=now.encoders,
+            views=now.views.extended(index, category_membership(catalog, classes)),
+            ranker=now.ranker,
+            completion=now.completion,
+            decision=now.decision,
+            history=now.history,
+            categories=now.categories,
+            summary={**now.summary, "apis": len(catalog)},
         )
 
     def observe(self, mashups: Mashup | Iterable[Mashup]) -> int:
@@ -243,13 +252,13 @@ class LearnedRouter(Router):
         usage = usage_matrix(self.catalog, new)
         views = observed_views(self.views, self.encoders.encode(new.texts), usage)
         # In this order: who reads in between must find every past request that the views name.
-        self.history = History((*self.history, *new), skipped=self.history.skipped)
+        before, counted = self.history, self._graph
+        self.history = History((*before, *new), skipped=before.skipped)
+        if counted is not None and counted[0] is before:
+            self._graph = (self.history, copy.copy(counted[1]).partial_fit(new))
         if self.categories is not None:
             self.categories = self.categories.reweighted(views.category_weights)
-        if "graph" in self.__dict__:
-            self.graph = copy.copy(self.graph).partial_fit(new)
         self.views = views
-        self.__dict__.pop("_companions", None)
         self.summary = {
             **self.summary,
             "apis_with_history": int(np.count_nonzero(views.counts)),
@@ -257,7 +266,8 @@ class LearnedRouter(Router):
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_learning"}
+        with self._learning:  # a copy is of one moment
+            return {name: value for name, value in self.__dict__.items() if name != "_learning"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -282,7 +292,7 @@ class LearnedRouter(Router):
         """
         from cnp_router.training.store import save_router
 
-        save_router(self, path, overwrite=overwrite)
+        save_router(copy.copy(self), path, overwrite=overwrite)
 
     def __repr__(self) -> str:
         return f"LearnedRouter({len(self.contractors)} contractors, {len(self.history)} mashups)"

@@ -168,8 +168,8 @@ def test_a_transcript_that_cannot_be_written_is_said_before_anyone_is_asked(reco
 
 def test_what_was_paid_is_told_where_a_round_breaks_off(recommend, tmp_path):
     path = tmp_path / "round.jsonl"
-    options = ("--protocol", "manager-led", "--budget-messages", 3, "--transcript", path)
-    result = recommend(*options, REQUEST)
+    options = ("--protocol", "manager-led", "--announce", "broadcast", "--budget-messages", 3)
+    result = recommend(*options, "--transcript", path, REQUEST)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("Paid until then: ")
     assert Transcript.read(path).ledger.by_stage["decomposition"].model_calls == 1
@@ -186,3 +186,32 @@ def test_when_every_contractor_fails_it_ends_with_an_error(recommend, monkeypatc
     assert result.exit_code == 1
     failed = json.loads(result.stdout)["ledger"]["failures"]["timeout"]
     assert f"Error: every call for proposals failed: {failed} by timeout" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--protocol", "contractor-led", "--all"), "--all goes with --protocol learned."),
+        (("--protocol", "single-agent", "--iterate", 3), "--iterate means nothing to a single"),
+        (("--protocol", "single-agent", "--organise", "category"), "--organise means nothing"),
+        (
+            ("--protocol", "contractor-led", "--announce", "broadcast", "--top-k", 5),
+            "--top-k goes with --announce routed.",
+        ),
+    ],
+)
+def test_what_would_be_ignored_is_refused(recommend, options, problem):
+    result = recommend(*options, REQUEST)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert problem in result.stderr
+
+
+def test_an_iterated_announcement_beyond_the_budget_is_left_out(recommend):
+    options = ("--protocol", "contractor-led", "--json", "--budget-messages", 65)
+    plain = recommend(*options, REQUEST)
+    more = recommend(*options, "--iterate", 30, REQUEST)
+    assert (plain.exit_code, more.exit_code) == (0, 0)
+    assert "no second announcement: " in more.stderr
+    left, right = json.loads(plain.stdout), json.loads(more.stdout)
+    assert left["recommendation"] == right["recommendation"]
+    assert left["ledger"]["messages"] == right["ledger"]["messages"]

@@ -426,3 +426,18 @@ class TestBehindTheShortlist:
                                                  np.arange(40, 45)))  # fmt: skip
         assert (np.diff(behind) < 0).all()
         assert behind.max() < 0.75
+
+    def test_many_new_apis_do_not_come_before_the_shortlist(self):
+        world = planted(n_cliques=11, size=4, rounds=1)
+        router = fit_router(world.catalog, world.history[:12])
+        new = [
+            Api(f"new{n}", f"New{n}", world.cases[n % 44].request, ("Other",)) for n in range(200)
+        ]
+        wide = router.extended(new)
+        for case in world.cases[:6]:
+            encoded = wide.encoders.encode([case.request])
+            found = candidates(wide.views, wide.views.scores(encoded).apis[0])
+            first = np.argsort(-wide.ranker.first.probability(found.features), kind="stable")
+            p = wide.ranker.probabilities(wide.views.co_usage, found)
+            assert len(first) > 40
+            assert p[first[40:]].max() <= np.median(p[first[:40]]) * (1 + 1e-9)

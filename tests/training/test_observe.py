@@ -11,10 +11,12 @@ import pytest
 from planted import planted
 
 from cnp_router import checks
+from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
 from cnp_router.training import fit_router, load_router
+from cnp_router.training.companions import Companions
 from cnp_router.training.matrices import usage_matrix
 from cnp_router.training.text import unit_rows
 from cnp_router.training.views import _co_usage, expected_specification, similar_apis
@@ -193,3 +195,59 @@ def test_threads_may_observe_and_route_together(before, late):
     np.testing.assert_array_equal(
         router.views.counts, np.asarray(usage_matrix(router.catalog, router.history).sum(axis=0))
     )
+
+
+def test_saving_and_extending_while_it_observes(before, late, tmp_path):
+    router = copy.copy(before)
+    problems: list[BaseException] = []
+
+    def learn() -> None:
+        for mashup in late:
+            router.observe(mashup)
+
+    def use() -> None:
+        try:
+            number = 0
+            while thread.is_alive():
+                number += 1
+                router.save(tmp_path / f"model{number}")
+                load_router(tmp_path / f"model{number}")
+                other = router.extended([Api(f"new{number}", "New", "Something new.")])
+                assert len(other.history) == other.views.usage.shape[0]
+        except BaseException as exc:
+            problems.append(exc)
+
+    thread = threading.Thread(target=learn)
+    user = threading.Thread(target=use)
+    thread.start()
+    user.start()
+    thread.join()
+    user.join()
+    assert problems == []
+
+
+def test_what_was_made_of_an_older_history_is_not_kept(before, late, monkeypatch):
+    """A graph, or what goes with known APIs, that is made while somebody observes."""
+    router = copy.copy(before)
+    made = TransitionGraph.fit
+
+    def slow(self, history, catalog=None):
+        graph = made(self, history, catalog)
+        router.observe(late)  # as another thread would in the meantime
+        return graph
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TransitionGraph, "fit", slow)
+        assert router.graph.n_mashups_ == len(before.history)
+    assert router.graph.n_mashups_ == len(router.history) > len(before.history)
+    made_companions = Companions.of.__func__
+    with monkeypatch.context() as patched:
+
+        def slow_companions(cls, views):
+            companions = made_companions(cls, views)
+            router.observe(Mashup("meanwhile", late[0].description, late[0].apis))
+            return companions
+
+        patched.setattr(Companions, "of", classmethod(slow_companions))
+        router.route(late[0].description, [LATE[0]])
+    assert router.route(late[0].description, [LATE[0]]).recipients
