@@ -182,8 +182,8 @@ class MapCategories(Task[CategoryMapping]):
         return json_object(
             {
                 "request": quoted(self.request),
-                "functions": json_list([quoted(f) for f in self.functions]),
-                "categories": _quoted_names(self.categories),
+                "functions": _quoted_list(self.functions),
+                "categories": _quoted_list(self.categories),
             }
         )
 
@@ -357,7 +357,7 @@ class SelectApis(Task[Selection]):
         """Return the request, its functions, the proposals, and what is awarded already."""
         fields = {"request": quoted(self.request)}
         if self.functions:
-            fields["functions"] = json_list([quoted(f) for f in self.functions])
+            fields["functions"] = _quoted_list(self.functions)
         if self.awarded:
             fields["awarded"] = _proposed(self.awarded)
         return json_object({**fields, "proposals": _proposed(self.proposals)})
@@ -422,5 +422,5 @@ def _proposed(apis: Sequence[ProposedApi]) -> str:
     )
 
 
-def _quoted_names(names: Sequence[str]) -> str:
+def _quoted_list(names: Sequence[str]) -> str:
     return json_list([quoted(name) for name in names])

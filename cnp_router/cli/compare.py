@@ -15,6 +15,8 @@ from cnp_router.cli.options import (
     PLACE,
     Command,
     as_json,
+    fitted_model,
+    held_out,
     selection,
     target_recall,
     threshold_option,
@@ -34,16 +36,8 @@ __all__ = ["compare"]
     cls=Command,
     examples=["cnp-router compare --model model --history held-out.jsonl --limit 3"],
 )
-@click.option("--model", type=PLACE, required=True, metavar="DIR", help="Folder of the model.")
-@click.option(
-    "--history",
-    "histories",
-    type=PLACE,
-    required=True,
-    multiple=True,
-    metavar="FILE",
-    help="Mashups the model has not seen. Can be given more than once.",
-)
+@fitted_model
+@held_out
 @click.option(
     "--protocol",
     "protocols",

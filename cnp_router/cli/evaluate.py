@@ -9,23 +9,22 @@ from typing import Any, Literal, cast
 import click
 
 from cnp_router.cli.online import fitted_router
-from cnp_router.cli.options import PLACE, Command, as_json, decision_options, target_recall
+from cnp_router.cli.options import (
+    Command,
+    as_json,
+    decision_options,
+    fitted_model,
+    held_out,
+    target_recall,
+)
 from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
 
 __all__ = ["evaluate"]
 
 
 @click.command(cls=Command, examples=["cnp-router evaluate --model model --history held-out.jsonl"])
-@click.option("--model", type=PLACE, required=True, metavar="DIR", help="Folder of the model.")
-@click.option(
-    "--history",
-    "histories",
-    type=PLACE,
-    required=True,
-    multiple=True,
-    metavar="FILE",
-    help="Mashups the model has not seen. Can be given more than once.",
-)
+@fitted_model
+@held_out
 @click.option(
     "--complete",
     is_flag=True,

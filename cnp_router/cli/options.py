@@ -16,6 +16,8 @@ __all__ = [
     "Seconds",
     "as_json",
     "decision_options",
+    "fitted_model",
+    "held_out",
     "selection",
     "target_recall",
     "threshold_option",
@@ -110,6 +112,18 @@ def decision_options(command: Function) -> Function:
     return threshold_option(fallback(command))
 
 
+fitted_model = click.option(
+    "--model", type=PLACE, required=True, metavar="DIR", help="Folder of the model."
+)
+held_out = click.option(
+    "--history",
+    "histories",
+    type=PLACE,
+    required=True,
+    multiple=True,
+    metavar="FILE",
+    help="Mashups the model has not seen. Can be given more than once.",
+)
 target_recall = click.option(
     "--target-recall",
     type=Share(0, 1, min_open=True, max_open=True),

@@ -221,9 +221,9 @@ def tell(outcome: Outcome, transcript: Path | None, *, json_: bool) -> None:
         echo_outcome(outcome)
     if transcript is not None:
         outcome.transcript.write(transcript)
-    failures = outcome.ledger.failures
-    if sum(failures.values()) == outcome.ledger.messages.get("cfp", 0) > 0:
-        reasons = ", ".join(f"{count} by {reason}" for reason, count in failures.items())
+    ledger = outcome.ledger
+    if ledger.every_call_failed:
+        reasons = ", ".join(f"{count} by {reason}" for reason, count in ledger.failures.items())
         raise RoundFailedError(f"every call for proposals failed: {reasons}", outcome.transcript)
 
 

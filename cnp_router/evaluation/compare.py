@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +15,7 @@ from cnp_router.evaluation.comparison_run import ComparisonRun, Finished, Progre
 from cnp_router.evaluation.fingerprint import fingerprint
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
-from cnp_router.llm import CachedChatModel, ChatModel, OfflineChatModel
+from cnp_router.llm import CachedChatModel, ChatModel, OfflineChatModel, run_sync
 from cnp_router.protocols import PROTOCOLS, Announce, ContractNet, ProtocolName, RoundSettings
 from cnp_router.routing import Router
 
@@ -67,11 +66,7 @@ def compare(catalog: Catalog, model: ChatModel, history: History, **options: Any
         async with model:
             return await compare_async(catalog, model, history, **options)
 
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(compared())
-    raise InputError("an event loop is running (write: await compare_async(...))")
+    return run_sync(compared, instead="await compare_async(...)")
 
 
 async def compare_async(

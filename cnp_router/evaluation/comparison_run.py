@@ -209,7 +209,7 @@ class ComparisonRun:
 def _check_replies(outcome: Outcome) -> None:
     """Raise if every contractor failed: a mean over that would say nothing of the method."""
     ledger = outcome.ledger
-    if sum(ledger.failures.values()) == ledger.messages.get("cfp", 0) > 0:
+    if ledger.every_call_failed:
         reasons = ", ".join(f"{count} {reason}" for reason, count in ledger.failures.items())
         raise RoundFailedError(f"every call for proposals failed ({reasons})", outcome.transcript)
 

@@ -13,6 +13,7 @@ from cnp_router.llm.chat import (
 from cnp_router.llm.offline import OfflineChatModel, estimated_response
 from cnp_router.llm.openai_model import OpenAIChatModel
 from cnp_router.llm.switch import Scope, model_requests_allowed
+from cnp_router.llm.sync import run_sync
 from cnp_router.llm.tokens import estimate_request_tokens, estimate_tokens, estimate_usage
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "estimate_usage",
     "estimated_response",
     "model_requests_allowed",
+    "run_sync",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Literal, Self, get_args
 
 from cnp_router.exceptions import InputError
 from cnp_router.llm.schema import check_schema
+from cnp_router.llm.sync import run_sync
 
 __all__ = ["ChatModel", "ChatRequest", "ChatResponse", "Message", "Role", "Usage", "complete_sync"]
 
@@ -257,12 +257,6 @@ def complete_sync(model: ChatModel, request: ChatRequest) -> ChatResponse:
     >>> complete_sync(ScriptedChatModel(["Hello."]), ChatRequest([Message("user", "Hi")])).text
     'Hello.'
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        raise InputError("an event loop is running (write: await model.complete(request))")
 
     async def ask() -> ChatResponse:
         try:
@@ -270,4 +264,4 @@ def complete_sync(model: ChatModel, request: ChatRequest) -> ChatResponse:
         finally:
             await model.aclose()
 
-    return asyncio.run(ask())
+    return run_sync(ask, instead="await model.complete(request)")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from cnp_router.agents import ask
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.history import Mashup
-from cnp_router.llm import ChatModel
+from cnp_router.llm import ChatModel, run_sync
 from cnp_router.prediction.base import (
     Candidate,
     Context,
@@ -145,11 +145,10 @@ class NextToolRouter:
         decided = self._foretold(prefix, context, sources)
         if decided.unsure is None or self.model is None:
             return decided
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self._ask_and_close(self.model, decided, prefix, context))
-        raise InputError("an event loop is running (write: await router.apredict_next(...))")
+        return run_sync(
+            partial(self._ask_and_close, self.model, decided, prefix, context),
+            instead="await router.apredict_next(...)",
+        )
 
     async def apredict_next(
         self,

@@ -202,6 +202,11 @@ class Ledger:
         return sum(self.messages.values())
 
     @property
+    def every_call_failed(self) -> bool:
+        """Whether there were calls for proposals, and not one reply but failures."""
+        return sum(self.failures.values()) == self.messages.get("cfp", 0) > 0
+
+    @property
     def tokens(self) -> int:
         """Tokens in and out."""
         return self.usage.tokens_in + self.usage.tokens_out

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 from cnp_router.agents import ComposeAlone, MapCategories, Organisation, SelectApis, organise
 from cnp_router.catalog import Api, Catalog, Contractor
 from cnp_router.exceptions import BudgetExceededError, InputError
 from cnp_router.graph import TransitionGraph
-from cnp_router.llm import ChatModel
+from cnp_router.llm import ChatModel, run_sync
 from cnp_router.protocols.choice import Choice, choose_protocol
 from cnp_router.protocols.messages import Proposal
 from cnp_router.protocols.outcome import Outcome, Stages
@@ -127,13 +127,7 @@ class ContractNet:
             async with self.model:
                 return await self.run(request, protocol=protocol, announce=announce)
 
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            raise InputError("an event loop is running (write: await net.run(request))")
-        return asyncio.run(held())
+        return run_sync(held, instead="await net.run(request)")
 
     async def run(
         self,
@@ -222,29 +216,29 @@ class ContractNet:
         """Return the audience that the router chooses, widened where it is not confident."""
         router, settings = self._needed_router(), self.settings
         scores = router.score(round_.request)
-        fallback: Any = "broadcast" if settings.fallback == "broadcast" else "none"
-        # A manager-led round has its own step 2 for the model, and widens by that.
-        if settings.fallback == "llm" and protocol != "manager-led":
-            first = _uncounted(router).decide(
-                round_.request, scores, select=settings.select, threshold=settings.threshold
-            )
-            if not first.is_confident and not self.catalog.categories:
-                logger.warning(
-                    "confidence %.2f is below %.2f, and the catalog has no categories to widen to",
-                    first.confidence,
-                    settings.threshold,
-                )
-            elif not first.is_confident:
-                task = MapCategories(round_.request, (round_.request,), self.catalog.categories)
-                mapping = await round_.ask(task, "fallback")
-                fallback = _Widened(self._apis_in(mapping.all_categories))
-        routing = router.decide(
+        # Counted at the end, as what it has become.
+        decide = partial(
+            _uncounted(router).decide,
             round_.request,
             scores,
             select=settings.select,
             threshold=settings.threshold,
-            fallback=fallback,
         )
+        routing = decide(fallback="broadcast" if settings.fallback == "broadcast" else "none")
+        # A manager-led round has its own step 2 for the model, and widens by that.
+        widens = settings.fallback == "llm" and protocol != "manager-led"
+        if widens and not routing.is_confident:
+            if self.catalog.categories:
+                task = MapCategories(round_.request, (round_.request,), self.catalog.categories)
+                mapping = await round_.ask(task, "fallback")
+                routing = decide(fallback=_Widened(self._apis_in(mapping.all_categories)))
+            else:
+                logger.warning(
+                    "confidence %.2f is below %.2f, and the catalog has no categories to widen to",
+                    routing.confidence,
+                    settings.threshold,
+                )
+        router.source_counts[routing.source] += 1
         recipients = dict.fromkeys(
             holder for name in routing.contractors for holder in self._holders[name]
         )

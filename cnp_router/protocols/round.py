@@ -120,7 +120,6 @@ class Round:
         self.candidates: tuple[str, ...] | None = None
         self._categories_known = frozenset(catalog.categories)
         self._announcements = 0
-        self._n_calls = 0
         self._closed: set[int] = set()
         self._open: dict[int, CallForProposals] = {}
         self._workers: set[asyncio.Task[None]] = set()
@@ -261,7 +260,8 @@ class Round:
         """
         await self._dismiss()
         failures = [message for message in self.messages if isinstance(message, Failure)]
-        if failures and len(failures) == self._n_calls:
+        n_calls = sum(isinstance(message, CallForProposals) for message in self.messages)
+        if failures and len(failures) == n_calls:
             logger.warning(
                 "every call for proposals failed (%d); the first: %s",
                 len(failures),
@@ -301,7 +301,6 @@ class Round:
             announcement=number,
         )
         self._open[call.id] = call
-        self._n_calls += 1
         return call
 
     async def _collect(
