@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -138,6 +139,23 @@ class Catalog:
     def categories(self) -> tuple[str, ...]:
         """All categories, sorted."""
         return tuple(sorted({name for api in self._apis for name in api.categories}))
+
+    def in_categories(self, categories: Iterable[str]) -> tuple[Api, ...]:
+        """Return the APIs that are filed under any of some categories, in catalog order.
+
+        Categories that no API has are passed over.
+        """
+        found = {place for name in categories for place in self._filed.get(name, ())}
+        return tuple(self._apis[place] for place in sorted(found))
+
+    @cached_property
+    def _filed(self) -> dict[str, list[int]]:
+        """Positions by category."""
+        filed: dict[str, list[int]] = {}
+        for place, api in enumerate(self._apis):
+            for name in api.categories:
+                filed.setdefault(name, []).append(place)
+        return filed
 
     def position(self, api_id: str) -> int:
         """Return the index of an API.

@@ -193,3 +193,19 @@ class TestContractor:
     def test_no_api(self):
         with pytest.raises(InputError, match=r"^contractor 'idle' holds no API \(give it at l"):
             Contractor("idle", ())
+
+
+def test_the_apis_in_some_categories():
+    catalog = Catalog(
+        [
+            Api("maps", "Maps", categories=("Mapping", "Travel")),
+            Api("sms", "SMS", categories=("Messaging",)),
+            Api("trips", "Trips", categories=("Travel",)),
+            Api("bare", "Bare"),
+        ]
+    )
+    found = catalog.in_categories(["Travel", "Mapping", "Nowhere"])
+    assert [api.id for api in found] == ["maps", "trips"]
+    assert catalog.in_categories([]) == ()
+    assert [api.id for api in catalog.extended([Api("x", "X", categories=("Messaging",))])
+            .in_categories(["Messaging"])] == ["sms", "x"]  # fmt: skip

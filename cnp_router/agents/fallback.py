@@ -69,10 +69,6 @@ class CategoryFallback:
         """
         task = MapCategories(request, (request,), self.catalog.categories)
         asked = read_response(task, complete_sync(self.model, task.chat_request()))
-        named = set(asked.answer.all_categories)
         known = set(scores.contractors)
-        return [
-            api.id
-            for api in self.catalog
-            if api.id in known and not named.isdisjoint(api.categories)
-        ]
+        named = self.catalog.in_categories(asked.answer.all_categories)
+        return [api.id for api in named if api.id in known]

@@ -294,11 +294,7 @@ def _category_scores(
     if not known:
         return nothing, nothing
     predicted = classifier.predict([mashups[i].description for i in known])
-    members: dict[str, set[str]] = {}
-    for api in catalog:
-        for category in api.categories:
-            members.setdefault(category, set()).add(api.id)
-    in_them = [set().union(*(members.get(c, ()) for c in chosen)) for chosen in predicted]
+    in_them = [[api.id for api in catalog.in_categories(chosen)] for chosen in predicted]
     return (
         {**_means([set_scores(p, truths[i]) for i, p in zip(known, predicted, strict=True)])},
         {**_means([set_scores(p, mashups[i].apis) for i, p in zip(known, in_them, strict=True)])},

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 from cnp_router.agents import ComposeAlone, MapCategories, Organisation, SelectApis, organise
-from cnp_router.catalog import Api, Catalog, Contractor
+from cnp_router.catalog import Catalog, Contractor
 from cnp_router.exceptions import BudgetExceededError, InputError
 from cnp_router.graph import TransitionGraph
 from cnp_router.llm import ChatModel, run_sync
@@ -109,10 +109,6 @@ class ContractNet:
             if not self.contractors:
                 raise InputError("a contract net needs at least one contractor (got none)")
         self._holders = _holders(self.contractors, catalog)
-        self._members: dict[str, list[Api]] = {}
-        for api in catalog:
-            for category in api.categories:
-                self._members.setdefault(category, []).append(api)
 
     def run_sync(
         self,
@@ -306,8 +302,7 @@ class ContractNet:
         )
 
     def _apis_in(self, categories: Iterable[str]) -> list[str]:
-        found = (api.id for name in categories for api in self._members.get(name, ()))
-        return list(dict.fromkeys(found))
+        return [api.id for api in self.catalog.in_categories(categories)]
 
     def _classifier(self) -> CategoryClassifier | None:
         classifier = getattr(self.router, "categories", None)

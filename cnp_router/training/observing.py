@@ -136,11 +136,7 @@ def _replaced(
     keep[columns] = 0
     kept = sparse.csc_array(matrix @ sparse.diags_array(keep))
     kept.eliminate_zeros()
-    place = sparse.csr_array(
-        (np.ones(len(columns), dtype=np.float32), (np.arange(len(columns)), columns)),
-        shape=(len(columns), n_columns),
-    )
-    return sparse.csc_array(kept + values @ place).astype(np.float32)
+    return sparse.csc_array(kept + _spread(values, columns, np.arange(n_columns)))
 
 
 def _spread(matrix: sparse.sparray, old: NDArray[Any], new: NDArray[Any]) -> sparse.csr_array:
@@ -174,16 +170,9 @@ def _similar(views: Views, labels: NDArray[Any]) -> sparse.csr_array:
     last = [_least(similar, int(row)) for row in full]
     floor[full] = by_api[full].multiply(by_api[labels[last]]).sum(axis=1)
     changed = np.flatnonzero(nearest > floor)
-    kept = np.ones(len(nearest), dtype=np.float32)
-    kept[changed] = 0
     renewed = similar_apis(views.specifications, labels, changed)
-    place = sparse.csr_array(
-        (np.ones(len(changed), dtype=np.float32), (changed, np.arange(len(changed)))),
-        shape=(len(nearest), len(changed)),
-    )
-    total = sparse.csr_array(sparse.diags_array(kept) @ similar + place @ renewed)
-    total.eliminate_zeros()
-    return total.astype(np.float32)
+    by_row = _replaced(sparse.csc_array(similar.T), changed, renewed.T, len(nearest))
+    return sparse.csr_array(by_row.T)
 
 
 def _least(matrix: sparse.csr_array, row: int) -> int:
