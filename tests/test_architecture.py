@@ -18,9 +18,11 @@ ROOT = PACKAGE.parent
 # From the ground up. A room may import those below it, never those above.
 FLOORS = (
     {"exceptions", "version", "files", "records", "catalog", "history", "trajectories"},
+    {"text", "storage"},
     {"datasets", "graph", "llm"},
     {"routing"},
     {"training"},
+    {"online"},
     {"agents"},
     {"prediction", "protocols"},
     {"evaluation"},

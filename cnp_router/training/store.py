@@ -39,7 +39,7 @@ from cnp_router.training.integrity import check_parts
 from cnp_router.training.ranker import Logistic, Ranker
 from cnp_router.training.router import Decision, LearnedRouter
 from cnp_router.training.specifications import Encoders, SpecificationIndex
-from cnp_router.training.state import pack, unpack
+from cnp_router.storage import pack, unpack
 from cnp_router.training.views import Views
 
 __all__ = ["FORMAT_VERSION", "check_target", "load_router", "save_router"]

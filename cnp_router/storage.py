@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import json
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["pack", "unpack"]
+__all__ = ["pack", "state_from_bytes", "state_to_bytes", "unpack"]
 
+_PLAIN = " plain"
 _SPARSE = ("data", "indices", "indptr", "shape")
 
 
@@ -81,6 +84,34 @@ def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> dict[str, 
     if not isinstance(result, dict):
         raise TypeError(f"expected an object, got {type(result).__name__}")
     return result
+
+
+def state_to_bytes(state: dict[str, Any]) -> bytes:
+    """Return a state as one block of bytes, for a place that holds many, such as a database.
+
+    Examples
+    --------
+    >>> state_from_bytes(state_to_bytes({"x": np.arange(2), "n": 3}))
+    {'x': array([0, 1]), 'n': 3}
+    """
+    arrays, plain = pack(state)
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=False, **arrays, **{_PLAIN: np.frombuffer(text, np.uint8)})
+    return out.getvalue()
+
+
+def state_from_bytes(data: bytes) -> dict[str, Any]:
+    """Return the state that `state_to_bytes` was given.
+
+    Raises
+    ------
+    KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile
+        If the bytes are none of it.
+    """
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    return unpack(arrays, json.loads(arrays.pop(_PLAIN).tobytes()))
 
 
 def _array(arrays: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cnp_router.training.state import pack, unpack
+from cnp_router.storage import pack, unpack
 
 DENSE = np.array([[0, 1.5, 0], [2, 0, 0]], dtype=np.float32)
 
