@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnp_router.cli.options import PLACE, Command
+from cnp_router.cli.options import PLACE, Command, files
 from cnp_router.cli.output import echo_pairs
 from cnp_router.cli.progress import Progress
 
@@ -24,14 +24,7 @@ __all__ = ["fit"]
     examples=["cnp-router fit --catalog apis.jsonl --history mashups.jsonl --output model"],
 )
 @click.option("--catalog", type=PLACE, metavar="FILE", help="The APIs, as JSON Lines.")
-@click.option(
-    "--history",
-    "histories",
-    type=PLACE,
-    multiple=True,
-    metavar="FILE",
-    help="Past mashups, as JSON Lines. Can be given more than once.",
-)
+@files("--history", "histories", help_="Past mashups, as JSON Lines.")
 @click.option("--sample", is_flag=True, help="Learn from the bundled sample instead.")
 @click.option("--output", type=PLACE, required=True, metavar="DIR", help="Folder of the model.")
 @click.option("--overwrite", is_flag=True, help="Replace a model that is there already.")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cnp_router.cli.cache import sample_router
 from cnp_router.exceptions import InputError, ModelNotFoundError
 
 if TYPE_CHECKING:
     from cnp_router.prediction import NextToolRouter, RouterSettings
     from cnp_router.training import LearnedRouter
 
-__all__ = ["ONLINE", "counted", "fitted_router", "is_fitted", "learned_router", "online_folder"]
+__all__ = ["ONLINE", "any_router", "fitted_router", "is_fitted", "learned_router", "online_folder"]
 
 ONLINE = "online"
 
@@ -29,6 +30,11 @@ def online_folder(model: Path) -> Path:
     if not ours and (not model.is_dir() or any(model.iterdir())):
         raise InputError(f"{model}: something that is not a model is there (choose another place)")
     return folder
+
+
+def any_router(model: Path | None) -> LearnedRouter:
+    """Return the fitted router of a folder, or without one that of the bundled sample."""
+    return sample_router() if model is None else fitted_router(model)
 
 
 def fitted_router(model: Path) -> LearnedRouter:
@@ -74,14 +80,3 @@ def is_fitted(model: Path) -> bool:
     except OSError:
         return False
     return '"cnp-router model"' in manifest
-
-
-def counted(n: int, noun: str) -> str:
-    """Return a number and what it counts.
-
-    Examples
-    --------
-    >>> counted(1, "step"), counted(2_000, "step")
-    ('1 step', '2,000 steps')
-    """
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
