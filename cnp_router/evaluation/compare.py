@@ -15,17 +15,13 @@ from cnp_router.evaluation.comparison_run import ComparisonRun, Finished, Progre
 from cnp_router.evaluation.fingerprint import fingerprint
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
-from cnp_router.llm import CachedChatModel, ChatModel, OfflineChatModel, run_sync
-from cnp_router.protocols import PROTOCOLS, Announce, ContractNet, ProtocolName, RoundSettings
+from cnp_router.llm import ChatModel, OfflineChatModel, run_sync
+from cnp_router.protocols import PROTOCOLS, Announcement, ContractNet, RoundSettings
 from cnp_router.routing import Router
 
 __all__ = ["Progress", "compare", "compare_async"]
 
-# The router decides in them, so there is nothing to broadcast.
-_ROUTED_ONLY = ("learned", "auto")
-# They have no contractors, so that it is all the same how these are organised.
-_ALONE = ("learned", "single-agent")
-_ALONE_WITH: Organisation = "api"
+_ALONE_WITH: Organisation = "api"  # where there are no contractors
 
 
 def compare(catalog: Catalog, model: ChatModel, history: History, **options: Any) -> Comparison:
@@ -75,8 +71,8 @@ async def compare_async(
     history: History,
     *,
     router: Router | None = None,
-    protocols: Sequence[ProtocolName] = cast("Sequence[ProtocolName]", PROTOCOLS),
-    announcements: Sequence[Announce] = ("broadcast", "routed"),
+    protocols: Sequence[str] = tuple(PROTOCOLS),
+    announcements: Sequence[Announcement] = ("broadcast", "routed"),
     organisations: Sequence[Organisation] = ("api",),
     max_size: int | None = None,
     settings: RoundSettings | None = None,
@@ -192,9 +188,11 @@ def _methods(
     announcements = list(dict.fromkeys(announcements))
     for organise in dict.fromkeys((*organisations, _ALONE_WITH)):
         for protocol in dict.fromkeys(protocols):
-            if organise not in (organisations if protocol not in _ALONE else (_ALONE_WITH,)):
+            needs = PROTOCOLS[protocol]
+            if organise not in (organisations if needs.has_contractors else (_ALONE_WITH,)):
                 continue
-            for announce in ["routed"] if protocol in _ROUTED_ONLY else announcements:
+            possible = [name for name in announcements if name in needs.announcements]
+            for announce in possible or needs.announcements:
                 yield Method(protocol, announce, organise)
 
 
@@ -207,7 +205,7 @@ def _check(
 ) -> None:
     for what, names, choices in (
         ("protocol", protocols, PROTOCOLS),
-        ("announcement", announcements, get_args(Announce)),
+        ("announcement", announcements, get_args(Announcement)),
         ("organisation", organisations, get_args(Organisation)),
     ):
         if isinstance(names, str) or not names:
@@ -222,6 +220,4 @@ def _check(
 
 
 def _is_offline(model: ChatModel) -> bool:
-    if isinstance(model, CachedChatModel):
-        model = model.model
-    return isinstance(model, OfflineChatModel)
+    return isinstance(model.innermost, OfflineChatModel)

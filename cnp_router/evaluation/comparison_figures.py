@@ -130,7 +130,7 @@ class RequestFigures:
     def of(cls, method: Method, mashup: Mashup, outcome: Outcome) -> RequestFigures:
         """Return the figures of an outcome, measured by the APIs that the mashup used."""
         ledger, stages = outcome.ledger, outcome.stages
-        sets = {"category": stages.category, "bid": stages.bid, "final": stages.final}
+        sets = {"category": stages.mapped, "bid": stages.proposed, "final": stages.selected}
         return cls(
             method=method,
             request=mashup.id,
@@ -150,7 +150,7 @@ class RequestFigures:
             cached_calls=ledger.cached_calls,
             late=ledger.late,
             failed=sum(ledger.failures.values()),
-            invented=ledger.invented,
+            invented=ledger.hallucinated,
             cfps=ledger.messages.get("cfp", 0),
         )
 

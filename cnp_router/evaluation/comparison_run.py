@@ -23,7 +23,7 @@ from cnp_router.exceptions import (
     RoundFailedError,
 )
 from cnp_router.history import Mashup
-from cnp_router.protocols import Announce, ContractNet, Outcome, ProtocolName
+from cnp_router.protocols import Announcement, ContractNet, Outcome
 
 __all__ = ["FAILURES_IN_A_ROW", "ComparisonRun", "Finished", "Job", "Progress", "finished_in"]
 
@@ -168,8 +168,8 @@ class ComparisonRun:
         try:
             outcome = await self.nets[method.organise].run(
                 mashup.description,
-                protocol=cast("ProtocolName", method.protocol),
-                announce=cast("Announce", method.announce),
+                protocol=method.protocol,
+                announcement=cast("Announcement", method.announce),
             )
             _check_replies(outcome)
             result = RequestFigures.of(method, mashup, outcome)
