@@ -12,6 +12,7 @@ from cnp_router.cli.online import fitted_router
 from cnp_router.cli.options import (
     Command,
     as_json,
+    choice,
     fitted_model,
     held_out,
     target_recall,
@@ -33,11 +34,10 @@ __all__ = ["evaluate"]
 )
 @target_recall
 @threshold
-@click.option(
+@choice(
     "--fallback",
-    type=click.Choice(["none", "broadcast"]),
+    ["none", "broadcast"],
     default="none",
-    show_default=True,
     help="What to do below the threshold: keep what was learned, or ask everyone.",
 )
 @as_json
@@ -61,9 +61,13 @@ def evaluate(
     from cnp_router.history import History
 
     router, history = fitted_router(model), History.read(histories)
-    target = {} if target_recall is None else {"target_recall": target_recall}
-    evaluation = evaluated(router, history, threshold=threshold, fallback=fallback, **target)
-    result: dict[str, Any] = evaluation.to_dict()
+    result = evaluated(
+        router,
+        history,
+        target_recall=0.9 if target_recall is None else target_recall,
+        threshold=threshold,
+        fallback=fallback,
+    ).to_dict()
     if complete:
         result["completion"] = evaluate_completion(router, history).to_dict()
     echo_json(result) if json_ else _echo(result)

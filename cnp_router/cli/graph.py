@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from cnp_router.cli.online import fitted_router
-from cnp_router.cli.options import PLACE, Command, Group, as_json, files, gathered
+from cnp_router.cli.options import (
+    PLACE,
+    Command,
+    Group,
+    as_json,
+    count,
+    file,
+    files,
+    folder,
+    gathered,
+)
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, number
 
 if TYPE_CHECKING:
@@ -18,6 +28,7 @@ if TYPE_CHECKING:
     from cnp_router.history import History
 
 __all__ = ["graph_"]
+
 
 def transition_graph(
     model: Path | None, histories: tuple[Path, ...], catalog: Path | None, directed: bool
@@ -53,9 +64,9 @@ def _past(
 graph_options = gathered(
     "graph",
     transition_graph,
-    click.option("--model", type=PLACE, metavar="DIR", help="Take the graph of a model."),
-    files("--history", "histories", help_="Past mashups.", default="the bundled sample"),
-    click.option("--catalog", type=PLACE, metavar="FILE", help="The APIs, with --history."),
+    folder("--model", help="Take the graph of a model."),
+    files("--history", "histories", help="Past mashups.", default="the bundled sample"),
+    file("--catalog", help="The APIs, with --history."),
     click.option("--directed", is_flag=True, help="Learn from the order of ordered mashups."),
 )
 
@@ -74,14 +85,7 @@ def graph_() -> None:
     ],
 )
 @click.argument("known", nargs=-1, required=True, metavar="ID...")
-@click.option(
-    "--k",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="How many to show.",
-)
+@count("--k", default=10, show_default=True, help="How many to show.")
 @graph_options
 @as_json
 def next_(known: tuple[str, ...], k: int, json_: bool, graph: TransitionGraph) -> None:
@@ -114,12 +118,10 @@ def stats(json_: bool, graph: TransitionGraph) -> None:
 
 @graph_.command(cls=Command, examples=["cnp-router graph export graph.gexf"])
 @click.argument("file", type=PLACE)
-@click.option(
+@count(
     "--min-count",
-    type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    metavar="N",
     help="Leave out edges that were seen fewer times.",
 )
 @graph_options

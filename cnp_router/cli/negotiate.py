@@ -11,14 +11,15 @@ import click
 
 from cnp_router.cli.online import any_router
 from cnp_router.cli.options import (
-    PLACE,
+    ORGANISATIONS,
     PROTOCOL,
     Chat,
     Command,
     as_json,
     chat_options,
+    choice,
+    file,
     max_size,
-    organisation_choice,
     request_argument,
     round_options,
     router_model,
@@ -37,7 +38,7 @@ __all__ = ["negotiate"]
     cls=Command,
     examples=[
         'cnp-router negotiate "Send me a text message when it rains."',
-        'cnp-router negotiate --protocol auto --transcript round.jsonl "Text me when it rains."',
+        'cnp-router negotiate --protocol auto --json "Text me when it rains."',
     ],
 )
 @request_argument
@@ -50,26 +51,17 @@ __all__ = ["negotiate"]
     metavar="NAME",
     help="Who reasons about the request.",
 )
-@click.option(
+@choice(
     "--announce",
-    type=click.Choice(["routed", "broadcast"]),
+    ["routed", "broadcast"],
     default="routed",
-    show_default=True,
     help="To the recipients the router chooses, or to all that the protocol reaches.",
 )
-@click.option(
-    "--organise",
-    type=organisation_choice,
-    default="api",
-    show_default=True,
-    help="How APIs are given to contractors.",
-)
+@choice("--organise", ORGANISATIONS, default="api", help="How APIs are given to contractors.")
 @max_size
 @round_options
 @chat_options("Who answers for the agents", "offline")
-@click.option(
-    "--transcript", type=PLACE, metavar="FILE", help="Write the round's messages there."
-)
+@file("--transcript", help="Write the round's messages there.")
 @as_json
 def negotiate(
     *,
@@ -193,5 +185,5 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "Failed", ", ".join(f"{count:,} by {name}" for name, count in ledger.failures.items())
     if ledger.late:
         yield "Late", f"{ledger.late:,} replies, ignored"
-    if ledger.invented:
-        yield "Hallucinated", f"{ledger.invented:,} names that do not exist, dropped"
+    if ledger.hallucinated:
+        yield "Hallucinated", f"{ledger.hallucinated:,} names that do not exist, dropped"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli.online import is_fitted, online_folder
-from cnp_router.cli.options import PLACE, Command, as_json, files
+from cnp_router.cli.options import Command, as_json, files, folder
 from cnp_router.cli.output import counted, echo_json, echo_pairs, note
 from cnp_router.cli.progress import Progress
 
@@ -29,18 +29,16 @@ __all__ = ["observe"]
         "cnp-router observe --model new-model --history mashups.jsonl",
     ],
 )
-@click.option(
+@folder(
     "--model",
-    type=PLACE,
     required=True,
-    metavar="DIR",
     help="Folder of a model, or a new one. What is learned is kept in DIR/online.",
 )
-@files("--trajectories", help_="What agents did.")
+@files("--trajectories", help="What agents did.")
 @files(
     "--history",
     "histories",
-    help_="Mashups: a fitted model learns from them, and from those in order which API follows "
+    help="Mashups: a fitted model learns from them, and from those in order which API follows "
     "which.",
 )
 @as_json

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cnp_router.routing import Selection
 
 __all__ = [
+    "ORGANISATIONS",
     "PLACE",
     "PROTOCOL",
     "Chat",
@@ -31,17 +32,22 @@ __all__ = [
     "all_fallbacks",
     "as_json",
     "chat_options",
+    "choice",
+    "count",
+    "file",
     "files",
     "fitted_model",
+    "folder",
     "gathered",
     "held_out",
     "max_size",
-    "organisation_choice",
     "request_argument",
     "round_options",
     "router_model",
+    "seconds",
     "select_options",
     "selection",
+    "share",
     "target_recall",
     "threshold",
     "top_k",
@@ -85,7 +91,7 @@ class Group(WithExamples, click.Group):
     """A group of commands, with examples."""
 
 
-class Registered(click.ParamType):
+class Registered(click.types.StringParamType):
     """A name in a registry, which is imported only when its names are needed.
 
     Parameters
@@ -102,9 +108,7 @@ class Registered(click.ParamType):
         self.title = title
         self.entries = entries
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name, which must be in the registry."""
         return str(click.Choice(list(self.entries())).convert(value, param, ctx))
 
@@ -122,6 +126,33 @@ class Finite(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
+
+
+# What the values of an option are, and how the help calls them.
+count = functools.partial(click.option, type=click.IntRange(min=1), metavar="N")
+share = functools.partial(click.option, type=Finite(0, 1), metavar="X")
+seconds = functools.partial(click.option, type=Finite(min=0, min_open=True), metavar="SECONDS")
+file = functools.partial(click.option, type=PLACE, metavar="FILE")
+folder = functools.partial(click.option, type=PLACE, metavar="DIR")
+
+
+def files(*names: str, help: str, required: bool = False, default: str = "") -> Decorator:
+    """Return an option that takes a file, and can be given more than once."""
+    return click.option(
+        *names,
+        type=PLACE,
+        multiple=True,
+        required=required,
+        metavar="FILE",
+        help=f"{help} Can be given more than once." + (f"  [default: {default}]" * bool(default)),
+    )
+
+
+def choice(name: str, names: Sequence[str], *, default: str, help: str) -> Decorator:
+    """Return an option that takes one of some names."""
+    return click.option(
+        name, type=click.Choice(names), default=default, show_default=True, help=help
+    )
 
 
 def gathered(into: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
@@ -173,46 +204,24 @@ def _protocols() -> dict[str, str]:
 PROTOCOL = Registered("Protocols", _protocols)
 
 
-
-def files(*names: str, help_: str, required: bool = False, default: str = "") -> Decorator:
-    """Return an option that takes a file, and can be given more than once."""
-    return click.option(
-        *names,
-        type=PLACE,
-        multiple=True,
-        required=required,
-        metavar="FILE",
-        help=f"{help_} Can be given more than once." + (f"  [default: {default}]" * bool(default)),
-    )
-
-
-fitted_model = click.option(
-    "--model", type=PLACE, required=True, metavar="DIR", help="Folder of the model."
-)
+fitted_model = folder("--model", required=True, help="Folder of the model.")
+router_model = folder("--model", help="Folder of a model.  [default: the bundled sample]")
 request_argument = click.argument("text", callback=lambda _, __, text: _request(text))
-router_model = click.option(
-    "--model", type=PLACE, metavar="DIR", help="Folder of a model.  [default: the bundled sample]"
-)
-held_out = files("--history", "histories", help_="Mashups the model has not seen.", required=True)
+held_out = files("--history", "histories", required=True, help="Mashups the model has not seen.")
 as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON document instead.")
 
-threshold = click.option(
+threshold = share(
     "--threshold",
-    type=Finite(0, 1),
     default=0.6,
     show_default=True,
-    metavar="X",
     help="Below this confidence the fallback decides.",
 )
-target_recall = click.option(
+target_recall = share(
     "--target-recall",
     type=Finite(0, 1, min_open=True, max_open=True),
-    metavar="X",
     help="Share of the needed APIs to reach on average.  [default: 0.9]",
 )
-top_k = click.option(
-    "--top-k", type=click.IntRange(min=1), metavar="N", help="Ask the first N instead."
-)
+top_k = count("--top-k", help="Ask the first N instead.")
 
 
 def selection(target_recall: float | None, top_k: int | None) -> Selection:
@@ -229,16 +238,13 @@ def selection(target_recall: float | None, top_k: int | None) -> Selection:
 select_options = gathered("select", selection, target_recall, top_k)
 
 
-def all_fallbacks(default: str) -> Decorator:
-    """Return the option that says what to do below the threshold."""
-    return click.option(
-        "--fallback",
-        type=click.Choice(["none", "llm", "broadcast"]),
-        default=default,
-        show_default=True,
-        help="What to do below the threshold: keep what was learned, widen to the categories that "
-        "the language model names, or ask everyone.",
-    )
+all_fallbacks = functools.partial(
+    choice,
+    "--fallback",
+    ["none", "llm", "broadcast"],
+    help="What to do below the threshold: keep what was learned, widen to the categories that "
+    "the language model names, or ask everyone.",
+)
 
 
 def round_settings(
@@ -274,46 +280,24 @@ round_options = gathered(
     target_recall,
     top_k,
     threshold,
-    all_fallbacks("llm"),
-    click.option(
-        "--budget-tokens",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Begin nothing that would take a round beyond so many tokens.",
+    all_fallbacks(default="llm"),
+    count("--budget-tokens", help="Begin nothing that would take a round beyond so many tokens."),
+    count(
+        "--budget-messages", help="Begin nothing that would take a round beyond so many messages."
     ),
-    click.option(
-        "--budget-messages",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Begin nothing that would take a round beyond so many messages.",
+    seconds(
+        "--deadline", help="Ignore proposals that come later than this after the announcement."
     ),
-    click.option(
-        "--deadline",
-        type=Finite(min=0, min_open=True),
-        metavar="SECONDS",
-        help="Ignore proposals that come later than this after the announcement.",
-    ),
-    click.option(
-        "--bid-timeout",
-        type=Finite(min=0, min_open=True),
-        metavar="SECONDS",
-        help="How long one contractor may take.",
-    ),
-    click.option(
+    seconds("--bid-timeout", help="How long one contractor may take."),
+    count(
         "--iterate",
         type=click.IntRange(min=0),
         default=0,
-        metavar="N",
         help="After the awards, ask at most N more, often used with what was awarded.",
     ),
 )
-organisation_choice = click.Choice(["api", "category", "community", "size"])
-max_size = click.option(
-    "--max-size",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="The most APIs a contractor may hold.",
-)
+max_size = count("--max-size", help="The most APIs a contractor may hold.")
+ORGANISATIONS = ("api", "category", "community", "size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +316,11 @@ class Chat:
     llm_model: str | None
     base_url: str | None
 
+    @property
+    def is_server(self) -> bool:
+        """Whether a server is asked."""
+        return self.llm == "openai"
+
     def __bool__(self) -> bool:
         """Return whether any of the options was given."""
         return any(value is not None for value in (self.llm, self.llm_model, self.base_url))
@@ -349,7 +338,7 @@ class Chat:
         UsageError
             If a server is described and the offline model asked for.
         """
-        if self.llm != "openai":
+        if not self.is_server:
             if self.llm_model or self.base_url:
                 raise click.UsageError("--llm-model and --base-url need --llm openai.")
             return offline()
@@ -358,12 +347,12 @@ class Chat:
         return OpenAIChatModel(self.llm_model, base_url=self.base_url)
 
 
-def chat_options(help_: str, default: str) -> Decorator:
+def chat_options(help: str, default: str) -> Decorator:
     """Return the options that say which language model answers.
 
     Parameters
     ----------
-    help_ : str
+    help : str
         What it is asked for.
     default : str
         What happens without them.
@@ -374,7 +363,7 @@ def chat_options(help_: str, default: str) -> Decorator:
         click.option(
             "--llm",
             type=click.Choice(["offline", "openai"]),
-            help=f"{help_}: text similarity, or a server that speaks the OpenAI wire format.  "
+            help=f"{help}: text similarity, or a server that speaks the OpenAI wire format.  "
             f"[default: {default}]",
         ),
         click.option(

@@ -139,14 +139,14 @@ def note(message: str, label: str = "") -> None:
     """
     from rich.text import Text
 
-    start = Text(f"{label}: ", _STYLES.get(label, "")) if label else Text()
-    console(sys.stderr).print(start.append(printable(message), "not bold default"), soft_wrap=True)
+    start = (f"{label}: " if label else "", _STYLES.get(label, ""))
+    console(sys.stderr).print(Text.assemble(start, printable(message)), soft_wrap=True)
 
 
 def echo_error(error: Exception) -> None:
     """Say on standard error what went wrong, and after wrong usage what the usage is."""
     if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
-        error.show()
+        click.echo(error, err=True)
         return
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"Try '{error.ctx.command_path} {error.ctx.help_option_names[-1]}' for help."

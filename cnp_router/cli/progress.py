@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from cnp_router.cli.output import console, printable
@@ -26,19 +26,21 @@ class Progress:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._start = time.monotonic()
+        self._start = monotonic()
         self._bar: Bar | None = None
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show how far it is, if it is time to."""
         if self._bar is None:
-            if not sys.stderr.isatty() or time.monotonic() < self._start + _PATIENCE:
+            if not sys.stderr.isatty() or monotonic() < self._start + _PATIENCE:
                 return
             self._bar = _bar()
             self._bar.start()
             self._bar.add_task("")
         said = printable(f"{self._title}: {stage}")
-        self._bar.update(self._bar.task_ids[0], description=said, completed=done, total=total or None)
+        self._bar.update(
+            self._bar.task_ids[0], description=said, completed=done, total=total or None
+        )
 
     def __enter__(self) -> Progress:
         return self

@@ -45,7 +45,7 @@ _ROWS = 10
 )
 @select_options
 @threshold
-@all_fallbacks("none")
+@all_fallbacks(default="none")
 @chat_options("Who names the categories for --fallback llm", "offline")
 @click.option("--all", "all_", is_flag=True, help=f"Show all recipients, not only {_ROWS}.")
 @as_json

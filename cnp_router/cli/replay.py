@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnp_router.cli.options import Command, Finite, as_json, files
+from cnp_router.cli.options import Command, as_json, files, share
 from cnp_router.cli.output import Column, counted, echo, echo_json, echo_pairs, echo_table, number
 
 if TYPE_CHECKING:
@@ -27,14 +27,12 @@ _TITLES = ("threshold", "coverage", "accuracy", "tokens saved", "net", "seconds 
         "cnp-router replay --trajectories trajectories.jsonl --exclude unknown",
     ],
 )
-@files("--trajectories", help_="The log to replay.", required=True)
-@files("--warm", help_="Trajectories to learn from beforehand.")
-@click.option(
+@files("--trajectories", help="The log to replay.", required=True)
+@files("--warm", help="Trajectories to learn from beforehand.")
+@share(
     "--threshold",
     "thresholds",
-    type=Finite(0, 1),
     multiple=True,
-    metavar="X",
     help="Act from this confidence on. Can be given more than once.  [default: 0.3 to 0.95]",
 )
 @click.option(
