@@ -197,5 +197,3 @@ class TestProgress:
     def test_its_title_is_data_too(self, shown):
         text = shown([2.0], title="[red]\x9bA")
         assert r"[red]\x9bA: folds" in text and "\x9b" not in text
-
-
