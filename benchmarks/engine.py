@@ -101,7 +101,7 @@ def measure_stub(folder: Path | None, size: int) -> dict[str, Any]:
     seconds, messages = [], 0
     for _ in range(ROUNDS + 1):
         start = time.perf_counter()
-        outcome = net.run_sync(_REQUEST, announce="broadcast")
+        outcome = net.run_sync(_REQUEST, announcement="broadcast")
         seconds.append(time.perf_counter() - start)
         messages = outcome.ledger.n_messages
     median = statistics.median(seconds[1:])
@@ -199,10 +199,10 @@ async def _with_server(
         await _each(by_sdk, requests[:CONCURRENCY])
         await _each(model.complete, requests[:CONCURRENCY])
         for _ in range(REPEATS):  # in turn, so that a busy moment meets all alike
-            times["waiting"].append(await _taken(waiting.run(_REQUEST, announce="broadcast")))
+            times["waiting"].append(await _taken(waiting.run(_REQUEST, announcement="broadcast")))
             times["sdk"].append(await _taken(_each(by_sdk, requests)))
             times["adapter"].append(await _taken(_each(model.complete, requests)))
-            times["round"].append(await _taken(net.run(_REQUEST, announce="broadcast")))
+            times["round"].append(await _taken(net.run(_REQUEST, announcement="broadcast")))
     return times
 
 

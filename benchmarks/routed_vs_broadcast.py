@@ -115,7 +115,9 @@ def run_organisations(
         (_SHARED, None),
         (("size",), _LARGEST),
     ]
-    protocols: Any = [name for name in PROTOCOLS if name not in ("learned", "auto", "single-agent")]
+    protocols: Any = [
+        name for name, each in PROTOCOLS.items() if each.has_contractors and not each.needs_router
+    ]
     catalog: Any = getattr(router, "catalog")  # noqa: B009  # a fitted one has it
     comparisons = [
         compare(

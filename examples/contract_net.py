@@ -17,11 +17,11 @@ net = ContractNet(sample.catalog, offline_model(sample.catalog), router=router)
 print(f"Request: {REQUEST}\n")
 print(f"{'protocol':15} {'announced':10} {'messages':>8} {'tokens':>8}  recommendation")
 for protocol in ("manager-led", "contractor-led", "collaborative", "single-agent"):
-    for announce in ("broadcast", "routed"):
-        outcome = net.run_sync(REQUEST, protocol=protocol, announce=announce)
+    for announcement in ("broadcast", "routed"):
+        outcome = net.run_sync(REQUEST, protocol=protocol, announcement=announcement)
         ledger = outcome.ledger
         print(
-            f"{protocol:15} {announce:10} {ledger.n_messages:8,} {ledger.tokens:8,}  "
+            f"{protocol:15} {announcement:10} {ledger.n_messages:8,} {ledger.tokens:8,}  "
             f"{', '.join(outcome.recommendation)}"
         )
 

@@ -2,15 +2,15 @@
 
 from cnp_router.agents.agent import Asked, ask
 from cnp_router.agents.answers import (
+    ApiSelection,
     Bid,
     CategoryMapping,
     Composition,
     Decomposition,
     ProposedApi,
-    Selection,
 )
 from cnp_router.agents.fallback import CategoryFallback
-from cnp_router.agents.offline import offline_model
+from cnp_router.agents.offline_answers import offline_model
 from cnp_router.agents.organisation import Organisation, organise
 from cnp_router.agents.tasks import (
     ComposeAlone,
@@ -24,6 +24,7 @@ from cnp_router.agents.tasks import (
 )
 
 __all__ = [
+    "ApiSelection",
     "Asked",
     "Bid",
     "CategoryFallback",
@@ -38,7 +39,6 @@ __all__ = [
     "Organisation",
     "ProposedApi",
     "SelectApis",
-    "Selection",
     "ServeFunction",
     "Task",
     "ask",

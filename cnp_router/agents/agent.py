@@ -21,7 +21,7 @@ class Asked(Generic[Answer]):
 
     Parameters
     ----------
-    answer : Decomposition, CategoryMapping, Bid, Selection or Composition
+    answer : Decomposition, CategoryMapping, Bid, ApiSelection or Composition
     response : ChatResponse
         With what it has cost.
     """

@@ -1,4 +1,4 @@
-"""What the reasoning steps answer: typed, and free of what a model invented."""
+"""What the reasoning steps answer: typed, and free of what a model hallucinated."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
+    "ApiSelection",
     "Bid",
     "CategoryMapping",
     "Composition",
     "Decomposition",
     "ProposedApi",
-    "Selection",
     "kept",
 ]
 
@@ -59,13 +59,13 @@ class CategoryMapping:
     functions : tuple of str
     categories : tuple of tuples of str
         Of each function, those that exist.
-    invented : tuple of str
+    hallucinated : tuple of str
         Names that are no categories of the catalog; they were dropped.
     """
 
     functions: tuple[str, ...]
     categories: tuple[tuple[str, ...], ...]
-    invented: tuple[str, ...] = ()
+    hallucinated: tuple[str, ...] = ()
 
     @property
     def all_categories(self) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class Bid:
         Of a refusal.
     functions, categories : tuple of str
         Steps 1 and 2, where the contractor takes them.
-    invented : tuple of str
+    hallucinated : tuple of str
         Ids that are none of its APIs; they were dropped.
     """
 
@@ -93,23 +93,23 @@ class Bid:
     grounds: str = ""
     functions: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    invented: tuple[str, ...] = ()
+    hallucinated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ApiSelection:
     """The answer to step 4: the final set.
 
     Parameters
     ----------
     apis : tuple of str
         Ids, all of them proposed.
-    invented : tuple of str
+    hallucinated : tuple of str
         Ids that nobody proposed; they were dropped.
     """
 
     apis: tuple[str, ...]
-    invented: tuple[str, ...] = ()
+    hallucinated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Composition:
     functions, categories : tuple of str
     candidates, apis : tuple of str
         Ids after step 3 and step 4.
-    invented : tuple of str
+    hallucinated : tuple of str
         Ids and categories that are not in the catalog, and chosen ids that are no candidates;
         they were dropped.
     """
@@ -130,7 +130,7 @@ class Composition:
     categories: tuple[str, ...]
     candidates: tuple[str, ...]
     apis: tuple[str, ...]
-    invented: tuple[str, ...] = ()
+    hallucinated: tuple[str, ...] = ()
 
 
 def kept(names: Iterable[str], allowed: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

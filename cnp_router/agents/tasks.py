@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from cnp_router.agents.answers import (
+    ApiSelection,
     Bid,
     CategoryMapping,
     Composition,
     Decomposition,
     ProposedApi,
-    Selection,
     kept,
 )
 from cnp_router.agents.prompts import (
@@ -146,7 +146,7 @@ class MapCategories(Task[CategoryMapping]):
     >>> task = MapCategories("Concerts on a map", ("show a map",), ("Mapping", "Music"))
     >>> data = {"mappings": [{"function": 0, "categories": ["Mapping", "Cartography"]}]}
     >>> answer = task.read(data)
-    >>> answer.categories, answer.invented
+    >>> answer.categories, answer.hallucinated
     ((('Mapping',),), ('Cartography',))
     """
 
@@ -195,9 +195,9 @@ class MapCategories(Task[CategoryMapping]):
             if 0 <= place < len(named):
                 named[place].extend(mapping["categories"])
         known = frozenset(self.categories)
-        _, invented = kept((name for names in named for name in names), known)
+        _, hallucinated = kept((name for names in named for name in names), known)
         return CategoryMapping(
-            self.functions, tuple(kept(names, known)[0] for names in named), invented
+            self.functions, tuple(kept(names, known)[0] for names in named), hallucinated
         )
 
 
@@ -216,13 +216,13 @@ class _Bidding(Task[Bid]):
     def read(self, data: Mapping[str, Any]) -> Bid:
         """Return the bid, without APIs that are not the contractor's."""
         grounds = {item["id"]: item["grounds"] for item in reversed(data["apis"])}
-        own, invented = kept((item["id"] for item in data["apis"]), (a.id for a in self.apis))
+        own, hallucinated = kept((item["id"] for item in data["apis"]), (a.id for a in self.apis))
         return Bid(
             tuple(ProposedApi(name, grounds[name]) for name in own),
             data["grounds"],
             tuple(data.get("functions", ())),
             tuple(dict.fromkeys(data.get("categories", ()))),
-            invented,
+            hallucinated,
         )
 
 
@@ -242,7 +242,7 @@ class MatchFunction(_Bidding):
     >>> task = MatchFunction((maps,), "show places", "Mapping")
     >>> bid = task.read({"apis": [{"id": "maps", "grounds": "It shows places."},
     ...                           {"id": "sms", "grounds": "?"}], "grounds": ""})
-    >>> bid.apis, bid.invented
+    >>> bid.apis, bid.hallucinated
     ((ProposedApi(api='maps', grounds='It shows places.'),), ('sms',))
     """
 
@@ -324,14 +324,14 @@ class ServeFunction(_Bidding):
 
 
 @dataclass(frozen=True, slots=True)
-class SelectApis(Task[Selection]):
+class SelectApis(Task[ApiSelection]):
     """Step 4, by the manager: the final set, out of what was proposed.
 
     Examples
     --------
     >>> task = SelectApis("a map", (), (ProposedApi("maps", "It shows maps."),))
     >>> task.read({"apis": ["maps", "gogle-maps"]})
-    Selection(apis=('maps',), invented=('gogle-maps',))
+    ApiSelection(apis=('maps',), hallucinated=('gogle-maps',))
     """
 
     request: str
@@ -362,11 +362,11 @@ class SelectApis(Task[Selection]):
             fields["awarded"] = _proposed(self.awarded)
         return json_object({**fields, "proposals": _proposed(self.proposals)})
 
-    def read(self, data: Mapping[str, Any]) -> Selection:
+    def read(self, data: Mapping[str, Any]) -> ApiSelection:
         """Return the chosen APIs, without those that nobody proposed or that are awarded."""
         awarded = {p.api for p in self.awarded}
         chosen = (name for name in data["apis"] if name not in awarded)
-        return Selection(*kept(chosen, (p.api for p in self.proposals)))
+        return ApiSelection(*kept(chosen, (p.api for p in self.proposals)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,7 +378,7 @@ class ComposeAlone(Task[Composition]):
     >>> task = ComposeAlone("a map", (Api("maps", "Maps", categories=("Mapping",)),))
     >>> answer = task.read({"functions": ["map"], "categories": ["Mapping"],
     ...                     "candidates": ["maps"], "apis": ["maps", "sms"]})
-    >>> answer.categories, answer.apis, answer.invented
+    >>> answer.categories, answer.apis, answer.hallucinated
     (('Mapping',), ('maps',), ('sms',))
     """
 
@@ -412,8 +412,8 @@ class ComposeAlone(Task[Composition]):
         )
         candidates, no_candidates = kept(data["candidates"], ids)
         chosen, no_apis = kept(data["apis"], candidates)
-        invented = tuple(dict.fromkeys((*no_categories, *no_candidates, *no_apis)))
-        return Composition(tuple(data["functions"]), categories, candidates, chosen, invented)
+        hallucinated = tuple(dict.fromkeys((*no_categories, *no_candidates, *no_apis)))
+        return Composition(tuple(data["functions"]), categories, candidates, chosen, hallucinated)
 
 
 def _proposed(apis: Sequence[ProposedApi]) -> str:

@@ -102,25 +102,32 @@ def compare(
 ) -> None:
     """Compare the protocols, routed and broadcast.
 
-    Holds a round for each request by each of them. Prints tokens, precision, recall and F1 after
-    each step, and the size of the final set, as means over the requests, and how many times as
-    much a broadcast costs. A round that fails because of its request is counted and left out of the
-    means; five in a row end the comparison. Mashups that name an API the model does not know are
-    left out and counted as skipped.
+    Holds a round for each request by each of them. Prints tokens, precision, recall and F1 at each
+    stage, and the size of the final set, as means over the requests, and how many times as much a
+    broadcast costs. A round that fails because of its request is counted and left out of the means;
+    five in a row end the comparison, and it is an error if all of a protocol fail. Mashups that
+    name an API the model does not know are left out and counted as skipped.
     """
-    from cnp_router.evaluation.comparison_report import check_report, write_report
-    from cnp_router.evaluation.comparison_trouble import warnings_of
+    from cnp_router.evaluation.report import check_report, warnings_of, write_report
 
     if how["retry_failed"] and how["resume"] is None:
         raise click.UsageError("--retry-failed needs --resume.")
     if report is not None:
         check_report(report)
-    comparison = _compared(model, histories, **how)
+    failure = None
+    try:
+        comparison = _compared(model, histories, **how)
+    except RoundFailedError as exc:
+        if exc.comparison is None:
+            raise
+        failure, comparison = exc, exc.comparison
     echo_json(comparison.to_dict()) if json_ else _echo(comparison)
     for warning in warnings_of(comparison):
         note(f"Warning: {warning}")
     if report is not None:
         write_report(comparison, report)
+    if failure is not None:
+        raise failure
 
 
 def _compared(
@@ -186,22 +193,20 @@ def _how_to_go_on(resume: Path | None) -> Iterator[None]:
 
 
 def _echo(comparison: Comparison) -> None:
-    from cnp_router.evaluation.comparison_tables import (
+    from cnp_router.evaluation.report import (
         answered_by,
         averaged_over,
         comparison_tables,
+        trouble_table,
     )
-    from cnp_router.evaluation.comparison_trouble import TROUBLE_TITLE, trouble_rows
-    from cnp_router.evaluation.report import text_table
 
     for sentence in (averaged_over(comparison), answered_by(comparison)):
         for line in wrapped(sentence, terminal_width()):
             click.echo(line)
-    organise = None
-    for table in comparison_tables(comparison):
-        if table.organise != organise:
-            organise = table.organise
-            click.echo(f"\nContractors by {organise}: {comparison.contractors[organise]:,}")
-        click.echo(f"\n{table.text()}")
-    if trouble := trouble_rows(comparison):
-        click.echo(f"\n{TROUBLE_TITLE}\n\n{text_table(trouble)}")
+    for organisation, tables in comparison_tables(comparison).items():
+        contractors = comparison.contractors[organisation]
+        click.echo(f"\nContractors by {organisation}: {contractors:,}")
+        for table in tables:
+            click.echo(f"\n{table.text()}")
+    if trouble := trouble_table(comparison):
+        click.echo(f"\n{trouble.text()}")

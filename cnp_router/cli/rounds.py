@@ -194,7 +194,7 @@ def held(
         settings=round_settings(**settings),
     )
     try:
-        return net.run_sync(request, protocol=protocol, announce=announce)
+        return net.run_sync(request, protocol=protocol, announcement=announce)
     except (BudgetExceededError, RoundFailedError) as exc:
         if exc.transcript is not None:
             paid = exc.transcript.ledger
@@ -258,8 +258,8 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
     ledger = outcome.ledger
     if outcome.choice is not None:
         yield "Why", f"{outcome.protocol}: {outcome.choice.reason}"
-    how = "" if outcome.protocol == "learned" else f", {outcome.announce}"
-    by = f", contractors by {outcome.organise}" if outcome.recipients else ""
+    how = "" if outcome.protocol == "learned" else f", {outcome.announcement}"
+    by = f", contractors by {outcome.organisation}" if outcome.recipients else ""
     yield "Protocol", f"{outcome.protocol}{how}{by}"
     asked = len(outcome.recipients)
     if asked or outcome.protocol not in ("learned", "single-agent"):
@@ -284,5 +284,5 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield "Failed", ", ".join(f"{count:,} by {name}" for name, count in ledger.failures.items())
     if ledger.late:
         yield "Late", f"{ledger.late:,} replies, ignored"
-    if ledger.invented:
-        yield "Invented", f"{ledger.invented:,} names that do not exist, dropped"
+    if ledger.hallucinated:
+        yield "Hallucinated", f"{ledger.hallucinated:,} names that do not exist, dropped"

@@ -19,6 +19,7 @@ from cnp_router.evaluation.comparison import (
     Method,
     RoundFigures,
     RoundResult,
+    TokensAre,
 )
 from cnp_router.evaluation.resume import ResumeFile, fingerprint
 from cnp_router.exceptions import (
@@ -32,7 +33,7 @@ from cnp_router.exceptions import (
     RoundFailedError,
 )
 from cnp_router.history import History, Mashup
-from cnp_router.llm import ChatModel, OfflineChatModel, run_sync
+from cnp_router.llm import ChatModel, OfflineChatModel, WrappedChatModel, run_sync
 from cnp_router.protocols import PROTOCOLS, Announcement, ContractNet, Outcome, RoundSettings
 from cnp_router.routing import Router
 

@@ -15,10 +15,20 @@ from cnp_router.evaluation.table import Table, count, share
 from cnp_router.history import Mashup
 from cnp_router.protocols import Outcome
 
-__all__ = ["STAGES", "Comparison", "ComparisonRow", "Method", "RoundFigures", "RoundResult"]
+__all__ = [
+    "STAGES",
+    "Comparison",
+    "ComparisonRow",
+    "Method",
+    "RoundFigures",
+    "RoundResult",
+    "Stage",
+    "TokensAre",
+]
 
-STAGES = ("category", "bid", "final")
-"""Where the APIs in play are measured: in the named categories, after bidding, in the final set."""
+Stage = Literal["category", "bid", "final"]
+STAGES: Mapping[Stage, str] = {"category": "mapped", "bid": "proposed", "final": "selected"}
+"""After which the APIs in play are measured, and their name in `cnp_router.protocols.Stages`."""
 
 TokensAre = Literal["server", "estimated"]
 
@@ -90,7 +100,7 @@ class RoundFigures:
     mean_apis: Whole
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     tokens_are: TokensAre | None
-    stages: dict[Literal["category", "bid", "final"], Scores | None]
+    stages: dict[Stage, Scores | None]
     cfps: Whole
     cached_calls: Whole
     late: Whole
@@ -101,7 +111,7 @@ class RoundFigures:
     def of(cls, mashup: Mashup, outcome: Outcome) -> RoundFigures:
         """Return the figures of an outcome, measured by the APIs that the mashup used."""
         ledger = outcome.ledger
-        sets = {name: getattr(outcome.stages, name) for name in STAGES}
+        sets = {name: getattr(outcome.stages, apis) for name, apis in STAGES.items()}
         return cls(
             tokens_in=ledger.usage.tokens_in,
             tokens_out=ledger.usage.tokens_out,
@@ -119,7 +129,7 @@ class RoundFigures:
             cached_calls=ledger.cached_calls,
             late=ledger.late,
             failed=sum(ledger.failures.values()),
-            hallucinated=ledger.invented,
+            hallucinated=ledger.hallucinated,
         )
 
 
@@ -184,7 +194,7 @@ class ComparisonRow:
     recipients: float | None
     mean_apis: float | None
     seconds: float | None
-    stages: Mapping[str, SetScores | None]
+    stages: Mapping[Stage, SetScores | None]
     failures: Mapping[str, int] = field(default_factory=dict)
     with_bids: int = 0
     cfps: int = 0
@@ -216,7 +226,9 @@ class ComparisonRow:
         )
 
     def __repr__(self) -> str:
-        return f"ComparisonRow({self.method}, {self.rounds:,} rounds, {self.failed_rounds:,} failed)"
+        return (
+            f"ComparisonRow({self.method}, {self.rounds:,} rounds, {self.failed_rounds:,} failed)"
+        )
 
     @property
     def failed_rounds(self) -> int:

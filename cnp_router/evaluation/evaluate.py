@@ -94,7 +94,9 @@ class Evaluation:
             for group, figures in groups.items()
             for place, (name, value) in enumerate(figures.items())
         ]
-        rows.append(("fallback", "share of requests below the threshold", share(self.fallback_rate)))
+        rows.append(
+            ("fallback", "share of requests below the threshold", share(self.fallback_rate))
+        )
         title = f"{self.requests:,} requests, {self.skipped:,} skipped"
         return Table(title, ("of", "figure", "mean"), tuple(rows), labels=2)._repr_html_()
 

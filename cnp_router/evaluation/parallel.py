@@ -24,7 +24,8 @@ def n_workers(n_jobs: int | None, items: int) -> int:
     """
     import joblib
 
-    return max(min(joblib.effective_n_jobs(joblib.Parallel(n_jobs=n_jobs).n_jobs), items), 1)
+    workers = int(joblib.effective_n_jobs(joblib.Parallel(n_jobs=n_jobs).n_jobs))
+    return max(min(workers, items), 1)
 
 
 def in_order(

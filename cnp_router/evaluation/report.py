@@ -98,7 +98,9 @@ def savings(rows: Rows) -> Table | None:
             kept = [share(found[name]) for name in ("bid_recall", "final_recall")]
             cells.append((protocol, *costs, *kept))
     columns = ("tokens", "messages", "model calls", "recall kept: bids", "final set")
-    title = "How many times as much a broadcast costs, and the share of its recall that routing keeps"
+    title = (
+        "How many times as much a broadcast costs, and the share of its recall that routing keeps"
+    )
     return Table(title, ("protocol", *columns), tuple(cells)) if cells else None
 
 
@@ -184,7 +186,12 @@ def warnings_of(comparison: Comparison) -> list[str]:
         f"{row.method}: {failed:,} of {total:,} {what} failed ({failed / total:.1%}). {worth}"
         for row in comparison.rows
         for what, failed, total, worth in (
-            ("rounds", row.failed_rounds, row.rounds + row.failed_rounds, "Its means are over the others."),
+            (
+                "rounds",
+                row.failed_rounds,
+                row.rounds + row.failed_rounds,
+                "Its means are over the others.",
+            ),
             ("calls for proposals", row.failed, row.cfps, "Who failed could not bid."),
         )
         if failed > _WORTH_A_WARNING * total

@@ -20,7 +20,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.exceptions import DataFileError
 from cnp_router.files import lock
 from cnp_router.history import History
-from cnp_router.llm import CachedChatModel, ChatModel
+from cnp_router.llm import ChatModel, WrappedChatModel
 from cnp_router.protocols import RoundSettings
 from cnp_router.routing import Router
 from cnp_router.version import __version__
@@ -263,8 +263,8 @@ def _plain(value: Any) -> Any:
 
 def _server(model: ChatModel) -> str | None:
     """Return the address of the server that answers, without credentials; None if none does."""
-    if isinstance(model, CachedChatModel):
-        return _server(model.model)
+    while isinstance(model, WrappedChatModel):
+        model = model.model
     server = getattr(model, "server", None)
     if not isinstance(server, str):
         return None

@@ -124,4 +124,6 @@ def printable(text: str) -> str:
 
 
 def _parts(title: str, table: str, notes: Sequence[str]) -> str:
-    return "\n\n".join([part for part in (printable(title), table) if part] + [*map(printable, notes)])
+    return "\n\n".join(
+        [part for part in (printable(title), table) if part] + [*map(printable, notes)]
+    )

@@ -1,6 +1,6 @@
 """The Contract Net: messages, transcript and ledger; three protocols and a single agent."""
 
-from cnp_router.protocols.choice import Choice, choose_protocol
+from cnp_router.protocols.auto import Choice, choose_protocol
 from cnp_router.protocols.ledger import Cost, Ledger, ModelCall
 from cnp_router.protocols.messages import (
     Award,
@@ -14,18 +14,21 @@ from cnp_router.protocols.messages import (
     Request,
     message_from_dict,
 )
-from cnp_router.protocols.net import PROTOCOLS, Announce, ContractNet, ProtocolName
+from cnp_router.protocols.net import ContractNet
 from cnp_router.protocols.outcome import Outcome, Stages
-from cnp_router.protocols.replay import Replay, replay
+from cnp_router.protocols.protocol import Announcement, Protocol
+from cnp_router.protocols.registry import PROTOCOLS
 from cnp_router.protocols.settings import RoundSettings, TrafficBudget
 from cnp_router.protocols.transcript import Transcript
+from cnp_router.protocols.validation import Conclusion, validate
 
 __all__ = [
     "PROTOCOLS",
-    "Announce",
+    "Announcement",
     "Award",
     "CallForProposals",
     "Choice",
+    "Conclusion",
     "ContractNet",
     "Cost",
     "Failure",
@@ -34,10 +37,9 @@ __all__ = [
     "ModelCall",
     "Outcome",
     "Proposal",
-    "ProtocolName",
+    "Protocol",
     "Refusal",
     "Rejection",
-    "Replay",
     "Report",
     "Request",
     "RoundSettings",
@@ -46,5 +48,5 @@ __all__ = [
     "Transcript",
     "choose_protocol",
     "message_from_dict",
-    "replay",
+    "validate",
 ]

@@ -38,7 +38,7 @@ class Accounts:
         agent: str,
         *,
         cfp: int | None = None,
-        invented: tuple[str, ...] = (),
+        hallucinated: tuple[str, ...] = (),
     ) -> None:
         """Book an answer.
 
@@ -50,7 +50,7 @@ class Accounts:
         agent : str
         cfp : int, optional
             The call for proposals that it answers.
-        invented : tuple of str, default=()
+        hallucinated : tuple of str, default=()
         """
         self._add(
             response.usage,
@@ -61,7 +61,7 @@ class Accounts:
             calls=response.calls,
             cached=response.cached,
             cfp=cfp,
-            invented=invented,
+            hallucinated=hallucinated,
         )
 
     def book_failed(

@@ -62,7 +62,7 @@ class ModelCall:
         Whether it was answered before, and nothing paid now.
     cfp : int or None
         Id of the call for proposals it answers.
-    invented : tuple of str
+    hallucinated : tuple of str
         Names in the answer that do not exist; they were dropped.
     """
 
@@ -77,11 +77,11 @@ class ModelCall:
     calls: int = 1
     cached: bool = False
     cfp: int | None = None
-    invented: tuple[str, ...] = ()
+    hallucinated: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object."""
-        return {**asdict(self), "steps": list(self.steps), "invented": list(self.invented)}
+        return {**asdict(self), "steps": list(self.steps), "hallucinated": list(self.hallucinated)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Ledger:
         Replies after the deadline.
     failures : mapping of str to int
         Reason to number.
-    invented : int
+    hallucinated : int
         Names that a model made up; they were dropped.
     seconds : float, seconds
         Of wall time.
@@ -148,7 +148,7 @@ class Ledger:
     by_stage: Mapping[str, Cost]
     late: int
     failures: Mapping[str, int]
-    invented: int
+    hallucinated: int
     seconds: float
 
     @classmethod
@@ -192,7 +192,7 @@ class Ledger:
             ),
             late=sum(isinstance(m, (Proposal, Refusal)) and m.late for m in messages),
             failures=dict(Counter(m.reason for m in messages if isinstance(m, Failure))),
-            invented=sum(len(call.invented) for call in calls),
+            hallucinated=sum(len(call.hallucinated) for call in calls),
             seconds=seconds,
         )
 
@@ -224,7 +224,7 @@ class Ledger:
             "by_stage": {name: asdict(cost) for name, cost in self.by_stage.items()},
             "late": self.late,
             "failures": dict(self.failures),
-            "invented": self.invented,
+            "hallucinated": self.hallucinated,
             "seconds": round(self.seconds, 6),
         }
 

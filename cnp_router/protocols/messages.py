@@ -76,7 +76,7 @@ class CallForProposals(_Message):
     """The category it was mapped to (manager-led)."""
     reply_by: float | None = None
     """Bidding deadline, in seconds after the announcement."""
-    announcement: int = 1
+    iteration: int = 1
     """1, or 2 in an iterated announcement."""
 
 

@@ -8,34 +8,30 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from cnp_router.agents import ComposeAlone, MapCategories, Organisation, SelectApis, organise
 from cnp_router.catalog import Catalog, Contractor
 from cnp_router.exceptions import BudgetExceededError, InputError
 from cnp_router.graph import TransitionGraph
 from cnp_router.llm import ChatModel, run_sync
-from cnp_router.protocols.choice import Choice, choose_protocol
+from cnp_router.protocols.auto import Choice, choose_protocol
 from cnp_router.protocols.messages import Proposal
 from cnp_router.protocols.outcome import Outcome, Stages
 from cnp_router.protocols.plans import PLANS, Audience, Plan
-from cnp_router.protocols.replay import replay
+from cnp_router.protocols.protocol import Announcement
+from cnp_router.protocols.registry import PROTOCOLS
 from cnp_router.protocols.round import Invitation, Round, as_proposed
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.protocols.transcript import Transcript
+from cnp_router.protocols.validation import validate
 from cnp_router.routing import Router, Routing, Scores
 from cnp_router.routing.result import Source
 from cnp_router.training import CategoryClassifier
 
 logger = logging.getLogger("cnp_router.protocols")
 
-__all__ = ["PROTOCOLS", "Announce", "ContractNet", "ProtocolName"]
-
-ProtocolName = Literal[
-    "learned", "manager-led", "contractor-led", "collaborative", "single-agent", "auto"
-]
-PROTOCOLS: tuple[str, ...] = get_args(ProtocolName)
-Announce = Literal["routed", "broadcast"]
+__all__ = ["ContractNet"]
 
 
 class ContractNet:
@@ -68,7 +64,7 @@ class ContractNet:
     >>> from cnp_router.agents import offline_model
     >>> catalog = load_sample().catalog
     >>> net = ContractNet(catalog, offline_model(catalog))
-    >>> outcome = net.run_sync("Send a text message when it rains.", announce="broadcast")
+    >>> outcome = net.run_sync("Send a text message when it rains.", announcement="broadcast")
     >>> outcome.protocol, len(outcome.recipients), outcome.ledger.messages["cfp"]
     ('contractor-led', 149, 149)
     """
@@ -98,13 +94,13 @@ class ContractNet:
                 "(give the catalog it was fitted on)"
             )
         if isinstance(organisation, str):
-            self.organise: str = organisation
+            self.organisation: str = organisation
             graph = self._graph() if organisation == "community" else None
             self.contractors = organise(catalog, organisation, graph=graph, max_size=max_size)
         elif max_size is not None:
             raise InputError("max_size goes with an organisation, not with contractors of your own")
         else:
-            self.organise = "custom"
+            self.organisation = "custom"
             self.contractors = tuple(organisation)
             if not self.contractors:
                 raise InputError("a contract net needs at least one contractor (got none)")
@@ -114,14 +110,14 @@ class ContractNet:
         self,
         request: str,
         *,
-        protocol: ProtocolName = "contractor-led",
-        announce: Announce = "routed",
+        protocol: str = "contractor-led",
+        announcement: Announcement = "routed",
     ) -> Outcome:
         """Hold a round where there is no event loop; see `run`."""
 
         async def held() -> Outcome:
             async with self.model:
-                return await self.run(request, protocol=protocol, announce=announce)
+                return await self.run(request, protocol=protocol, announcement=announcement)
 
         return run_sync(held, instead="await net.run(request)")
 
@@ -129,8 +125,8 @@ class ContractNet:
         self,
         request: str,
         *,
-        protocol: ProtocolName = "contractor-led",
-        announce: Announce = "routed",
+        protocol: str = "contractor-led",
+        announcement: Announcement = "routed",
     ) -> Outcome:
         """Hold a round.
 
@@ -142,7 +138,7 @@ class ContractNet:
             ``"manager-led"``, ``"contractor-led"``, ``"collaborative"``, ``"single-agent"``;
             ``"learned"``: what the router recommends, with no model; ``"auto"``: by the request
             (`choose_protocol`).
-        announce : {"routed", "broadcast"}, default="routed"
+        announcement : {"routed", "broadcast"}, default="routed"
             To the recipients that the router chooses, or to everyone that the protocol reaches.
 
         Returns
@@ -159,24 +155,24 @@ class ContractNet:
         BudgetExceededError
             If there is a budget, and what comes next does not fit in.
         """
-        self._check(request, protocol, announce)
+        self._check(request, protocol, announcement)
         choice = None
         if protocol == "auto":
             choice = self._choose(request)
-            protocol = choice.protocol  # type: ignore[assignment]  # one of the names
+            protocol = choice.protocol
         async with Round(
             request,
             model=self.model,
             catalog=self.catalog,
             settings=self.settings,
             protocol=protocol,
-            announce="routed" if protocol == "learned" else announce,
+            announcement="routed" if protocol == "learned" else announcement,
         ) as round_:
             if protocol == "learned":
                 learned, transcript = await self._learned(round_)
                 return self._outcome(transcript, learned, choice)
             audience = Audience(self.contractors, classifier=self._classifier())
-            if announce == "routed":
+            if announcement == "routed":
                 audience = await self._routed(round_, protocol)
             if protocol == "single-agent":
                 transcript = await self._alone(round_, audience)
@@ -280,13 +276,13 @@ class ContractNet:
     def _outcome(
         self, transcript: Transcript, routing: Routing | None, choice: Choice | None
     ) -> Outcome:
-        result = replay(transcript)
+        result = validate(transcript)
         categories = transcript.categories
         return Outcome(
             request=transcript.request,
             protocol=transcript.protocol,
-            announce=transcript.announce,
-            organise=self.organise,
+            announcement=transcript.announcement,
+            organisation=self.organisation,
             recommendation=result.recommendation,
             recipients=result.recipients,
             n_contractors=len(self.contractors),
@@ -316,17 +312,17 @@ class ContractNet:
 
     def _needed_router(self) -> Router:
         if self.router is None:
-            raise InputError("there is no router to ask (give one, or announce='broadcast')")
+            raise InputError("there is no router to ask (give one, or announcement='broadcast')")
         return self.router
 
-    def _check(self, request: str, protocol: str, announce: str) -> None:
+    def _check(self, request: str, protocol: str, announcement: str) -> None:
         if not isinstance(request, str):
             raise InputError(f"a request must be a string, got {request!r}")
         if protocol not in PROTOCOLS:
             raise InputError(f"unknown protocol {protocol!r} (use one of {', '.join(PROTOCOLS)})")
-        if announce not in get_args(Announce):
-            raise InputError(f"unknown announcement {announce!r} (use 'routed' or 'broadcast')")
-        if announce == "routed" or protocol in ("learned", "auto"):
+        if announcement not in get_args(Announcement):
+            raise InputError(f"unknown announcement {announcement!r} (use 'routed' or 'broadcast')")
+        if announcement == "routed" or protocol in ("learned", "auto"):
             self._needed_router()
         if self.settings.iterate and protocol in (*PLANS, "auto"):
             self._graph()
@@ -390,7 +386,7 @@ def _invitations(
 
 
 async def _announced_again(round_: Round, invitations: Sequence[Invitation]) -> list[Proposal]:
-    """Announce to more, unless the budget does not take it: what is awarded is not given up."""
+    """Announcement to more, unless the budget does not take it: what is awarded is not given up."""
     try:
         return await round_.announce(invitations)
     except BudgetExceededError as exc:

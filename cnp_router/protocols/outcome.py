@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from cnp_router.protocols.choice import Choice
+from cnp_router.protocols.auto import Choice
 from cnp_router.protocols.ledger import Ledger
 from cnp_router.protocols.transcript import Transcript
 from cnp_router.routing import Routing
@@ -15,21 +15,21 @@ __all__ = ["Outcome", "Stages"]
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The APIs in play after the reasoning steps; None where a protocol has no such stage.
+    """The APIs in play after the reasoning steps; None where a protocol has no such step.
 
     Parameters
     ----------
-    category : frozenset of str or None
-        After step 2: all APIs of the predicted categories.
-    bid : frozenset of str or None
-        After step 3: the APIs that were proposed in time.
-    final : frozenset of str
-        After step 4.
+    mapped : frozenset of str or None
+        After category mapping: all APIs of the predicted categories.
+    proposed : frozenset of str or None
+        After API matching: those that were proposed in time.
+    selected : frozenset of str
+        After API selection.
     """
 
-    category: frozenset[str] | None
-    bid: frozenset[str] | None
-    final: frozenset[str]
+    mapped: frozenset[str] | None
+    proposed: frozenset[str] | None
+    selected: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Outcome:
 
     Parameters
     ----------
-    request, protocol, announce, organise : str
+    request, protocol, announcement, organisation : str
         What was asked, and how; `protocol` is the one that was held.
     recommendation : tuple of str
         Ids of the APIs that the request needs.
@@ -58,8 +58,8 @@ class Outcome:
 
     request: str
     protocol: str
-    announce: str
-    organise: str
+    announcement: str
+    organisation: str
     recommendation: tuple[str, ...]
     recipients: tuple[str, ...]
     n_contractors: int
@@ -83,8 +83,8 @@ class Outcome:
         return {
             "request": self.request,
             "protocol": self.protocol,
-            "announce": self.announce,
-            "organise": self.organise,
+            "announce": self.announcement,
+            "organise": self.organisation,
             "model": self.transcript.model,
             "recommendation": list(self.recommendation),
             "recipients": [
@@ -97,9 +97,9 @@ class Outcome:
             "stages": {
                 name: None if ids is None else len(ids)
                 for name, ids in (
-                    ("category", self.stages.category),
-                    ("bid", self.stages.bid),
-                    ("final", self.stages.final),
+                    ("category", self.stages.mapped),
+                    ("bid", self.stages.proposed),
+                    ("final", self.stages.selected),
                 )
             },
             "routing": None

@@ -176,7 +176,7 @@ class _CategoryFit:
 
 
 async def contractor_led(round_: Round, audience: Audience) -> Plan:
-    """Announce the request itself; contractors take steps 1, 2 and 3."""
+    """Announcement the request itself; contractors take steps 1, 2 and 3."""
     return _WholeRequest(round_.request)
 
 

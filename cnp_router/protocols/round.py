@@ -94,7 +94,7 @@ class Round:
         Of the manager and of every contractor.
     catalog : Catalog
     settings : RoundSettings
-    protocol, announce : str
+    protocol, announcement : str
         For the transcript.
     """
 
@@ -106,14 +106,14 @@ class Round:
         catalog: Catalog,
         settings: RoundSettings,
         protocol: str,
-        announce: str,
+        announcement: str,
     ) -> None:
         self.request = sendable(request)  # what agents see is what the transcript says
         self.model = model
         self.catalog = catalog
         self.settings = settings
         self.protocol = protocol
-        self.announce_to = announce
+        self.announced_as = announcement
         self.messages: list[Message] = []
         self.accounts = Accounts(settings.budget)
         self.categories: tuple[str, ...] | None = None
@@ -170,8 +170,8 @@ class Round:
             raise RoundFailedError(
                 f"the {agent} got no answer for {step}: {exc}", self.transcript()
             ) from exc
-        invented = tuple(getattr(asked.answer, "invented", ()))
-        self.accounts.book(asked.response, task, stage, agent, invented=invented)
+        hallucinated = tuple(getattr(asked.answer, "hallucinated", ()))
+        self.accounts.book(asked.response, task, stage, agent, hallucinated=hallucinated)
         return asked.answer
 
     async def announce(self, invitations: Sequence[Invitation]) -> list[Proposal]:
@@ -275,7 +275,7 @@ class Round:
         return Transcript(
             self.request,
             self.protocol,
-            self.announce_to,
+            self.announced_as,
             self.model.name,
             tuple(self.messages),
             tuple(self.accounts.calls),
@@ -298,7 +298,7 @@ class Round:
             function=invitation.function,
             category=invitation.category,
             reply_by=self.settings.deadline,
-            announcement=number,
+            iteration=number,
         )
         self._open[call.id] = call
         return call
@@ -353,16 +353,16 @@ class Round:
             return
         bid = asked.answer
         categories, no_categories = kept(bid.categories, self._categories_known)
-        invented = (*bid.invented, *no_categories)
+        hallucinated = (*bid.hallucinated, *no_categories)
         self.accounts.book(
-            asked.response, task, "bid", call.receiver, cfp=call.id, invented=invented
+            asked.response, task, "bid", call.receiver, cfp=call.id, hallucinated=hallucinated
         )
         self._open.pop(call.id)
         reply = {
             "sender": call.receiver,
             "receiver": MANAGER,
             "in_reply_to": call.id,
-            "late": call.announcement in self._closed,
+            "late": call.iteration in self._closed,
         }
         if bid.apis:
             self._send(

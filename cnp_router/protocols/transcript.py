@@ -26,7 +26,7 @@ class Transcript:
     Parameters
     ----------
     request : str
-    protocol, announce, model : str
+    protocol, announcement, model : str
     messages : tuple of Message
         In the order of sending.
     calls : tuple of ModelCall
@@ -50,7 +50,7 @@ class Transcript:
 
     request: str
     protocol: str
-    announce: str
+    announcement: str
     model: str
     messages: tuple[Message, ...] = ()
     calls: tuple[ModelCall, ...] = ()
@@ -70,7 +70,7 @@ class Transcript:
             "format": FORMAT_VERSION,
             "request": self.request,
             "protocol": self.protocol,
-            "announce": self.announce,
+            "announcement": self.announcement,
             "model": self.model,
             "categories": None if self.categories is None else list(self.categories),
             "candidates": None if self.candidates is None else list(self.candidates),
@@ -128,7 +128,7 @@ def _head(record: Mapping[str, Any]) -> dict[str, Any]:
         raise TranscriptError(
             f"format {record.get('format')!r}, and this version reads {FORMAT_VERSION}"
         )
-    texts = {name: record.get(name) for name in ("request", "protocol", "announce", "model")}
+    texts = {name: record.get(name) for name in ("request", "protocol", "announcement", "model")}
     for name, value in texts.items():
         if not isinstance(value, str):
             raise TranscriptError(f"field {name!r} of a round must be a string, got {value!r}")
@@ -170,7 +170,7 @@ _CALL_FIELDS: Mapping[str, Any] = {
     "calls": _is_count,
     "cached": lambda v: isinstance(v, bool),
     "cfp": lambda v: v is None or _is_count(v),
-    "invented": _are_strings,
+    "hallucinated": _are_strings,
 }
 
 

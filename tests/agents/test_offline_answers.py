@@ -24,7 +24,7 @@ from cnp_router.agents import (
     ask,
     offline_model,
 )
-from cnp_router.agents.offline import TextSimilarity
+from cnp_router.agents.offline_answers import TextSimilarity
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.llm.schema import misfit
@@ -60,7 +60,7 @@ def test_any_text_gets_an_answer_that_fits_twice_the_same(text):
         data = answers[type(task)](task)
         assert misfit(data, task.schema) is None
         assert again[type(task)](task) == data
-        assert getattr(task.read(data), "invented", ()) == ()  # it makes nothing up
+        assert getattr(task.read(data), "hallucinated", ()) == ()  # it makes nothing up
 
 
 def test_it_reads_what_the_prompt_shows():

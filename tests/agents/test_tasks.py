@@ -95,7 +95,7 @@ class TestRead:
         answer = task.read(data)
         assert answer.categories == ((), ("Music", "Mapping"))
         assert answer.all_categories == ("Music", "Mapping")
-        assert answer.invented == ("music", "", "Made up")
+        assert answer.hallucinated == ("music", "", "Made up")
         assert task.read({"mappings": []}).categories == ((), ())
 
     @pytest.mark.parametrize("kind", [MatchFunction, InterpretRequest, ServeFunction])
@@ -113,18 +113,18 @@ class TestRead:
         data |= {"functions": ["f", "f"], "categories": ["Mapping", "Mapping"]}
         answer = task.read({name: data[name] for name in task.schema["properties"]})
         assert answer.apis == (ProposedApi("sms", "first"), ProposedApi("maps", ""))
-        assert answer.invented == ("evil", "SMS", "")
+        assert answer.hallucinated == ("evil", "SMS", "")
         assert answer.categories == (() if kind is MatchFunction else ("Mapping",))
 
     def test_a_bid_without_apis_is_a_refusal(self):
         answer = MatchFunction((MAPS,), "f", "Mapping").read({"apis": [], "grounds": "No."})
-        assert (answer.apis, answer.grounds, answer.invented) == ((), "No.", ())
+        assert (answer.apis, answer.grounds, answer.hallucinated) == ((), "No.", ())
 
     def test_a_selection_is_of_what_was_proposed_and_is_not_awarded(self):
         task = SelectApis("r", (), (ProposedApi("maps"), ProposedApi("sms")), (ProposedApi("sms"),))
         answer = task.read({"apis": ["maps", "sms", "maps", "evil", " maps"]})
         assert answer.apis == ("maps",)
-        assert answer.invented == ("evil", " maps")
+        assert answer.hallucinated == ("evil", " maps")
 
     def test_a_composition_is_of_what_was_specified(self):
         task = ComposeAlone("r", (MAPS, SMS))
@@ -141,7 +141,7 @@ class TestRead:
             ("maps",),
             (),  # it chose what was not among its candidates
         )
-        assert answer.invented == ("Nowhere", "x", "sms", "y")
+        assert answer.hallucinated == ("Nowhere", "x", "sms", "y")
 
 
 class Answering(ChatModel):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cnp_router.exceptions import ChatTimeoutError
-from cnp_router.protocols import Transcript, replay
+from cnp_router.protocols import Transcript, validate
 from cnp_router.testing import FunctionChatModel
 
 REQUEST = "Send me a text message when it rains."
@@ -90,7 +90,7 @@ def test_a_transcript_is_written_and_can_be_replayed(recommend, tmp_path):
     options = ("--protocol", "collaborative", "--transcript", path, "--json")
     document = json.loads(recommend(*options, REQUEST).stdout)
     transcript = Transcript.read(path)
-    assert list(replay(transcript).recommendation) == document["recommendation"]
+    assert list(validate(transcript).recommendation) == document["recommendation"]
     assert transcript.ledger.to_dict() == document["ledger"]
 
 

@@ -160,7 +160,7 @@ class TestRows:
                 assert method.protocol in ("learned", "single-agent")
                 continue
             outcomes = [
-                net.run_sync(m.description, protocol=method.protocol, announce=method.announce)
+                net.run_sync(m.description, protocol=method.protocol, announcement=method.announce)
                 for m in HELD_OUT
             ]
             ledgers = [outcome.ledger for outcome in outcomes]
@@ -175,7 +175,8 @@ class TestRows:
             for name, total in sums.items():
                 assert getattr(row, name) * len(HELD_OUT) == pytest.approx(total), (method, name)
             for stage, scores in row.stages.items():
-                found = [getattr(outcome.stages, stage) for outcome in outcomes]
+                field = {"category": "mapped", "bid": "proposed", "final": "selected"}[stage]
+                found = [getattr(outcome.stages, field) for outcome in outcomes]
                 pairs = zip(found, HELD_OUT, strict=True)
                 each = [set_scores(f, m.apis) for f, m in pairs if f is not None]
                 assert (scores is None) == (not each)

@@ -41,7 +41,7 @@ def cancelled_round(model, reached, *, turns=1, protocol="contractor-led", **set
         net = ContractNet(
             CATALOG, model, router=PlantedRouter(), settings=RoundSettings(**settings)
         )
-        task = asyncio.create_task(net.run(REQUEST, protocol=protocol, announce="broadcast"))
+        task = asyncio.create_task(net.run(REQUEST, protocol=protocol, announcement="broadcast"))
         await asyncio.wait_for(reached.wait(), 5)
         for _ in range(turns):
             await asyncio.sleep(0)

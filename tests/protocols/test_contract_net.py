@@ -40,7 +40,7 @@ from cnp_router.protocols import (
     ContractNet,
     RoundSettings,
     choose_protocol,
-    replay,
+    validate,
 )
 from cnp_router.routing import PopularityRouter, Recipient, Routing, TopK
 
@@ -65,24 +65,24 @@ def net_of(model, *, confidence=0.9, organisation="api", max_size=None, **settin
     )
 
 
-def calls_of(outcome, announcement=1):
+def calls_of(outcome, iteration=1):
     messages = outcome.transcript.messages
     cfps = [m for m in messages if isinstance(m, CallForProposals)]
-    return [m for m in cfps if m.announcement == announcement]
+    return [m for m in cfps if m.iteration == iteration]
 
 
 class TestOrganisations:
     @pytest.mark.parametrize("protocol", [*NEGOTIATED, "single-agent", "learned", "auto"])
     @pytest.mark.parametrize("organisation", ["api", "category", "community", "size"])
-    @pytest.mark.parametrize("announce", ["broadcast", "routed"])
-    def test_every_protocol_runs_on_every_organisation(self, protocol, organisation, announce):
+    @pytest.mark.parametrize("announcement", ["broadcast", "routed"])
+    def test_every_protocol_runs_on_every_organisation(self, protocol, organisation, announcement):
         model = acting({}, ALL_BID)
         size = 2 if organisation == "size" else None
         net = net_of(model, organisation=organisation, max_size=size, confidence=0.3)
-        outcome = hold(net, protocol=protocol, announce=announce)
-        assert replay(outcome.transcript).recommendation == outcome.recommendation
+        outcome = hold(net, protocol=protocol, announcement=announcement)
+        assert validate(outcome.transcript).recommendation == outcome.recommendation
         assert outcome.recommendation
-        assert outcome.organise == organisation
+        assert outcome.organisation == organisation
         assert outcome.n_contractors == len(net.contractors)
         assert set(outcome.recipients) <= {c.id for c in net.contractors}
         holdings = {c.apis for c in net.contractors}
@@ -91,25 +91,27 @@ class TestOrganisations:
     def test_a_contractor_sees_its_own_apis_and_no_others(self):
         model = acting()
         contractors = [Contractor("a", CATALOG[:4]), Contractor("b", CATALOG[4:])]
-        outcome = hold(net_of(model, organisation=contractors), announce="broadcast")
+        outcome = hold(net_of(model, organisation=contractors), announcement="broadcast")
         seen = [
             [spec["id"] for spec in json.loads(text.split("\n", 1)[1])["specifications"]]
             for text in (c.messages[1].content for c in model.calls)
             if '"specifications"' in text
         ]
         assert seen == [["maps", "places", "sms", "mail"], ["weather", "photos"]]
-        assert outcome.organise == "custom"
+        assert outcome.organisation == "custom"
 
     def test_who_holds_a_recipient_is_called_once(self):
         contractors = [Contractor("left", CATALOG[:4]), Contractor("right", CATALOG[4:])]
         outcome = hold(net_of(acting({}, ALL_BID), organisation=contractors), request="text a map")
         assert outcome.routing.contractors[:2] == ("maps", "sms")
         assert outcome.recipients == ("left",)
-        assert outcome.stages.bid == set(CATALOG.ids[:4])
+        assert outcome.stages.proposed == set(CATALOG.ids[:4])
 
     def test_what_two_hold_is_awarded_to_the_first_who_proposed_it(self):
         contractors = [Contractor("a", CATALOG[:3]), Contractor("b", CATALOG[2:])]
-        outcome = hold(net_of(acting({}, ALL_BID), organisation=contractors), announce="broadcast")
+        outcome = hold(
+            net_of(acting({}, ALL_BID), organisation=contractors), announcement="broadcast"
+        )
         awards = [m for m in outcome.transcript.messages if m.performative == "accept-proposal"]
         assert [(m.receiver, m.apis) for m in awards] == [
             ("a", ("maps", "places", "sms")),
@@ -119,7 +121,7 @@ class TestOrganisations:
 
 class TestAnnouncements:
     def test_contractor_led_carries_the_request(self):
-        outcome = hold(net_of(acting()), announce="broadcast")
+        outcome = hold(net_of(acting()), announcement="broadcast")
         assert [c.receiver for c in calls_of(outcome)] == list(CATALOG.ids)
         assert {(c.request, c.function, c.category) for c in calls_of(outcome)} == {
             (REQUEST, None, None)
@@ -127,7 +129,7 @@ class TestAnnouncements:
 
     def test_collaborative_carries_each_function_to_everyone(self):
         model = acting({}, {Decompose: lambda task: {"functions": ["f", "g"]}})
-        outcome = hold(net_of(model), protocol="collaborative", announce="broadcast")
+        outcome = hold(net_of(model), protocol="collaborative", announcement="broadcast")
         said = [(c.receiver, c.request, c.function) for c in calls_of(outcome)]
         assert said == [(name, None, f) for name in CATALOG.ids for f in ("f", "g")]
         assert len(outcome.recipients) == 6
@@ -144,7 +146,7 @@ class TestAnnouncements:
                 MapCategories: lambda task: {"mappings": mappings},
             },
         )
-        outcome = hold(net_of(model), protocol="manager-led", announce="broadcast")
+        outcome = hold(net_of(model), protocol="manager-led", announcement="broadcast")
         assert [(c.receiver, c.function, c.category) for c in calls_of(outcome)] == [
             ("maps", "show", "Mapping"),
             ("places", "show", "Travel"),
@@ -152,11 +154,11 @@ class TestAnnouncements:
             ("mail", "send", "Messaging"),
         ]
         assert outcome.categories == ("Travel", "Mapping", "Messaging")
-        assert outcome.stages.category == {"maps", "places", "sms", "mail"}
+        assert outcome.stages.mapped == {"maps", "places", "sms", "mail"}
 
     def test_manager_led_without_a_category_reaches_no_one(self):
         model = acting({}, {MapCategories: lambda task: {"mappings": []}})
-        outcome = hold(net_of(model), protocol="manager-led", announce="broadcast")
+        outcome = hold(net_of(model), protocol="manager-led", announcement="broadcast")
         assert (outcome.recipients, outcome.recommendation) == ((), ())
         assert of_type(model, SelectApis) == []
 
@@ -174,14 +176,14 @@ class TestAnnouncements:
             {"sms": lambda task: bid(task, "sms", categories=("Messaging", "Travel"))},
             {InterpretRequest: refuse, SelectApis: award_all},
         )
-        outcome = hold(net_of(model), announce="broadcast")
+        outcome = hold(net_of(model), announcement="broadcast")
         assert outcome.categories == ("Messaging", "Travel")
-        assert outcome.stages.category == {"sms", "mail", "places"}
-        assert outcome.stages.bid == outcome.stages.final == {"sms"}
+        assert outcome.stages.mapped == {"sms", "mail", "places"}
+        assert outcome.stages.proposed == outcome.stages.selected == {"sms"}
 
     def test_the_single_agent_sees_everything_or_what_the_router_chose(self):
         model = acting()
-        outcome = hold(net_of(model), protocol="single-agent", announce="broadcast")
+        outcome = hold(net_of(model), protocol="single-agent", announcement="broadcast")
         assert of_type(model, ComposeAlone)[0].apis == tuple(CATALOG)
         assert outcome.ledger.messages == {"request": 1, "inform": 1}
         routed = hold(net_of(model), protocol="single-agent")
@@ -196,7 +198,7 @@ class TestAnnouncements:
         assert outcome.ledger.tokens == outcome.ledger.model_calls == 0
         assert outcome.recommendation == outcome.routing.recommendation
         assert set(outcome.recommendation) == {"sms", "weather", "maps"}
-        assert outcome.stages.bid is None
+        assert outcome.stages.proposed is None
 
 
 class TestFallback:
@@ -220,7 +222,7 @@ class TestFallback:
         assert set(outcome.recipients) == {"maps", "sms", "weather", "photos", "places"}
         assert outcome.routing.source == outcome.routing.fallback == "llm"
         assert outcome.ledger.by_stage["fallback"].model_calls == 1
-        assert outcome.ledger.invented == 1
+        assert outcome.ledger.hallucinated == 1
 
     def test_llm_widens_what_a_single_agent_sees(self):
         model = acting({}, {MapCategories: mapped_to("Photos")})
@@ -287,12 +289,12 @@ class TestIteratedAnnouncement:
         assert [len(t.awarded) for t in tasks] == [0, len(first)]
 
     @pytest.mark.parametrize("protocol", NEGOTIATED)
-    @pytest.mark.parametrize("announce", ["routed", "broadcast"])
+    @pytest.mark.parametrize("announcement", ["routed", "broadcast"])
     @pytest.mark.parametrize("iterate", [1, 2])
-    def test_at_most_so_many_and_none_twice(self, protocol, announce, iterate):
+    def test_at_most_so_many_and_none_twice(self, protocol, announcement, iterate):
         model = acting({}, {**ALL_BID, MapCategories: mapped_to("Photos")})
         net = net_of(model, iterate=iterate, select=TopK(1))
-        outcome = hold(net, request="photos", protocol=protocol, announce=announce)
+        outcome = hold(net, request="photos", protocol=protocol, announcement=announcement)
         first = {c.receiver for c in calls_of(outcome, 1)}
         second = {c.receiver for c in calls_of(outcome, 2)}
         everyone = first == set(CATALOG.ids)
@@ -315,7 +317,7 @@ class TestIteratedAnnouncement:
         catalog = CATALOG.extended([Api("tides", "Tides", "", ("Weather",))])
         model = acting({"tides": propose}, {InterpretRequest: refuse, SelectApis: award_all})
         net = ContractNet(catalog, model, router=PlantedRouter(), settings=RoundSettings(iterate=3))
-        outcome = hold(net, announce="broadcast")
+        outcome = hold(net, announcement="broadcast")
         assert outcome.recommendation == ("tides",)
 
     def test_what_is_awarded_is_not_awarded_again(self):
@@ -369,7 +371,7 @@ class TestAuto:
 
     def test_otherwise_the_chosen_protocol_is_held(self):
         model = acting({}, ALL_BID)
-        outcome = hold(net_of(model, confidence=0.2), protocol="auto", announce="broadcast")
+        outcome = hold(net_of(model, confidence=0.2), protocol="auto", announcement="broadcast")
         assert outcome.protocol == outcome.choice.protocol != "learned"
         assert model.calls
         assert outcome.to_dict()["choice"]["reason"] == outcome.choice.reason
@@ -384,10 +386,13 @@ class TestWrongUse:
         [
             ({"request": 3}, "a request must be a string, got 3"),
             ({"protocol": "fipa"}, r"unknown protocol 'fipa' \(use one of learned, manager-led"),
-            ({"announce": "all"}, r"unknown announcement 'all' \(use 'routed' or 'broadcast'\)"),
-            ({"announce": "routed"}, r"there is no router to ask \(give one, or announce="),
+            (
+                {"announcement": "all"},
+                r"unknown announcement 'all' \(use 'routed' or 'broadcast'\)",
+            ),
+            ({"announcement": "routed"}, r"there is no router to ask \(give one, or announcement="),
             ({"protocol": "learned"}, "there is no router"),
-            ({"protocol": "auto", "announce": "broadcast"}, "there is no router"),
+            ({"protocol": "auto", "announcement": "broadcast"}, "there is no router"),
         ],
     )
     def test_a_round(self, how, message):
@@ -396,7 +401,7 @@ class TestWrongUse:
 
     def test_a_request_without_words_is_one(self):
         for protocol in [*NEGOTIATED, "single-agent"]:
-            assert hold(self.net(), request="", protocol=protocol, announce="broadcast")
+            assert hold(self.net(), request="", protocol=protocol, announcement="broadcast")
 
     @pytest.mark.parametrize(
         ("organisation", "message"),
@@ -430,7 +435,7 @@ class TestWrongUse:
         model = acting()
         net = ContractNet(Catalog([Api("a", "A")]), model)
         with pytest.raises(InputError, match="a catalog with categories"):
-            hold(net, protocol="manager-led", announce="broadcast")
+            hold(net, protocol="manager-led", announcement="broadcast")
         assert model.calls == []
 
     @pytest.mark.parametrize(
@@ -457,14 +462,14 @@ class TestWrongUse:
 class TestRunSync:
     def test_it_is_the_same_round(self):
         net = ContractNet(CATALOG, offline_model(CATALOG))
-        assert net.run_sync(REQUEST, announce="broadcast").transcript == (
-            hold(net, announce="broadcast").transcript
+        assert net.run_sync(REQUEST, announcement="broadcast").transcript == (
+            hold(net, announcement="broadcast").transcript
         )
 
     def test_it_is_not_for_an_event_loop(self):
         async def main():
             with pytest.raises(InputError, match="write: await net"):
-                ContractNet(CATALOG, acting()).run_sync(REQUEST, announce="broadcast")
+                ContractNet(CATALOG, acting()).run_sync(REQUEST, announcement="broadcast")
 
         asyncio.run(main())
 

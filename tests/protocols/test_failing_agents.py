@@ -23,7 +23,7 @@ from cnp_router.protocols import (
     Proposal,
     Refusal,
     RoundSettings,
-    replay,
+    validate,
 )
 
 DEADLINE = 0.2  # seconds: long for those who answer at once, on a busy machine too
@@ -85,22 +85,24 @@ class TestDeadline:
             {"sms": late, "mail": late_refusal, "photos": hang},
             {InterpretRequest: propose, SelectApis: select},
         )
-        outcome = hold(net_of(model, deadline=DEADLINE), announce="broadcast")
+        outcome = hold(net_of(model, deadline=DEADLINE), announcement="broadcast")
         said = replies(outcome)
         assert isinstance(said["sms"], Proposal) and said["sms"].late
         assert isinstance(said["mail"], Refusal) and said["mail"].late
         assert said["photos"].reason == "deadline"
         assert "end of the round" in said["photos"].error
         assert set(outcome.recommendation) == {"maps", "places", "weather"}
-        assert outcome.stages.bid == {"maps", "places", "weather"}
+        assert outcome.stages.proposed == {"maps", "places", "weather"}
         assert (outcome.ledger.late, outcome.ledger.failures) == (2, {"deadline": 1})
-        assert outcome.ledger.invented == 1  # the manager wanted what it was not offered in time
-        assert replay(outcome.transcript).recommendation == outcome.recommendation
+        assert (
+            outcome.ledger.hallucinated == 1
+        )  # the manager wanted what it was not offered in time
+        assert validate(outcome.transcript).recommendation == outcome.recommendation
 
     def test_those_whose_turn_never_came_fail_at_the_deadline(self):
         model = acting({"places": hang}, {InterpretRequest: propose, SelectApis: award_all})
         net = net_of(model, deadline=DEADLINE, max_concurrency=1)
-        outcome = hold(net, announce="broadcast")
+        outcome = hold(net, announcement="broadcast")
         said = replies(outcome)
         assert isinstance(said.pop("maps"), Proposal)
         assert {m.reason for m in said.values()} == {"deadline"}
@@ -110,13 +112,13 @@ class TestDeadline:
         assert len([c for c in model.calls if isinstance(c.task, InterpretRequest)]) == 2
 
     def test_the_call_says_the_deadline(self):
-        outcome = hold(net_of(acting(), deadline=30.0), announce="broadcast")
+        outcome = hold(net_of(acting(), deadline=30.0), announcement="broadcast")
         calls = [m for m in outcome.transcript.messages if m.performative == "cfp"]
         assert {call.reply_by for call in calls} == {30.0}
 
     def test_no_one_in_time(self, caplog):
         model = acting(dict.fromkeys(CATALOG.ids, hang))
-        outcome = hold(net_of(model, deadline=0.01), announce="broadcast")
+        outcome = hold(net_of(model, deadline=0.01), announcement="broadcast")
         assert outcome.recommendation == ()
         assert outcome.ledger.failures == {"deadline": 6}
         assert "final" not in outcome.ledger.by_stage  # the manager has nothing to choose from
@@ -141,7 +143,7 @@ class TestContractors:
     )
     def test_one_fails_and_the_round_goes_on(self, act, reason):
         model = acting({"sms": act}, {InterpretRequest: propose, SelectApis: award_all})
-        outcome = hold(net_of(model, bid_timeout=DEADLINE), announce="broadcast")
+        outcome = hold(net_of(model, bid_timeout=DEADLINE), announcement="broadcast")
         said = replies(outcome)
         assert said["sms"].reason == reason
         assert said["sms"].error
@@ -150,10 +152,10 @@ class TestContractors:
 
     def test_a_time_limit_is_named_where_there_is_one(self):
         model = acting({"sms": hang})
-        said = replies(hold(net_of(model, bid_timeout=0.01), announce="broadcast"))
+        said = replies(hold(net_of(model, bid_timeout=0.01), announcement="broadcast"))
         assert said["sms"].error == "no reply within 0.01 s"
         model = acting({"sms": raise_the_builtin_timeout})
-        said = replies(hold(net_of(model), announce="broadcast"))
+        said = replies(hold(net_of(model), announcement="broadcast"))
         assert said["sms"].error == "TimeoutError: socket"
 
     def test_an_answer_that_a_model_did_not_check_is_unusable_and_paid(self):
@@ -168,14 +170,14 @@ class TestContractors:
 
         good = acting()
         wrong = iter([None, {}, {"apis": "maps"}, {"apis": [{"id": 3}]}, [], {"x": 1}])
-        outcome = hold(net_of(Careless()), announce="broadcast")
+        outcome = hold(net_of(Careless()), announcement="broadcast")
         assert outcome.ledger.failures == {"unusable": 6}
         assert outcome.ledger.by_stage["bid"].model_calls == 6
 
     def test_when_all_fail_by_themselves_the_round_ends_and_says_so(self, caplog):
         wrong = dict.fromkeys(CATALOG.ids, answer_off_the_schema)
         with caplog.at_level(logging.WARNING, "cnp_router.protocols"):
-            outcome = hold(net_of(acting(wrong)), announce="broadcast")
+            outcome = hold(net_of(acting(wrong)), announcement="broadcast")
         assert outcome.recommendation == ()
         assert "every call for proposals failed (6)" in caplog.text
 
@@ -188,7 +190,7 @@ class TestContractors:
         with pytest.raises(
             RoundFailedError, match=r"not one of 6 contractors .* refused"
         ) as caught:
-            hold(net_of(model), protocol="collaborative", announce="broadcast")
+            hold(net_of(model), protocol="collaborative", announcement="broadcast")
         ledger = caught.value.transcript.ledger
         assert ledger.failures == {"error": 6}
         assert ledger.by_stage["bid"].tokens_in == 6 * 70
@@ -198,7 +200,7 @@ class TestContractors:
     def test_when_some_answer_nonsense_they_were_reached(self):
         acts = dict.fromkeys(CATALOG.ids, answer_off_the_schema)
         acts["sms"] = lambda task: ChatConnectionError("reset")
-        assert hold(net_of(acting(acts)), announce="broadcast").ledger.failures["error"] == 1
+        assert hold(net_of(acting(acts)), announcement="broadcast").ledger.failures["error"] == 1
 
     def test_a_second_announcement_that_fails_loses_no_award(self):
         def maps_only(task):
@@ -226,7 +228,7 @@ class TestManager:
     def test_it_fails_with_the_transcript(self, protocol, kind, step):
         model = acting({}, {kind: lambda task: ChatAnswerError("no JSON", **PAID)})
         with pytest.raises(RoundFailedError, match=f"no answer for step {step}: no JSON") as caught:
-            hold(net_of(model), protocol=protocol, announce="broadcast")
+            hold(net_of(model), protocol=protocol, announcement="broadcast")
         transcript = caught.value.transcript
         assert transcript.messages[0].performative == "request"
         assert (transcript.calls[-1].tokens_in, transcript.calls[-1].tokens_out) == (70, 7)
@@ -244,14 +246,14 @@ class TestManager:
     def test_contractors_still_at_work_are_sent_home(self):
         model = acting({"sms": hang}, {SelectApis: lambda task: ChatAnswerError("no JSON")})
         with pytest.raises(RoundFailedError):
-            hold(net_of(model, deadline=DEADLINE), announce="broadcast")
+            hold(net_of(model, deadline=DEADLINE), announcement="broadcast")
 
     def test_what_is_no_fault_of_the_model_is_not_hidden(self):
         def bug(task):
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            hold(net_of(acting({}, {SelectApis: bug})), announce="broadcast")
+            hold(net_of(acting({}, {SelectApis: bug})), announcement="broadcast")
 
 
 class TestInvention:
@@ -260,24 +262,26 @@ class TestInvention:
             {"sms": lambda task: bid(task, "sms", "maps", "no-such-api", categories=("Nowhere",))},
             {InterpretRequest: refuse, SelectApis: lambda t: {"apis": ["sms", "maps", "sms", "x"]}},
         )
-        outcome = hold(net_of(model), announce="broadcast")
+        outcome = hold(net_of(model), announcement="broadcast")
         assert outcome.recommendation == ("sms",)
-        assert outcome.ledger.invented == 5
-        invented = {call.agent: call.invented for call in outcome.transcript.calls if call.invented}
-        assert invented == {"sms": ("maps", "no-such-api", "Nowhere"), "manager": ("maps", "x")}
+        assert outcome.ledger.hallucinated == 5
+        hallucinated = {
+            call.agent: call.hallucinated for call in outcome.transcript.calls if call.hallucinated
+        }
+        assert hallucinated == {"sms": ("maps", "no-such-api", "Nowhere"), "manager": ("maps", "x")}
         assert outcome.categories == ()
 
     def test_a_contractor_that_only_invents_refuses(self):
         model = acting({}, {InterpretRequest: lambda task: bid(task, "no-such-api")})
-        outcome = hold(net_of(model), announce="broadcast")
+        outcome = hold(net_of(model), announcement="broadcast")
         assert outcome.ledger.messages["refuse"] == 6
-        assert outcome.ledger.invented == 6
+        assert outcome.ledger.hallucinated == 6
 
     def test_a_single_agent_invents(self):
         answer = {"functions": ["f"], "categories": ["Mapping", "Nowhere"]}
         answer |= {"candidates": ["maps", "x"], "apis": ["maps", "x", "y", "maps"]}
         model = acting({}, {ComposeAlone: lambda task: answer})
-        outcome = hold(net_of(model), protocol="single-agent", announce="broadcast")
-        assert (outcome.recommendation, outcome.stages.bid) == (("maps",), {"maps"})
+        outcome = hold(net_of(model), protocol="single-agent", announcement="broadcast")
+        assert (outcome.recommendation, outcome.stages.proposed) == (("maps",), {"maps"})
         assert outcome.categories == ("Mapping",)
-        assert outcome.ledger.invented == 3
+        assert outcome.ledger.hallucinated == 3

@@ -29,7 +29,7 @@ from cnp_router.protocols import (
     Rejection,
     RoundSettings,
     Transcript,
-    replay,
+    validate,
 )
 
 CATEGORIES = ("Mapping", "Messaging", "Weather")
@@ -144,7 +144,7 @@ def check_messages(outcome, contractors, catalog):
     assert len(set(awarded)) == len(awarded)
     if outcome.protocol in PROTOCOLS:
         assert set(outcome.recommendation) == set(awarded)
-        assert outcome.stages.final <= outcome.stages.bid
+        assert outcome.stages.selected <= outcome.stages.proposed
     assert set(outcome.recommendation) <= set(catalog.ids)
     assert outcome.recipients == tuple(dict.fromkeys(m.receiver for m in calls))
 
@@ -176,25 +176,25 @@ def check_ledger(outcome):
 
 
 def check_replay(outcome):
-    result = replay(outcome.transcript)
+    result = validate(outcome.transcript)
     assert result.recommendation == outcome.recommendation
     assert result.recipients == outcome.recipients
-    if outcome.stages.bid is not None:
-        assert set(result.proposed) == outcome.stages.bid
+    if outcome.stages.proposed is not None:
+        assert set(result.proposed) == outcome.stages.proposed
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "round.jsonl"
         outcome.transcript.write(path)
         read = Transcript.read(path)
     assert read == outcome.transcript
     assert read.ledger.to_dict()["by_stage"] == outcome.ledger.to_dict()["by_stage"]
-    assert replay(read) == result
+    assert validate(read) == result
 
 
 @settings(max_examples=60)
 @given(
     world=worlds(),
     protocol=st.sampled_from([*PROTOCOLS, *PROTOCOLS, "single-agent"]),
-    announce=st.sampled_from(["broadcast", "routed"]),
+    announcement=st.sampled_from(["broadcast", "routed"]),
     seed=st.integers(0, 2**32),
     confidence=st.sampled_from([0.3, 0.9]),
     fallback=st.sampled_from(["llm", "broadcast", "none"]),
@@ -203,7 +203,7 @@ def check_replay(outcome):
     iterate=st.sampled_from([0, 2]),
 )
 def test_conservation(
-    world, protocol, announce, seed, confidence, fallback, deadline, concurrency, iterate
+    world, protocol, announcement, seed, confidence, fallback, deadline, concurrency, iterate
 ):
     catalog, contractors, acts = world
     manager = whimsical_manager(catalog, seed)
@@ -219,7 +219,9 @@ def test_conservation(
     history = History([Mashup(f"m{i}", "x", tuple({*two})) for i, two in enumerate(pairs)])
     router = PlantedRouter(confidence=confidence, catalog=catalog, history=history)
     net = ContractNet(catalog, model, router=router, organisation=contractors, settings=settings_)
-    outcome = run(net.run("Send text about a1 and a2", protocol=protocol, announce=announce))
+    outcome = run(
+        net.run("Send text about a1 and a2", protocol=protocol, announcement=announcement)
+    )
     check_messages(outcome, contractors, catalog)
     check_ledger(outcome)
     check_replay(outcome)
@@ -247,8 +249,8 @@ def test_routed_recipients_are_among_those_of_a_broadcast(
         settings=RoundSettings(fallback=fallback),
     )
     how = {"request": request, "protocol": protocol}
-    routed = hold(net, **how, announce="routed")
-    broadcast = hold(net, **how, announce="broadcast")
+    routed = hold(net, **how, announcement="routed")
+    broadcast = hold(net, **how, announcement="broadcast")
     assert set(routed.recipients) <= set(broadcast.recipients)
     assert len(broadcast.recipients) == len(net.contractors)
     if confidence > 0.5 and request:
@@ -257,7 +259,7 @@ def test_routed_recipients_are_among_those_of_a_broadcast(
 
 def test_the_ledger_counts_each_call_of_the_model_once():
     model = acting()
-    outcome = hold(ContractNet(CATALOG, model), announce="broadcast")
+    outcome = hold(ContractNet(CATALOG, model), announcement="broadcast")
     assert outcome.ledger.model_calls == len(model.calls) == 7
     assert outcome.ledger.by_role["contractor"].model_calls == 6
     assert outcome.ledger.by_stage["final"].model_calls == 1
@@ -265,7 +267,7 @@ def test_the_ledger_counts_each_call_of_the_model_once():
 
 @pytest.mark.parametrize("act", [talk_nonsense, be_overrun, crash])
 def test_what_was_paid_for_a_failure_is_booked(act):
-    outcome = hold(ContractNet(CATALOG, acting({"sms": act})), announce="broadcast")
+    outcome = hold(ContractNet(CATALOG, acting({"sms": act})), announcement="broadcast")
     [failure] = [m for m in outcome.transcript.messages if isinstance(m, Failure)]
     paid = [call for call in outcome.transcript.calls if call.cfp == failure.in_reply_to]
     assert [(call.tokens_in, call.tokens_out, call.calls) for call in paid] == (

@@ -26,7 +26,7 @@ from cnp_router.protocols import (
     RoundSettings,
     Transcript,
     message_from_dict,
-    replay,
+    validate,
 )
 from cnp_router.protocols.messages import PERFORMATIVES
 
@@ -47,7 +47,7 @@ def mixed():
     """A round with every kind of message."""
     model = acting({"mail": crash, "photos": refuse, "sms": propose}, {InterpretRequest: propose})
     net = ContractNet(CATALOG, model, router=PlantedRouter(), settings=RoundSettings(iterate=2))
-    return hold(net, announce="broadcast").transcript
+    return hold(net, announcement="broadcast").transcript
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
@@ -65,7 +65,7 @@ BY_TYPE = {
 
 GOOD = {"performative": "refuse", "id": 3, "sender": "a", "receiver": "b", "in_reply_to": 2}
 HEAD = {
-    "record": "round", "format": 1, "request": "r", "protocol": "p", "announce": "a",
+    "record": "round", "format": 1, "request": "r", "protocol": "p", "announcement": "a",
     "model": "m",
 }  # fmt: skip
 CALL = {
@@ -124,7 +124,7 @@ class TestFile:
         assert read == mixed
         assert read.seconds == pytest.approx(mixed.seconds, abs=1e-5)
         assert {m.performative for m in read.messages} == set(PERFORMATIVES)
-        assert replay(read) == replay(mixed)
+        assert validate(read) == validate(mixed)
         assert read.ledger.to_dict() | {"seconds": 0} == mixed.ledger.to_dict() | {"seconds": 0}
 
     @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ class TestFile:
             ([HEAD, {**CALL, "tokens_in": True}], "field 'tokens_in' of a call cannot be true"),
             ([HEAD, {**CALL, "role": "king"}], "field 'role' of a call cannot be \"king\""),
             ([HEAD, {**CALL, "stage": ["bid"]}], "field 'stage' of a call"),
-            ([HEAD, {**CALL, "invented": "x"}], "field 'invented' of a call"),
+            ([HEAD, {**CALL, "hallucinated": "x"}], "field 'hallucinated' of a call"),
             ([HEAD, {**CALL, "steps": ["1"]}], "field 'steps' of a call"),
         ],
     )
@@ -163,9 +163,9 @@ class TestFile:
 
 
 class TestReplay:
-    @pytest.mark.parametrize("transcript", ROUNDS, ids=lambda t: f"{t.protocol}-{t.announce}")
+    @pytest.mark.parametrize("transcript", ROUNDS, ids=lambda t: f"{t.protocol}-{t.announcement}")
     def test_it_comes_to_what_was_reported(self, transcript):
-        assert replay(transcript).recommendation == transcript.messages[-1].apis
+        assert validate(transcript).recommendation == transcript.messages[-1].apis
 
     @settings(max_examples=100)
     @given(data=st.data(), transcript=st.sampled_from(ROUNDS))
@@ -182,7 +182,7 @@ class TestReplay:
             assume(place != other)
             messages[place], messages[other] = messages[other], messages[place]
         with pytest.raises(TranscriptError):
-            replay(with_messages(transcript, messages))
+            validate(with_messages(transcript, messages))
 
     @settings(max_examples=150)
     @given(data=st.data(), transcript=st.sampled_from(ROUNDS))
@@ -212,7 +212,7 @@ class TestReplay:
         messages[place] = dataclasses.replace(message, **{name: changes[name]})
         assume(messages[place] != message)
         with pytest.raises(TranscriptError, match=r"message|the round has no report"):
-            replay(with_messages(transcript, messages))
+            validate(with_messages(transcript, messages))
 
     @pytest.mark.parametrize("kind", [Award, Report])
     def test_an_api_named_twice_is_noticed(self, mixed, kind):
@@ -221,7 +221,7 @@ class TestReplay:
             for m in mixed.messages
         ]
         with pytest.raises(TranscriptError, match="an API twice"):
-            replay(with_messages(mixed, messages))
+            validate(with_messages(mixed, messages))
 
     def test_another_kind_of_reply_is_noticed(self, mixed):
         messages = list(mixed.messages)
@@ -230,16 +230,16 @@ class TestReplay:
         ends = {"id": proposal.id, "sender": proposal.sender, "receiver": proposal.receiver}
         messages[place] = Refusal(in_reply_to=proposal.in_reply_to, **ends)
         with pytest.raises(TranscriptError, match="no proposal"):
-            replay(with_messages(mixed, messages))
+            validate(with_messages(mixed, messages))
 
     @pytest.mark.parametrize("n", [0, 1, -1])
     def test_a_round_that_was_broken_off(self, mixed, n):
         with pytest.raises(TranscriptError, match="has no report"):
-            replay(with_messages(mixed, mixed.messages[:n]))
+            validate(with_messages(mixed, mixed.messages[:n]))
 
     def test_another_request_in_the_head(self, mixed):
         with pytest.raises(TranscriptError, match="of another request"):
-            replay(dataclasses.replace(mixed, request="another"))
+            validate(dataclasses.replace(mixed, request="another"))
 
 
 class TestLedger:

@@ -22,7 +22,7 @@ from chat_server import (
 from negotiation import CATALOG, REQUEST, PlantedRouter
 
 from cnp_router.exceptions import RoundFailedError
-from cnp_router.protocols import ContractNet, Failure, Proposal, Refusal, RoundSettings, replay
+from cnp_router.protocols import ContractNet, Failure, Proposal, Refusal, RoundSettings, validate
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ class Faulty:
         return reply(body) if callable(reply) else reply
 
 
-def negotiated(faults, *, options=None, announce="broadcast", **settings):
+def negotiated(faults, *, options=None, announcement="broadcast", **settings):
     """Hold a contractor-led round; return the outcome and the server."""
 
     async def main():
@@ -66,7 +66,7 @@ def negotiated(faults, *, options=None, announce="broadcast", **settings):
             net = ContractNet(
                 CATALOG, model, router=PlantedRouter(), settings=RoundSettings(**settings)
             )
-            return await net.run(REQUEST, announce=announce), server
+            return await net.run(REQUEST, announcement=announcement), server
 
     return run(main())
 
@@ -120,7 +120,7 @@ def test_one_contractor_fails_and_the_round_goes_on(faults, reason):
     assert KEY not in failure.error
     assert all(isinstance(m, Proposal) for m in said.values())
     assert set(outcome.recommendation) == set(CATALOG.ids) - {"sms"}
-    assert replay(outcome.transcript).recommendation == outcome.recommendation
+    assert validate(outcome.transcript).recommendation == outcome.recommendation
 
 
 def test_every_contractor_has_another_fault():
@@ -184,7 +184,7 @@ def test_a_server_that_is_down_fails_the_round():
         async with ChatServer([]) as server:
             model = server.model("tiny")
         async with model:
-            await ContractNet(CATALOG, model).run(REQUEST, announce="broadcast")
+            await ContractNet(CATALOG, model).run(REQUEST, announcement="broadcast")
 
     with pytest.raises(RoundFailedError, match="not one of 6 contractors could be reached"):
         run(main())
@@ -220,7 +220,7 @@ def test_a_cancelled_round_closes_its_requests():
     async def main():
         async with ChatServer(lambda body: HANG) as server, server.model() as model:
             net = ContractNet(CATALOG, model)
-            task = asyncio.create_task(net.run(REQUEST, announce="broadcast"))
+            task = asyncio.create_task(net.run(REQUEST, announcement="broadcast"))
             await server.arrived.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

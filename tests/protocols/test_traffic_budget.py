@@ -32,17 +32,17 @@ def budgeted(model, **budget):
     )
 
 
-def refused(model, *, protocol="contractor-led", announce="broadcast", **budget):
+def refused(model, *, protocol="contractor-led", announcement="broadcast", **budget):
     with pytest.raises(BudgetExceededError) as caught:
-        hold(budgeted(model, **budget), protocol=protocol, announce=announce)
+        hold(budgeted(model, **budget), protocol=protocol, announcement=announcement)
     return caught.value
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("announce", ["broadcast", "routed"])
-def test_what_does_not_fit_in_is_not_begun(protocol, announce):
+@pytest.mark.parametrize("announcement", ["broadcast", "routed"])
+def test_what_does_not_fit_in_is_not_begun(protocol, announcement):
     model = acting()
-    error = refused(model, protocol=protocol, announce=announce, tokens=100)
+    error = refused(model, protocol=protocol, announcement=announcement, tokens=100)
     assert model.calls == []
     assert error.costs["tokens"] > 100 == error.allowed["tokens"]
     assert f"would cost about {error.costs['tokens']:,} tokens, and the budget is 100" in str(error)
@@ -83,7 +83,7 @@ def test_a_round_that_is_begun_can_be_ended():
             refused(model, messages=messages)
             assert model.calls == []
         else:
-            hold(budgeted(model, messages=messages), announce="broadcast")
+            hold(budgeted(model, messages=messages), announcement="broadcast")
             assert len(model.calls) == 7
 
 
@@ -93,7 +93,7 @@ def test_the_estimate_of_the_prompts_is_what_the_offline_model_counts():
     every = SelectApis(REQUEST, (), tuple(ProposedApi(name) for name in CATALOG.ids))
     selection = estimate_request_tokens(every.chat_request()) + SelectApis.answer_tokens
     asked = error.costs["tokens"] - n * (InterpretRequest.answer_tokens + GROUNDS_TOKENS)
-    outcome = hold(ContractNet(CATALOG, acting()), announce="broadcast")
+    outcome = hold(ContractNet(CATALOG, acting()), announcement="broadcast")
     assert asked - selection == outcome.ledger.by_stage["bid"].tokens_in
 
 
@@ -114,9 +114,11 @@ def test_what_is_spent_already_counts():
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_round_within_the_budget_is_the_same_as_without(protocol):
     with_budget = hold(
-        budgeted(acting(), tokens=10**6, messages=10**3), protocol=protocol, announce="broadcast"
+        budgeted(acting(), tokens=10**6, messages=10**3),
+        protocol=protocol,
+        announcement="broadcast",
     )
-    without = hold(ContractNet(CATALOG, acting()), protocol=protocol, announce="broadcast")
+    without = hold(ContractNet(CATALOG, acting()), protocol=protocol, announcement="broadcast")
     assert with_budget.transcript == without.transcript
 
 
@@ -126,7 +128,7 @@ def test_no_round_ever_sends_more_messages_than_allowed(protocol, messages):
     bids = dict.fromkeys((InterpretRequest, MatchFunction, ServeFunction), propose)
     net = budgeted(acting({}, {**bids, SelectApis: award_all}), messages=messages)
     try:
-        outcome = hold(net, protocol=protocol, announce="broadcast")
+        outcome = hold(net, protocol=protocol, announcement="broadcast")
     except BudgetExceededError as exc:
         assert exc.costs["messages"] > messages
     else:

@@ -17,7 +17,7 @@ import pytest
 from negotiation import CATALOG, PlantedRouter, hold
 
 from cnp_router.agents import offline_model
-from cnp_router.protocols import ContractNet, Transcript, replay
+from cnp_router.protocols import ContractNet, Transcript, validate
 
 FOLDER = Path(__file__).parent / "transcripts"
 CASES = [
@@ -28,12 +28,12 @@ CASES = [
 RENEW = "CNP_ROUTER_RENEW_TRANSCRIPTS"
 
 
-@pytest.mark.parametrize(("protocol", "announce"), CASES, ids="-".join)
-def test_the_transcript_is_that_of_the_file(protocol, announce):
+@pytest.mark.parametrize(("protocol", "announcement"), CASES, ids="-".join)
+def test_the_transcript_is_that_of_the_file(protocol, announcement):
     net = ContractNet(CATALOG, offline_model(CATALOG), router=PlantedRouter())
-    outcome = hold(net, protocol=protocol, announce=announce)
+    outcome = hold(net, protocol=protocol, announcement=announcement)
     transcript = dataclasses.replace(outcome.transcript, seconds=0.0)
-    path = FOLDER / f"{protocol}-{announce}.jsonl"
+    path = FOLDER / f"{protocol}-{announcement}.jsonl"
     if os.environ.get(RENEW):
         transcript.write(path)
         pytest.skip(f"{path.name} is renewed: read the difference")
@@ -41,9 +41,9 @@ def test_the_transcript_is_that_of_the_file(protocol, announce):
     kept = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert json.loads(json.dumps(list(transcript.records()))) == kept
     assert Transcript.read(path) == transcript
-    assert replay(Transcript.read(path)).recommendation == outcome.recommendation
+    assert validate(Transcript.read(path)).recommendation == outcome.recommendation
 
 
 def test_there_is_no_other_file():
-    names = {f"{protocol}-{announce}.jsonl" for protocol, announce in CASES}
+    names = {f"{protocol}-{announcement}.jsonl" for protocol, announcement in CASES}
     assert {path.name for path in FOLDER.iterdir()} == names

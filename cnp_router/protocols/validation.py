@@ -1,4 +1,4 @@
-"""Replay: from the messages of a transcript to what came of the round, by the laws of the protocol.
+"""`validate`: from the messages of a transcript to what came of a round, by its laws.
 
 What a round returns is computed by this same function, so that a transcript read back gives the
 same result as the round itself.
@@ -25,13 +25,13 @@ from cnp_router.protocols.messages import (
 )
 from cnp_router.protocols.transcript import Transcript
 
-__all__ = ["Replay", "replay"]
+__all__ = ["Conclusion", "validate"]
 
 Check = Callable[[bool, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class Conclusion:
     """What the messages of a round come to.
 
     Parameters
@@ -52,7 +52,7 @@ class Replay:
     recommendation: tuple[str, ...]
 
 
-def replay(transcript: Transcript) -> Replay:
+def validate(transcript: Transcript) -> Conclusion:
     """Go through a transcript message by message.
 
     The laws: a request opens the round and a report closes it; ids count from 1; each call for
@@ -67,7 +67,7 @@ def replay(transcript: Transcript) -> Replay:
 
     Returns
     -------
-    Replay
+    Conclusion
 
     Raises
     ------
@@ -84,9 +84,9 @@ def replay(transcript: Transcript) -> Replay:
     ...     Proposal(id=3, sender="maps", receiver="manager", in_reply_to=2, apis=(maps,)),
     ...     Award(id=4, sender="manager", receiver="maps", in_reply_to=3, apis=("maps",)),
     ...     Report(id=5, sender="manager", receiver="user", in_reply_to=1, apis=("maps",)))
-    >>> replay(Transcript("a map", "contractor-led", "broadcast", "tiny", messages)).awarded
+    >>> validate(Transcript("a map", "contractor-led", "broadcast", "tiny", messages)).awarded
     ('maps',)
-    >>> replay(Transcript("a map", "contractor-led", "broadcast", "tiny", messages[1:]))
+    >>> validate(Transcript("a map", "contractor-led", "broadcast", "tiny", messages[1:]))
     Traceback (most recent call last):
         ...
     cnp_router.exceptions.TranscriptError: message 2 (cfp): its id should be 1
@@ -174,11 +174,11 @@ class _State:
             check(set(message.apis) == set(self.awarded), "it reports what was not awarded")
         self.report = message
 
-    def result(self, candidates: tuple[str, ...] | None) -> Replay:
+    def result(self, candidates: tuple[str, ...] | None) -> Conclusion:
         if self.report is None:
             raise TranscriptError("the round has no report: it was broken off")
         proposed = tuple(self.proposed) if candidates is None else candidates
-        return Replay(tuple(self.recipients), proposed, tuple(self.awarded), self.report.apis)
+        return Conclusion(tuple(self.recipients), proposed, tuple(self.awarded), self.report.apis)
 
 
 def _are_distinct(apis: tuple[str, ...]) -> bool:
