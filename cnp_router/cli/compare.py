@@ -178,6 +178,10 @@ def _how_to_go_on(resume: Path | None) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, ProtocolError) as exc:
+        if isinstance(exc, RoundFailedError) and exc.comparison is not None:
+            if resume is not None:
+                note(f"With --resume {resume} --retry-failed, the same command asks again.")
+            raise
         if resume is None:
             note("Nothing is kept: with --resume FILE, a comparison can be gone on with.")
         elif isinstance(exc, BudgetExceededError):

@@ -97,10 +97,8 @@ def savings(rows: Rows) -> Table | None:
             costs = [count(found[name], 1) for name in ("tokens", "messages", "model_calls")]
             kept = [share(found[name]) for name in ("bid_recall", "final_recall")]
             cells.append((protocol, *costs, *kept))
-    columns = ("tokens", "messages", "model calls", "recall kept: bids", "final set")
-    title = (
-        "How many times as much a broadcast costs, and the share of its recall that routing keeps"
-    )
+    columns = ("tokens", "messages", "model calls", "bid recall kept", "final recall kept")
+    title = "Costs of a broadcast over those of routing, and the recall that routing keeps"
     return Table(title, ("protocol", *columns), tuple(cells)) if cells else None
 
 
