@@ -299,11 +299,14 @@ class RoundFailedError(ProtocolError):
     problem : str
     transcript : Transcript, optional
         Of the round until then, with what it has cost.
+    comparison : Comparison, optional
+        What there is of a comparison.
     """
 
-    def __init__(self, problem: str, transcript: Any = None) -> None:
+    def __init__(self, problem: str, transcript: Any = None, *, comparison: Any = None) -> None:
         self.problem = problem
         self.transcript = transcript
+        self.comparison = comparison
         super().__init__(problem)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:

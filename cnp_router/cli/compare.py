@@ -31,8 +31,7 @@ from cnp_router.exceptions import BudgetExceededError, ProtocolError, RoundFaile
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
-    from cnp_router.evaluation import Comparison
-    from cnp_router.evaluation.comparison_tables import ComparisonTable
+    from cnp_router.evaluation import Comparison, Table
     from cnp_router.llm import ChatModel
     from cnp_router.protocols import RoundSettings
 
@@ -99,15 +98,14 @@ def compare(
 ) -> None:
     """Compare the protocols, routed and broadcast.
 
-    Holds a round for each request by each of them. Prints tokens, precision, recall and F1 after
-    each step, and the size of the final set, as means over the requests, and how many times as
-    much a broadcast costs. A round that fails because of its request is counted and left out of the
-    means; five in a row end the comparison. Mashups that name an API the model does not know are
-    left out and counted as skipped.
+    Holds a round for each request by each of them. Prints tokens, precision, recall and F1 at each
+    stage, and the size of the final set, as means over the requests, and how many times as much a
+    broadcast costs. A round that fails because of its request is counted and left out of the means;
+    five in a row end the comparison, and it is an error if all of a protocol fail. Mashups that
+    name an API the model does not know are left out and counted as skipped.
     """
     from cnp_router.evaluation import compare as compared
-    from cnp_router.evaluation.comparison_report import check_report, write_report
-    from cnp_router.evaluation.comparison_trouble import warnings_of
+    from cnp_router.evaluation.report import check_report, warnings_of, write_report
     from cnp_router.history import History
     from cnp_router.protocols import PROTOCOLS
 
@@ -115,30 +113,37 @@ def compare(
         raise click.UsageError("--retry-failed needs --resume.")
     if report is not None:
         check_report(report)
-    router = fitted_router(model)
+    router, failure = fitted_router(model), None
     asked = _model(chat, router.catalog, cache)
-    with Progress("Comparing") as progress, _how_to_continue(resume):
-        comparison = compared(
-            router.catalog,
-            asked,
-            History.read(histories),
-            router=router,
-            protocols=protocols or tuple(PROTOCOLS),
-            announcements=announcements or ("broadcast", "routed"),
-            organisations=organisations or ("api",),
-            max_size=max_size,
-            settings=settings,
-            limit=limit,
-            resume=resume,
-            retry_failed=retry_failed,
-            concurrent_requests=concurrent or (4 if chat.is_server else 1),
-            progress=progress,
-        )
+    try:
+        with Progress("Comparing") as progress, _how_to_continue(resume):
+            comparison = compared(
+                router.catalog,
+                asked,
+                History.read(histories),
+                router=router,
+                protocols=protocols or tuple(PROTOCOLS),
+                announcements=announcements or ("broadcast", "routed"),
+                organisations=organisations or ("api",),
+                max_size=max_size,
+                settings=settings,
+                limit=limit,
+                resume=resume,
+                retry_failed=retry_failed,
+                concurrent_requests=concurrent or (4 if chat.is_server else 1),
+                progress=progress,
+            )
+    except RoundFailedError as exc:
+        if exc.comparison is None:
+            raise
+        failure, comparison = exc, exc.comparison
     echo_json(comparison.to_dict()) if json_ else _echo(comparison)
     for warning in warnings_of(comparison):
         note(warning, "Warning")
     if report is not None:
         write_report(comparison, report)
+    if failure is not None:
+        raise failure
 
 
 def _model(chat: Chat, catalog: Catalog, cache: Path | None) -> ChatModel:
@@ -155,6 +160,10 @@ def _how_to_continue(resume: Path | None) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, ProtocolError) as exc:
+        if isinstance(exc, RoundFailedError) and exc.comparison is not None:
+            if resume is not None:
+                note(f"With --resume {resume} --retry-failed, the same command asks again.")
+            raise
         if resume is None:
             note("Nothing is kept: use --resume FILE to be able to continue later.")
         elif isinstance(exc, BudgetExceededError):
@@ -171,39 +180,30 @@ def _how_to_continue(resume: Path | None) -> Iterator[None]:
 
 
 def _echo(comparison: Comparison) -> None:
-    from cnp_router.evaluation.comparison_tables import (
+    from cnp_router.evaluation.report import (
         answered_by,
         averaged_over,
         comparison_tables,
+        trouble_table,
     )
-    from cnp_router.evaluation.comparison_trouble import TROUBLE_TITLE, trouble_rows
 
     echo(averaged_over(comparison))
     echo(answered_by(comparison))
-    organise = None
-    for table in comparison_tables(comparison):
-        if table.organise != organise:
-            organise = table.organise
-            _title(f"Contractors by {organise}: {comparison.contractors[organise]:,}")
-        _title(table.title)
+    for organisation, tables in comparison_tables(comparison).items():
         echo()
-        echo_table([*map(Column, table.key), *_grouped(table)], table.rows)
-        for sentence in table.notes:
-            _title(sentence)
-    if trouble := trouble_rows(comparison):
-        _title(TROUBLE_TITLE)
-        echo()
-        method, *others = trouble[0]
-        echo_table([Column(method), *(Column(name, right=True) for name in others)], trouble[1:])
+        echo(f"Contractors by {organisation}: {comparison.contractors[organisation]:,}")
+        for table in tables:
+            _echo_table(table)
+    if trouble := trouble_table(comparison):
+        _echo_table(trouble)
 
 
-def _title(text: str) -> None:
+def _echo_table(table: Table) -> None:
+    columns = [Column(name, right=n >= table.labels) for n, name in enumerate(table.columns)]
     echo()
-    echo(text)
-
-
-def _grouped(table: ComparisonTable) -> Iterator[Column]:
-    """Yield the columns of a table, the title of each group above its first column."""
-    for group, titles in table.groups:
-        for place, title in enumerate(titles):
-            yield Column(f"{'' if place else group}\n{title}", right=True)
+    echo(table.title)
+    echo()
+    echo_table(columns, table.rows)
+    for sentence in table.notes:
+        echo()
+        echo(sentence)

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, JustifyMethod, RenderableType
 
 __all__ = [
     "Column",
@@ -32,6 +32,7 @@ __all__ = [
 
 _WIDEST = 110
 _GAP = 2
+_LEAST = 12  # columns of a text in a table
 _STYLES = {"Error": "bold red", "Warning": "yellow"}
 _NOT_ASCII = re.compile(r"[^ -~]")
 _JOINERS = "\u200c\u200d"  # within words of some scripts, and within emoji
@@ -90,7 +91,7 @@ def echo_json(document: Any) -> None:
 
 
 def echo_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table as wide as the terminal at most.
+    """Print a table; where the terminal is too narrow for it, a block of lines for each row.
 
     Parameters
     ----------
@@ -98,21 +99,29 @@ def echo_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None
     rows : iterable of sequence of str
         As many cells as columns.
     """
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
+    cells = [[printable(cell) for cell in row] for row in rows]
+    heads = [column.title.replace(" ", "\n" if column.right else " ") for column in columns]
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(
-            Text("\n").join(Text(line) for line in column.title.split("\n")),
-            justify="right" if column.right else "left",
-            no_wrap=column.right,
-            overflow="fold",
-            vertical="top",
-        )
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    _show(table)
+    needed = 0
+    for place, (column, head) in enumerate(zip(columns, heads, strict=True)):
+        widest = max(map(cell_len, [*head.split("\n"), *(row[place] for row in cells)]))
+        needed += _GAP + (widest if column.right else min(widest, _LEAST))
+        above = "\n" * (max(h.count("\n") for h in heads) - head.count("\n"))
+        justify: JustifyMethod = "right" if column.right else "left"
+        table.add_column(Text(above + head), justify=justify, no_wrap=column.right, overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    if needed - _GAP <= console(sys.stdout).width:
+        _show(table)
+        return
+    for place, row in enumerate(cells):
+        if place:
+            echo()
+        echo_pairs(zip((column.title for column in columns), row, strict=True))
 
 
 def echo_pairs(pairs: Iterable[tuple[str, str]]) -> None:

@@ -1,12 +1,11 @@
-"""How good a router is: metrics, the evaluation of a router on past mashups, and reports."""
+"""How good a router is: metrics, evaluations on past mashups, comparisons of protocols, reports."""
 
 from cnp_router.evaluation.compare import compare, compare_async
 from cnp_router.evaluation.comparison import Comparison, ComparisonRow, Method
-from cnp_router.evaluation.comparison_report import write_report
-from cnp_router.evaluation.comparison_tables import comparison_tables
-from cnp_router.evaluation.completion import CompletionEvaluation, evaluate_completion
 from cnp_router.evaluation.evaluate import Evaluation, evaluate
-from cnp_router.evaluation.report import comparison_rows, markdown_table, text_table
+from cnp_router.evaluation.evaluate_completion import CompletionEvaluation, evaluate_completion
+from cnp_router.evaluation.report import comparison_tables, evaluation_table, write_report
+from cnp_router.evaluation.table import Table
 
 __all__ = [
     "Comparison",
@@ -14,13 +13,12 @@ __all__ = [
     "CompletionEvaluation",
     "Evaluation",
     "Method",
+    "Table",
     "compare",
     "compare_async",
-    "comparison_rows",
     "comparison_tables",
     "evaluate",
     "evaluate_completion",
-    "markdown_table",
-    "text_table",
+    "evaluation_table",
     "write_report",
 ]

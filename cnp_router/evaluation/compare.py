@@ -2,26 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from pydantic import TypeAdapter
+
 from cnp_router.agents import Organisation
 from cnp_router.catalog import Catalog
-from cnp_router.evaluation.checkpoint import Checkpoint
-from cnp_router.evaluation.comparison import Comparison, Method
-from cnp_router.evaluation.comparison_run import ComparisonRun, Finished, Progress, finished_in
-from cnp_router.evaluation.fingerprint import fingerprint
-from cnp_router.exceptions import InputError
-from cnp_router.history import History
-from cnp_router.llm import ChatModel, OfflineChatModel, run_sync
-from cnp_router.protocols import PROTOCOLS, Announcement, ContractNet, RoundSettings
+from cnp_router.evaluation.comparison import (
+    Comparison,
+    ComparisonRow,
+    Method,
+    RoundFigures,
+    RoundResult,
+    TokensAre,
+)
+from cnp_router.evaluation.resume import ResumeFile, fingerprint
+from cnp_router.exceptions import (
+    BudgetExceededError,
+    ChatAccessError,
+    ChatConnectionError,
+    ChatDisallowedError,
+    ChatModelUnknownError,
+    ChatRateLimitError,
+    InputError,
+    RoundFailedError,
+)
+from cnp_router.history import History, Mashup
+from cnp_router.llm import ChatModel, OfflineChatModel, WrappedChatModel, run_sync
+from cnp_router.protocols import PROTOCOLS, Announcement, ContractNet, Outcome, RoundSettings
 from cnp_router.routing import Router
 
-__all__ = ["Progress", "compare", "compare_async"]
+__all__ = ["FAILURES_IN_A_ROW", "Progress", "compare", "compare_async"]
 
-_ALONE_WITH: Organisation = "api"  # where there are no contractors
+FAILURES_IN_A_ROW = 5
+"""So many failed rounds of a method, and it is not the requests that are at fault."""
+
+Progress = Callable[[str, int, int], object]
+
+# Who has no contractors does the same however they are organised, and is asked with this one.
+_ALONE_WITH: Organisation = "api"
+
+# They would meet every request alike, and be over once the set-up or the server is.
+_NO_FAULT_OF_THE_REQUEST = (
+    ChatAccessError,
+    ChatConnectionError,
+    ChatDisallowedError,
+    ChatModelUnknownError,
+    ChatRateLimitError,
+)
 
 
 def compare(catalog: Catalog, model: ChatModel, history: History, **options: Any) -> Comparison:
@@ -90,7 +123,8 @@ async def compare_async(
     A round may fail because of its request: a prompt is longer than the model can take, the manager
     gets no usable answer, or every contractor fails. It is counted, it is left out of the means of
     its method, and the others are held. With five in a row, it is not the requests that are at
-    fault: the comparison ends, as it does at once where the set-up or the server is.
+    fault: the comparison ends, as it does at once where the set-up or the server is. It is an error
+    too if a method has no round that did not fail, after all others are held.
 
     Parameters
     ----------
@@ -102,9 +136,9 @@ async def compare_async(
         are counted in ``skipped``.
     router : Router, optional
         Needed for whatever is routed.
-    protocols : sequence of str, default=all
-        ``"learned"`` and ``"auto"`` are routed, whatever `announcements` says. ``"learned"`` and
-        ``"single-agent"`` have no contractors: they are asked once, with organisation ``"api"``.
+    protocols : sequence of str, default=all in `PROTOCOLS`
+        One that has a single announcement is asked with that, whatever `announcements` says. One
+        without contractors is asked once, with organisation ``"api"``.
     announcements : sequence of {"broadcast", "routed"}, default=both
     organisations : sequence of {"api", "category", "community", "size"}, default=("api",)
     max_size : int, optional
@@ -134,10 +168,11 @@ async def compare_async(
         If nothing is left to ask, a name is unknown, a number is out of range, or there is no
         `resume` to retry.
     DataFileError
-        If `resume` cannot be used; see `Checkpoint`.
+        If `resume` cannot be used; see `ResumeFile`.
     RoundFailedError, BudgetExceededError
         If a round could not be held for the set-up, the server or the budget, or five in a row
-        failed; they name it. What was finished before is in `resume`.
+        failed; they name it. What was finished before is in `resume`. If all rounds of a method
+        failed, ``comparison`` of the error has what there is.
     """
     _check(protocols, announcements, organisations, limit, concurrent_requests)
     if retry_failed and resume is None:
@@ -150,7 +185,7 @@ async def compare_async(
             f"the catalog does not have all the APIs of any of the {len(history)} mashups "
             "(compare on mashups of its APIs)"
         )
-    methods = list(_methods(protocols, announcements, organisations))
+    methods = list(dict.fromkeys(_methods(protocols, announcements, organisations)))
     nets = {
         name: ContractNet(
             catalog,
@@ -160,40 +195,38 @@ async def compare_async(
             max_size=max_size,
             settings=settings,
         )
-        for name in dict.fromkeys(method.organise for method in methods)
+        for name in dict.fromkeys(method.organisation for method in methods)
     }
     with ExitStack() as stack:
-        finished: Finished = {}
-        checkpoint = None
+        file = None
         if resume is not None:
             facts = fingerprint(catalog, known, model, router, settings, max_size)
-            checkpoint = stack.enter_context(Checkpoint(resume, facts))
-            finished = finished_in(checkpoint, retry_failed=retry_failed)
-        run = ComparisonRun(nets, methods, mashups, finished, checkpoint, progress)
-        await run.finish(concurrent_requests)
-    return Comparison(
+            file = stack.enter_context(ResumeFile(resume, facts, TypeAdapter(RoundResult)))
+        rounds = _Rounds(nets, methods, mashups, file, progress, retry_failed=retry_failed)
+        await rounds.finish(concurrent_requests)
+    comparison = Comparison(
         requests=len(mashups),
         skipped=known.skipped,
         contractors={name: len(net.contractors) for name, net in nets.items()},
         model=model.name,
         is_offline=_is_offline(model),
-        tokens_are=run.tokens_are(),
-        rows=run.rows(),
+        tokens_are=rounds.tokens_are(),
+        rows=rounds.rows(),
     )
+    _check_rows(comparison)
+    return comparison
 
 
 def _methods(
-    protocols: Iterable[str], announcements: Iterable[str], organisations: Iterable[str]
+    protocols: Sequence[str], announcements: Sequence[str], organisations: Sequence[str]
 ) -> Iterator[Method]:
-    announcements = list(dict.fromkeys(announcements))
-    for organise in dict.fromkeys((*organisations, _ALONE_WITH)):
-        for protocol in dict.fromkeys(protocols):
-            needs = PROTOCOLS[protocol]
-            if organise not in (organisations if needs.has_contractors else (_ALONE_WITH,)):
-                continue
-            possible = [name for name in announcements if name in needs.announcements]
-            for announce in possible or needs.announcements:
-                yield Method(protocol, announce, organise)
+    for organisation in dict.fromkeys((*organisations, _ALONE_WITH)):
+        for name in protocols:
+            protocol = PROTOCOLS[name]
+            if organisation in (organisations if protocol.has_contractors else (_ALONE_WITH,)):
+                possible = [a for a in announcements if a in protocol.announcements]
+                for announcement in possible or protocol.announcements:
+                    yield Method(name, announcement, organisation)
 
 
 def _check(
@@ -204,7 +237,7 @@ def _check(
     concurrent_requests: int,
 ) -> None:
     for what, names, choices in (
-        ("protocol", protocols, PROTOCOLS),
+        ("protocol", protocols, tuple(PROTOCOLS)),
         ("announcement", announcements, get_args(Announcement)),
         ("organisation", organisations, get_args(Organisation)),
     ):
@@ -213,11 +246,145 @@ def _check(
         strangers = [name for name in names if name not in choices]
         if strangers:
             raise InputError(f"unknown {what} {strangers[0]!r} (use one of {', '.join(choices)})")
-    if limit is not None and limit < 1:
-        raise InputError(f"limit must be at least 1, got {limit!r}")
-    if concurrent_requests < 1:
-        raise InputError(f"concurrent_requests must be at least 1, got {concurrent_requests!r}")
+    for option, number in (("limit", limit), ("concurrent_requests", concurrent_requests)):
+        if number is not None and number < 1:
+            raise InputError(f"{option} must be at least 1, got {number!r}")
+
+
+def _check_rows(comparison: Comparison) -> None:
+    """Raise if a method has nothing to be compared."""
+    nothing = [row for row in comparison.rows if not row.rounds]
+    if nothing:
+        others = f", and so of {len(nothing) - 1} more" if nothing[1:] else ""
+        raise RoundFailedError(
+            f"every round of {nothing[0].method} failed{others}: {nothing[0].reason} "
+            "(cure that and compare again, or leave that protocol or announcement out)",
+            comparison=comparison,
+        )
 
 
 def _is_offline(model: ChatModel) -> bool:
-    return isinstance(model.innermost, OfflineChatModel)
+    while isinstance(model, WrappedChatModel):
+        model = model.model
+    return isinstance(model, OfflineChatModel)
+
+
+class _Rounds:
+    """The rounds of a comparison: those that are done, and those that are to be held."""
+
+    def __init__(
+        self,
+        nets: Mapping[str, ContractNet],
+        methods: Sequence[Method],
+        mashups: Sequence[Mashup],
+        file: ResumeFile[RoundResult] | None,
+        progress: Progress | None,
+        *,
+        retry_failed: bool,
+    ) -> None:
+        self.nets = nets
+        self.methods = methods
+        self.mashups = mashups
+        self.file = file
+        self.progress = progress
+        self.wanted = {(method, mashup.id) for method in methods for mashup in mashups}
+        # Of several records of a round, the last one counts.
+        there = {(r.method, r.request): r for r in (file.records if file else ())}
+        self.finished = {
+            job: result
+            for job, result in there.items()
+            if job in self.wanted and not (retry_failed and result.figures is None)
+        }
+        self._failed_in_a_row: Counter[Method] = Counter()
+
+    async def finish(self, concurrent_requests: int) -> None:
+        """Hold the rounds that are not held yet, several at a time."""
+        rounds = (
+            self._hold(method, mashup)
+            for method in self.methods
+            for mashup in self.mashups
+            if (method, mashup.id) not in self.finished
+        )
+        await _all_of(rounds, concurrent_requests)
+
+    def rows(self) -> tuple[ComparisonRow, ...]:
+        """Return the means, summed in the order of the requests."""
+        return tuple(
+            ComparisonRow.of(method, [self.finished[method, m.id] for m in self.mashups])
+            for method in self.methods
+        )
+
+    def tokens_are(self) -> TokensAre:
+        """Return who counted the tokens."""
+        sources = {result.figures.tokens_are for result in self.finished.values() if result.figures}
+        return "server" if sources - {None} == {"server"} else "estimated"
+
+    async def _hold(self, method: Method, mashup: Mashup) -> None:
+        where = f"mashup {mashup.id!r}, {method}"
+        try:
+            outcome = await self.nets[method.organisation].run(
+                mashup.description,
+                protocol=method.protocol,
+                announcement=cast("Announcement", method.announcement),
+            )
+            _check_replies(outcome)
+            result = RoundResult(method, mashup.id, RoundFigures.of(mashup, outcome))
+        except RoundFailedError as exc:
+            if isinstance(exc.__cause__, _NO_FAULT_OF_THE_REQUEST):
+                raise RoundFailedError(f"{where}: {exc.problem}", exc.transcript) from exc
+            result = RoundResult(method, mashup.id, None, exc.problem)
+        except BudgetExceededError as exc:
+            named = BudgetExceededError(f"{where}: {exc.what}", exc.costs, exc.allowed)
+            named.transcript = exc.transcript
+            raise named from exc
+        self._keep(result)
+        self._check_failures(result)
+
+    def _keep(self, result: RoundResult) -> None:
+        if self.file is not None:
+            self.file.add(result)
+        self.finished[result.method, result.request] = result
+        if self.progress is not None:
+            title = f"{result.method.protocol} {result.method.announcement}"
+            self.progress(title, len(self.finished), len(self.wanted))
+
+    def _check_failures(self, result: RoundResult) -> None:
+        """Raise if it is not single requests that fail."""
+        if result.figures is not None:
+            self._failed_in_a_row[result.method] = 0
+            return
+        self._failed_in_a_row[result.method] += 1
+        if self._failed_in_a_row[result.method] >= FAILURES_IN_A_ROW:
+            raise RoundFailedError(
+                f"{FAILURES_IN_A_ROW} rounds in a row failed of {result.method}, the last with "
+                f"mashup {result.request!r}: {result.error} (leave that protocol or announcement "
+                "out, or cure what is at fault and retry what failed)"
+            )
+
+
+def _check_replies(outcome: Outcome) -> None:
+    """Raise if every contractor failed: a mean over that would say nothing of the method."""
+    ledger = outcome.ledger
+    if ledger.every_call_failed:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in ledger.failures.items())
+        raise RoundFailedError(f"every call for proposals failed ({reasons})", outcome.transcript)
+
+
+async def _all_of(jobs: Generator[Awaitable[None], None, None], at_a_time: int) -> None:
+    """Await all, so many at a time. The first error ends the others."""
+
+    async def work() -> None:
+        try:
+            for job in jobs:
+                await job
+        except BaseException:
+            jobs.close()  # before the others are cancelled, they would begin with the next
+            raise
+
+    workers = [asyncio.create_task(work()) for _ in range(at_a_time)]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)

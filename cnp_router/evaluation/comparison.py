@@ -1,29 +1,164 @@
-"""What a comparison of protocols comes to: the means of each method."""
+"""`Comparison`: methods side by side, and what is kept of each round."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
-from cnp_router.evaluation.comparison_figures import (
-    SCORES,
-    STAGES,
-    Method,
-    RequestFigures,
-    StageScores,
-    TokensAre,
-    as_figures,
-)
-from cnp_router.evaluation.metrics import SetScores, mean
+from pydantic import AfterValidator, Field
 
-__all__ = ["STAGES", "TROUBLE", "Comparison", "ComparisonRow", "Method"]
+from cnp_router.evaluation.metrics import SetScores, mean, mean_scores, rounded, set_scores
+from cnp_router.evaluation.table import Table, count, share
+from cnp_router.history import Mashup
+from cnp_router.protocols import Outcome
 
-TROUBLE = ("failed_rounds", "failed", "late", "invented")
-"""What can go wrong: a round, the reply to a call, its being in time, a name."""
+__all__ = [
+    "STAGES",
+    "Comparison",
+    "ComparisonRow",
+    "Method",
+    "RoundFigures",
+    "RoundResult",
+    "Stage",
+    "TokensAre",
+]
+
+Stage = Literal["category", "bid", "final"]
+STAGES: Mapping[Stage, str] = {"category": "mapped", "bid": "proposed", "final": "selected"}
+"""After which the APIs in play are measured, and their name in `cnp_router.protocols.Stages`."""
+
+TokensAre = Literal["server", "estimated"]
+
+
+def _shares(scores: SetScores) -> SetScores:
+    if not all(0 <= value <= 1 for value in scores.to_dict().values()):
+        raise ValueError("precision, recall and F1 must be between 0 and 1")
+    return scores
+
+
+# pydantic checks them where a record is read from a file.
+Whole = Annotated[int, Field(ge=0)]
+Scores = Annotated[SetScores, AfterValidator(_shares)]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How requests are answered: what a row of a comparison is about.
+
+    Parameters
+    ----------
+    protocol : str
+    announcement : {"routed", "broadcast"}
+    organisation : str
+    """
+
+    protocol: str
+    announcement: str
+    organisation: str
+
+    def __str__(self) -> str:
+        return f"{self.protocol} {self.announcement} by {self.organisation}"
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the method as a JSON object: ``protocol announce organise``."""
+        return {
+            "protocol": self.protocol,
+            "announce": self.announcement,
+            "organise": self.organisation,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoundFigures:
+    """What one method has done with one request. Small, so that a transcript need not be kept.
+
+    Parameters
+    ----------
+    tokens_in, tokens_out, messages, model_calls : int
+    recipients : int
+        Contractors that received an announcement.
+    mean_apis : int
+        APIs in the recommendation; its mean has the name.
+    seconds : float, seconds
+        Of wall time.
+    tokens_are : {"server", "estimated"} or None
+        None where no model was asked.
+    stages : mapping of str to SetScores or None
+        ``category``, ``bid`` and ``final``; None where the protocol has no such stage.
+    cfps, cached_calls, late, failed, hallucinated : int
+        Calls for proposals, and the others as in a `Ledger`.
+    """
+
+    tokens_in: Whole
+    tokens_out: Whole
+    messages: Whole
+    model_calls: Whole
+    recipients: Whole
+    mean_apis: Whole
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    tokens_are: TokensAre | None
+    stages: dict[Stage, Scores | None]
+    cfps: Whole
+    cached_calls: Whole
+    late: Whole
+    failed: Whole
+    hallucinated: Whole
+
+    @classmethod
+    def of(cls, mashup: Mashup, outcome: Outcome) -> RoundFigures:
+        """Return the figures of an outcome, measured by the APIs that the mashup used."""
+        ledger = outcome.ledger
+        sets = {name: getattr(outcome.stages, apis) for name, apis in STAGES.items()}
+        return cls(
+            tokens_in=ledger.usage.tokens_in,
+            tokens_out=ledger.usage.tokens_out,
+            messages=ledger.n_messages,
+            model_calls=ledger.model_calls,
+            recipients=len(outcome.recipients),
+            mean_apis=len(outcome.recommendation),
+            seconds=ledger.seconds,
+            tokens_are=ledger.usage.source if ledger.model_calls else None,
+            stages={
+                name: None if found is None else set_scores(found, mashup.apis)
+                for name, found in sets.items()
+            },
+            cfps=ledger.messages.get("cfp", 0),
+            cached_calls=ledger.cached_calls,
+            late=ledger.late,
+            failed=sum(ledger.failures.values()),
+            hallucinated=ledger.hallucinated,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RoundResult:
+    """The figures of one round, or why it failed.
+
+    Parameters
+    ----------
+    method : Method
+    request : str
+        Id of the mashup.
+    figures : RoundFigures or None
+        None if it failed because of its request.
+    error : str, default=""
+        Why.
+    """
+
+    method: Method
+    request: str
+    figures: RoundFigures | None
+    error: str = ""
+
+
+_MEANS = ("tokens_in", "tokens_out", "messages", "model_calls", "recipients", "mean_apis")
+_TOTALS = ("cfps", "cached_calls", "late", "failed", "hallucinated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ComparisonRow:
     """A method's figures, each a mean over the requests whose round did not fail.
 
@@ -39,11 +174,13 @@ class ComparisonRow:
     stages : mapping of str to SetScores or None
         ``category``, ``bid`` and ``final``, averaged over the rounds that had the stage (for
         ``"auto"`` not all have); None where none had.
-    failed_rounds : int
-        How many failed. Neither their cost nor their result is in any other figure.
-    negotiated : int
+    failures : mapping of str to int
+        Why rounds failed, and how many for that reason, the most frequent first; reasons that
+        differ in numbers only are one. Neither the cost nor the result of these rounds is in any
+        other figure.
+    with_bids : int
         How many rounds had the stage ``bid``.
-    cfps, cached_calls, late, failed, invented : int
+    cfps, cached_calls, late, failed, hallucinated : int
         In all rounds together: calls for proposals, model calls that were answered before, replies
         after the deadline, contractors without a usable reply, names that a model made up.
     """
@@ -57,36 +194,51 @@ class ComparisonRow:
     recipients: float | None
     mean_apis: float | None
     seconds: float | None
-    stages: StageScores
-    failed_rounds: int = 0
-    negotiated: int = 0
+    stages: Mapping[Stage, SetScores | None]
+    failures: Mapping[str, int] = field(default_factory=dict)
+    with_bids: int = 0
     cfps: int = 0
     cached_calls: int = 0
     late: int = 0
     failed: int = 0
-    invented: int = 0
+    hallucinated: int = 0
 
     @classmethod
-    def of(
-        cls, method: Method, figures: Sequence[RequestFigures], failed_rounds: int = 0
-    ) -> ComparisonRow:
-        """Return the means of the figures of some requests."""
-
-        def average(name: str) -> float | None:
-            return mean([getattr(f, name) for f in figures]) if figures else None
-
-        means: dict[str, Any] = {name: average(name) for name in (*_MEANS, "seconds")}
-        totals: dict[str, Any] = {name: sum(getattr(f, name) for f in figures) for name in _TOTALS}
+    def of(cls, method: Method, results: Sequence[RoundResult]) -> ComparisonRow:
+        """Return the means of a method's rounds."""
+        figures = [result.figures for result in results if result.figures is not None]
+        stages = {
+            name: [scores for f in figures if (scores := f.stages[name]) is not None]
+            for name in STAGES
+        }
+        means: dict[str, Any] = {
+            name: mean([getattr(f, name) for f in figures]) if figures else None
+            for name in (*_MEANS, "seconds")
+        }
         return cls(
             method=method,
             rounds=len(figures),
-            mean_apis=average("apis"),
-            stages={stage: _mean_scores([f.stages[stage] for f in figures]) for stage in STAGES},
-            failed_rounds=failed_rounds,
-            negotiated=sum(f.stages["bid"] is not None for f in figures),
             **means,
-            **totals,
+            stages={name: mean_scores(each) if each else None for name, each in stages.items()},
+            failures=_most_frequent([r.error for r in results if r.figures is None]),
+            with_bids=len(stages["bid"]),
+            **{name: sum(getattr(f, name) for f in figures) for name in _TOTALS},
         )
+
+    def __repr__(self) -> str:
+        return (
+            f"ComparisonRow({self.method}, {self.rounds:,} rounds, {self.failed_rounds:,} failed)"
+        )
+
+    @property
+    def failed_rounds(self) -> int:
+        """How many rounds failed."""
+        return sum(self.failures.values())
+
+    @property
+    def reason(self) -> str | None:
+        """Why most of the failed rounds failed; None if none did."""
+        return next(iter(self.failures), None)
 
     @property
     def tokens(self) -> float | None:
@@ -96,21 +248,29 @@ class ComparisonRow:
         return self.tokens_in + self.tokens_out
 
     @property
-    def trouble(self) -> dict[str, int]:
-        """What went wrong: ``failed_rounds failed late invented``; empty if nothing did."""
-        counts = {name: getattr(self, name) for name in TROUBLE}
-        return counts if any(counts.values()) else {}
+    def trouble(self) -> dict[str, Any]:
+        """What went wrong: ``failed_rounds failed late invented reason``; empty if nothing did."""
+        counts = {
+            "failed_rounds": self.failed_rounds,
+            "failed": self.failed,
+            "late": self.late,
+            "invented": self.hallucinated,
+        }
+        return {**counts, "reason": self.reason} if any(counts.values()) else {}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as a JSON object; floats are rounded to six digits."""
         return {
             **self.method.to_dict(),
-            **{name: _rounded(getattr(self, name)) for name in (*_MEANS, "mean_apis", "seconds")},
-            "stages": {name: as_figures(scores, 6) for name, scores in self.stages.items()},
+            **rounded({name: getattr(self, name) for name in (*_MEANS, "seconds")}),
+            "stages": {
+                name: None if scores is None else rounded(scores.to_dict())
+                for name, scores in self.stages.items()
+            },
         }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
     """Methods side by side, on the same requests.
 
@@ -129,8 +289,7 @@ class Comparison:
     tokens_are : {"server", "estimated"}
         ``"server"`` only if all of them are.
     rows : tuple of ComparisonRow
-        ``"learned"`` and ``"single-agent"`` have no contractors: they are asked once, and stand
-        with the organisation ``"api"``.
+        Protocols without contractors are asked once, and stand with the organisation ``"api"``.
     """
 
     requests: int
@@ -141,16 +300,19 @@ class Comparison:
     tokens_are: TokensAre
     rows: tuple[ComparisonRow, ...]
 
-    def row(self, protocol: str, announce: str, organise: str = "api") -> ComparisonRow | None:
+    def row(
+        self, protocol: str, announcement: str, organisation: str = "api"
+    ) -> ComparisonRow | None:
         """Return the row of a method, or None if it was not compared."""
-        method = Method(protocol, announce, organise)
+        method = Method(protocol, announcement, organisation)
         return next((row for row in self.rows if row.method == method), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as a JSON object.
 
         ``contractors`` is the number in the organisation that was compared first. ``trouble``
-        has an object for each row in which something failed, came late or was made up.
+        has an object for each row in which something failed, came late or was made up; its
+        ``reason`` is why most of the failed rounds failed.
         """
         return {
             "requests": self.requests,
@@ -164,17 +326,36 @@ class Comparison:
             ],
         }
 
+    def __repr__(self) -> str:
+        return (
+            f"Comparison({len(self.rows)} methods, {self.requests:,} requests, "
+            f"answered by {self.model!r})"
+        )
 
-_MEANS = ("tokens_in", "tokens_out", "messages", "model_calls", "recipients")
-_TOTALS = ("cached_calls", "late", "failed", "invented", "cfps")
+    def _repr_html_(self) -> str:
+        columns = ("method", "tokens", "messages", "contractors asked", "recall after bidding")
+        rows = [
+            (
+                str(row.method),
+                *(count(value) for value in (row.tokens, row.messages, row.recipients)),
+                share(getattr(row.stages["bid"], "recall", None)),
+                share(getattr(row.stages["final"], "f1", None)),
+                f"{row.failed_rounds:,}",
+            )
+            for row in self.rows
+        ]
+        notes = [f"{row.method}: {row.reason}" for row in self.rows if row.reason]
+        return Table(
+            f"Means over {self.requests:,} requests, answered by {self.model!r}",
+            (*columns, "F1 of the final set", "failed rounds"),
+            tuple(rows),
+            notes=tuple(notes),
+        )._repr_html_()
 
 
-def _mean_scores(scores: Sequence[SetScores | None]) -> SetScores | None:
-    known = [s for s in scores if s is not None]
-    if not known:
-        return None
-    return SetScores(*(mean([getattr(s, name) for s in known]) for name in SCORES))
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
+def _most_frequent(reasons: Sequence[str]) -> dict[str, int]:
+    """Return each kind of reason, in the words of its first, and how often it came."""
+    alike: dict[str, list[str]] = {}
+    for reason in reasons:
+        alike.setdefault(re.sub(r"\d[\d,.]*", "0", reason), []).append(reason)
+    return dict(Counter({same[0]: len(same) for same in alike.values()}).most_common())

@@ -3,49 +3,42 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation.metrics import (
+    RANKING,
     SetScores,
-    average_precision_at,
     brier,
-    complete_at,
     ece,
     mean,
-    ndcg_at,
+    mean_scores,
     percentiles,
-    recall_at,
+    rounded,
     set_scores,
 )
+from cnp_router.evaluation.parallel import in_order, n_workers
+from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.routing import Fallback, Router, TargetRecall
 
 __all__ = ["Evaluation", "evaluate"]
 
-_Metric = Callable[[Sequence[str], Sequence[str], int], float]
-
-RANKING: tuple[tuple[str, _Metric, int], ...] = (
-    *((f"recall@{k}", recall_at, k) for k in (5, 10, 20, 50, 100)),
-    *((f"ndcg@{k}", ndcg_at, k) for k in (5, 10)),
-    ("map@10", average_precision_at, 10),
-    ("complete@20", complete_at, 20),
-)
-DEEPEST = max(k for _, _, k in RANKING)
+DEEPEST = max(k for _, k in RANKING.values())
 CALIBRATED = 10
 # Where the requests are scored by several workers, latency is measured afterwards on so many.
 TIMED = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """The figures of one router on one history; each is a mean over the requests.
 
@@ -57,7 +50,7 @@ class Evaluation:
         How many were not: they name an API that the router does not have.
     ranking : mapping
         ``recall@5 recall@10 recall@20 recall@50 recall@100 ndcg@5 ndcg@10 map@10 complete@20``:
-        of the APIs used, in the router's order of all contractors.
+        of the APIs used, in the router's order of all APIs; those in `metrics.RANKING`.
     recommendation : mapping
         ``precision recall f1`` of the recommended set, ``mean_apis`` its size.
     categories : mapping
@@ -65,8 +58,8 @@ class Evaluation:
         used (thesis, step 2), over the requests whose APIs have a category. None each where the
         router predicts no categories or the catalog has none.
     recipients : mapping
-        ``target_recall``, the ``recall`` reached, ``mean``, ``p50`` and ``p95`` of their number,
-        ``total`` number of contractors.
+        ``target_recall``, the ``recall`` reached, ``mean``, ``p50`` and ``p95`` of the number of
+        APIs routed to, ``total`` number of APIs.
     calibration : mapping
         ``ece brier`` of each request's ten highest probabilities.
     fallback_rate : float in [0, 1]
@@ -89,18 +82,33 @@ class Evaluation:
     latency_ms: Mapping[str, float]
     category_apis: Mapping[str, float | None] = field(kw_only=True)
 
+    def __repr__(self) -> str:
+        figures = f"R@5 {share(self.ranking['recall@5'])}, R@20 {share(self.ranking['recall@20'])}"
+        f1, error = share(self.recommendation["f1"]), share(self.calibration["ece"])
+        return f"Evaluation({self.requests:,} requests, {figures}, F1 {f1}, ECE {error})"
+
+    def _repr_html_(self) -> str:
+        groups = {name: g for name, g in self.to_dict().items() if isinstance(g, dict)}
+        rows = [
+            (group if place == 0 else "", name, _shown(group, name, value))
+            for group, figures in groups.items()
+            for place, (name, value) in enumerate(figures.items())
+        ]
+        rows.append(
+            ("fallback", "share of requests below the threshold", share(self.fallback_rate))
+        )
+        title = f"{self.requests:,} requests, {self.skipped:,} skipped"
+        return Table(title, ("of", "figure", "mean"), tuple(rows), labels=2)._repr_html_()
+
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object; floats are rounded to six digits."""
+        groups = ("ranking", "recommendation", "categories", "recipients", "calibration")
         return {
             "requests": self.requests,
             "skipped": self.skipped,
-            "ranking": _rounded(self.ranking),
-            "recommendation": _rounded(self.recommendation),
-            "categories": _rounded(self.categories),
-            "recipients": _rounded(self.recipients),
-            "calibration": _rounded(self.calibration),
+            **{name: rounded(getattr(self, name)) for name in groups},
             "fallback_rate": round(self.fallback_rate, 6),
-            "latency_ms": _rounded(self.latency_ms),
+            "latency_ms": rounded(self.latency_ms),
         }
 
 
@@ -165,49 +173,48 @@ def evaluate(
         )
     router = copy.copy(router)
     router.source_counts = Counter()
-    task = _Task(TargetRecall(target_recall), threshold, fallback)
-    outcomes = _in_parallel(router, mashups, task, n_jobs)
-    probabilities = np.concatenate([o.probabilities for o in outcomes])
-    labels = np.concatenate([o.labels for o in outcomes])
-    counts = [o.n_recipients for o in outcomes]
+    select = TargetRecall(target_recall)
+    routed = partial(_routed, router, select=select, threshold=threshold, fallback=fallback)
+    is_alone = n_workers(n_jobs, len(mashups)) == 1
+    if is_alone:
+        routed(mashups[0])
+    results = timed = in_order(routed, mashups, n_jobs)
+    if not is_alone:
+        routed(mashups[0])
+        places = np.unique(np.linspace(0, len(mashups) - 1, min(len(mashups), TIMED)).astype(int))
+        timed = [routed(mashups[i]) for i in places]
+    probabilities = np.concatenate([r.probabilities for r in results])
+    labels = np.concatenate([r.labels for r in results])
+    counts = [r.n_recipients for r in results]
     categories, category_apis = _category_scores(router, mashups)
     return Evaluation(
         requests=len(mashups),
         skipped=history.skipped + len(history) - len(mashups),
-        ranking={
-            name: mean([o.ranking[i] for o in outcomes]) for i, (name, _, _) in enumerate(RANKING)
-        },
+        ranking={name: mean([r.ranking[name] for r in results]) for name in RANKING},
         recommendation={
-            **_means([o.recommendation for o in outcomes]),
-            "mean_apis": mean([o.n_recommended for o in outcomes]),
+            **mean_scores([r.recommendation for r in results]).to_dict(),
+            "mean_apis": mean([r.n_recommended for r in results]),
         },
         categories=categories,
         recipients={
             "target_recall": target_recall,
-            "recall": mean([o.recipients.recall for o in outcomes]),
+            "recall": mean([r.recipients.recall for r in results]),
             "mean": mean(counts),
             **percentiles(counts),
             "total": len(router.contractors),
         },
         calibration={"ece": ece(probabilities, labels), "brier": brier(probabilities, labels)},
-        fallback_rate=mean([float(not o.is_confident) for o in outcomes]),
-        latency_ms=percentiles([1000 * s for s in _seconds(router, mashups, task, outcomes)]),
+        fallback_rate=mean([float(not r.is_confident) for r in results]),
+        latency_ms=percentiles([1000 * r.seconds for r in timed]),
         category_apis=category_apis,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    select: TargetRecall
-    threshold: float
-    fallback: Literal["none", "broadcast"] | Fallback
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Routed:
     """What one request came to; small, since it travels between processes."""
 
-    ranking: tuple[float, ...]
+    ranking: Mapping[str, float]
     recommendation: SetScores
     n_recommended: int
     recipients: SetScores
@@ -215,25 +222,19 @@ class _Outcome:
     is_confident: bool
     probabilities: np.ndarray[Any, Any]
     labels: np.ndarray[Any, Any]
-    seconds: float | None
+    seconds: float
 
 
-def _outcome(router: Router, mashup: Mashup, task: _Task, *, timed: bool) -> _Outcome:
+def _routed(router: Router, mashup: Mashup, **how: Any) -> _Routed:
     began = time.perf_counter()
     # What route does, and the scores of the same pass.
     scores = router.score(mashup.description)
-    routing = router.decide(
-        mashup.description,
-        scores,
-        select=task.select,
-        threshold=task.threshold,
-        fallback=task.fallback,
-    )
+    routing = router.decide(mashup.description, scores, **how)
     seconds = time.perf_counter() - began
     used = tuple(dict.fromkeys(mashup.apis))
     ranked = [router.contractors[i] for i in scores.order[:DEEPEST]]
-    return _Outcome(
-        ranking=tuple(metric(ranked, used, k) for _, metric, k in RANKING),
+    return _Routed(
+        ranking={name: metric(ranked, used, k) for name, (metric, k) in RANKING.items()},
         recommendation=set_scores(routing.recommendation, used),
         n_recommended=len(routing.recommendation),
         recipients=set_scores(routing.contractors, used),
@@ -241,76 +242,31 @@ def _outcome(router: Router, mashup: Mashup, task: _Task, *, timed: bool) -> _Ou
         is_confident=routing.is_confident,
         probabilities=scores.probabilities[scores.order[:CALIBRATED]],
         labels=np.isin(ranked[:CALIBRATED], used),
-        seconds=seconds if timed else None,
+        seconds=seconds,
     )
-
-
-def _outcomes(
-    router: Router, mashups: Sequence[Mashup], task: _Task, *, timed: bool = False
-) -> list[_Outcome]:
-    return [_outcome(router, mashup, task, timed=timed) for mashup in mashups]
-
-
-def _in_parallel(
-    router: Router, mashups: Sequence[Mashup], task: _Task, n_jobs: int | None
-) -> list[_Outcome]:
-    """Return the outcomes in the order of the mashups, timed if one worker did it all."""
-    import joblib
-
-    parallel = joblib.Parallel(n_jobs=n_jobs)
-    workers = min(joblib.effective_n_jobs(parallel.n_jobs), len(mashups))
-    if workers == 1:
-        _outcome(router, mashups[0], task, timed=False)
-        return _outcomes(router, mashups, task, timed=True)
-    # One chunk a worker: sending the router to one costs more than routing a request.
-    cuts = np.linspace(0, len(mashups), workers + 1).astype(int)
-    chunks = parallel(
-        joblib.delayed(_outcomes)(router, mashups[i:j], task) for i, j in itertools.pairwise(cuts)
-    )
-    return [outcome for chunk in chunks for outcome in chunk]
-
-
-def _seconds(
-    router: Router, mashups: Sequence[Mashup], task: _Task, outcomes: Sequence[_Outcome]
-) -> list[float]:
-    if outcomes[0].seconds is None:
-        places = np.unique(np.linspace(0, len(mashups) - 1, min(len(mashups), TIMED)).astype(int))
-        _outcome(router, mashups[0], task, timed=False)
-        outcomes = _outcomes(router, [mashups[i] for i in places], task, timed=True)
-    return [o.seconds for o in outcomes if o.seconds is not None]
 
 
 def _category_scores(
     router: Router, mashups: Sequence[Mashup]
-) -> tuple[dict[str, float | None], dict[str, float | None]]:
+) -> tuple[Mapping[str, float | None], Mapping[str, float | None]]:
     """Return the scores of the predicted categories, and of all the APIs in them."""
-    nothing: dict[str, float | None] = {"precision": None, "recall": None, "f1": None}
+    nothing = dict.fromkeys(("precision", "recall", "f1"))
     catalog: Catalog | None = getattr(router, "catalog", None)
     classifier: Any = getattr(router, "categories", None)
     if catalog is None or not hasattr(classifier, "predict"):
         return nothing, nothing
     truths = [{c for api in m.apis for c in catalog[api].categories} for m in mashups]
-    known = [i for i, truth in enumerate(truths) if truth]
+    known = [(mashup, truth) for mashup, truth in zip(mashups, truths, strict=True) if truth]
     if not known:
         return nothing, nothing
-    predicted = classifier.predict([mashups[i].description for i in known])
+    predicted = classifier.predict([mashup.description for mashup, _ in known])
     in_them = [[api.id for api in catalog.in_categories(chosen)] for chosen in predicted]
-    return (
-        {**_means([set_scores(p, truths[i]) for i, p in zip(known, predicted, strict=True)])},
-        {**_means([set_scores(p, mashups[i].apis) for i, p in zip(known, in_them, strict=True)])},
-    )
+    pairs = zip(predicted, in_them, known, strict=True)
+    scores = [(set_scores(p, truth), set_scores(apis, m.apis)) for p, apis, (m, truth) in pairs]
+    of_categories, of_apis = zip(*scores, strict=True)
+    return mean_scores(of_categories).to_dict(), mean_scores(of_apis).to_dict()
 
 
-def _means(scores: Sequence[SetScores]) -> dict[str, float]:
-    return {
-        "precision": mean([s.precision for s in scores]),
-        "recall": mean([s.recall for s in scores]),
-        "f1": mean([s.f1 for s in scores]),
-    }
-
-
-def _rounded(figures: Mapping[str, float | None]) -> dict[str, float | None]:
-    return {
-        name: round(value, 6) if isinstance(value, float) else value
-        for name, value in figures.items()
-    }
+def _shown(group: str, name: str, value: float | None) -> str:
+    is_share = group not in ("recipients", "latency_ms") or name in ("target_recall", "recall")
+    return share(value) if is_share and name != "mean_apis" else count(value, 1)

@@ -1,14 +1,14 @@
-"""Metrics of one request, and of probabilities, in their standard definitions.
+"""Every metric, once, in its standard definition.
 
-The metrics of a ranking take what was ranked, the best first, and what was used. They are pure
-functions of one request; an evaluation averages them over the requests.
+Those of a ranking take what was ranked, the best first, what was used, and a depth. They are pure
+functions of one request; an evaluation averages those in `RANKING` over the requests.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,20 @@ from numpy.typing import ArrayLike, NDArray
 from cnp_router.exceptions import InputError
 
 __all__ = [
+    "RANKING",
+    "RiskCoverage",
     "SetScores",
     "average_precision_at",
     "brier",
     "complete_at",
     "ece",
+    "mean",
+    "mean_scores",
     "ndcg_at",
     "percentiles",
     "recall_at",
+    "risk_coverage",
+    "rounded",
     "set_scores",
 ]
 
@@ -41,6 +47,10 @@ class SetScores:
     precision: float
     recall: float
     f1: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Return ``precision recall f1``."""
+        return asdict(self)
 
 
 def set_scores(predicted: Collection[Hashable], used: Collection[Hashable]) -> SetScores:
@@ -74,6 +84,18 @@ def set_scores(predicted: Collection[Hashable], used: Collection[Hashable]) -> S
         recall=hits / len(truth),
         f1=2 * hits / (len(answer) + len(truth)),
     )
+
+
+def mean_scores(scores: Sequence[SetScores]) -> SetScores:
+    """Return the means of precision, recall and F1, each for itself; at least one is needed.
+
+    Examples
+    --------
+    >>> mean_scores([SetScores(1.0, 0.5, 0.75), SetScores(0.0, 0.0, 0.0)])
+    SetScores(precision=0.5, recall=0.25, f1=0.375)
+    """
+    names = ("precision", "recall", "f1")
+    return SetScores(*(mean([getattr(each, name) for each in scores]) for name in names))
 
 
 def recall_at(ranked: Sequence[Hashable], used: Collection[Hashable], k: int) -> float:
@@ -239,6 +261,64 @@ def brier(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
     return float(np.mean((p - y) ** 2))
 
 
+@dataclass(frozen=True, slots=True)
+class RiskCoverage:
+    """One point of the curve: the most confident predictions, and how often they are wrong.
+
+    Parameters
+    ----------
+    threshold : float in [0, 1]
+        The lowest confidence among them.
+    coverage : float in [0, 1]
+        Their share of all steps.
+    risk : float in [0, 1]
+        The share of them that is wrong.
+    """
+
+    threshold: float
+    coverage: float
+    risk: float
+
+
+def risk_coverage(
+    confidences: ArrayLike, right: ArrayLike, *, n_points: int = 50
+) -> tuple[RiskCoverage, ...]:
+    """Return the risk-coverage curve, by rising coverage.
+
+    Parameters
+    ----------
+    confidences : array-like of shape (n,), in [0, 1]
+    right : array-like of bool, shape (n,)
+    n_points : int >= 1, default=50
+        At most so many points. Equal confidences are covered together or not at all.
+
+    References
+    ----------
+    El-Yaniv and Wiener, "On the foundations of noise-free selective classification", JMLR 11,
+    2010.
+
+    Examples
+    --------
+    >>> [(p.coverage, p.risk) for p in risk_coverage([0.9, 0.5], [True, False])]
+    [(0.5, 0.0), (1.0, 0.5)]
+    """
+    claimed, came = np.asarray(confidences, dtype=float), np.asarray(right, dtype=float)
+    if not claimed.size:
+        return ()
+    order = np.argsort(-claimed, kind="stable")
+    claimed, hits = claimed[order], np.cumsum(came[order])
+    ends = np.flatnonzero(np.append(claimed[:-1] > claimed[1:], True))
+    chosen = np.unique(np.round(np.linspace(0, len(ends) - 1, n_points)).astype(int))
+    return tuple(
+        RiskCoverage(
+            float(claimed[end]),
+            (int(end) + 1) / claimed.size,
+            1.0 - float(hits[end]) / (int(end) + 1),
+        )
+        for end in ends[chosen]
+    )
+
+
 def percentiles(values: ArrayLike, levels: Sequence[float] = (50, 95)) -> dict[str, float]:
     """Return percentiles by name, interpolated linearly between neighbours.
 
@@ -267,6 +347,22 @@ def percentiles(values: ArrayLike, levels: Sequence[float] = (50, 95)) -> dict[s
     if not array.size:
         raise InputError("percentiles need at least one value (got none)")
     return {f"p{level:g}": float(np.percentile(array, level)) for level in levels}
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the arithmetic mean, summed without rounding error."""
+    return math.fsum(values) / len(values)
+
+
+def rounded(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return the figures for JSON: floats with six digits.
+
+    Examples
+    --------
+    >>> rounded({"recall": 2 / 3, "total": 149, "f1": None})
+    {'recall': 0.666667, 'total': 149, 'f1': None}
+    """
+    return {name: round(v, 6) if isinstance(v, float) else v for name, v in figures.items()}
 
 
 def _truth(used: Collection[Hashable]) -> set[Hashable]:
@@ -300,6 +396,12 @@ def _pairs(probabilities: ArrayLike, outcomes: ArrayLike) -> tuple[NDArray[Any],
     return p, y
 
 
-def mean(values: Sequence[float]) -> float:
-    """Return the arithmetic mean, summed without rounding error."""
-    return math.fsum(values) / len(values)
+Metric = Callable[[Sequence[Hashable], Collection[Hashable], int], float]
+
+RANKING: Mapping[str, tuple[Metric, int]] = {
+    **{f"recall@{k}": (recall_at, k) for k in (5, 10, 20, 50, 100)},
+    **{f"ndcg@{k}": (ndcg_at, k) for k in (5, 10)},
+    "map@10": (average_precision_at, 10),
+    "complete@20": (complete_at, 20),
+}
+"""The metrics of a ranking that `evaluate` reports: name to function and depth."""

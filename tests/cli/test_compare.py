@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
+from chat_server import stay_on_this_machine
 
 from cnp_router.exceptions import (
     ChatAnswerError,
@@ -57,9 +61,9 @@ def test_the_tables(compare):
     for title in (
         "Contractors by api: 149",
         "Tokens of a request",
-        "Precision, recall and F1 of the APIs after steps 2, 3 and 4",
-        "Number of APIs in the final set, and of contractors asked",
-        "How many times as much a broadcast costs, and the recall kept after steps 3 and 4",
+        "Precision, recall and F1 of the APIs in play at each stage",
+        "Messages of a request, contractors asked, and APIs in the final set",
+        "Costs of a broadcast over those of routing, and the recall that routing keeps",
     ):
         assert title in " ".join(result.stdout.split())
     assert "\x1b" not in result.stdout
@@ -98,7 +102,7 @@ def test_resume(compare):
     assert "threshold was 0.6 and is 0.5" in other.stderr
     strange = compare(*QUICK, "--resume", "held-out.jsonl")
     assert strange.exit_code == 1
-    assert "held-out.jsonl: is no checkpoint of a comparison" in strange.stderr
+    assert "held-out.jsonl: is not the file of a comparison" in strange.stderr
     assert len(History.read("held-out.jsonl")) == 20
 
 
@@ -154,23 +158,26 @@ def test_a_request_that_always_fails_is_counted(compare, stubborn, sample):
     said = " ".join(result.stdout.split())
     assert "means over them, without the rounds that failed and what these cost." in said
     assert "single-agent routed by api 1 0 0 0" in said
+    assert "single-agent routed by api: 1 of 3 rounds failed with: " in said
+    assert "too long" in said
     assert result.stderr == (
         "Warning: single-agent routed by api: 1 of 3 rounds failed (33.3%). Its means are over the "
         "others.\n"
     )
     document = json.loads(compare(*ALONE, "--limit", 3, "--json").stdout)
     assert [t["failed_rounds"] for t in document["trouble"]] == [1]
+    assert "too long" in document["trouble"][0]["reason"]
     assert "failed" not in document["rows"][0]
 
 
 def test_contractors_that_fail_are_told(compare, stubborn):
-    assert "Failed, late and invented" not in compare(*QUICK).stdout
+    assert "Failed, late and hallucinated" not in compare(*QUICK).stdout
     stubborn(ChatTimeoutError("slow"), "contractor", apis=SOME)
     options = ("--protocol", "contractor-led", "--announce", "broadcast", "--limit", 2)
     result = compare(*options)
     assert result.exit_code == 0
     said = " ".join(result.stdout.split())
-    assert "Failed, late and invented, in all requests together" in said
+    assert "Failed, late and hallucinated, in all requests together" in said
     assert "contractor-led broadcast by api 0 8 0 0" in said
     assert result.stderr == ""  # 8 of 298
     stubborn(ChatTimeoutError("slow"), "contractor", apis=MORE)
@@ -186,18 +193,69 @@ def test_five_failed_rounds_in_a_row(compare, stubborn):
     assert "--protocol and --announce to leave out a method, and --retry-failed to" in result.stderr
     result = compare(*ALONE, "--resume", "run.jsonl", "--limit", 5, "--json")
     document = json.loads(result.stdout)
-    assert (result.exit_code, document["rows"][0]["tokens_in"]) == (0, None)
+    assert (result.exit_code, document["rows"][0]["tokens_in"]) == (1, None)
     assert document["trouble"][0]["failed_rounds"] == 5
+    assert "--retry-failed" in result.stderr
     stubborn(ChatAnswerError("nonsense"), "single-agent", requests=["none"])
     result = compare(*ALONE, "--resume", "run.jsonl", "--limit", 5, "--json", "--retry-failed")
     assert (result.exit_code, json.loads(result.stdout)["trouble"]) == (0, [])
+
+
+@pytest.fixture
+def failing_server(monkeypatch):
+    """A server on this machine that refuses every request, with its reason."""
+
+    class Refuse(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.dumps({"error": {"message": "the GPU is\x1b[31m on fire"}}).encode()
+            self.send_response(400)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    stay_on_this_machine(monkeypatch)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refuse) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_server_that_always_fails_is_an_error_with_its_reason(compare, failing_server):
+    server = ("--llm", "openai", "--llm-model", "tiny", "--base-url", failing_server)
+    result = compare(*QUICK, *server)
+    assert result.exit_code == 1
+    said = " ".join(result.stdout.split())
+    assert "contractor-led broadcast by api 2 0 0 0" in said
+    assert "contractor-led routed by api 2 0 0 0" in said
+    assert "broadcast by api: 2 of 2 rounds failed with: " in said
+    assert "every round of contractor-led broadcast by api failed, and so of 1 more:" in (
+        " ".join(result.stderr.split())
+    )
+    assert "Traceback" not in result.stderr
+    result = compare(*ALONE, "--limit", 2, *server, "--json", "--report", "report")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert document["rows"][0]["tokens_in"] is None
+    assert document["trouble"][0]["failed_rounds"] == 2
+    for text in (document["trouble"][0]["reason"], " ".join(result.stderr.split())):
+        assert "the GPU is" in text
+    assert json.loads(Path("report/comparison.json").read_text()) == document
+    for text in (result.stderr, Path("report/comparison.md").read_text()):
+        assert "\x1b" not in text
 
 
 def test_a_report_that_cannot_be_written_at_the_end(compare, monkeypatch):
     def write_report(comparison, folder):
         raise DataFileError(folder, "cannot be written: No space left on device")
 
-    monkeypatch.setattr("cnp_router.evaluation.comparison_report.write_report", write_report)
+    monkeypatch.setattr("cnp_router.evaluation.report.write_report", write_report)
     result = compare(*QUICK, "--report", "report", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["requests"] == 2

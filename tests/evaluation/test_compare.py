@@ -133,7 +133,7 @@ class TestRows:
         assert (document["model"], document["tokens_are"]) == ("offline", "estimated")
 
     def test_a_row_for_each_method(self, run):
-        rows = [(r.method.protocol, r.method.announce) for r in run().rows]
+        rows = [(r.method.protocol, r.method.announcement) for r in run().rows]
         both = ["manager-led", "contractor-led", "collaborative", "single-agent"]
         assert rows == [
             ("learned", "routed"),
@@ -156,11 +156,13 @@ class TestRows:
         )
         for row in comparison.rows:
             method = row.method
-            if method.organise != organise:
+            if method.organisation != organise:
                 assert method.protocol in ("learned", "single-agent")
                 continue
             outcomes = [
-                net.run_sync(m.description, protocol=method.protocol, announcement=method.announce)
+                net.run_sync(
+                    m.description, protocol=method.protocol, announcement=method.announcement
+                )
                 for m in HELD_OUT
             ]
             ledgers = [outcome.ledger for outcome in outcomes]
@@ -199,7 +201,9 @@ class TestRows:
         comparison = run(protocols=["contractor-led"], organisations=["category", "api", "api"])
         assert comparison.contractors == {"category": 3, "api": 5}
         assert comparison.to_dict()["contractors"] == 3
-        assert [row.method.organise for row in comparison.rows] == ["category"] * 2 + ["api"] * 2
+        assert [row.method.organisation for row in comparison.rows] == ["category"] * 2 + [
+            "api"
+        ] * 2
         row = comparison.row("contractor-led", "broadcast", "category")
         assert row is not None
         assert row.recipients == 3
@@ -216,7 +220,7 @@ class TestRows:
         assert len(model.asked) == len(HELD_OUT)
         assert comparison.contractors == {"api": 5}
         rows = run(protocols=["learned", "auto"], organisations=["category"]).rows
-        assert [(r.method.protocol, r.method.organise) for r in rows] == [
+        assert [(r.method.protocol, r.method.organisation) for r in rows] == [
             ("auto", "category"),
             ("learned", "api"),
         ]
@@ -386,13 +390,16 @@ class TestResume:
         run(resume=file, protocols=["single-agent"])
         lines = file.read_text().splitlines(keepends=True)
         for damage, message in (
-            (lines[2].replace('"tokens_in": ', '"tokens_in": -'), "field 'tokens_in' cannot be -"),
-            (lines[2].replace('"held"', '"holds"'), "there is no field 'held'"),
-            (lines[2].replace('"recall": ', '"recall": 2'), "field 'stages' cannot be"),
-            ('{"request": "a", "error": 1}\n', "there is no field 'protocol'"),
-            (lines[2].replace('"request"', '"error": 1, "request"'), "field 'error' cannot be 1"),
-            ("[]\n", "no JSON object"),
-            (lines[2][:30] + "\n", "no JSON object"),
+            (lines[2].replace('"tokens_in":', '"tokens_in":-'), "figures.tokens_in: .* equal to 0"),
+            (lines[2].replace('"cfps"', '"cfp"'), "figures.cfps: Field required"),
+            (
+                lines[2].replace('"recall":', '"recall":2'),
+                "figures.stages.category: .* between 0 and",
+            ),
+            ('{"request": "a", "error": ""}\n', "method: Field required"),
+            (lines[2].replace('"error":""', '"error":1'), "error: Input should be a valid string"),
+            ("[]\n", "the line: Input should be an object"),
+            (lines[2][:30] + "\n", "the line: Invalid JSON"),
         ):
             file.write_text("".join([*lines[:2], damage, *lines[3:]]))
             with pytest.raises(DataFileError, match=f"line 3: {message}"):
@@ -432,7 +439,9 @@ class TestResume:
         whole, rest = Counted(CATALOG), Counted(CATALOG)
         expected = run(whole)
         assert without_seconds(run(rest, resume=file)) == without_seconds(expected)
-        assert len(rest.asked) == len(whole.asked) - sum(record["model_calls"] for record in kept)
+        assert len(rest.asked) == len(whole.asked) - sum(
+            record["figures"]["model_calls"] for record in kept
+        )
 
 
 MANY = History(
@@ -479,6 +488,7 @@ class TestFailedRounds:
             {
                 **{"protocol": "single-agent", "announce": "broadcast", "organise": "api"},
                 **{"failed_rounds": 2, "failed": 0, "late": 0, "invented": 0},
+                "reason": row.reason,
             }
         ]
         others = History([m for m in MANY if m.id not in ("r2", "r5")])
@@ -487,7 +497,8 @@ class TestFailedRounds:
         assert row.tokens == means.rows[0].tokens
         assert len(seen) == 9
         kept = [json.loads(line) for line in file.read_text().splitlines()[1:]]
-        failed = [record for record in kept if "error" in record]
+        failed = [record for record in kept if record["figures"] is None]
+        assert str(error) in row.reason
         assert [record["request"] for record in failed] == ["r2", "r5"]
         assert str(error) in failed[0]["error"]
 
@@ -522,13 +533,16 @@ class TestFailedRounds:
 
         options = {"protocols": ["contractor-led"], "announcements": ["broadcast"]}
         row = run(FunctionChatModel(complete), **options).rows[0]
-        assert row.trouble == {"failed_rounds": 0, "failed": 3, "late": 0, "invented": 0}
+        trouble = {"failed_rounds": 0, "failed": 3, "late": 0, "invented": 0, "reason": None}
+        assert row.trouble == trouble
         assert row.cfps == 15
 
     def test_all_rounds_of_a_method_failed(self, run):
         options = {"protocols": ["single-agent", "learned"], "announcements": ["broadcast"]}
         days = dict.fromkeys(range(9), ChatAnswerError("nonsense"))
-        comparison = run(Failing(days), MANY[:4], **options)
+        with pytest.raises(RoundFailedError, match=r"every round of single-agent .*nonsense") as it:
+            run(Failing(days), MANY[:4], **options)
+        comparison = it.value.comparison
         row = comparison.rows[0]
         assert (row.rounds, row.failed_rounds, row.tokens) == (0, 4, None)
         document = comparison.to_dict()["rows"][0]
@@ -547,12 +561,13 @@ class TestFailedRounds:
         )
         with pytest.raises(RoundFailedError, match=message):
             run(Failing(days), MANY, protocols=["single-agent"], **options)
-        failed = file.read_text().count('"error"')
+        failed = file.read_text().count('"figures":null')
         assert 5 <= failed < 5 + at_a_time  # those under way may still end
         # Gone on with, it asks the next ones.
         on = Failing(days)
-        run(on, MANY, protocols=["single-agent"], **options)
+        row = run(on, MANY, protocols=["single-agent"], **options).rows[0]
         assert len(on.asked) == 8 - failed
+        assert (row.rounds, row.failed_rounds) == (1, 8)
 
     def test_four_and_then_a_good_one_do_not(self, run):
         days = dict.fromkeys((0, 1, 2, 3, 5, 6, 7, 8), ChatAnswerError("nonsense"))

@@ -1,23 +1,24 @@
-"""Pictures of a comparison. They need matplotlib (extra ``plot``)."""
+"""Plots of a comparison, registered in `PLOTS`. They need matplotlib (extra ``plot``)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow
+from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow, Stage
 from cnp_router.exceptions import MissingExtraError
 from cnp_router.files import atomic_write
 
-__all__ = ["check_plots", "draw_stages", "draw_traffic"]
+__all__ = ["PLOTS", "check_plots", "draw_stages", "draw_traffic"]
 
 # Okabe and Ito's palette: told apart by people with any colour vision.
 _PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _METRICS = (("precision", "#0072b2"), ("recall", "#d55e00"), ("f1", "#009e73"))
 _STAGE_TITLES = {
-    "category": "step 2: categories",
-    "bid": "step 3: bids",
-    "final": "step 4: final set",
+    "category": "APIs of the named categories",
+    "bid": "APIs that were bid",
+    "final": "APIs of the final set",
 }
 # Organisations, where there are several.
 _MARKERS = ("o", "s", "^", "D")
@@ -56,12 +57,13 @@ def draw_traffic(comparison: Comparison, path: str | Path) -> None:
     figure = Figure(figsize=(11.0, 5.4), layout="constrained", facecolor="white")
     panels = figure.subplots(1, 2, sharey=True)
     colours, markers = _colours(comparison), _markers(comparison)
-    for axes, stage in zip(panels, ("bid", "final"), strict=True):
+    shown: tuple[Stage, ...] = ("bid", "final")
+    for axes, stage in zip(panels, shown, strict=True):
         axes.set_xscale("log")
-        for (protocol, organise), rows in _by_method(comparison).items():
-            _trace(axes, rows, stage, colours[protocol], markers[organise])
+        for (protocol, organisation), rows in _by_method(comparison).items():
+            _trace(axes, rows, stage, colours[protocol], markers[organisation])
         _free_of_tokens(axes, comparison, stage, colours)
-        axes.set_title(f"Recall after {_STAGE_TITLES[stage]}", fontsize=11)
+        axes.set_title(f"Recall of the {_STAGE_TITLES[stage]}", fontsize=11)
         axes.set_xlabel("tokens per request, in and out")
         axes.grid(color=_GRID)
         axes.set_axisbelow(True)
@@ -73,7 +75,7 @@ def draw_traffic(comparison: Comparison, path: str | Path) -> None:
 
 
 def draw_stages(comparison: Comparison, path: str | Path) -> None:
-    """Draw precision, recall and F1 after each step, of each method, broadcast and routed.
+    """Draw precision, recall and F1 at each stage, of each method, broadcast and routed.
 
     Parameters
     ----------
@@ -99,7 +101,7 @@ def draw_stages(comparison: Comparison, path: str | Path) -> None:
         for place, rows in enumerate(methods.values()):
             for number, (metric, colour) in enumerate(_METRICS):
                 _dumbbell(axes, rows, stage, metric, place + 0.22 * (number - 1), colour)
-        axes.set_title(f"After {_STAGE_TITLES[stage]}", fontsize=11)
+        axes.set_title(_STAGE_TITLES[stage], fontsize=11)
         axes.set_xlim(-0.02, 1.02)
         axes.grid(axis="x", color=_GRID)
         axes.set_axisbelow(True)
@@ -115,16 +117,16 @@ def _by_method(comparison: Comparison) -> dict[tuple[str, str], dict[str, Compar
     """Return the rows of each protocol and organisation, by announcement."""
     methods: dict[tuple[str, str], dict[str, ComparisonRow]] = {}
     for row in comparison.rows:
-        key = row.method.protocol, row.method.organise
-        methods.setdefault(key, {})[row.method.announce] = row
+        key = row.method.protocol, row.method.organisation
+        methods.setdefault(key, {})[row.method.announcement] = row
     return methods
 
 
 def _names(comparison: Comparison) -> list[str]:
     several = len(comparison.contractors) > 1
     return [
-        f"{protocol}, {organise}" if several else protocol
-        for protocol, organise in _by_method(comparison)
+        f"{protocol}, {organisation}" if several else protocol
+        for protocol, organisation in _by_method(comparison)
     ]
 
 
@@ -137,14 +139,14 @@ def _markers(comparison: Comparison) -> dict[str, str]:
     return {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(comparison.contractors)}
 
 
-def _trace(axes: Any, rows: dict[str, ComparisonRow], stage: str, colour: str, marker: str) -> None:
+def _trace(axes: Any, rows: dict[str, ComparisonRow], stage: Stage, colour: str, marker: str) -> None:
     spots = {
-        announce: (row.tokens, scores.recall)
-        for announce, row in rows.items()
+        announcement: (row.tokens, scores.recall)
+        for announcement, row in rows.items()
         if (scores := row.stages[stage]) is not None and row.tokens
     }
-    for announce, (tokens, recall) in spots.items():
-        _spot(axes, tokens, recall, announce, colour, marker=marker)
+    for announcement, (tokens, recall) in spots.items():
+        _spot(axes, tokens, recall, announcement, colour, marker=marker)
     if len(spots) == 2:
         axes.annotate(
             "", spots["routed"], spots["broadcast"],
@@ -154,7 +156,7 @@ def _trace(axes: Any, rows: dict[str, ComparisonRow], stage: str, colour: str, m
         )  # fmt: skip
 
 
-def _free_of_tokens(axes: Any, comparison: Comparison, stage: str, colours: dict[str, str]) -> None:
+def _free_of_tokens(axes: Any, comparison: Comparison, stage: Stage, colours: dict[str, str]) -> None:
     """Draw a line for what cost nothing: a logarithmic axis has no place for that."""
     lines: dict[float, dict[str, None]] = {}
     for row in comparison.rows:
@@ -172,30 +174,30 @@ def _free_of_tokens(axes: Any, comparison: Comparison, stage: str, colours: dict
 
 
 def _dumbbell(
-    axes: Any, rows: dict[str, ComparisonRow], stage: str, metric: str, y: float, colour: str
+    axes: Any, rows: dict[str, ComparisonRow], stage: Stage, metric: str, y: float, colour: str
 ) -> None:
     values = {
-        announce: float(getattr(row.stages[stage], metric))
-        for announce, row in rows.items()
+        announcement: float(getattr(row.stages[stage], metric))
+        for announcement, row in rows.items()
         if row.stages[stage] is not None
     }
     if len(values) == 2:
         axes.plot(list(values.values()), [y, y], color=colour, linewidth=1.4, zorder=1)
-    for announce, value in values.items():
-        _spot(axes, value, y, announce, colour, size=24)
+    for announcement, value in values.items():
+        _spot(axes, value, y, announcement, colour, size=24)
 
 
 def _spot(
     axes: Any,
     x: float,
     y: float,
-    announce: str,
+    announcement: str,
     colour: str,
     *,
     size: float = 46,
     marker: str = "o",
 ) -> None:
-    routed = announce == "routed"
+    routed = announcement == "routed"
     axes.scatter(
         [x], [y], s=size if routed else 3.2 * size, marker=marker, linewidth=1.4,
         facecolor=colour if routed else "white", edgecolor=colour, zorder=4 if routed else 3,
@@ -227,3 +229,10 @@ def _save(figure: Any, path: str | Path) -> None:
         atomic_write(path, "wb") as out,
     ):
         figure.savefig(out, format="png", dpi=_DPI)
+
+
+PLOTS: Mapping[str, Callable[[Comparison, str | Path], None]] = {
+    "traffic-recall.png": draw_traffic,
+    "stages.png": draw_stages,
+}
+"""The plots of a report: file name to the function that draws it."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from cnp_router.evaluation.metrics import mean
+from cnp_router.evaluation.metrics import mean, rounded
+from cnp_router.evaluation.parallel import in_order
+from cnp_router.evaluation.table import Table, share
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.training import LearnedRouter
@@ -20,7 +22,7 @@ METHODS = ("text", "graph", "both")
 DEPTHS = (1, 5, 10)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CompletionEvaluation:
     """How often the hidden API is among the first few.
 
@@ -42,6 +44,16 @@ class CompletionEvaluation:
     graph: Mapping[str, float | None]
     both: Mapping[str, float | None]
 
+    def __repr__(self) -> str:
+        hits = ", ".join(f"{name} {share(getattr(self, name)['hit@5'])}" for name in METHODS)
+        return f"CompletionEvaluation({self.requests:,} requests, hit@5 from {hits})"
+
+    def _repr_html_(self) -> str:
+        columns = tuple(f"hit@{k}" for k in DEPTHS)
+        rows = [(name, *(share(getattr(self, name)[k]) for k in columns)) for name in METHODS]
+        title = f"One API hidden in each of {self.requests:,} mashups"
+        return Table(title, ("found from", *columns), tuple(rows))._repr_html_()
+
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object; floats are rounded to six digits.
 
@@ -53,7 +65,7 @@ class CompletionEvaluation:
         """
         return {
             "requests": self.requests,
-            **{name: _rounded(getattr(self, name)) for name in METHODS},
+            **{name: rounded(getattr(self, name)) for name in METHODS},
         }
 
 
@@ -99,7 +111,7 @@ def evaluate_completion(
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
     cases = _cases(router, history, np.random.default_rng(seed))
-    places = _in_parallel(router, cases, n_jobs)
+    places = in_order(partial(_places, router), cases, n_jobs)
     figures = {
         name: {
             f"hit@{k}": mean([float(place[column] < k) for place in places]) if places else None
@@ -107,7 +119,7 @@ def evaluate_completion(
         }
         for column, name in enumerate(METHODS)
     }
-    return CompletionEvaluation(len(cases), figures["text"], figures["graph"], figures["both"])
+    return CompletionEvaluation(requests=len(cases), **figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +141,13 @@ def _cases(router: LearnedRouter, history: History, rng: np.random.Generator) ->
     return cases
 
 
-def _places(router: LearnedRouter, cases: Sequence[_Case]) -> list[tuple[int, ...]]:
+def _places(router: LearnedRouter, case: _Case) -> tuple[int, ...]:
     """Return how many others come before the hidden API, by each of the methods."""
-    return [
-        (
-            _place_by_score(router, case, ()),
-            _place_in_graph(router, case),
-            _place_by_score(router, case, case.known),
-        )
-        for case in cases
-    ]
+    return (
+        _place_by_score(router, case, ()),
+        _place_in_graph(router, case),
+        _place_by_score(router, case, case.known),
+    )
 
 
 def _place_by_score(router: LearnedRouter, case: _Case, known: tuple[str, ...]) -> int:
@@ -157,24 +166,3 @@ def _place_in_graph(router: LearnedRouter, case: _Case) -> int:
     place = np.flatnonzero(ranked == graph.position(case.hidden))
     # What the graph gives no score comes after all others.
     return int(place[0]) if len(place) else len(graph.apis_)
-
-
-def _in_parallel(
-    router: LearnedRouter, cases: Sequence[_Case], n_jobs: int | None
-) -> list[tuple[int, ...]]:
-    """Return the places in the order of the cases."""
-    import joblib
-
-    parallel = joblib.Parallel(n_jobs=n_jobs)
-    workers = min(joblib.effective_n_jobs(parallel.n_jobs), len(cases))
-    if workers <= 1:
-        return _places(router, cases)
-    cuts = np.linspace(0, len(cases), workers + 1).astype(int)
-    chunks = parallel(
-        joblib.delayed(_places)(router, cases[i:j]) for i, j in itertools.pairwise(cuts)
-    )
-    return [place for chunk in chunks for place in chunk]
-
-
-def _rounded(figures: Mapping[str, float | None]) -> dict[str, float | None]:
-    return {name: None if v is None else round(v, 6) for name, v in figures.items()}

@@ -1,0 +1,292 @@
+"""`ResumeFile`: what is measured is on disk, record by record, so that a killed run can go on."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from types import NoneType, TracebackType
+from typing import Any, Generic, Self, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import TypeAdapter, ValidationError
+
+from cnp_router.catalog import Catalog
+from cnp_router.exceptions import DataFileError
+from cnp_router.files import lock
+from cnp_router.history import History
+from cnp_router.llm import ChatModel, WrappedChatModel
+from cnp_router.protocols import RoundSettings
+from cnp_router.routing import Router
+from cnp_router.version import __version__
+
+__all__ = ["FORMAT_VERSION", "ResumeFile", "fingerprint"]
+
+FORMAT_VERSION = 1
+
+_KIND = "comparison"
+_CHANGES_NO_FIGURE = ("budget", "max_concurrency")
+_NEW_FILE = "name another file, or one that does not exist"
+
+Record = TypeVar("Record")
+
+
+class ResumeFile(Generic[Record]):
+    r"""A JSON Lines file that only grows: the settings first, then a line for each record.
+
+    A line is on disk when `add` returns. The end of a line that was cut off by a kill is dropped
+    when the file is opened again. While it is open, nobody else can open it.
+
+    Parameters
+    ----------
+    path : str or Path
+        Made if it does not exist; its folder must.
+    settings : mapping of str to JSON value
+        What the records depend on. A file with other settings is refused.
+    kind : TypeAdapter
+        What a record is.
+
+    Attributes
+    ----------
+    records : list
+        Those that were there.
+
+    Raises
+    ------
+    DataFileError
+        If the file is not a resume file, belongs to other settings (it says which), is damaged, is
+        being written by another comparison, or cannot be written. It is left as it is.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "a.jsonl")
+    >>> kind = TypeAdapter(dict[str, str])
+    >>> with ResumeFile(file, {"model": "tiny"}, kind) as resume:
+    ...     resume.add({"request": "m1"})
+    >>> with file.open("a") as torn:
+    ...     _ = torn.write('{"request": "m')
+    >>> with ResumeFile(file, {"model": "tiny"}, kind) as resume:
+    ...     resume.records
+    [{'request': 'm1'}]
+    """
+
+    def __init__(
+        self, path: str | Path, settings: Mapping[str, Any], kind: TypeAdapter[Record]
+    ) -> None:
+        self.path = Path(path)
+        self.kind = kind
+        self._out = self._opened()
+        try:
+            self._begin(dict(settings))
+        except BaseException:
+            self.close()
+            raise
+
+    def add(self, record: Record) -> None:
+        """Append a record, and return when it is on disk.
+
+        Raises
+        ------
+        DataFileError
+            If it cannot be written.
+        """
+        try:
+            self._put(self.kind.dump_json(record) + b"\n")
+        except OSError as exc:
+            raise self._unwritable(exc) from exc
+
+    def close(self) -> None:
+        """Close the file."""
+        self._out.close()
+
+    def __repr__(self) -> str:
+        return f"ResumeFile({str(self.path)!r}, {len(self.records)} records)"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _opened(self) -> io.FileIO:
+        """Return the file, open and locked before it is read: another run may be writing to it."""
+        try:
+            # Unbuffered, and each line in one write: what is there is whole lines and one torn end.
+            out = self.path.open("a+b", buffering=0)
+        except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
+            raise self._unwritable(exc, _NEW_FILE) from exc
+        try:
+            lock(out)
+        except OSError as exc:
+            out.close()
+            if isinstance(exc, (BlockingIOError, PermissionError)):
+                raise DataFileError(
+                    self.path, "another comparison is writing to it", cure="wait, or " + _NEW_FILE
+                ) from exc
+            raise self._unwritable(exc, _NEW_FILE) from exc
+        return out
+
+    def _begin(self, settings: dict[str, Any]) -> None:
+        head = {"record": _KIND, "format": FORMAT_VERSION, "settings": settings}
+        first = json.dumps(head).encode() + b"\n"
+        try:
+            self._out.seek(0)
+            data = self._out.read()
+        except OSError as exc:
+            raise DataFileError(self.path, f"cannot be read: {exc.strerror or exc}") from exc
+        whole = data[: data.rfind(b"\n") + 1]
+        if not whole and not first.startswith(data):
+            raise self._another_file()
+        self.records = list(self._read(whole.splitlines(), json.loads(first)["settings"]))
+        try:
+            if len(whole) < len(data):
+                self._out.truncate(len(whole))
+            if not whole:
+                self._put(first)
+        except OSError as exc:
+            raise self._unwritable(exc) from exc
+
+    def _read(self, lines: list[bytes], settings: dict[str, Any]) -> Iterator[Record]:
+        if lines:
+            self._check_head(lines[0], settings)
+        for number, line in enumerate(lines[1:], 2):
+            try:
+                yield self.kind.validate_json(line, strict=True)
+            except ValidationError as exc:
+                found = exc.errors(include_url=False)[0]
+                field = ".".join(map(str, found["loc"])) or "the line"
+                raise DataFileError(
+                    self.path,
+                    f"{field}: {found['msg']}",
+                    line=number,
+                    cure="was it altered? " + _NEW_FILE,
+                ) from exc
+
+    def _check_head(self, line: bytes, here: dict[str, Any]) -> None:
+        try:
+            head = json.loads(line)
+            kind, version, there = (head.get(name) for name in ("record", "format", "settings"))
+        except (ValueError, AttributeError, RecursionError):
+            kind = version = there = None
+        if kind != _KIND:
+            raise self._another_file()
+        if version != FORMAT_VERSION:
+            problem = f"written in format {version!r}, and this version has {FORMAT_VERSION}"
+            raise DataFileError(self.path, problem, cure=_NEW_FILE)
+        if not isinstance(there, dict):
+            raise self._another_file()
+        differing = [
+            f"{name} was {there.get(name)!r} and is {here.get(name)!r}"
+            for name in dict.fromkeys((*there, *here))
+            if there.get(name) != here.get(name)
+        ]
+        if differing:
+            raise DataFileError(
+                self.path,
+                f"belongs to another comparison: {'; '.join(differing)}",
+                cure="go on with the same, or name another file",
+            )
+
+    def _another_file(self) -> DataFileError:
+        return DataFileError(self.path, "is not the file of a comparison", cure=_NEW_FILE)
+
+    def _unwritable(self, exc: OSError | ValueError, cure: str | None = None) -> DataFileError:
+        reason = getattr(exc, "strerror", None) or exc
+        return DataFileError(self.path, f"cannot be written: {reason}", cure=cure)
+
+    def _put(self, line: bytes) -> None:
+        left = memoryview(line)
+        while left:
+            left = left[self._out.write(left) :]
+        os.fsync(self._out.fileno())
+
+
+def fingerprint(
+    catalog: Catalog,
+    history: History,
+    model: ChatModel,
+    router: Router | None,
+    settings: RoundSettings,
+    max_size: int | None,
+) -> dict[str, Any]:
+    """Return all that the figures of a request depend on, besides its method.
+
+    A budget is not among it: it ends a comparison, and changes no figure.
+
+    Returns
+    -------
+    dict of str to JSON value
+        Data by their digests.
+
+    Examples
+    --------
+    >>> from cnp_router.agents import offline_model
+    >>> from cnp_router.datasets import load_sample
+    >>> sample = load_sample()
+    >>> facts = fingerprint(sample.catalog, sample.history, offline_model(sample.catalog), None,
+    ...                     RoundSettings(), None)
+    >>> facts["model"], facts["threshold"], len(facts["catalog"])
+    ('offline', 0.6, 16)
+    """
+    return {
+        "cnp-router": __version__,
+        "catalog": _digest(api.to_dict() for api in catalog),
+        "history": _digest(mashup.to_dict() for mashup in history),
+        "model": model.name,
+        "server": _server(model),
+        "router": None if router is None else _router_digest(router),
+        "max_size": max_size,
+        **{
+            field.name: _plain(getattr(settings, field.name))
+            for field in fields(settings)
+            if field.name not in _CHANGES_NO_FIGURE
+        },
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (str, int, float, NoneType)):
+        return value
+    return re.sub(" at 0x[0-9a-f]+", "", repr(value))
+
+
+def _server(model: ChatModel) -> str | None:
+    """Return the address of the server that answers, without credentials; None if none does."""
+    while isinstance(model, WrappedChatModel):
+        model = model.model
+    server = getattr(model, "server", None)
+    if not isinstance(server, str):
+        return None
+    parts = urlsplit(server)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _router_digest(router: Router) -> str:
+    """Return what tells routers apart: kind, APIs, and for a fitted one what it learned."""
+    history = getattr(router, "history", None)
+    summary = getattr(router, "summary", None)
+    parts: list[Any] = [type(router).__qualname__, list(router.contractors)]
+    if isinstance(history, History):
+        parts.extend(mashup.to_dict() for mashup in history)
+    if isinstance(summary, dict):
+        parts.append({name: value for name, value in summary.items() if name != "fit_seconds"})
+    return _digest(parts)
+
+
+def _digest(records: Iterable[Any]) -> str:
+    digest = hashlib.sha256()
+    for record in records:
+        text = json.dumps(record, sort_keys=True, ensure_ascii=True, default=str)
+        digest.update(text.encode() + b"\n")
+    return digest.hexdigest()[:16]

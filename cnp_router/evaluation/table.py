@@ -1,0 +1,129 @@
+"""`Table`: figures as text, Markdown or HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Table", "count", "printable", "share"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Table:
+    r"""Figures in columns. Cells and notes are shown as one line of printable characters each.
+
+    Parameters
+    ----------
+    title : str
+        May be empty.
+    columns : tuple of str
+    rows : tuple of tuple of str
+        As many cells as columns.
+    labels : int, default=1
+        How many columns say what a row is about: they are aligned to the left, the others to the
+        right.
+    notes : tuple of str, default=()
+        What one has to know of some rows, a sentence each.
+
+    Examples
+    --------
+    >>> table = Table("", ("router", "F1"), (("learned", ".683"), ("random", ".002")))
+    >>> print(table.text())
+    router     F1
+    -------  ----
+    learned  .683
+    random   .002
+    >>> print(table.markdown())
+    | router  |   F1 |
+    | :------ | ---: |
+    | learned | .683 |
+    | random  | .002 |
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    labels: int = 1
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Table({self.title!r}, {len(self.rows)} rows of {len(self.columns)} columns)"
+
+    def text(self) -> str:
+        """Return the table as aligned text, its title above and its notes below."""
+        head, *rows = self._aligned(self._cells())
+        rule = ["-" * len(cell) for cell in head]
+        lines = "\n".join("  ".join(row).rstrip() for row in (head, rule, *rows))
+        return _parts(self.title, lines, self.notes)
+
+    def markdown(self) -> str:
+        """Return the table in Markdown, its title above and its notes below."""
+        cells = [[cell.replace("|", r"\|") for cell in row] for row in self._cells()]
+        head, *rows = self._aligned(cells, narrowest=3)
+        rule = [
+            ":" + "-" * (len(cell) - 1) if place < self.labels else "-" * (len(cell) - 1) + ":"
+            for place, cell in enumerate(head)
+        ]
+        lines = "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
+        return _parts(self.title and f"**{self.title}**", lines, self.notes)
+
+    def _repr_html_(self) -> str:
+        head, *rows = [[html.escape(cell) for cell in row] for row in self._cells()]
+        lines = [f"<table><caption>{html.escape(printable(self.title))}</caption>"]
+        lines.append(f"<tr><th>{'</th><th>'.join(head)}</th></tr>")
+        lines += [f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows]
+        notes = [f"<p>{html.escape(printable(note))}</p>" for note in self.notes]
+        return "\n".join([*lines, "</table>", *notes])
+
+    def _cells(self) -> list[list[str]]:
+        return [[printable(cell) for cell in row] for row in (self.columns, *self.rows)]
+
+    def _aligned(self, cells: Sequence[Sequence[str]], narrowest: int = 1) -> list[list[str]]:
+        widths = [max(narrowest, *map(len, column)) for column in zip(*cells, strict=True)]
+        return [
+            [
+                cell.ljust(width) if place < self.labels else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            for row in cells
+        ]
+
+
+def share(value: float | None) -> str:
+    """Return a share as the literature has it; nothing measured is a dash.
+
+    Examples
+    --------
+    >>> share(0.6834), share(1.0), share(None)
+    ('.683', '1.000', '-')
+    """
+    return "-" if value is None else f"{value:.3f}".removeprefix("0")
+
+
+def count(value: float | None, digits: int = 0) -> str:
+    """Return a number with so many digits; nothing measured is a dash.
+
+    Examples
+    --------
+    >>> count(1345), count(2.75, 1), count(None)
+    ('1,345', '2.8', '-')
+    """
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def printable(text: str) -> str:
+    r"""Return a text as one line of printable characters: it may come from a server.
+
+    Examples
+    --------
+    >>> printable("Maps\n\x1b[31m of  the world")
+    'Maps [31m of the world'
+    """
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _parts(title: str, table: str, notes: Sequence[str]) -> str:
+    return "\n\n".join(
+        [part for part in (printable(title), table) if part] + [*map(printable, notes)]
+    )
