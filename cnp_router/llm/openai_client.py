@@ -70,13 +70,14 @@ class GuardedClient(openai.DefaultAsyncHttpxClient):
             try:
                 if not response.has_redirect_location:
                     body = self._cleaned(await self._read(response), response.is_error)
-                    headers = {k: v for k, v in response.headers.items() if k in _KEPT_HEADERS}
+                    kept = {name: response.headers.get(name, "") for name in _KEPT_HEADERS}
+                    headers = {name: self._shown(value) for name, value in kept.items() if value}
                     return _response(request, response.status_code, content=body, headers=headers)
             finally:
                 await response.aclose()
             following: Any = response.next_request  # None where the address makes no sense
             if following is None or _target(following) != _target(request):
-                to = one_line(self._key.redacted(response.headers["location"]))
+                to = self._shown(response.headers["location"])
                 raise ChatRequestError(
                     f"the server redirects to {to}, which is not followed",
                     **self._where,
@@ -92,10 +93,11 @@ class GuardedClient(openai.DefaultAsyncHttpxClient):
     async def _read(self, response: Any) -> bytes:
         """Return the body, unpacked; of an error only its beginning."""
         limit = min(_MOST_OF_AN_ERROR, self._max_bytes) if response.is_error else self._max_bytes
-        encoding = response.headers.get("content-encoding", "").strip().lower() or "identity"
-        if encoding not in ("gzip", "identity"):
-            raise self._unreadable(f"is encoded as {one_line(encoding)!r}, which was not asked for")
-        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
+        encoding = response.headers.get("content-encoding", "").strip() or "identity"
+        if encoding.lower() not in ("gzip", "identity"):
+            raise self._unreadable(f"is encoded as {self._shown(encoding)}, which it must not be")
+        gzipped = encoding.lower() == "gzip"
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if gzipped else None
         body, wire = bytearray(), 0
         async for chunk in response.aiter_raw():
             wire += len(chunk)
@@ -118,6 +120,9 @@ class GuardedClient(openai.DefaultAsyncHttpxClient):
         if is_error or not self._key.is_a_word:
             text = self._key.redacted(text)
         return text.encode("utf-8", "replace")  # no file could hold halves of surrogate pairs
+
+    def _shown(self, header: str) -> str:
+        return one_line(self._key.redacted(header))
 
     def _unreadable(self, problem: str) -> ChatAnswerError:
         return ChatAnswerError(

@@ -43,12 +43,12 @@ _ONLY_THIS_SCHEMA = re.compile(r"invalid schema|grammar", re.IGNORECASE)
 
 
 def one_line(text: str, most: int = 300) -> str:
-    """Return what a server said, in one short line that a terminal can be shown.
+    r"""Return what a server said, in one short line that a terminal can be shown.
 
     Examples
     --------
-    >>> one_line("busy\\n\\x1b[2J now")
-    'busy \\\\x1b[2J now'
+    >>> one_line("busy\n\x1b[2J now")
+    'busy \\x1b[2J now'
     """
     flat = " ".join(text[: 10 * most].split())
     flat = "".join(c if c.isprintable() else repr(c)[1:-1] for c in flat)

@@ -35,11 +35,10 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
     Examples
     --------
-    >>> check_schema({"type": "object", "properties": {"apis": {"type": "set"}}})
+    >>> check_schema({"type": "object", "required": "apis"})
     Traceback (most recent call last):
         ...
-    cnp_router.exceptions.InputError: schema at properties.apis.type: 'set' is not one of ['array', \
-'boolean', 'integer', 'null', 'number', 'object', 'string'] or 'set' is not of type 'array'
+    cnp_router.exceptions.InputError: schema at required: 'apis' is not of type 'array'
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         raise InputError(

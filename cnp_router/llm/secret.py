@@ -53,10 +53,8 @@ class Secret:
         if not self._value:
             return text
         parts, done = [], 0
-        for found in self._heads.finditer(text):
+        while found := self._heads.search(text, done):
             start = found.start()
-            if start < done:
-                continue
             shown = text[start : start + len(self._value)]
             end = start + _length_in_common(self._value, shown)
             mask = _MASK.match(text, end)
