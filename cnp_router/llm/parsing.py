@@ -77,8 +77,8 @@ def with_schema_in_prompt(request: ChatRequest) -> ChatRequest:
     Answer with one JSON object and nothing else. It must fit this JSON schema:
     {"type": "object"}
     """
-    if request.schema is None:
-        return request
+    if request.schema is None or request.messages[-1].content.endswith(_demand(request)):
+        return replace(request, schema=None)
     return replace(_with_demand(request, _demand(request)), schema=None)
 
 

@@ -1,6 +1,7 @@
 """The switch for model requests: a test must not ask a real model by accident.
 
-It stands in front of every request that `OpenAIChatModel` sends. The scope is one of
+It stands in front of every request that `OpenAIChatModel` sends: first ones, retries, and those
+that follow a redirect. The scope is one of
 
 - ``"any"``: every server (the default);
 - ``"loopback"``: only servers on this machine;
