@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["replay"]
 
-_TITLES = ("threshold", "coverage", "accuracy", "tokens saved", "net", "seconds saved")
+_TITLES = (
+    "threshold",
+    "coverage",
+    "accuracy",
+    "tokens saved",
+    "tokens saved less errors",
+    "seconds saved",
+)
 
 
 @click.command(
@@ -54,8 +61,8 @@ def replay(
     """Count what predicting each step of a log would have saved.
 
     Each step is predicted from what came before it only, and then learned from. Tokens and seconds
-    saved are the shares of the steps that are predicted rightly; net takes off the tokens of those
-    predicted wrongly.
+    saved are shares of the log's, for the steps that are predicted rightly; less errors, they lose
+    the tokens of the steps predicted wrongly.
     """
     from cnp_router.prediction import THRESHOLDS
     from cnp_router.prediction import replay as replayed

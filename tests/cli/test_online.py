@@ -61,8 +61,8 @@ class TestObserve:
         told = json.loads(result.stdout)
         assert (told["observed"], told["repeated"], told["changed"]) == (1, 0, 1)
         assert result.stderr == (
-            "Warning: 1 record not learned: other content than what was observed before under the same id "
-            "(give a new id)\n"
+            "Warning: 1 record not learned: other content than what was observed before under the "
+            "same id (give a new id)\n"
         )
 
     def test_ordered_mashups_and_trajectories_together(self, run):
@@ -326,11 +326,10 @@ class TestReplay:
     def test_the_text(self, run):
         text = run("replay", "--trajectories", "good.jsonl", "--threshold", "0.6").stdout
         lines = text.splitlines()
-        assert lines[0].split() == [
-            "method",
-            *["threshold", "coverage", "accuracy", "tokens", "saved", "net", "seconds", "saved"],
-        ]
-        assert [line.split()[:2] for line in lines[1:5]] == [
+        assert lines[3].split()[:4] == ["method", "threshold", "coverage", "accuracy"]
+        head = " ".join(" ".join(lines[:4]).split())
+        assert head.count("tokens") == head.count("saved") - 1 == 2
+        assert [line.split()[:2] for line in lines[4:8]] == [
             ["context", "0.60"],
             ["backoff", "0.60"],
             ["first-order", "0.60"],
