@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnp_router.cli import options
 from cnp_router.cli.online import is_fitted, online_folder
-from cnp_router.cli.options import Command, as_json, files, folder
 from cnp_router.cli.output import counted, echo_json, echo_pairs, note
 from cnp_router.cli.progress import Progress
 
@@ -22,26 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["observe"]
 
 
-@click.command(
-    cls=Command,
-    examples=[
-        "cnp-router observe --model model --trajectories trajectories.jsonl",
-        "cnp-router observe --model new-model --history mashups.jsonl",
-    ],
+@options.command(
+    "cnp-router observe --model model --trajectories trajectories.jsonl",
+    "cnp-router observe --model new-model --history mashups.jsonl",
 )
-@folder(
+@options.folder(
     "--model",
     required=True,
     help="Folder of a model, or a new one. What is learned is kept in DIR/online.",
 )
-@files("--trajectories", help="What agents did.")
-@files(
+@options.files("--trajectories", help="What agents did.")
+@options.files(
     "--history",
     "histories",
     help="Mashups: a fitted model learns from them, and from those in order which API follows "
     "which.",
 )
-@as_json
+@options.as_json
 def observe(
     *, model: Path, trajectories: tuple[Path, ...], histories: tuple[Path, ...], json_: bool
 ) -> None:

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnp_router.cli import options
 from cnp_router.cli.online import any_router
-from cnp_router.cli.options import (
-    Chat,
-    Command,
-    all_fallbacks,
-    as_json,
-    chat_options,
-    request_argument,
-    router_model,
-    select_options,
-    threshold,
-)
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
@@ -31,24 +21,21 @@ __all__ = ["recommend"]
 _ROWS = 10
 
 
-@click.command(
-    cls=Command,
-    examples=[
-        'cnp-router recommend "Send me a text message when it rains."',
-        'cnp-router recommend --model model --known google-maps "Photos on a map"',
-    ],
+@options.command(
+    'cnp-router recommend "Send me a text message when it rains."',
+    'cnp-router recommend --model model --known google-maps "Photos on a map"',
 )
-@request_argument
-@router_model
+@options.request_argument
+@options.router_model
 @click.option(
     "--known", multiple=True, metavar="ID", help="API in use already. Can be given more than once."
 )
-@select_options
-@threshold
-@all_fallbacks(default="none")
-@chat_options("Who names the categories for --fallback llm", "offline")
+@options.select_options
+@options.threshold
+@options.all_fallbacks(default="none")
+@options.chat_options("Who names the categories for --fallback llm", "offline")
 @click.option("--all", "all_", is_flag=True, help=f"Show all recipients, not only {_ROWS}.")
-@as_json
+@options.as_json
 def recommend(
     *,
     text: str,
@@ -57,7 +44,7 @@ def recommend(
     select: Selection,
     threshold: float,
     fallback: Any,
-    chat: Chat,
+    chat: options.Chat,
     all_: bool,
     json_: bool,
 ) -> None:
@@ -81,7 +68,7 @@ def recommend(
         _echo(routing, select, None if all_ else _ROWS)
 
 
-def _widening(router: LearnedRouter, chat: Chat) -> Any:
+def _widening(router: LearnedRouter, chat: options.Chat) -> Any:
     from cnp_router.agents import CategoryFallback, offline_model
 
     model = chat.model(lambda: offline_model(router.catalog))

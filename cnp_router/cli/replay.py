@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnp_router.cli.options import Command, as_json, files, share
+from cnp_router.cli import options
 from cnp_router.cli.output import Column, counted, echo, echo_json, echo_pairs, echo_table, number
 
 if TYPE_CHECKING:
@@ -26,17 +26,14 @@ _TITLES = (
 )
 
 
-@click.command(
-    cls=Command,
-    examples=[
-        "cnp-router replay --trajectories trajectories.jsonl",
-        "cnp-router replay --trajectories trajectories.jsonl --threshold 0.8 --json",
-        "cnp-router replay --trajectories trajectories.jsonl --exclude unknown",
-    ],
+@options.command(
+    "cnp-router replay --trajectories trajectories.jsonl",
+    "cnp-router replay --trajectories trajectories.jsonl --threshold 0.8 --json",
+    "cnp-router replay --trajectories trajectories.jsonl --exclude unknown",
 )
-@files("--trajectories", help="The log to replay.", required=True)
-@files("--warm", help="Trajectories to learn from beforehand.")
-@share(
+@options.files("--trajectories", help="The log to replay.", required=True)
+@options.files("--warm", help="Trajectories to learn from beforehand.")
+@options.share(
     "--threshold",
     "thresholds",
     multiple=True,
@@ -49,7 +46,7 @@ _TITLES = (
     help="Do not act on a prediction of this tool. Its steps count all the same. Can be given "
     "more than once.",
 )
-@as_json
+@options.as_json
 def replay(
     *,
     trajectories: tuple[Path, ...],
