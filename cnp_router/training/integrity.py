@@ -77,7 +77,9 @@ def check_trees(trees: BoostedTrees, *, n_features: int) -> None:
         for part in (getattr(trees, each) for each in name.split()):
             sound = part.ndim == 2 and part.size and part.shape == shape
             _require(sound and part.dtype.kind in kinds, f"{name} for each node of the trees")
-    _require((trees.feature >= 0).all() and (trees.feature < n_features).all(), "known features")
+    _require(
+        (trees.feature >= 0).all() and (trees.feature < n_features).all(), "trees on known features"
+    )
     n_nodes = shape[1]
     # How many steps lead to each node; -1 where none do: trees have places to spare.
     steps = np.where(np.arange(n_nodes) == 0, 0, np.full(shape, -1))
@@ -85,7 +87,9 @@ def check_trees(trees: BoostedTrees, *, n_features: int) -> None:
         left, right = trees.left[:, node], trees.right[:, node]
         goes_on = np.flatnonzero((steps[:, node] >= 0) & ((left != node) | (right != node)))
         for child in (left[goes_on], right[goes_on]):
-            _require((child > node).all() and (child < n_nodes).all(), "children behind their node")
+            _require(
+                (child > node).all() and (child < n_nodes).all(), "trees whose children come later"
+            )
             steps[goes_on, child] = np.maximum(steps[goes_on, child], steps[goes_on, node] + 1)
     _require(steps.max() <= trees.depth, f"paths of at most {trees.depth} steps in the trees")
     numbers = (trees.value, trees.threshold, trees.baseline)
