@@ -206,9 +206,9 @@ TINY = {
 @pytest.mark.parametrize("kind", TINY)
 def test_the_smallest_histories_give_a_lawful_router(catalog, history, kind):
     router = fit_router(*TINY[kind](catalog, history))
-    checks.check_recipients_descend(router)
-    checks.check_known_are_not_asked(router, checks.REQUESTS[:1])
-    checks.check_saved_answers_the_same(router, load_router)
+    for law in ("recipients_descend", "known_are_not_asked"):
+        checks.LAWS[law](router, checks.REQUESTS[0])
+    checks.check_saved_answers_the_same(router, load_router, checks.REQUESTS)
 
 
 @pytest.mark.parametrize("kind", ["two mashups", "nothing said", "no English"])

@@ -162,7 +162,7 @@ class TestSaving:
 
     def test_replacing_leaves_the_new_one_alone(self, router, folder):
         router.save(folder, overwrite=True)
-        assert len(load_router(folder).contractors) == len(router.contractors)
+        assert len(load_router(folder).apis) == len(router.apis)
         assert inside(folder.parent) == [folder.name]
 
     def test_replacing_keeps_what_is_not_the_models(self, little, folder):
@@ -293,7 +293,7 @@ class TestAtomicity:
             self.break_at(patch, where, fault)
             self.fail(router, folder, fault, overwrite=True)
         assert inside(folder) == before
-        assert load_router(folder).contractors == little.contractors
+        assert load_router(folder).apis == little.apis
 
     @pytest.mark.parametrize("fault", FAULTS, ids=repr)
     @pytest.mark.parametrize("renamed", [False, True])
@@ -315,7 +315,7 @@ class TestAtomicity:
             self.fail(router, folder, fault, overwrite=True)
         assert len(inside(folder)) == 3
         expected = router if renamed else little
-        assert verify_router(folder).contractors == expected.contractors
+        assert verify_router(folder).apis == expected.apis
 
 
 class TestNotThere:
