@@ -202,8 +202,9 @@ def check_number(
     cnp_router.exceptions.InputError: threshold must be a number from 0 to 1, got nan
     """
     if isinstance(value, Integral if whole else Real) and not isinstance(value, bool):
+        given: Any = value
         try:
-            number = int(value) if whole else float(value)
+            number = int(given) if whole else float(given)
         except OverflowError:
             number = math.nan
         if low < number < high or (ends and number in (low, high)):

@@ -18,7 +18,7 @@ from cnp_router.exceptions import DataFileError
 if TYPE_CHECKING:
     from cnp_router.llm import ChatModel
     from cnp_router.protocols import RoundSettings
-    from cnp_router.routing import Selection
+    from cnp_router.routing import SelectionRule
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -192,7 +192,7 @@ target_recall = share(
 top_k = count("--top-k", help="Ask the first N instead.")
 
 
-def selection(target_recall: float | None, top_k: int | None) -> Selection:
+def selection(target_recall: float | None, top_k: int | None) -> SelectionRule:
     """Return the rule that chooses the recipients."""
     from cnp_router.routing import TargetRecall, TopK
 
