@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli.online import counted, is_fitted, online_folder
+from cnp_router.cli.online import counted, is_fitted, online_file
 from cnp_router.cli.options import PLACE, Command, as_json
 from cnp_router.cli.output import echo_json, echo_pairs, note
 from cnp_router.cli.progress import Progress
@@ -16,7 +16,7 @@ from cnp_router.cli.progress import Progress
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
     from cnp_router.history import Mashup
-    from cnp_router.prediction import OnlineStore, Receipt
+    from cnp_router.online import OnlineStore, Receipt
     from cnp_router.trajectories import Trajectory
 
 __all__ = ["observe"]
@@ -34,7 +34,7 @@ __all__ = ["observe"]
     type=PLACE,
     required=True,
     metavar="DIR",
-    help="Folder of a model, or a new one. What is learned is kept in DIR/online.",
+    help="Folder of a model, or a new one. What is learned is kept in DIR/online.sqlite.",
 )
 @click.option(
     "--trajectories",
@@ -64,15 +64,16 @@ def observe(
     """
     if not (trajectories or histories):
         raise click.UsageError("Give --trajectories or --history.")
-    from cnp_router.prediction import NextToolRouter, OnlineStore, RouterObserver
+    from cnp_router.online import OnlineStore, RouterObserver
+    from cnp_router.prediction import NextToolRouter
 
-    folder, router, fitted = online_folder(model), NextToolRouter(), None
+    file, router, fitted = online_file(model), NextToolRouter(), None
     if is_fitted(model):
         from cnp_router.training import load_router
 
         fitted = RouterObserver(load_router(model))
     records = list(_records(trajectories, histories, fitted.catalog if fitted else None))
-    with OnlineStore(folder, [router, fitted] if fitted else [router]) as store:
+    with OnlineStore(file, [router, fitted] if fitted else [router]) as store:
         before = fitted.n_learned if fitted else 0
         receipts = _observe(store, records)
     told = _told(receipts)

@@ -11,12 +11,10 @@ if TYPE_CHECKING:
     from cnp_router.prediction import NextToolRouter, RouterSettings
     from cnp_router.training import LearnedRouter
 
-__all__ = ["ONLINE", "counted", "fitted_router", "is_fitted", "learned_router", "online_folder"]
-
-ONLINE = "online"
+__all__ = ["counted", "fitted_router", "is_fitted", "learned_router", "online_file"]
 
 
-def online_folder(model: Path) -> Path:
+def online_file(model: Path) -> Path:
     """Return where to write what is observed: in the folder of a model, or in a new one.
 
     Raises
@@ -24,11 +22,13 @@ def online_folder(model: Path) -> Path:
     InputError
         If something else is there.
     """
-    folder = model / ONLINE
-    ours = folder.is_dir() or is_fitted(model) or not model.exists()
-    if not ours and (not model.is_dir() or any(model.iterdir())):
+    from cnp_router.online import ONLINE_FILE
+
+    file = model / ONLINE_FILE
+    ours = file.exists() or is_fitted(model) or not model.exists()
+    if not ours and not (model.is_dir() and _is_empty(model, but=ONLINE_FILE)):
         raise InputError(f"{model}: something that is not a model is there (choose another place)")
-    return folder
+    return file
 
 
 def fitted_router(model: Path) -> LearnedRouter:
@@ -39,13 +39,14 @@ def fitted_router(model: Path) -> LearnedRouter:
     ModelStoreError
         If there is none, or what is there cannot be used.
     """
+    from cnp_router.online import ONLINE_FILE
     from cnp_router.training import load_router
 
     router = load_router(model)
-    if (model / ONLINE).is_dir():
-        from cnp_router.prediction import OnlineStore, RouterObserver
+    if (model / ONLINE_FILE).exists():
+        from cnp_router.online import OnlineStore, RouterObserver
 
-        OnlineStore(model / ONLINE, [RouterObserver(router)], read_only=True)
+        OnlineStore(model / ONLINE_FILE, [RouterObserver(router)], read_only=True)
     return router
 
 
@@ -57,11 +58,12 @@ def learned_router(model: Path, settings: RouterSettings | None = None) -> NextT
     ModelNotFoundError
         If there is neither a model nor anything observed.
     """
-    from cnp_router.prediction import NextToolRouter, OnlineStore
+    from cnp_router.online import ONLINE_FILE, OnlineStore
+    from cnp_router.prediction import NextToolRouter
 
     router = NextToolRouter(settings=settings)
-    if (model / ONLINE).is_dir():
-        OnlineStore(model / ONLINE, [router], read_only=True)
+    if (model / ONLINE_FILE).exists():
+        OnlineStore(model / ONLINE_FILE, [router], read_only=True)
     elif not is_fitted(model):
         raise ModelNotFoundError(f"{model}: no model there, and nothing observed (observe first)")
     return router
@@ -74,6 +76,11 @@ def is_fitted(model: Path) -> bool:
     except OSError:
         return False
     return '"cnp-router model"' in manifest
+
+
+def _is_empty(folder: Path, *, but: str) -> bool:
+    """Return whether nothing is there except what a killed `observe` leaves before its file."""
+    return all(but in entry.name for entry in folder.iterdir())
 
 
 def counted(n: int, noun: str) -> str:

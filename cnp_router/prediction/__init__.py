@@ -13,7 +13,6 @@ from cnp_router.prediction.context import ContextPredictor
 from cnp_router.prediction.decision import RoutedTool, RouterSettings
 from cnp_router.prediction.guards import Guards
 from cnp_router.prediction.hints import Hint, ParameterHints
-from cnp_router.prediction.mashups import RouterObserver
 from cnp_router.prediction.priors import Priors
 from cnp_router.prediction.replay import (
     THRESHOLDS,
@@ -27,7 +26,6 @@ from cnp_router.prediction.replay import (
 from cnp_router.prediction.router import NextToolRouter
 from cnp_router.prediction.run import AgentRun
 from cnp_router.prediction.schedule import Coverage, Schedule
-from cnp_router.prediction.store import Observer, OnlineStore, Receipt
 from cnp_router.prediction.transitions import BackoffPredictor, FirstOrderPredictor
 
 __all__ = [
@@ -49,14 +47,10 @@ __all__ = [
     "NextTool",
     "NextToolPredictor",
     "NextToolRouter",
-    "Observer",
-    "OnlineStore",
     "ParameterHints",
     "Priors",
-    "Receipt",
     "Replay",
     "RoutedTool",
-    "RouterObserver",
     "RouterSettings",
     "Schedule",
     "State",

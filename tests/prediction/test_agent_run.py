@@ -6,11 +6,11 @@ import pytest
 from worlds import run
 
 from cnp_router.exceptions import InputError
+from cnp_router.online import OnlineStore
 from cnp_router.prediction import (
     AgentRun,
     Guards,
     NextToolRouter,
-    OnlineStore,
     RouterSettings,
     Schedule,
 )

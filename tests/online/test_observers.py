@@ -5,7 +5,7 @@ import pytest
 from cnp_router.catalog import Catalog
 from cnp_router.exceptions import UnknownApiError
 from cnp_router.history import Mashup
-from cnp_router.prediction import OnlineStore, RouterObserver
+from cnp_router.online import OnlineStore, RouterObserver
 from cnp_router.trajectories import Step, Trajectory
 
 NEW = [Mashup(f"new{n}", f"tell me the tides {n}", ("tides",)) for n in range(5)]
@@ -31,7 +31,7 @@ class Learner:
 
 def test_mashups_are_learned_at_once_and_again_when_opened(tmp_path, catalog):
     live, again = Learner(catalog), Learner(catalog)
-    with OnlineStore(tmp_path / "o", [RouterObserver(live)], every=3) as store:
+    with OnlineStore(tmp_path / "o", [RouterObserver(live)], checkpoint_every=3) as store:
         for mashup in (*NEW, NEW[0]):
             store.observe(mashup)
         store.observe(Trajectory("t", "Rain?", (Step("x"),)))
