@@ -84,12 +84,16 @@ def next_(
     **how: Any,
 ) -> None:
     """Foretell the tool that an agent calls next."""
-    from cnp_router.prediction import Context, RouterSettings, Schedule
+    from cnp_router.prediction import Context, NextToolPolicy
 
-    schedule = Schedule() if threshold is None else Schedule.fixed(threshold)
+    policy = (
+        NextToolPolicy(exclude=exclude)
+        if threshold is None
+        else NextToolPolicy.fixed(threshold, exclude=exclude)
+    )
     so_far = _so_far(prefixes, steps)
     prefix = so_far.steps
-    router = learned_router(model, RouterSettings(schedule, exclude=exclude))
+    router = learned_router(model, policy)
     asked = _model(how["llm"], how["llm_model"], how["base_url"])
     if asked is not None:
         router = _asking(router, asked, model)
@@ -146,7 +150,7 @@ def _asking(router: NextToolRouter, asked: ChatModel, model: Path) -> NextToolRo
         known = list(load_router(model).catalog)
     ids = {api.id for api in known}
     tools: list[Api | str] = [*known, *(tool for tool in router.tools if tool not in ids)]
-    asking = NextToolRouter(model=asked, tools=tools, settings=router.settings)
+    asking = NextToolRouter(model=asked, tools=tools, policy=router.policy)
     asking.restore(router.state())
     return asking
 
@@ -164,8 +168,8 @@ def _facts(decided: RoutedTool, hints: tuple[Hint, ...]) -> Iterator[tuple[str, 
     yield "Confidence", f"{decided.confidence:.2f}, with a threshold of {decided.threshold:.2f}"
     if decided.unsure:
         yield "Not acted upon", decided.unsure
-    if decided.invented:
-        yield "Invented", ", ".join(decided.invented)
+    if decided.hallucinated:
+        yield "Hallucinated", ", ".join(decided.hallucinated)
     for hint in hints:
         origin = f"{hint.tool}'s {hint.source}" + (f", {hint.key}" if hint.key else "")
         yield f"Input {hint.input}", f"from {origin} ({hint.count} of {counted(hint.of, 'time')})"

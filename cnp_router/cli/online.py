@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cnp_router.exceptions import InputError, ModelNotFoundError
 
 if TYPE_CHECKING:
-    from cnp_router.prediction import NextToolRouter, RouterSettings
+    from cnp_router.prediction import NextToolPolicy, NextToolRouter
     from cnp_router.training import LearnedRouter
 
 __all__ = ["counted", "fitted_router", "is_fitted", "learned_router", "online_file"]
@@ -50,7 +50,7 @@ def fitted_router(model: Path) -> LearnedRouter:
     return router
 
 
-def learned_router(model: Path, settings: RouterSettings | None = None) -> NextToolRouter:
+def learned_router(model: Path, policy: NextToolPolicy | None = None) -> NextToolRouter:
     """Return a router of next tools that knows what has been observed.
 
     Raises
@@ -61,7 +61,7 @@ def learned_router(model: Path, settings: RouterSettings | None = None) -> NextT
     from cnp_router.online import ONLINE_FILE, OnlineStore
     from cnp_router.prediction import NextToolRouter
 
-    router = NextToolRouter(settings=settings)
+    router = NextToolRouter(policy=policy)
     if (model / ONLINE_FILE).exists():
         OnlineStore(model / ONLINE_FILE, [router], read_only=True)
     elif not is_fitted(model):

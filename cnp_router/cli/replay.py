@@ -13,7 +13,8 @@ from cnp_router.cli.options import PLACE, Command, Share, as_json
 from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
-    from cnp_router.prediction import AtThreshold, MethodReplay, Replay
+    from cnp_router.evaluation import PrequentialEvaluation
+    from cnp_router.evaluation.prequential import AtThreshold, PredictorEvaluation
 
 __all__ = ["replay"]
 
@@ -73,13 +74,13 @@ def replay(
     are the shares of those steps that are foretold rightly; net takes off the tokens of those
     foretold wrongly.
     """
-    from cnp_router.prediction import THRESHOLDS
-    from cnp_router.prediction import replay as replayed
+    from cnp_router.evaluation.prequential import THRESHOLDS, prequential
     from cnp_router.trajectories import read_trajectories
 
     log = read_trajectories(trajectories)
     before = read_trajectories(warm) if warm else ()
-    found = replayed(None, log, warm=before, thresholds=thresholds or THRESHOLDS, exclude=exclude)
+    thresholds = thresholds or THRESHOLDS
+    found = prequential(None, log, warm=before, thresholds=thresholds, exclude=exclude)
     if json_:
         echo_json(found.to_dict())
         return
@@ -90,7 +91,7 @@ def replay(
     echo_pairs(_facts(found))
 
 
-def _facts(found: Replay) -> Iterator[tuple[str, str]]:
+def _facts(found: PrequentialEvaluation) -> Iterator[tuple[str, str]]:
     steps, runs = counted(found.n_steps, "step"), counted(found.n_trajectories, "run")
     yield "Replayed", f"{steps} in {runs}, after {counted(found.n_warm, 'other')}"
     if found.exclude:
@@ -100,7 +101,7 @@ def _facts(found: Replay) -> Iterator[tuple[str, str]]:
         yield f"ECE {name}", f"{method.calibration_error:.3f}"
 
 
-def _rows(name: str, method: MethodReplay) -> Iterator[list[str]]:
+def _rows(name: str, method: PredictorEvaluation) -> Iterator[list[str]]:
     if not any(at.coverage for at in method.thresholds):
         yield [name, "any", *_figures(method.thresholds[0])]
         return

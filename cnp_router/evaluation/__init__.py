@@ -6,6 +6,7 @@ from cnp_router.evaluation.comparison_report import write_report
 from cnp_router.evaluation.comparison_tables import comparison_tables
 from cnp_router.evaluation.completion import CompletionEvaluation, evaluate_completion
 from cnp_router.evaluation.evaluate import Evaluation, evaluate
+from cnp_router.evaluation.prequential import PrequentialEvaluation, prequential
 from cnp_router.evaluation.report import comparison_rows, markdown_table, text_table
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "CompletionEvaluation",
     "Evaluation",
     "Method",
+    "PrequentialEvaluation",
     "compare",
     "compare_async",
     "comparison_rows",
@@ -21,6 +23,7 @@ __all__ = [
     "evaluate",
     "evaluate_completion",
     "markdown_table",
+    "prequential",
     "text_table",
     "write_report",
 ]

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from cnp_router.exceptions import InputError
 
 __all__ = [
+    "RiskCoverage",
     "SetScores",
     "average_precision_at",
     "brier",
@@ -25,6 +26,7 @@ __all__ = [
     "ndcg_at",
     "percentiles",
     "recall_at",
+    "risk_coverage",
     "set_scores",
 ]
 
@@ -237,6 +239,53 @@ def brier(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
     """
     p, y = _pairs(probabilities, outcomes)
     return float(np.mean((p - y) ** 2))
+
+
+@dataclass(frozen=True, slots=True)
+class RiskCoverage:
+    """One point of the curve: the most confident predictions, and how often they are wrong.
+
+    Parameters
+    ----------
+    threshold : float in [0, 1]
+        The lowest confidence among them.
+    coverage : float in [0, 1]
+        Their share of all predictions.
+    risk : float in [0, 1]
+        The share of them that is wrong.
+    """
+
+    threshold: float
+    coverage: float
+    risk: float
+
+
+def risk_coverage(
+    probabilities: ArrayLike, outcomes: ArrayLike, *, n_points: int = 50
+) -> tuple[RiskCoverage, ...]:
+    """Return the risk-coverage curve, by rising coverage (El-Yaniv and Wiener, JMLR 11, 2010).
+
+    Parameters and errors are those of `ece`.
+
+    Parameters
+    ----------
+    n_points : int >= 1, default=50
+        At most so many points. Equal probabilities are covered together or not at all.
+
+    Examples
+    --------
+    >>> [(p.coverage, p.risk) for p in risk_coverage([0.9, 0.5], [True, False])]
+    [(0.5, 0.0), (1.0, 0.5)]
+    """
+    p, y = _pairs(probabilities, outcomes)
+    order = np.argsort(-p, kind="stable")
+    p, hits = p[order], np.cumsum(y[order])
+    ends = np.flatnonzero(np.append(p[:-1] > p[1:], True))
+    chosen = np.unique(np.round(np.linspace(0, len(ends) - 1, n_points)).astype(int))
+    return tuple(
+        RiskCoverage(float(p[end]), (int(end) + 1) / p.size, 1.0 - float(hits[end]) / (end + 1))
+        for end in ends[chosen].tolist()
+    )
 
 
 def percentiles(values: ArrayLike, levels: Sequence[float] = (50, 95)) -> dict[str, float]:

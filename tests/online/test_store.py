@@ -29,7 +29,7 @@ from cnp_router.exceptions import (
 )
 from cnp_router.history import Mashup
 from cnp_router.online import OnlineStore, Receipt, database
-from cnp_router.prediction import Context, ContextPredictor, Fading, NextToolRouter
+from cnp_router.prediction import Context, ContextPredictor, Decay, NextToolRouter
 from cnp_router.trajectories import Step, Trajectory
 
 LOG = [run(n, "Rain?", "weather", "sms") for n in range(12)]
@@ -126,7 +126,7 @@ class TestKeeping:
     def test_priors_and_parameters_survive_opening_again(self, file, every):
         def router():
             priors = {"weather": {"telex": 30.0}}
-            return NextToolRouter(ContextPredictor(priors=priors, fading=Fading(0.5, 10)))
+            return NextToolRouter(ContextPredictor(priors=priors, decay=Decay(0.5, 10)))
 
         whole = router()
         for trajectory in LOG:
@@ -620,7 +620,7 @@ class TestDamage:
     def test_a_forged_state_of_a_predictor(self, file):
         with OnlineStore(file, [NextToolRouter()]) as store:
             store.observe(LOG[0])
-        state = {**NextToolRouter().state(), "coverage": 7}
+        state = {**NextToolRouter().state(), "predictable": 7}
         self.forged_checkpoint(file, 1, database.state_to_bytes(state), kind="next-tool")
         router = NextToolRouter()
         with pytest.raises(CnpRouterError, match="broken"):

@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import inertia_history, inertia_plots, run
-from benchmarks.inertia_history import HistoryPoint, Round, known_transitions, measured, rounds
-from benchmarks.inertia_predictors import Frozen, Recorded
-from benchmarks.inertia_rules import ruled
+from benchmarks import next_tool_history, next_tool_plots, run
+from benchmarks.next_tool_history import HistoryPoint, Round, known_transitions, measured, rounds
+from benchmarks.next_tool_predictors import Frozen, Recorded
+from benchmarks.next_tool_rules import ruled
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import History, Mashup
 from cnp_router.prediction import (
@@ -151,8 +151,8 @@ class TestPlots:
     def test_pictures_hold_what_they_are_given(self, tmp_path, result):
         found, bins = result
         risk, calibration = tmp_path / "new" / "risk.svg", tmp_path / "new" / "calibration.svg"
-        inertia_plots.draw_risk({"log one": found}, risk)
-        inertia_plots.draw_calibration(
+        next_tool_plots.draw_risk({"log one": found}, risk)
+        next_tool_plots.draw_calibration(
             {"log one": found}, {"log one": {"context": bins}}, calibration
         )
         assert {"log one", "coverage", "first order", ".4", ".8"} <= texts(risk)
@@ -167,7 +167,7 @@ class TestPlots:
         ]
         files = tmp_path / "1.svg", tmp_path / "2.svg"
         for file in files:
-            inertia_plots.draw_history(points, file)
+            next_tool_plots.draw_history(points, file)
         assert files[0].read_bytes() == files[1].read_bytes()
         assert "reported for AutoTool" in texts(files[0])
 
@@ -181,14 +181,14 @@ def test_the_track_runs(tmp_path, capsys):
         mashups = [Mashup(f"{name}-{n}", "Rain?", ("a", "b"), ordered=True) for n in range(3)]
         History(mashups).write(tmp_path / f"mashups-{name}.jsonl")
     file, plots = tmp_path / "results.json", tmp_path / "plots"
-    arguments = ["inertia_history", "--data", tmp_path, "--json", file, "--plots", plots]
+    arguments = ["next_tool_history", "--data", tmp_path, "--json", file, "--plots", plots]
     assert run.main([str(argument) for argument in arguments]) == 0
     assert "| context " in capsys.readouterr().out
     assert len(json.loads(file.read_text())["points"]) == 2 * 3 * 2
-    assert (plots / "inertia-history.svg").exists()
+    assert (plots / "next-tool-history.svg").exists()
 
 
 def test_without_data_it_says_so(tmp_path):
     options = argparse.Namespace(data=tmp_path, plots=None, seed=0)
     with pytest.raises(DataFileError, match=r"put two files trajectories-x\.jsonl there"):
-        inertia_history.run(options)
+        next_tool_history.run(options)
