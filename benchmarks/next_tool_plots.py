@@ -186,7 +186,9 @@ def _reliability(
     )  # fmt: skip
 
 
-def _panels(figure: Any, replays: Mapping[str, PrequentialEvaluation]) -> Iterator[tuple[Any, tuple[str, Replay]]]:
+def _panels(
+    figure: Any, replays: Mapping[str, PrequentialEvaluation]
+) -> Iterator[tuple[Any, tuple[str, PrequentialEvaluation]]]:
     panels = figure.subplots(1, len(replays), sharey=True, squeeze=False)[0]
     for axes, item in zip(panels, replays.items(), strict=True):
         axes.grid(color=_GRID)

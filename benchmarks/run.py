@@ -14,8 +14,8 @@ r"""The one entry point of the benchmarks.
 DIR holds ``apis.jsonl``, ``mashups-train.jsonl`` and any number of held-out ``mashups-dev*.jsonl``,
 and perhaps ``apis-all.jsonl``, a larger catalog. ``quality``, ``engine``
 and ``routed_vs_broadcast`` work on the bundled sample without.
-For ``next_tool``, DIR holds two or more logs ``trajectories-*.jsonl``; for ``next_tool_history`` too,
-or ``mashups-train.jsonl`` and ``mashups-dev*.jsonl`` whose APIs are in order.
+For ``next_tool``, DIR holds two or more logs ``trajectories-*.jsonl``; for ``next_tool_history``
+too, or ``mashups-train.jsonl`` and ``mashups-dev*.jsonl`` whose APIs are in order.
 """
 
 from __future__ import annotations

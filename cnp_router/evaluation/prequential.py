@@ -80,7 +80,9 @@ class PredictorEvaluation:
 
     def __repr__(self) -> str:
         best = self.best()
-        saved = f"saves {best.tokens_saved:.3f} at {best.threshold:.2f}" if best else "saves nothing"
+        saved = (
+            f"saves {best.tokens_saved:.3f} at {best.threshold:.2f}" if best else "saves nothing"
+        )
         return f"PredictorEvaluation({saved}, ECE {self.calibration_error:.3f})"
 
 

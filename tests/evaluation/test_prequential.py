@@ -89,7 +89,9 @@ class TestFigures:
             assert (at.coverage, at.accuracy, at.tokens_saved_net) == (0.0, None, 0.0)
 
     def test_steps_without_tokens_save_none(self):
-        result = prequential([FirstOrderPredictor()], [run(0, "Rain?", *"ababab")], thresholds=[0.0])
+        result = prequential(
+            [FirstOrderPredictor()], [run(0, "Rain?", *"ababab")], thresholds=[0.0]
+        )
         at = result.methods["first-order"].thresholds[0]
         assert at.coverage > 0
         assert (at.tokens_saved, at.seconds_saved) == (0.0, 0.0)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 import sqlite3
@@ -306,7 +305,9 @@ class TestRefusing:
     def test_a_mashup_that_could_not_be_read_again(self, file, wrong):
         with OnlineStore(file, [Tally()]) as store:
             with pytest.raises(InputError):
-                store.observe(Mashup(**{"id": "m", "description": "Rain?", "apis": ("a",), **wrong}))
+                store.observe(
+                    Mashup(**{"id": "m", "description": "Rain?", "apis": ("a",), **wrong})
+                )
             assert store.observe(LOG[0]).sequence == 1
 
     def test_a_record_an_observer_cannot_learn_from(self, file):
@@ -524,7 +525,7 @@ class TestDamage:
         file.parent.mkdir()
         file.write_bytes(data)
         for read_only in (False, True):
-            with pytest.raises(ModelCorruptError, match="altered: .* \\(restore it"):
+            with pytest.raises(ModelCorruptError, match=r"altered: .* \(restore it"):
                 OnlineStore(file, [Tally()], read_only=read_only)
         assert file.read_bytes() == data
 
@@ -561,7 +562,7 @@ class TestDamage:
         filled(file)
         altered(file, statement)
         for read_only in (False, True):
-            with pytest.raises(ModelCorruptError, match="altered: .* \\(restore it"):
+            with pytest.raises(ModelCorruptError, match=r"altered: .* \(restore it"):
                 OnlineStore(file, [Tally()], read_only=read_only)
 
     @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from cnp_router.exceptions import InputError
 from cnp_router.online import OnlineStore
 from cnp_router.prediction import (
     AgentRun,
-    NextToolRouter,
     NextToolPolicy,
+    NextToolRouter,
 )
 from cnp_router.testing import FunctionChatModel
 from cnp_router.trajectories import Step

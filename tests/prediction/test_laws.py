@@ -127,7 +127,9 @@ class TestEveryPredictor:
 
     def test_the_state_of_another_kind(self, kind):
         for state in ({}, {"kind": "other"}, {"kind": None}):
-            with pytest.raises(InputError, match=rf"^not a state of a '{kind.name}' predictor, got"):
+            with pytest.raises(
+                InputError, match=rf"^not a state of a '{kind.name}' predictor, got"
+            ):
                 kind().restore(state)
 
     def test_a_string_is_no_prefix(self, kind):

@@ -279,7 +279,9 @@ class TestLearning:
             router.observe(run(number, "Rain?"))
         assert sum(router.state()["predictor"]["usage"].values()) == before / 2
 
-    @pytest.mark.parametrize("break_", [lambda s: s.pop("hints"), lambda s: s.update(predictable=7)])
+    @pytest.mark.parametrize(
+        "break_", [lambda s: s.pop("hints"), lambda s: s.update(predictable=7)]
+    )
     def test_a_broken_state_changes_nothing(self, break_):
         router, state = taught(), taught().state()
         break_(state)
