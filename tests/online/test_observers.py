@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from cnp_router.catalog import Catalog
@@ -79,3 +82,11 @@ def test_what_a_later_catalog_does_not_have_is_left_out_and_said(tmp_path, catal
     whole = Learner(catalog)
     OnlineStore(tmp_path / "o", [RouterObserver(whole)], read_only=True)
     assert whole.ids == ["new0", "m", "m2"]
+
+
+def test_the_observer_of_the_docs_runs(tmp_path, monkeypatch):
+    page = Path(__file__).parents[2] / "docs" / "online.md"
+    (code,) = re.findall(r"^```python\n(.*?class Usage.*?)^```$", page.read_text(), re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    exec(code.rpartition("```python\n")[2], {})
+    assert (tmp_path / "usage.sqlite").exists()
