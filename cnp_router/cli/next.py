@@ -85,10 +85,14 @@ def next_(
     json_: bool,
 ) -> None:
     """Predict the tool that an agent calls next."""
-    from cnp_router.prediction import Context, RouterSettings, Schedule
+    from cnp_router.prediction import Context, NextToolPolicy
 
-    schedule = Schedule() if threshold is None else Schedule.fixed(threshold)
-    router = next_tool_router(model, RouterSettings(schedule, exclude=exclude), _model(chat))
+    policy = (
+        NextToolPolicy(exclude=exclude)
+        if threshold is None
+        else NextToolPolicy.fixed(threshold, exclude=exclude)
+    )
+    router = next_tool_router(model, policy, _model(chat))
     decided = router.predict_next(run.steps, Context(run.goal))
     hints = router.hints(decided.tool, run.steps) if decided.tool else ()
     if json_:
@@ -120,8 +124,8 @@ def _facts(decided: RoutedTool, hints: tuple[Hint, ...]) -> Iterator[tuple[str, 
     yield "Confidence", f"{decided.confidence:.2f}, with a threshold of {decided.threshold:.2f}"
     if decided.unsure:
         yield "Not acted upon", decided.unsure
-    if decided.invented:
-        yield "Hallucinated", ", ".join(decided.invented)
+    if decided.hallucinated:
+        yield "Hallucinated", ", ".join(decided.hallucinated)
     for hint in hints:
         origin = f"{hint.tool}'s {hint.source}" + (f", {hint.key}" if hint.key else "")
         yield f"Input {hint.input}", f"from {origin} ({hint.count} of {counted(hint.of, 'time')})"

@@ -12,7 +12,8 @@ from cnp_router.cli import options
 from cnp_router.cli.output import Column, counted, echo, echo_json, echo_pairs, echo_table, number
 
 if TYPE_CHECKING:
-    from cnp_router.prediction import AtThreshold, MethodReplay, Replay
+    from cnp_router.evaluation import PrequentialEvaluation
+    from cnp_router.evaluation.prequential import AtThreshold, PredictorEvaluation
 
 __all__ = ["replay"]
 
@@ -61,13 +62,13 @@ def replay(
     saved are shares of the log's, for the steps that are predicted rightly; less errors, they lose
     the tokens of the steps predicted wrongly.
     """
-    from cnp_router.prediction import THRESHOLDS
-    from cnp_router.prediction import replay as replayed
+    from cnp_router.evaluation.prequential import THRESHOLDS, prequential
     from cnp_router.trajectories import read_trajectories
 
     log = read_trajectories(trajectories)
     before = read_trajectories(warm) if warm else ()
-    found = replayed(None, log, warm=before, thresholds=thresholds or THRESHOLDS, exclude=exclude)
+    thresholds = thresholds or THRESHOLDS
+    found = prequential(None, log, warm=before, thresholds=thresholds, exclude=exclude)
     if json_:
         echo_json(found.to_dict())
         return
@@ -78,7 +79,7 @@ def replay(
     echo_pairs(_facts(found))
 
 
-def _facts(found: Replay) -> Iterator[tuple[str, str]]:
+def _facts(found: PrequentialEvaluation) -> Iterator[tuple[str, str]]:
     steps, runs = counted(found.n_steps, "step"), counted(found.n_trajectories, "run")
     yield "Replayed", f"{steps} in {runs}, after {counted(found.n_warm, 'other')}"
     if found.exclude:
@@ -88,7 +89,7 @@ def _facts(found: Replay) -> Iterator[tuple[str, str]]:
         yield f"ECE {name}", f"{method.calibration_error:.3f}"
 
 
-def _rows(name: str, method: MethodReplay) -> Iterator[list[str]]:
+def _rows(name: str, method: PredictorEvaluation) -> Iterator[list[str]]:
     if not any(at.coverage for at in method.thresholds):
         yield [name, "any", *_figures(method.thresholds[0])]
         return

@@ -4,6 +4,7 @@ from cnp_router.evaluation.compare import compare, compare_async
 from cnp_router.evaluation.comparison import Comparison, ComparisonRow, Method
 from cnp_router.evaluation.evaluate import Evaluation, evaluate
 from cnp_router.evaluation.evaluate_completion import CompletionEvaluation, evaluate_completion
+from cnp_router.evaluation.prequential import PrequentialEvaluation, prequential
 from cnp_router.evaluation.report import comparison_tables, evaluation_table, write_report
 from cnp_router.evaluation.table import Table
 
@@ -13,6 +14,7 @@ __all__ = [
     "CompletionEvaluation",
     "Evaluation",
     "Method",
+    "PrequentialEvaluation",
     "Table",
     "compare",
     "compare_async",
@@ -20,5 +22,6 @@ __all__ = [
     "evaluate",
     "evaluate_completion",
     "evaluation_table",
+    "prequential",
     "write_report",
 ]

@@ -139,7 +139,9 @@ def _markers(comparison: Comparison) -> dict[str, str]:
     return {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(comparison.contractors)}
 
 
-def _trace(axes: Any, rows: dict[str, ComparisonRow], stage: Stage, colour: str, marker: str) -> None:
+def _trace(
+    axes: Any, rows: dict[str, ComparisonRow], stage: Stage, colour: str, marker: str
+) -> None:
     spots = {
         announcement: (row.tokens, scores.recall)
         for announcement, row in rows.items()
@@ -156,7 +158,9 @@ def _trace(axes: Any, rows: dict[str, ComparisonRow], stage: Stage, colour: str,
         )  # fmt: skip
 
 
-def _free_of_tokens(axes: Any, comparison: Comparison, stage: Stage, colours: dict[str, str]) -> None:
+def _free_of_tokens(
+    axes: Any, comparison: Comparison, stage: Stage, colours: dict[str, str]
+) -> None:
     """Draw a line for what cost nothing: a logarithmic axis has no place for that."""
     lines: dict[float, dict[str, None]] = {}
     for row in comparison.rows:

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cnp_router.history import History, Mashup
-from cnp_router.prediction import OnlineStore
+from cnp_router.online import OnlineStore
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 KEYS = {"threshold", "coverage", "accuracy", "tokens_saved", "tokens_saved_net", "seconds_saved"}
@@ -103,7 +103,7 @@ class TestObserve:
     def test_somebody_else_is_writing(self, run, tmp_path):
         from cnp_router.prediction import NextToolRouter
 
-        with OnlineStore(tmp_path / "m" / "online", [NextToolRouter()]):
+        with OnlineStore(tmp_path / "m" / "online.sqlite", [NextToolRouter()]):
             result = run("observe", "--model", "m", "--trajectories", "good.jsonl")
         assert result.exit_code == 1
         assert "another process or object is writing there" in result.stderr
@@ -149,19 +149,19 @@ class TestObserve:
         )
         assert (result.exit_code, result.stdout) == (1, "")
         assert "new.jsonl, line 2: unknown API 'no-such-api'" in result.stderr
-        assert not (tmp_path / "model" / "online").exists()
+        assert not (tmp_path / "model" / "online.sqlite").exists()
 
     def test_killed_in_the_middle_and_given_again(self, run, process):
         killing = (
             "import os, signal\n"
-            "from cnp_router.prediction import disk\n"
+            "from cnp_router.online import OnlineStore\n"
             "from cnp_router.cli import main\n"
-            "append, left = disk.append, [7]\n"
-            "def deadly(path, data):\n"
-            "    append(path, data)\n"
+            "observe, left = OnlineStore.observe, [7]\n"
+            "def deadly(store, record):\n"
+            "    observe(store, record)\n"
             "    left[0] -= 1\n"
             "    left[0] or os.kill(os.getpid(), signal.SIGKILL)\n"
-            "disk.append = deadly\n"
+            "OnlineStore.observe = deadly\n"
             "main()\n"
         )
         done = process("observe", "--model", "m", "--trajectories", "good.jsonl", code=killing)

@@ -1,4 +1,4 @@
-"""The pictures of the page on inertia. They need matplotlib (extra ``plot``)."""
+"""The pictures of the page on the next tool. They need matplotlib (extra ``plot``)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.inertia_predictors import ReliabilityBin
+from benchmarks.next_tool_predictors import ReliabilityBin
+from cnp_router.evaluation import PrequentialEvaluation
+from cnp_router.evaluation.prequential import AtThreshold
 from cnp_router.exceptions import MissingExtraError
 from cnp_router.files import atomic_write
-from cnp_router.prediction import AtThreshold, Replay
 
 if TYPE_CHECKING:
-    from benchmarks.inertia_history import HistoryPoint
+    from benchmarks.next_tool_history import HistoryPoint
 
 __all__ = ["check", "draw_calibration", "draw_history", "draw_risk"]
 
@@ -70,7 +71,7 @@ def draw_history(points: Sequence[HistoryPoint], path: Path) -> None:
         _legend(figure, claim=True)
 
 
-def draw_risk(replays: Mapping[str, Replay], path: Path) -> None:
+def draw_risk(replays: Mapping[str, PrequentialEvaluation], path: Path) -> None:
     """Draw the share of the predicted steps that is wrong against the share that is predicted.
 
     From a coverage of .02 on. The thresholds .4, .6 and .8 are marked.
@@ -97,7 +98,7 @@ def draw_risk(replays: Mapping[str, Replay], path: Path) -> None:
 
 
 def draw_calibration(
-    replays: Mapping[str, Replay],
+    replays: Mapping[str, PrequentialEvaluation],
     reliability: Mapping[str, Mapping[str, Sequence[ReliabilityBin]]],
     path: Path,
 ) -> None:
@@ -185,7 +186,9 @@ def _reliability(
     )  # fmt: skip
 
 
-def _panels(figure: Any, replays: Mapping[str, Replay]) -> Iterator[tuple[Any, tuple[str, Replay]]]:
+def _panels(
+    figure: Any, replays: Mapping[str, PrequentialEvaluation]
+) -> Iterator[tuple[Any, tuple[str, PrequentialEvaluation]]]:
     panels = figure.subplots(1, len(replays), sharey=True, squeeze=False)[0]
     for axes, item in zip(panels, replays.items(), strict=True):
         axes.grid(color=_GRID)
@@ -194,7 +197,7 @@ def _panels(figure: Any, replays: Mapping[str, Replay]) -> Iterator[tuple[Any, t
 
 
 def _shown(methods: Iterable[str]) -> list[str]:
-    """Return the methods that foretell, the best known last: it is drawn on top."""
+    """Return the methods that predict, the best known last: it is drawn on top."""
     there = set(methods)
     return [name for name in reversed(_LOOKS) if name in there]
 

@@ -16,7 +16,7 @@ from cnp_router.agents.prompts import (
     specification,
 )
 from cnp_router.catalog import Api
-from cnp_router.prediction.base import Candidate
+from cnp_router.prediction.predictor import Candidate
 from cnp_router.trajectories import Step
 
 __all__ = ["ChooseTool", "ToolChoice", "offline_choice"]
@@ -40,12 +40,12 @@ class ToolChoice:
     ----------
     tool : str or None
         None if the model named no tool that exists.
-    invented : tuple of str
+    hallucinated : tuple of str
         What it named instead; it was dropped.
     """
 
     tool: str | None
-    invented: tuple[str, ...] = ()
+    hallucinated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ChooseTool(Task[ToolChoice]):
     prefix : tuple of Step
         The steps so far. The last ten are shown, long texts cut.
     candidates : tuple of Candidate
-        What was foretold.
+        What was predicted.
     tools : tuple of Api
         The specifications that are shown.
     allowed : frozenset of str
@@ -70,9 +70,9 @@ class ChooseTool(Task[ToolChoice]):
     ...                   (Candidate("sms", 0.5),), (Api("sms", "SMS", "Sends texts."),),
     ...                   frozenset({"sms", "mail"}))
     >>> task.read({"tool": "mail"})
-    ToolChoice(tool='mail', invented=())
+    ToolChoice(tool='mail', hallucinated=())
     >>> task.read({"tool": "pigeon"})
-    ToolChoice(tool=None, invented=('pigeon',))
+    ToolChoice(tool=None, hallucinated=('pigeon',))
     """
 
     goal: str

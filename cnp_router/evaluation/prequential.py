@@ -1,42 +1,28 @@
-"""`replay`: walk a log step by step, predict each step from what came before it, and learn."""
+"""`prequential`: walk a log step by step, predict each from what came before it only, and learn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cnp_router.evaluation.metrics import RiskCoverage, ece, risk_coverage
 from cnp_router.exceptions import InputError
-from cnp_router.prediction.base import (
-    Context,
-    NextTool,
-    NextToolPredictor,
-    State,
-    as_context,
-    as_steps,
-)
-from cnp_router.prediction.calibrated import readable_state
-from cnp_router.prediction.calibration import (
-    RiskCoverage,
-    expected_calibration_error,
-    risk_coverage,
-)
-from cnp_router.prediction.context import ContextPredictor
-from cnp_router.prediction.transitions import BackoffPredictor, FirstOrderPredictor
+from cnp_router.prediction import PREDICTORS, NextToolPredictor
+from cnp_router.prediction.predictor import lessons
 from cnp_router.records import string_tuple
-from cnp_router.trajectories import Step, Trajectory
+from cnp_router.trajectories import Trajectory
 
 __all__ = [
     "THRESHOLDS",
-    "AlwaysAsk",
     "AtThreshold",
-    "MethodReplay",
-    "Replay",
-    "default_predictors",
-    "replay",
+    "PredictorEvaluation",
+    "PrequentialEvaluation",
+    "prequential",
 ]
 
 THRESHOLDS = tuple(round(0.30 + 0.05 * n, 2) for n in range(14))
@@ -70,9 +56,9 @@ class AtThreshold:
     seconds_saved: float
 
 
-@dataclass(frozen=True, slots=True)
-class MethodReplay:
-    """How one method did.
+@dataclass(frozen=True, slots=True, repr=False)
+class PredictorEvaluation:
+    """How one predictor did.
 
     Parameters
     ----------
@@ -92,10 +78,17 @@ class MethodReplay:
         good = [at for at in self.thresholds if (at.accuracy or 0.0) >= accuracy]
         return max(good, key=lambda at: at.tokens_saved, default=None)
 
+    def __repr__(self) -> str:
+        best = self.best()
+        saved = (
+            f"saves {best.tokens_saved:.3f} at {best.threshold:.2f}" if best else "saves nothing"
+        )
+        return f"PredictorEvaluation({saved}, ECE {self.calibration_error:.3f})"
 
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """What a replay found.
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrequentialEvaluation:
+    """How predictors did on a log.
 
     Parameters
     ----------
@@ -105,7 +98,7 @@ class Replay:
         Of all steps replayed.
     seconds : float
         Of all steps replayed.
-    methods : dict of str to MethodReplay
+    methods : dict of str to PredictorEvaluation
     exclude : tuple of str, default=()
         Tools whose prediction was not acted upon.
     """
@@ -115,7 +108,7 @@ class Replay:
     n_warm: int
     tokens: int
     seconds: float
-    methods: dict[str, MethodReplay]
+    methods: dict[str, PredictorEvaluation]
     exclude: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,68 +131,26 @@ class Replay:
             },
         }
 
+    def __repr__(self) -> str:
+        methods = ", ".join(self.methods)
+        return f"PrequentialEvaluation({self.n_steps:,} steps, {methods})"
 
-class AlwaysAsk(NextToolPredictor):
-    """Foretells nothing, so that the model is always asked: what the others are compared with.
-
-    Examples
-    --------
-    >>> AlwaysAsk().predict_next(["weather"])
-    NextTool(tool=None, confidence=0.0, candidates=(), source='always-ask')
-    """
-
-    name = "always-ask"
-
-    def predict_next(
-        self, prefix: Sequence[Step | str], context: Context | None = None
-    ) -> NextTool:
-        """Return no tool."""
-        as_steps(prefix)
-        as_context(context)
-        return NextTool(None, 0.0, (), self.name)
-
-    def observe_step(
-        self,
-        prefix: Sequence[Step | str],
-        step: Step | str,
-        context: Context | None = None,
-        *,
-        weight: float = 1.0,
-    ) -> None:
-        """Learn nothing."""
-
-    def end_trajectory(self) -> None:
-        """Count nothing."""
-
-    def state(self) -> State:
-        """Return that there is none."""
-        return {"kind": self.name}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over nothing."""
-        with readable_state(self.name, state):
-            pass
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> AlwaysAsk:
-        """Return a new one."""
-        with readable_state(cls.name, state):
-            return cls()
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td>{escape(repr(method))}</td></tr>"
+            for name, method in self.methods.items()
+        )
+        return f"<table><caption>{escape(repr(self))}</caption>{rows}</table>"
 
 
-def default_predictors() -> tuple[NextToolPredictor, ...]:
-    """Return a new predictor of each kind."""
-    return ContextPredictor(), BackoffPredictor(), FirstOrderPredictor(), AlwaysAsk()
-
-
-def replay(
+def prequential(
     predictors: Iterable[NextToolPredictor] | None,
     trajectories: Sequence[Trajectory],
     *,
     warm: Iterable[Trajectory] = (),
     thresholds: Sequence[float] = THRESHOLDS,
     exclude: Iterable[str] = (),
-) -> Replay:
+) -> PrequentialEvaluation:
     """Predict every step of a log from what came before it only, learning as it goes.
 
     A step is learned as soon as it was predicted, so the next step of the same trajectory is
@@ -210,7 +161,7 @@ def replay(
     Parameters
     ----------
     predictors : iterable of NextToolPredictor, or None
-        With distinct names; None is `default_predictors`. They are taught in place.
+        With distinct names; None is a new one of each of `PREDICTORS`. They learn in place.
     trajectories : sequence of Trajectory
         What to replay, with at least one step.
     warm : iterable of Trajectory, default=()
@@ -222,7 +173,7 @@ def replay(
 
     Returns
     -------
-    Replay
+    PrequentialEvaluation
 
     Raises
     ------
@@ -240,40 +191,41 @@ def replay(
     >>> from cnp_router.trajectories import Step, Trajectory
     >>> steps = tuple(Step(t, input_tokens=10) for t in ("weather", "sms", "weather", "sms"))
     >>> log = [Trajectory(f"t{n}", "Rain?", steps) for n in range(10)]
-    >>> result = replay(None, log[5:], warm=log[:5], thresholds=[0.5])
+    >>> result = prequential(None, log[5:], warm=log[:5], thresholds=[0.5])
     >>> sorted(result.methods)
     ['always-ask', 'backoff', 'context', 'first-order']
     >>> result.methods["context"].thresholds[0].tokens_saved
     1.0
     """
-    taught = list(default_predictors() if predictors is None else predictors)
-    _check(taught, trajectories, thresholds)
+    learners = [kind() for kind in PREDICTORS.values()] if predictors is None else list(predictors)
+    _check(learners, trajectories, thresholds)
     left_out = tuple(dict.fromkeys(string_tuple("exclude", exclude)))
     before = list(warm)
-    for predictor in taught:
+    for predictor in learners:
         for trajectory in before:
             predictor.observe(trajectory)
     steps = [step for trajectory in trajectories for step in trajectory.steps]
-    amounts = _Amounts(
-        np.array([step.tokens for step in steps], dtype=float),
-        np.array([step.seconds for step in steps], dtype=float),
-    )
-    answers = {p.name: _walk(p, trajectories, frozenset(left_out)) for p in taught}
-    return Replay(
+    tokens = np.array([step.tokens for step in steps], dtype=float)
+    seconds = np.array([step.seconds for step in steps], dtype=float)
+    answers = {p.name: _walk(p, trajectories, left_out) for p in learners}
+    return PrequentialEvaluation(
         n_trajectories=len(trajectories),
         n_steps=len(steps),
         n_warm=len(before),
         tokens=sum(step.tokens for step in steps),
         seconds=sum(step.seconds for step in steps),
-        methods={name: _measured(one, amounts, thresholds) for name, one in answers.items()},
+        methods={
+            name: PredictorEvaluation(
+                thresholds=tuple(_at(theta, one, tokens, seconds) for theta in thresholds),
+                calibration_error=ece(one.confidence, one.right),
+                risk_coverage=risk_coverage(
+                    np.where(one.usable, one.confidence, 0.0), one.right & one.usable
+                ),
+            )
+            for name, one in answers.items()
+        },
         exclude=left_out,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Amounts:
-    tokens: NDArray[np.float64]
-    seconds: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,47 +253,35 @@ def _check(
 
 
 def _walk(
-    predictor: NextToolPredictor, trajectories: Sequence[Trajectory], exclude: frozenset[str]
+    predictor: NextToolPredictor, trajectories: Sequence[Trajectory], exclude: tuple[str, ...]
 ) -> _Answers:
     rows = []
     for trajectory in trajectories:
-        context = Context(trajectory.goal)
-        for place, step in enumerate(trajectory.steps):
-            prefix = trajectory.steps[:place]
+        for prefix, step, context, weight in lessons(trajectory, in_hindsight=False):
             answer = predictor.predict_next(prefix, context)
             may_act = answer.tool is not None and answer.tool not in exclude
             rows.append((answer.confidence, answer.tool == step.tool, may_act))
-            weight = 0.0 if step.success is False else 1.0
             predictor.observe_step(prefix, step, context, weight=weight)
         predictor.end_trajectory()
-    confidence, right, usable = zip(*rows, strict=True)
-    return _Answers(np.array(confidence), np.array(right), np.array(usable))
+    return _Answers(*map(np.array, zip(*rows, strict=True)))
 
 
-def _measured(answers: _Answers, amounts: _Amounts, thresholds: Sequence[float]) -> MethodReplay:
-    return MethodReplay(
-        thresholds=tuple(_at(threshold, answers, amounts) for threshold in thresholds),
-        calibration_error=expected_calibration_error(answers.confidence, answers.right),
-        risk_coverage=risk_coverage(
-            np.where(answers.usable, answers.confidence, 0.0), answers.right & answers.usable
-        ),
-    )
-
-
-def _at(threshold: float, answers: _Answers, amounts: _Amounts) -> AtThreshold:
+def _at(
+    threshold: float, answers: _Answers, tokens: NDArray[Any], seconds: NDArray[Any]
+) -> AtThreshold:
     predicted = answers.usable & (answers.confidence >= threshold)
-    right, wrong = predicted & answers.right, predicted & ~answers.right
-    saved = _share(amounts.tokens, right)
+    right = predicted & answers.right
+    saved = _share(tokens, right)
     return AtThreshold(
         threshold=threshold,
         coverage=float(predicted.mean()),
         accuracy=float(right.sum() / predicted.sum()) if predicted.any() else None,
         tokens_saved=saved,
-        tokens_saved_net=saved - _share(amounts.tokens, wrong),
-        seconds_saved=_share(amounts.seconds, right),
+        tokens_saved_net=saved - _share(tokens, predicted & ~answers.right),
+        seconds_saved=_share(seconds, right),
     )
 
 
-def _share(amounts: NDArray[np.float64], chosen: NDArray[np.bool_]) -> float:
+def _share(amounts: NDArray[Any], chosen: NDArray[np.bool_]) -> float:
     total = float(amounts.sum())
     return float(amounts[chosen].sum()) / total if total > 0 else 0.0

@@ -9,21 +9,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import inertia_history, inertia_plots, run
-from benchmarks.inertia_history import HistoryPoint, Round, known_transitions, measured, rounds
-from benchmarks.inertia_predictors import Frozen, Recorded
-from benchmarks.inertia_rules import ruled
+from benchmarks import next_tool_history, next_tool_plots, run
+from benchmarks.next_tool_history import HistoryPoint, Round, known_transitions, measured, rounds
+from benchmarks.next_tool_predictors import Frozen, Recorded
+from benchmarks.next_tool_rules import ruled
+from cnp_router.evaluation import PrequentialEvaluation, prequential
+from cnp_router.evaluation.prequential import THRESHOLDS, AtThreshold, PredictorEvaluation
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import History, Mashup
-from cnp_router.prediction import (
-    THRESHOLDS,
-    AtThreshold,
-    BackoffPredictor,
-    FirstOrderPredictor,
-    MethodReplay,
-    Replay,
-    replay,
-)
+from cnp_router.prediction import BackoffPredictor, FirstOrderPredictor
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 
@@ -33,16 +27,16 @@ def runs(name, n, tools=("a", "b", "c")):
 
 
 class TestWrapped:
-    def test_frozen_learns_what_it_is_shown_and_nothing_of_the_replay(self):
-        known = replay([Frozen(FirstOrderPredictor())], runs("t", 3), warm=runs("w", 20))
+    def test_frozen_learns_what_it_is_shown_and_nothing_of_the_prequential(self):
+        known = prequential([Frozen(FirstOrderPredictor())], runs("t", 3), warm=runs("w", 20))
         assert known.methods["first-order"].thresholds[0].accuracy == 1.0
-        unknown = replay([Frozen(FirstOrderPredictor())], runs("t", 20))
+        unknown = prequential([Frozen(FirstOrderPredictor())], runs("t", 20))
         assert unknown.methods["first-order"].thresholds[0].coverage == 0.0
 
     def test_recorded_bins_add_up_to_the_calibration_error(self):
         recorded = Recorded(BackoffPredictor())
         log = runs("t", 10) + runs("u", 10, ("a", "c", "c"))
-        method = replay([recorded], log, warm=runs("w", 5)).methods["backoff"]
+        method = prequential([recorded], log, warm=runs("w", 5)).methods["backoff"]
         bins = recorded.reliability()
         assert sum(one.n for one in bins) == sum(len(t.steps) for t in log)
         gap = sum(one.n * abs(one.confidence - one.accuracy) for one in bins)
@@ -50,8 +44,8 @@ class TestWrapped:
         assert [one.confidence for one in bins] == sorted(one.confidence for one in bins)
 
     def test_what_is_recorded_answers_as_what_is_not(self):
-        plain = replay([BackoffPredictor()], runs("t", 5), warm=runs("w", 5))
-        recorded = replay([Recorded(BackoffPredictor())], runs("t", 5), warm=runs("w", 5))
+        plain = prequential([BackoffPredictor()], runs("t", 5), warm=runs("w", 5))
+        recorded = prequential([Recorded(BackoffPredictor())], runs("t", 5), warm=runs("w", 5))
         assert recorded == plain
 
 
@@ -144,15 +138,16 @@ class TestPlots:
     def result(self):
         at = tuple(AtThreshold(t, 1 - t, 0.9, 0.4, 0.3, 0.4) for t in THRESHOLDS)
         recorded = Recorded(BackoffPredictor())
-        curve = replay([recorded], runs("t", 10)).methods["backoff"].risk_coverage
-        methods = {name: MethodReplay(at, 0.0123, curve) for name in ("context", "always-ask")}
-        return Replay(10, 90, 0, 900, 0.0, methods), recorded.reliability()
+        curve = prequential([recorded], runs("t", 10)).methods["backoff"].risk_coverage
+        one = PredictorEvaluation(at, 0.0123, curve)
+        methods = {"context": one, "always-ask": one}
+        return PrequentialEvaluation(10, 90, 0, 900, 0.0, methods), recorded.reliability()
 
     def test_pictures_hold_what_they_are_given(self, tmp_path, result):
         found, bins = result
         risk, calibration = tmp_path / "new" / "risk.svg", tmp_path / "new" / "calibration.svg"
-        inertia_plots.draw_risk({"log one": found}, risk)
-        inertia_plots.draw_calibration(
+        next_tool_plots.draw_risk({"log one": found}, risk)
+        next_tool_plots.draw_calibration(
             {"log one": found}, {"log one": {"context": bins}}, calibration
         )
         assert {"log one", "coverage", "first order", ".4", ".8"} <= texts(risk)
@@ -167,7 +162,7 @@ class TestPlots:
         ]
         files = tmp_path / "1.svg", tmp_path / "2.svg"
         for file in files:
-            inertia_plots.draw_history(points, file)
+            next_tool_plots.draw_history(points, file)
         assert files[0].read_bytes() == files[1].read_bytes()
         assert "reported for AutoTool" in texts(files[0])
 
@@ -181,14 +176,14 @@ def test_the_track_runs(tmp_path, capsys):
         mashups = [Mashup(f"{name}-{n}", "Rain?", ("a", "b"), ordered=True) for n in range(3)]
         History(mashups).write(tmp_path / f"mashups-{name}.jsonl")
     file, plots = tmp_path / "results.json", tmp_path / "plots"
-    arguments = ["inertia_history", "--data", tmp_path, "--json", file, "--plots", plots]
+    arguments = ["next_tool_history", "--data", tmp_path, "--json", file, "--plots", plots]
     assert run.main([str(argument) for argument in arguments]) == 0
     assert "| context " in capsys.readouterr().out
     assert len(json.loads(file.read_text())["points"]) == 2 * 3 * 2
-    assert (plots / "inertia-history.svg").exists()
+    assert (plots / "next-tool-history.svg").exists()
 
 
 def test_without_data_it_says_so(tmp_path):
     options = argparse.Namespace(data=tmp_path, plots=None, seed=0)
     with pytest.raises(DataFileError, match=r"put two files trajectories-x\.jsonl there"):
-        inertia_history.run(options)
+        next_tool_history.run(options)

@@ -1,4 +1,4 @@
-"""Predictors that note what they answer, or learn no more: what the plots of inertia need."""
+"""Predictors that note what they answer, or learn no more: what the plots need."""
 
 from __future__ import annotations
 
@@ -72,10 +72,6 @@ class _Wrapped(NextToolPredictor):
     def restore(self, state: Mapping[str, Any]) -> None:
         self.inner.restore(state)
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> NextToolPredictor:
-        raise NotImplementedError("what is wrapped knows how (restore that, and wrap it)")
-
 
 class Frozen(_Wrapped):
     """Learns from whole trajectories, and nothing while one is replayed."""
@@ -127,7 +123,7 @@ class Recorded(_Wrapped):
     def reliability(self) -> tuple[ReliabilityBin, ...]:
         """Return the bins that hold an answer, by rising confidence.
 
-        They are those of `expected_calibration_error`: the mean distance of confidence and
+        They are those of `ece`: the mean distance of confidence and
         accuracy, weighted by `n`, is that error.
         """
         confidence = np.array(self._confidence, dtype=float)

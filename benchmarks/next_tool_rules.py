@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from benchmarks.report import number
-from cnp_router.prediction import AgentRun, Guards, NextToolRouter, RouterSettings
+from cnp_router.prediction import AgentRun, NextToolPolicy, NextToolRouter
 from cnp_router.trajectories import Trajectory
 
 __all__ = ["RULES", "Ruled", "ruled", "rules_rows"]
 
 RULES = {
-    "default": RouterSettings(),
-    "AutoTool's guards": RouterSettings(guards=Guards.autotool()),
+    "default": NextToolPolicy(),
+    "AutoTool's guards": NextToolPolicy.autotool(),
 }
 
 
@@ -45,7 +45,7 @@ class Ruled:
 
 def ruled(rules: str, before: Iterable[Trajectory], log: Iterable[Trajectory]) -> Ruled:
     """Walk a log of at least one step with a router that has learned from `before`."""
-    router = NextToolRouter(settings=RULES[rules])
+    router = NextToolRouter(policy=RULES[rules])
     for trajectory in before:
         router.observe(trajectory)
     n_steps = tokens = n_acted = n_right = won = lost = 0

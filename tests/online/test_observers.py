@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from cnp_router.catalog import Catalog
 from cnp_router.exceptions import UnknownApiError
 from cnp_router.history import Mashup
-from cnp_router.prediction import OnlineStore, RouterObserver
+from cnp_router.online import OnlineStore, RouterObserver
 from cnp_router.trajectories import Step, Trajectory
 
 NEW = [Mashup(f"new{n}", f"tell me the tides {n}", ("tides",)) for n in range(5)]
@@ -31,7 +34,7 @@ class Learner:
 
 def test_mashups_are_learned_at_once_and_again_when_opened(tmp_path, catalog):
     live, again = Learner(catalog), Learner(catalog)
-    with OnlineStore(tmp_path / "o", [RouterObserver(live)], every=3) as store:
+    with OnlineStore(tmp_path / "o", [RouterObserver(live)], checkpoint_every=3) as store:
         for mashup in (*NEW, NEW[0]):
             store.observe(mashup)
         store.observe(Trajectory("t", "Rain?", (Step("x"),)))
@@ -79,3 +82,11 @@ def test_what_a_later_catalog_does_not_have_is_left_out_and_said(tmp_path, catal
     whole = Learner(catalog)
     OnlineStore(tmp_path / "o", [RouterObserver(whole)], read_only=True)
     assert whole.ids == ["new0", "m", "m2"]
+
+
+def test_the_observer_of_the_docs_runs(tmp_path, monkeypatch):
+    page = Path(__file__).parents[2] / "docs" / "online.md"
+    (code,) = re.findall(r"^```python\n(.*?class Usage.*?)^```$", page.read_text(), re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    exec(code.rpartition("```python\n")[2], {})
+    assert (tmp_path / "usage.sqlite").exists()

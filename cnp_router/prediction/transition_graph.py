@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from cnp_router.exceptions import InputError
-from cnp_router.prediction.base import Context, State
-from cnp_router.prediction.calibrated import (
-    CalibratedPredictor,
-    Fading,
-    Judgement,
-    readable_state,
-)
-from cnp_router.prediction.calibration import Calibrator
+from cnp_router.prediction.calibrated import CalibratedPredictor, Decay, Judgement, Priors
 from cnp_router.prediction.counts import Followers
-from cnp_router.prediction.priors import Priors, agreed_priors, transitions
+from cnp_router.prediction.predictor import Context, State
 from cnp_router.trajectories import Step
 
 __all__ = ["BackoffPredictor", "FirstOrderPredictor"]
@@ -33,43 +27,39 @@ class _Suffixed(Judgement):
 
 
 class _TransitionPredictor(CalibratedPredictor[_Suffixed]):
-    """Counts what followed the last tools."""
+    """Counts what followed the last tools, of suffixes from `order` down to `_shortest` tools."""
 
     _shortest = 1
 
     def __init__(
-        self, order: int, *, fading: Fading | None = None, priors: Priors | None = None
+        self, order: int, *, decay: Decay | None = None, priors: Priors | None = None
     ) -> None:
-        super().__init__(fading=fading, priors=priors)
+        super().__init__(decay=decay, priors=priors)
+        if order < 1:
+            raise InputError(f"order must be at least 1, got {order!r}")
         self.order = order
         self._counts: dict[Suffix, Followers] = {}
-        for tool, follower, weight in transitions(self.priors):
+        for tool, follower, weight in self._prior_transitions():
             for suffix in self._suffixes([tool]):
                 if len(suffix) <= 1:
                     self._add(suffix, follower, weight)
 
-    def state(self) -> State:
-        """Return all it has learned; see `NextToolPredictor`."""
-        return {
-            "kind": self.name,
-            "fading": asdict(self.fading),
-            "priors": {tool: dict(followers) for tool, followers in self.priors.items()},
-            "n_trajectories": self.n_trajectories,
-            "calibrator": self._calibrator.state(),
-            "counts": [[list(s), dict(f.counts), f.total] for s, f in self._counts.items()],
-        }
+    def _learned(self) -> State:
+        rows = [[list(s), dict(f.counts), f.total] for s, f in self._counts.items()]
+        return {"order": self.order, "counts": rows}
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        priors = agreed_priors(self.priors, state)
-        n_trajectories = int(state["n_trajectories"])
-        calibrator = Calibrator.from_state(state["calibrator"])
+    def _take_over(self, state: Mapping[str, Any]) -> None:
+        if int(state["order"]) != self.order:
+            raise InputError(
+                f"what was learned is of order {state['order']!r}, and this predictor of order "
+                f"{self.order!r} (give the same order, or observe again in a new file)"
+            )
         self._counts = {
             tuple(map(str, suffix)): Followers(
                 ((str(tool), float(n)) for tool, n in counts.items()), float(total)
             )
             for suffix, counts, total in state["counts"]
         }
-        self.priors, self.n_trajectories, self._calibrator = priors, n_trajectories, calibrator
 
     def _suffixes(self, tools: Sequence[str]) -> tuple[Suffix, ...]:
         padded = (_START, *tools[-self.order :])[-self.order :]
@@ -81,8 +71,9 @@ class _TransitionPredictor(CalibratedPredictor[_Suffixed]):
         ranked = sorted(probabilities.items(), key=lambda pair: (-pair[1], pair[0]))
         return _Suffixed(ranked, suffixes)
 
+    @abstractmethod
     def _probabilities(self, suffixes: tuple[Suffix, ...]) -> dict[str, float]:
-        raise NotImplementedError
+        """Return the raw probabilities after the suffixes, the longest of which is first."""
 
     def _learn(self, judgement: _Suffixed, tool: str, weight: float) -> None:
         for suffix in judgement.suffixes:
@@ -91,9 +82,9 @@ class _TransitionPredictor(CalibratedPredictor[_Suffixed]):
     def _add(self, suffix: Suffix, tool: str, weight: float) -> None:
         self._counts.setdefault(suffix, Followers()).add(tool, weight)
 
-    def _fade(self, factor: float) -> None:
-        faded = ((suffix, row.faded(factor)) for suffix, row in self._counts.items())
-        self._counts = {suffix: row for suffix, row in faded if row.counts}
+    def _decay(self, factor: float) -> None:
+        rows = ((suffix, row.decayed(factor)) for suffix, row in self._counts.items())
+        self._counts = {suffix: row for suffix, row in rows if row.counts}
 
 
 class FirstOrderPredictor(_TransitionPredictor):
@@ -104,7 +95,7 @@ class FirstOrderPredictor(_TransitionPredictor):
 
     Parameters
     ----------
-    fading : Fading, default=Fading()
+    decay : Decay, default=Decay()
     priors : mapping of tool to mapping of tool to float > 0, optional
         Transitions believed in beforehand, in observations.
 
@@ -126,16 +117,8 @@ class FirstOrderPredictor(_TransitionPredictor):
 
     name = "first-order"
 
-    def __init__(self, *, fading: Fading | None = None, priors: Priors | None = None) -> None:
-        super().__init__(1, fading=fading, priors=priors)
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> FirstOrderPredictor:
-        """Return the predictor whose `state` this is; see `NextToolPredictor`."""
-        with readable_state(cls.name, state):
-            predictor = cls(fading=Fading(**state["fading"]))
-            predictor.restore(state)
-            return predictor
+    def __init__(self, *, decay: Decay | None = None, priors: Priors | None = None) -> None:
+        super().__init__(1, decay=decay, priors=priors)
 
     def _probabilities(self, suffixes: tuple[Suffix, ...]) -> dict[str, float]:
         row = self._counts.get(suffixes[0])
@@ -153,7 +136,7 @@ class BackoffPredictor(_TransitionPredictor):
     ----------
     order : int >= 1, default=3
         How many tools to look back.
-    fading : Fading, default=Fading()
+    decay : Decay, default=Decay()
     priors : mapping of tool to mapping of tool to float > 0, optional
         Transitions believed in beforehand, in observations.
 
@@ -182,31 +165,9 @@ class BackoffPredictor(_TransitionPredictor):
     _shortest = 0
 
     def __init__(
-        self, order: int = 3, *, fading: Fading | None = None, priors: Priors | None = None
+        self, order: int = 3, *, decay: Decay | None = None, priors: Priors | None = None
     ) -> None:
-        if order < 1:
-            raise InputError(f"order must be at least 1, got {order!r}")
-        super().__init__(order, fading=fading, priors=priors)
-
-    def state(self) -> State:
-        """Return all it has learned; see `NextToolPredictor`."""
-        return {**super().state(), "order": self.order}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> BackoffPredictor:
-        """Return the predictor whose `state` this is; see `NextToolPredictor`."""
-        with readable_state(cls.name, state):
-            predictor = cls(int(state["order"]), fading=Fading(**state["fading"]))
-            predictor.restore(state)
-            return predictor
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        if int(state["order"]) != self.order:
-            raise InputError(
-                f"what was learned is of order {state['order']!r}, and this predictor of order "
-                f"{self.order!r} (give the same order, or observe again in a new folder)"
-            )
-        super()._restore(state)
+        super().__init__(order, decay=decay, priors=priors)
 
     def _probabilities(self, suffixes: tuple[Suffix, ...]) -> dict[str, float]:
         probabilities: dict[str, float] = {}

@@ -1,10 +1,10 @@
-"""`RouterObserver`: the mashups of a store, learned by a fitted router."""
+"""`Observer`: what learns from the records of a store; `RouterObserver` teaches a fitted router."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cnp_router.history import Mashup, parse_mashup
 from cnp_router.records import Record
@@ -14,9 +14,45 @@ if TYPE_CHECKING:
     from cnp_router.training import LearnedRouter
     from cnp_router.trajectories import Trajectory
 
-__all__ = ["RouterObserver"]
+__all__ = ["Observer", "RouterObserver"]
 
 _log = logging.getLogger(__name__)
+
+
+class Observer(Protocol):
+    """What learns from the records of a store.
+
+    Attributes
+    ----------
+    kind : str
+        Names its state; distinct in a store, and the same each time it is opened.
+    """
+
+    kind: str
+
+    def check(self, record: Trajectory | Mashup) -> None:
+        """Raise InputError for a record that cannot be learned from. Changes nothing."""
+
+    def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
+        """Learn from records: one as it is observed, many when a store is opened.
+
+        The same records give the same state. Those observed while this observer was not there
+        were not checked by it: what it cannot learn from, it leaves out.
+        """
+
+    def state(self) -> dict[str, Any]:
+        """Return all it has learned: JSON values, and numpy arrays at any depth of the dicts."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state.
+
+        Raises
+        ------
+        InputError
+            If its parameters do not go with the state.
+        KeyError, TypeError, ValueError
+            If it is no state.
+        """
 
 
 class RouterObserver:
@@ -39,13 +75,13 @@ class RouterObserver:
 
     Examples
     --------
-    >>> import tempfile
+    >>> import pathlib, tempfile
     >>> from cnp_router import Api, Catalog, History, fit_router
-    >>> from cnp_router.prediction import OnlineStore
+    >>> from cnp_router.online import OnlineStore
     >>> catalog = Catalog([Api("maps", "Maps", "Shows places."), Api("sms", "SMS", "Sends texts.")])
     >>> history = History([Mashup(f"m{n}", "bars on a map", ("maps",)) for n in range(4)])
-    >>> router, folder = fit_router(catalog, history), tempfile.mkdtemp()
-    >>> with OnlineStore(folder, [RouterObserver(router)]) as store:
+    >>> router, file = fit_router(catalog, history), pathlib.Path(tempfile.mkdtemp(), "a.sqlite")
+    >>> with OnlineStore(file, [RouterObserver(router)]) as store:
     ...     store.observe(Mashup("m9", "text me the news", ("sms",))).counted
     True
     >>> len(router.history)
@@ -68,7 +104,7 @@ class RouterObserver:
         """Raise UnknownApiError for a mashup that names an API the catalog does not have."""
         if isinstance(record, Mashup):
             for api in record.apis:
-                self._router.catalog.position(api)
+                self.catalog.position(api)
 
     def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
         """Learn from the mashups among some records."""
@@ -80,16 +116,13 @@ class RouterObserver:
         """Return the mashups observed."""
         return {"mashups": [mashup.to_dict() for mashup in self._mashups]}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Learn from the mashups of a state.
-
-        Raises
-        ------
-        DataFileError
-            If it is no such state.
-        """
+    def restore(self, state: dict[str, Any]) -> None:
+        """Learn from the mashups of a state; see `Observer`."""
         records = (Record(fields, "state.json", None) for fields in state["mashups"])
         self._learn([parse_mashup(record) for record in records])
+
+    def __repr__(self) -> str:
+        return f"RouterObserver({len(self._mashups):,} mashups, {self.n_learned:,} new)"
 
     def _learn(self, mashups: list[Mashup]) -> None:
         self._mashups += mashups

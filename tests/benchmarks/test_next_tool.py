@@ -12,15 +12,15 @@ from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
-    "import sys; from benchmarks import inertia, run;"
-    "inertia._TRAJECTORIES, inertia._TIMED, inertia._TOOLS = 6, 50, (5,);"
+    "import sys; from benchmarks import next_tool, run;"
+    "next_tool._TRAJECTORIES, next_tool._TIMED, next_tool._TOOLS = 6, 50, (5,);"
     "sys.exit(run.main(sys.argv[1:]))"
 )
 
 
 def benchmark(*arguments):
     return subprocess.run(
-        [sys.executable, "-c", SMALL, "inertia", *map(str, arguments)],
+        [sys.executable, "-c", SMALL, "next_tool", *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -43,7 +43,7 @@ def test_each_log_is_replayed_after_the_others(tmp_path):
     assert results["rounds"]["one"]["reliability"]["context"][0]["n"] > 0
     assert [one["rules"] for one in results["rules"]["two"]] == ["default", "AutoTool's guards"]
     drawn = {file.name for file in (tmp_path / "plots").iterdir()}
-    assert drawn == {"inertia-risk.svg", "inertia-calibration.svg"}
+    assert drawn == {"next-tool-risk.svg", "next-tool-calibration.svg"}
     assert [row["predictor"] for row in results["speed"]] == ["context", "backoff", "first-order"]
 
 

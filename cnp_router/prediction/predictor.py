@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from html import escape
+from typing import Any, NamedTuple, TypeAlias
 
 from cnp_router.exceptions import InputError
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = [
+    "AlwaysAsk",
     "Candidate",
     "Context",
+    "Lesson",
     "NextTool",
     "NextToolPredictor",
     "State",
     "as_context",
     "as_steps",
+    "check_weight",
+    "lessons",
+    "readable_state",
 ]
 
 State: TypeAlias = dict[str, Any]
@@ -37,7 +44,7 @@ class Context:
     Raises
     ------
     InputError
-        If the goal is no string.
+        If the goal is not a string.
 
     Examples
     --------
@@ -66,9 +73,9 @@ class Candidate:
     probability: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class NextTool:
-    """The foretold tool.
+    """The predicted tool.
 
     Parameters
     ----------
@@ -79,12 +86,12 @@ class NextTool:
     candidates : tuple of Candidate
         Most probable first, ties by id; the probabilities sum to at most 1.
     source : str
-        Who foretold it: the name of the predictor, or of whom it asked.
+        Who predicted it: the name of the predictor, or of whom it asked.
 
     Examples
     --------
-    >>> NextTool("sms", 0.8, (Candidate("sms", 0.8), Candidate("mail", 0.1)), "context").tool
-    'sms'
+    >>> NextTool("sms", 0.8, (Candidate("sms", 0.8), Candidate("mail", 0.1)), "context")
+    NextTool('sms', confidence=0.80, source='context')
     """
 
     tool: str | None
@@ -98,9 +105,22 @@ class NextTool:
         record["candidates"] = list(record["candidates"])
         return record
 
+    def __repr__(self) -> str:
+        facts = (f"{name}={value}" for name, value in self._facts().items())
+        return f"{type(self).__name__}({', '.join([repr(self.tool), *facts])})"
+
+    def _repr_html_(self) -> str:
+        rows = [("tool", "probability")]
+        rows += [(c.tool, f"{c.probability:.3f}") for c in self.candidates]
+        body = "".join(f"<tr><td>{escape(a)}</td><td>{b}</td></tr>" for a, b in rows)
+        return f"<table><caption>{escape(repr(self))}</caption>{body}</table>"
+
+    def _facts(self) -> dict[str, str]:
+        return {"confidence": f"{self.confidence:.2f}", "source": repr(self.source)}
+
 
 class NextToolPredictor(ABC):
-    """Foretells the next tool from the steps so far, and learns from what came.
+    """Predicts the next tool from the steps so far, and learns from what came.
 
     Not thread-safe: the caller locks.
 
@@ -116,13 +136,13 @@ class NextToolPredictor(ABC):
     def predict_next(
         self, prefix: Sequence[Step | str], context: Context | None = None
     ) -> NextTool:
-        """Foretell the tool that follows `prefix`. Changes nothing.
+        """Predict the tool that follows `prefix`. Changes nothing.
 
         Parameters
         ----------
         prefix : sequence of Step or str
             The steps so far, in order, possibly none. A bare tool id is a step of which nothing
-            else is known. Tools never seen are no error.
+            else is known. Tools that were never observed are no error.
         context : Context, optional
 
         Returns
@@ -133,8 +153,8 @@ class NextToolPredictor(ABC):
         Raises
         ------
         InputError
-            If `prefix` is one bare string or no sequence, or holds something else, or `context`
-            is no Context.
+            If `prefix` is one bare string or not a sequence, or holds something else, or
+            `context` is not a Context.
         """
 
     @abstractmethod
@@ -166,7 +186,7 @@ class NextToolPredictor(ABC):
 
     @abstractmethod
     def end_trajectory(self) -> None:
-        """Count one more trajectory: every so many of them, what was learned fades."""
+        """Count one more trajectory: every so many of them, what was learned decays."""
 
     def observe(self, trajectory: Trajectory) -> None:
         """Learn from a finished trajectory: every step, then its end.
@@ -178,16 +198,13 @@ class NextToolPredictor(ABC):
         ----------
         trajectory : Trajectory
         """
-        context = Context(trajectory.goal)
-        for place, step in enumerate(trajectory.steps):
-            failed = trajectory.success is False or step.success is False
-            weight = 0.0 if failed else 1.0
-            self.observe_step(trajectory.steps[:place], step, context, weight=weight)
+        for prefix, step, context, weight in lessons(trajectory):
+            self.observe_step(prefix, step, context, weight=weight)
         self.end_trajectory()
 
     @abstractmethod
     def state(self) -> State:
-        """Return all it has learned and its parameters, for `restore` and `from_state`.
+        """Return all it has learned, for `restore`; its parameters are not in it.
 
         Returns
         -------
@@ -209,16 +226,73 @@ class NextToolPredictor(ABC):
             Nothing is changed then.
         """
 
-    @classmethod
-    @abstractmethod
-    def from_state(cls, state: Mapping[str, Any]) -> NextToolPredictor:
-        """Return a predictor with the parameters and all else of the one whose `state` this is.
 
-        Raises
-        ------
-        InputError
-            If the state is not one of this predictor.
-        """
+class AlwaysAsk(NextToolPredictor):
+    """Predicts nothing, so that the model is always asked: what the others are compared with.
+
+    Examples
+    --------
+    >>> AlwaysAsk().predict_next(["weather"])
+    NextTool(None, confidence=0.00, source='always-ask')
+    """
+
+    name = "always-ask"
+
+    def predict_next(
+        self, prefix: Sequence[Step | str], context: Context | None = None
+    ) -> NextTool:
+        """Return no tool."""
+        as_steps(prefix)
+        as_context(context)
+        return NextTool(None, 0.0, (), self.name)
+
+    def observe_step(
+        self,
+        prefix: Sequence[Step | str],
+        step: Step | str,
+        context: Context | None = None,
+        *,
+        weight: float = 1.0,
+    ) -> None:
+        """Learn nothing."""
+
+    def end_trajectory(self) -> None:
+        """Count nothing."""
+
+    def state(self) -> State:
+        """Return that there is none."""
+        return {"kind": self.name}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over nothing."""
+        with readable_state(self.name, state):
+            pass
+
+
+class Lesson(NamedTuple):
+    """One step of a trajectory, and what came before it."""
+
+    prefix: tuple[Step, ...]
+    step: Step
+    context: Context
+    weight: float
+
+
+def lessons(trajectory: Trajectory, *, in_hindsight: bool = True) -> Iterator[Lesson]:
+    """Yield what there is to learn from a trajectory: each step with its weight, 0 if it failed.
+
+    Whether the whole trajectory failed is known `in_hindsight` only.
+
+    Examples
+    --------
+    >>> steps = (Step("weather"), Step("sms", success=False))
+    >>> [lesson.weight for lesson in lessons(Trajectory("t1", "Rain?", steps))]
+    [1.0, 0.0]
+    """
+    context, lost = Context(trajectory.goal), in_hindsight and trajectory.success is False
+    for place, step in enumerate(trajectory.steps):
+        weight = 0.0 if lost or step.success is False else 1.0
+        yield Lesson(trajectory.steps[:place], step, context, weight)
 
 
 def as_steps(prefix: Sequence[Step | str]) -> list[Step]:
@@ -227,7 +301,7 @@ def as_steps(prefix: Sequence[Step | str]) -> list[Step]:
     Raises
     ------
     InputError
-        If it is one bare string or no sequence, or holds something else than steps and tool ids.
+        If it is one bare string or not a sequence, or holds anything but steps and tool ids.
 
     Examples
     --------
@@ -245,18 +319,7 @@ def as_steps(prefix: Sequence[Step | str]) -> list[Step]:
 
 
 def as_context(context: Context | None) -> Context:
-    """Return the context, an empty one for None.
-
-    Raises
-    ------
-    InputError
-        If it is something else.
-
-    Examples
-    --------
-    >>> as_context(None)
-    Context(goal='')
-    """
+    """Return the context, an empty one for None; InputError if it is something else."""
     if context is None:
         return Context()
     if not isinstance(context, Context):
@@ -269,6 +332,24 @@ def check_weight(weight: float) -> None:
     """Raise InputError unless `weight` is in [0, 1]."""
     if not (math.isfinite(weight) and 0 <= weight <= 1):
         raise InputError(f"weight must be in [0, 1], got {weight!r}")
+
+
+@contextmanager
+def readable_state(kind: str, state: Mapping[str, Any]) -> Iterator[None]:
+    """Check that `state` is of this kind; what breaks while it is read becomes an InputError."""
+    came = state.get("kind") if isinstance(state, Mapping) else state
+    if came != kind:
+        raise InputError(
+            f"not a state of a {kind!r} predictor, got {came!r} (give what state() gave)"
+        )
+    try:
+        yield
+    except InputError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
+        raise InputError(
+            f"the state of a {kind!r} predictor is broken: {exc!r} (give what state() gave)"
+        ) from exc
 
 
 def _as_step(step: object) -> Step:

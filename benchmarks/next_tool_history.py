@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import inertia_plots
-from benchmarks.inertia_predictors import Frozen
+from benchmarks import next_tool_plots
+from benchmarks.next_tool_predictors import Frozen
 from benchmarks.report import environment, heading, number, table
+from cnp_router.evaluation import prequential
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import History
-from cnp_router.prediction import NextToolPredictor, default_predictors, replay
+from cnp_router.prediction import PREDICTORS, AlwaysAsk, NextToolPredictor
 from cnp_router.trajectories import Step, Trajectory, read_trajectories
 
 __all__ = ["HistoryPoint", "Round", "known_transitions", "measured", "rounds", "run"]
@@ -78,7 +79,7 @@ class HistoryPoint:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Replay each log after learning from more and more of the others; print a table."""
     if options.plots:
-        inertia_plots.check()
+        next_tool_plots.check()
     found = rounds(options.data)
     facts = environment(options.seed)
     heading(f"Next tools on {options.data.resolve().name}, by history", facts)
@@ -89,7 +90,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     )
     table(_rows(points))
     if options.plots:
-        inertia_plots.draw_history(points, options.plots / "inertia-history.svg")
+        next_tool_plots.draw_history(points, options.plots / "next-tool-history.svg")
     return {"environment": facts, "points": [asdict(point) for point in points]}
 
 
@@ -134,7 +135,7 @@ def measured(found: Sequence[Round], seed: int) -> list[HistoryPoint]:
         for size in _sizes(len(one.before)):
             draws = [_drawn(one, size, seed + draw) for draw in range(_draws(one, size))]
             points += [_mean(same) for same in zip(*draws, strict=True)]
-    names = [predictor.name for predictor in default_predictors()]
+    names = list(PREDICTORS)
     return sorted(points, key=lambda p: (p.learning, names.index(p.predictor), p.size))
 
 
@@ -179,8 +180,9 @@ def _drawn(one: Round, size: int, seed: int) -> list[HistoryPoint]:
     known = known_transitions(history, one.log)
     return [
         point
-        for predictor in default_predictors()[:-1]
-        for point in _replayed(predictor, one, history, known)
+        for kind in PREDICTORS.values()
+        if kind is not AlwaysAsk
+        for point in _replayed(kind(), one, history, known)
     ]
 
 
@@ -192,7 +194,7 @@ def _replayed(
     points = []
     # The frozen replay comes first: the other one teaches.
     for learning, replayed in ((False, Frozen(predictor)), (True, predictor)):
-        method = replay([replayed], one.log).methods[predictor.name]
+        method = prequential([replayed], one.log).methods[predictor.name]
         at = next(at for at in method.thresholds if at.threshold == _THRESHOLD)
         best = method.best(_ACCURACY)
         points.append(
@@ -215,12 +217,12 @@ def _mean(points: Sequence[HistoryPoint]) -> HistoryPoint:
     def mean(name: str) -> float:
         return float(np.mean([getattr(point, name) for point in points]))
 
-    told = [point.accuracy for point in points if point.accuracy is not None]
+    accuracies = [point.accuracy for point in points if point.accuracy is not None]
     return replace(
         points[0],
         known=mean("known"),
         coverage=mean("coverage"),
-        accuracy=float(np.mean(told)) if told else None,
+        accuracy=float(np.mean(accuracies)) if accuracies else None,
         tokens_saved=mean("tokens_saved"),
         best_saved=mean("best_saved"),
     )

@@ -29,7 +29,7 @@ CONTEXTS = (
     "place in the trajectory, last tool",
     "first and last tool",
 )
-"""The contexts kept in memory; a call is a tool with its inputs."""
+"""The contexts that are remembered; a call is a tool with its inputs."""
 
 LOCAL_CONTEXTS = ("this trajectory", "this trajectory, last tool")
 """The contexts that are read off the steps themselves."""
@@ -64,7 +64,7 @@ def context_keys(steps: Sequence[Step], goal: str) -> list[int]:
     >>> [name for name, a, b in zip(CONTEXTS, keys, others, strict=True) if a != b]
     ['last call', 'last 3 calls and how their observations begin']
     """
-    recent = [_seen(step) for step in steps[:-4:-1]]
+    recent = [_facts(step) for step in steps[:-4:-1]]
     recent += [_NO_STEP] * (3 - len(recent))
     (tool, inputs, begin), (tool2, _, begin2), (tool3, _, begin3) = recent
     observation = steps[-1].observation if steps else ""
@@ -90,13 +90,13 @@ def context_keys(steps: Sequence[Step], goal: str) -> list[int]:
     return [_key(place, part) for place, part in enumerate(parts)]
 
 
-def local_followers(steps: Sequence[Step], kept: float) -> tuple[dict[str, float], ...]:
+def local_followers(steps: Sequence[Step], decay: float) -> tuple[dict[str, float], ...]:
     """Return what was used, and what followed the last tool, earlier in this trajectory.
 
     Parameters
     ----------
     steps : sequence of Step
-    kept : float in (0, 1)
+    decay : float in (0, 1)
         Each later occurrence multiplies the weight of the earlier ones by it.
 
     Returns
@@ -114,10 +114,10 @@ def local_followers(steps: Sequence[Step], kept: float) -> tuple[dict[str, float
     for place in range(len(steps) - 1, max(len(steps) - _LOOK_BACK, 0) - 1, -1):
         tool = steps[place].tool
         used[tool] = used.get(tool, 0.0) + weight_used
-        weight_used *= kept
+        weight_used *= decay
         if place and steps[place - 1].tool == steps[-1].tool:
             followed[tool] = followed.get(tool, 0.0) + weight_followed
-            weight_followed *= kept
+            weight_followed *= decay
     return used, followed
 
 
@@ -131,7 +131,7 @@ def _repeats(steps: Sequence[Step]) -> tuple[str, str]:
     return str(min(observed, _MOST_REPEATS)), str(min(called, _MOST_REPEATS))
 
 
-def _seen(step: Step) -> tuple[str, str, str]:
+def _facts(step: Step) -> tuple[str, str, str]:
     return step.tool, _written(step.inputs), _first_words(step.observation[:40])
 
 

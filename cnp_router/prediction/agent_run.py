@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from cnp_router.exceptions import InputError
-from cnp_router.prediction.base import Context
-from cnp_router.prediction.decision import RoutedTool
 from cnp_router.prediction.hints import Hint
-from cnp_router.prediction.router import NextToolRouter
+from cnp_router.prediction.next_tool import NextToolRouter
+from cnp_router.prediction.policy import RoutedTool
+from cnp_router.prediction.predictor import Context
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = ["AgentRun"]

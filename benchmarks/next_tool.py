@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import inertia_plots
-from benchmarks.inertia_predictors import Recorded, ReliabilityBin
-from benchmarks.inertia_rules import RULES, Ruled, ruled, rules_rows
+from benchmarks import next_tool_plots
+from benchmarks.next_tool_predictors import Recorded, ReliabilityBin
+from benchmarks.next_tool_rules import RULES, Ruled, ruled, rules_rows
 from benchmarks.report import environment, heading, number, table
+from cnp_router.evaluation import PrequentialEvaluation, prequential
 from cnp_router.exceptions import DataFileError
-from cnp_router.prediction import Context, NextToolPredictor, Replay, default_predictors, replay
+from cnp_router.prediction import PREDICTORS, AlwaysAsk, Context, NextToolPredictor
 from cnp_router.trajectories import Step, Trajectory, read_trajectories
 
 __all__ = ["run", "synthetic"]
@@ -29,7 +30,7 @@ _TIMED = 1_000
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Replay each log after learning from the others, then time; print four tables."""
     if options.plots:
-        inertia_plots.check()
+        next_tool_plots.check()
     facts = environment(options.seed)
     files = sorted(options.data.glob("trajectories*.jsonl"))
     if len(files) < 2:
@@ -51,9 +52,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     print("As a router acts by default, and with the guards of AutoTool's agent:\n")
     table(rules_rows(by_rules))
     if options.plots:
-        inertia_plots.draw_risk(replays, options.plots / "inertia-risk.svg")
-        inertia_plots.draw_calibration(
-            replays, reliability, options.plots / "inertia-calibration.svg"
+        next_tool_plots.draw_risk(replays, options.plots / "next-tool-risk.svg")
+        next_tool_plots.draw_calibration(
+            replays, reliability, options.plots / "next-tool-calibration.svg"
         )
     speed = [_speed(predictor, n, options.seed) for n in _TOOLS for predictor in _learners()]
     print(f"CPU time a step, the last {_TIMED:,} of a synthetic log:\n")
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 class _Found:
     """A replay, and how often each predictor's answers of a confidence were right."""
 
-    replay: Replay
+    replay: PrequentialEvaluation
     reliability: dict[str, tuple[ReliabilityBin, ...]]
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,8 +80,8 @@ class _Found:
 
 
 def _round(name: str, logs: dict[str, tuple[Trajectory, ...]]) -> _Found:
-    recorded = [Recorded(predictor) for predictor in default_predictors()]
-    result = replay(recorded, logs[name], warm=_others(name, logs))
+    recorded = [Recorded(kind()) for kind in PREDICTORS.values()]
+    result = prequential(recorded, logs[name], warm=_others(name, logs))
     return _Found(result, {one.name: one.reliability() for one in recorded})
 
 
@@ -92,7 +93,7 @@ def _others(name: str, logs: dict[str, tuple[Trajectory, ...]]) -> tuple[Traject
     return tuple(t for other, log in logs.items() if other != name for t in log)
 
 
-def _savings(replays: dict[str, Replay]) -> list[list[str]]:
+def _savings(replays: dict[str, PrequentialEvaluation]) -> list[list[str]]:
     head = ["log", "predictor", "θ", "coverage", "accuracy", "tokens", "net", "seconds", "ECE"]
     rows = [head]
     for name, result in replays.items():
@@ -114,7 +115,7 @@ def _savings(replays: dict[str, Replay]) -> list[list[str]]:
     return rows
 
 
-def _thresholds(replays: dict[str, Replay]) -> list[list[str]]:
+def _thresholds(replays: dict[str, PrequentialEvaluation]) -> list[list[str]]:
     rows = [["log", "θ", "coverage", "accuracy", "tokens", "net", "seconds"]]
     for name, result in replays.items():
         for at in result.methods["context"].thresholds:
@@ -125,7 +126,7 @@ def _thresholds(replays: dict[str, Replay]) -> list[list[str]]:
 
 
 def _learners() -> tuple[NextToolPredictor, ...]:
-    return default_predictors()[:-1]
+    return tuple(kind() for kind in PREDICTORS.values() if kind is not AlwaysAsk)
 
 
 def synthetic(n_tools: int, seed: int) -> list[Trajectory]:
