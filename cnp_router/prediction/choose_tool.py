@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cnp_router.agents import Task
+from cnp_router.agents import AnswerModel, Task
 from cnp_router.agents.prompts import (
     Instructions,
     json_list,
@@ -24,12 +23,10 @@ __all__ = ["ChooseTool", "ToolChoice", "offline_choice"]
 _MOST_STEPS = 10
 # Characters of what a step was given and of what it returned, each.
 _MOST_TEXT = 1_000
-_SCHEMA = {
-    "type": "object",
-    "properties": {"tool": {"type": "string"}},
-    "required": ["tool"],
-    "additionalProperties": False,
-}
+
+
+class _Named(AnswerModel):
+    tool: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ class ChooseTool(Task[ToolChoice]):
     role = "single-agent"
     steps = ()
     answer_tokens = 15
-    schema = _SCHEMA
+    answer_model = _Named
     instructions = Instructions(
         "You are an agent that reaches a goal by calling tools, one at a time. You name the next "
         "tool and do not call it. You use no tool that is not in the list.",
@@ -110,10 +107,11 @@ class ChooseTool(Task[ToolChoice]):
             }
         )
 
-    def read(self, data: Mapping[str, Any]) -> ToolChoice:
+    def understand(self, said: _Named) -> ToolChoice:
         """Return the tool, if it may be named."""
-        tool = data["tool"]
-        return ToolChoice(tool) if tool in self.allowed else ToolChoice(None, (tool,))
+        return (
+            ToolChoice(said.tool) if said.tool in self.allowed else ToolChoice(None, (said.tool,))
+        )
 
 
 def offline_choice(task: ChooseTool) -> dict[str, Any]:
