@@ -137,19 +137,7 @@ class OpenAIChatModel(ChatModel):
     async def complete(self, request: ChatRequest) -> ChatResponse:
         """Ask the server, repairing the answer once if it does not fit the schema.
 
-        Parameters
-        ----------
-        request : ChatRequest
-
-        Returns
-        -------
-        ChatResponse
-
-        Raises
-        ------
-        LanguageModelError
-            If there is no usable answer; the subclass says whose fault it is. What was paid all
-            the same is in its `usage` and `calls`.
+        What was paid for an answer that cannot be used is in the `usage` and `calls` of the error.
         """
         response = await self._ask(request, self.timeout)
         try:
