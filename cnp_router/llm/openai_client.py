@@ -32,15 +32,6 @@ class GuardedClient(openai.DefaultAsyncHttpxClient):
 
     What is wrong with an answer is returned in a response, as extension `FAULT`: what is raised
     here the SDK would take for a broken connection, and send the request again.
-
-    Parameters
-    ----------
-    key : Secret
-        Taken out of all that comes back.
-    max_bytes : int
-        The most that is read of an answer.
-    model, server : str
-        For the messages.
     """
 
     def __init__(self, key: Secret, *, max_bytes: int, model: str, server: str) -> None:

@@ -78,20 +78,7 @@ def only_this_schema(error: openai.APIStatusError) -> bool:
 def mapped(
     error: openai.APIError | TimeoutError, *, model: str, server: str, timeout: float
 ) -> LanguageModelError:
-    """Return (not raise) the error of this library for one of the SDK.
-
-    Parameters
-    ----------
-    error : openai.APIError or TimeoutError
-    model : str
-    server : str
-        Base URL.
-    timeout : float, seconds
-
-    Returns
-    -------
-    LanguageModelError
-    """
+    """Return (not raise) the error of this library for one of the SDK."""
     kind: type[LanguageModelError]
     if isinstance(error, openai.APITimeoutError | TimeoutError):
         kind, problem = ChatTimeoutError, f"no answer within {timeout:g} s"

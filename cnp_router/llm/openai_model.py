@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -20,19 +20,20 @@ from cnp_router.exceptions import (
     InputError,
     LanguageModelError,
 )
-from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage
+from cnp_router.llm.chat import ChatRequest, ChatResponse
 from cnp_router.llm.chat_model import ChatModel
-from cnp_router.llm.openai_body import FORMS, Answer, read_body, read_data, request_body
+from cnp_router.llm.openai_body import FORMS, read_body, request_body
 from cnp_router.llm.openai_client import FAULT, GuardedClient
-from cnp_router.llm.openai_errors import concerns_the_schema, mapped, only_this_schema
-from cnp_router.llm.parsing import repair_request
+from cnp_router.llm.openai_errors import concerns_the_schema, mapped, one_line, only_this_schema
+from cnp_router.llm.parsing import read_answer, repair_request
 from cnp_router.llm.secret import Secret
 
-__all__ = ["DEFAULT_LOCAL_MODEL", "OpenAIChatModel"]
+__all__ = ["DEFAULT_LOCAL_MODEL", "OpenAIChatModel", "build"]
 
 logger = logging.getLogger("cnp_router.llm")
 
 DEFAULT_LOCAL_MODEL = "gpt-oss:20b"
+_NOT_REPAIRED = ("length", "content_filter", "refusal")
 _OPENAI = "https://api.openai.com/v1"
 
 
@@ -109,12 +110,10 @@ class OpenAIChatModel(ChatModel):
             raise InputError("which model? (name one, or give the base_url of a server)")
         if not timeout > 0:
             raise InputError(f"timeout must be above 0 seconds, got {timeout!r}")
-        if max_retries < 0:
-            raise InputError(f"max_retries must be at least 0, got {max_retries!r}")
-        if max_concurrency < 1:
-            raise InputError(f"max_concurrency must be at least 1, got {max_concurrency!r}")
-        if max_bytes < 1:
-            raise InputError(f"max_bytes must be at least 1, got {max_bytes!r}")
+        least = {"max_retries": (max_retries, 0), "max_concurrency": (max_concurrency, 1)}
+        for what, (value, minimum) in {**least, "max_bytes": (max_bytes, 1)}.items():
+            if value < minimum:
+                raise InputError(f"{what} must be at least {minimum}, got {value!r}")
         self.name = name
         self.server: str = _checked_url(base_url or _OPENAI)
         self.timeout = timeout
@@ -138,51 +137,25 @@ class OpenAIChatModel(ChatModel):
     async def complete(self, request: ChatRequest) -> ChatResponse:
         """Ask the server, repairing the answer once if it does not fit the schema.
 
-        Parameters
-        ----------
-        request : ChatRequest
-
-        Returns
-        -------
-        ChatResponse
-
-        Raises
-        ------
-        LanguageModelError
-            If there is no usable answer; the subclass says whose fault it is. What was paid all
-            the same is in its `usage` and `calls`.
+        What was paid for an answer that cannot be used is in the `usage` and `calls` of the error.
         """
-        answers: list[Answer] = []
-        seconds = 0.0
-        asked = request
-        while True:
-            try:
-                answer, took = await self._ask(asked, self.timeout - seconds)
-            except LanguageModelError as exc:
-                _bill(exc, answers)
+        response = await self._ask(request, self.timeout)
+        try:
+            return self._read(response, request)
+        except ChatAnswerError as exc:
+            # What was cut off once would be cut off again.
+            if request.schema is None or response.finish_reason in _NOT_REPAIRED:
                 raise
-            answers.append(answer)
-            seconds += took
-            try:
-                data = read_data(answer, request)
-            except ChatAnswerError as exc:
-                problem = self._key.redacted(exc.problem)
-                if request.schema is not None and len(answers) == 1 and answer.can_be_repaired:
-                    logger.info("model %r is asked again: %s", self.name, problem)
-                    asked = repair_request(request, answer.text, problem)
-                    continue
-                raise self._unusable(problem, answers, request) from None
-            text, data = self._without_key(answer.text, data)
-            return ChatResponse(
-                text=text,
-                data=data,
-                usage=_total(answers),
-                model=answer.model or self.name,
-                seconds=seconds,
-                calls=len(answers),
-                structured_by=None if data is None else answer.structured_by,
-                finish_reason=answer.finish_reason,
-            )
+            problem = exc.problem
+        logger.info("model %r is asked again: %s", self.name, problem)
+        asked = repair_request(request, response.text, problem)
+        try:
+            again = await self._ask(asked, self.timeout - response.seconds)
+        except LanguageModelError as exc:
+            exc.usage, exc.calls = response.usage, 1
+            raise
+        usage, seconds = response.usage + again.usage, response.seconds + again.seconds
+        return self._read(replace(again, usage=usage, seconds=seconds, calls=2), request)
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
@@ -190,19 +163,19 @@ class OpenAIChatModel(ChatModel):
         if session is not None:
             await session.client.close()
 
-    async def _ask(self, request: ChatRequest, seconds: float) -> tuple[Answer, float]:
-        """Return the answer, and the seconds it took."""
+    async def _ask(self, request: ChatRequest, seconds: float) -> ChatResponse:
+        """Return what the server says within so many seconds, unread."""
         session = self._session()
         async with session.places:
             began = time.perf_counter()
             try:
                 async with asyncio.timeout(seconds):
-                    answer = await self._negotiate(session, request)
+                    response = await self._negotiate(session, request)
             except (openai.APIError, TimeoutError) as exc:
                 raise mapped(exc, **self._where, timeout=self.timeout) from exc
-            return answer, time.perf_counter() - began
+            return replace(response, seconds=time.perf_counter() - began)
 
-    async def _negotiate(self, session: _Session, request: ChatRequest) -> Answer:
+    async def _negotiate(self, session: _Session, request: ChatRequest) -> ChatResponse:
         """Send a request, with its schema in the strongest form that the server takes."""
         form, remember = self._form, True
         while True:
@@ -215,9 +188,9 @@ class OpenAIChatModel(ChatModel):
                 weaker = form + 1 if remember else max(form + 1, FORMS.index("json_object"))
                 if weaker > self._form:
                     logger.warning(
-                        "the server of %s takes %s as %s (%s), so it is given as %s",
+                        "the server of %s takes %s as %s (%s): given as %s",
                         self.name,
-                        "no schema" if remember else "this schema not",
+                        "no schemas" if remember else "not this schema",
                         FORMS[form],
                         exc,
                         FORMS[weaker],
@@ -226,7 +199,7 @@ class OpenAIChatModel(ChatModel):
                     self._form = max(weaker, self._form)
                 form = weaker
 
-    async def _send(self, session: _Session, request: ChatRequest, form: int) -> Answer:
+    async def _send(self, session: _Session, request: ChatRequest, form: int) -> ChatResponse:
         # Raw: the SDK reads whatever JSON comes into its types without a check.
         create: Any = session.client.chat.completions.with_raw_response.create
         response = await create(
@@ -237,13 +210,14 @@ class OpenAIChatModel(ChatModel):
             raise fault
         try:
             body = json.loads(response.http_response.content)
+            problem = f"has no answer in it: {self._key.redacted(one_line(repr(body), 200))}"
         except (ValueError, RecursionError) as exc:
-            raise self._no_answer(f"is not JSON: {exc}") from exc
+            body, problem = None, f"is not JSON: {exc}"
         answer = read_body(body, request, form)
         if answer is None:
-            said = " ".join(self._key.redacted(repr(body)).split())
-            raise self._no_answer(f"has no answer in it: {said[:200]}")
-        return answer
+            cure = "check that the base URL is that of OpenAI chat completions, ending in /v1"
+            raise ChatAnswerError(f"the response {problem}", **self._where, cure=cure)
+        return replace(answer, model=answer.model or self.name)
 
     def _session(self) -> _Session:
         loop = asyncio.get_running_loop()
@@ -265,44 +239,42 @@ class OpenAIChatModel(ChatModel):
     def _where(self) -> dict[str, Any]:
         return {"model": self.name, "server": self.server}
 
-    def _without_key(
-        self, text: str, data: dict[str, Any] | None
-    ) -> tuple[str, dict[str, Any] | None]:
-        """Return both without the key, which escapes of the JSON in the text may have hidden."""
-        if data is None or self._key.is_a_word:
-            return text, data
-        plain = json.dumps(data, ensure_ascii=False)
-        redacted = self._key.redacted(plain)
-        return (text, data) if redacted == plain else (redacted, json.loads(redacted))
-
-    def _no_answer(self, problem: str) -> ChatAnswerError:
-        return ChatAnswerError(
-            f"the response {problem}",
-            **self._where,
-            cure="check that the base URL is that of OpenAI chat completions, ending in /v1",
-        )
-
-    def _unusable(
-        self, problem: str, answers: list[Answer], request: ChatRequest
-    ) -> ChatAnswerError:
-        last = answers[-1]
-        cut = last.finish_reason == "length"
+    def _read(self, response: ChatResponse, request: ChatRequest) -> ChatResponse:
+        """Return the response with its data, without the key."""
+        try:
+            data = None if request.schema is None else read_answer(response.text, request.schema)
+            problem = "" if response.text.strip() else "the answer is empty"
+        except ChatAnswerError as exc:
+            problem = self._key.redacted(exc.problem)
         cure = "use a model that follows a schema"
-        if cut:
-            cure = "raise max_tokens"
-        elif request.schema is not None and last.form:
+        if response.finish_reason == "refusal":
+            problem = f"the model refuses to answer: {self._key.redacted(response.text)[:200]!r}"
+        elif response.finish_reason == "content_filter":
+            problem = "the server's content filter withholds the answer"
+        elif problem and response.finish_reason == "length":
+            problem, cure = f"{problem}, and it was cut off", "raise max_tokens"
+        elif problem and (response.structured_by == "prompt" or self._form):
             cure = (
-                "it is the server that takes no JSON schema, not the model: it was given as "
-                f"{FORMS[last.form]}; use a server that takes json_schema"
+                "it is the server that takes no JSON schema, or not this one, not the model: "
+                "use a server that takes json_schema"
             )
-        error = ChatAnswerError(
-            problem + (", and it was cut off" if cut else ""), **self._where, cure=cure
-        )
-        _bill(error, answers)
-        return error
+        if problem:
+            paid: dict[str, Any] = {"usage": response.usage, "calls": response.calls}
+            raise ChatAnswerError(problem, **self._where, cure=cure, **paid)
+        if data is None or self._key.is_a_word:
+            return replace(response, data=data)
+        plain = json.dumps(data, ensure_ascii=False)
+        redacted = self._key.redacted(plain)  # the text may have hidden the key in escapes
+        text = response.text if redacted == plain else redacted
+        return replace(response, text=text, data=json.loads(redacted))
 
     def __repr__(self) -> str:
         return f"OpenAIChatModel({self.name!r}, base_url={self.server!r})"
+
+
+def build(catalog: object, *, model: str | None, base_url: str | None) -> ChatModel:
+    """Return the model of provider ``openai`` (see `cnp_router.llm.providers`)."""
+    return OpenAIChatModel(model, base_url=base_url)
 
 
 def _checked_key(key: str) -> Secret:
@@ -327,16 +299,3 @@ def _checked_url(url: str) -> str:
             f"base_url must be a URL, got {url!r} (write it as http://localhost:11434/v1)"
         )
     return url.rstrip("/")
-
-
-def _bill(error: LanguageModelError, answers: list[Answer]) -> None:
-    if answers:
-        error.usage = _total(answers)
-        error.calls = len(answers)
-
-
-def _total(answers: list[Answer]) -> Usage:
-    total = answers[0].usage
-    for answer in answers[1:]:
-        total += answer.usage
-    return total

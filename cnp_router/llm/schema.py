@@ -23,15 +23,7 @@ _NOT_STRICT = {"allOf", "oneOf", "not", "if", "patternProperties", "prefixItems"
 def check_schema(schema: Mapping[str, Any]) -> None:
     """Raise InputError unless this is a JSON schema of an object that needs no other document.
 
-    Parameters
-    ----------
-    schema : mapping
-        In Draft 2020-12. References (``$ref``) point into the schema itself: nothing is fetched.
-
-    Raises
-    ------
-    InputError
-        With the place in the schema.
+    It is in Draft 2020-12. References (``$ref``) point into the schema: nothing is fetched.
 
     Examples
     --------
@@ -48,26 +40,9 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
 
 def misfit(value: Any, schema: Mapping[str, Any], where: str = "answer") -> str | None:
-    """Return what is wrong with a value, or None if it fits.
+    """Return in one short line what is wrong with a value of JSON, or None if it fits.
 
-    Parameters
-    ----------
-    value : object
-        As `json.loads` gives it.
-    schema : mapping
-        As `check_schema` takes it.
-    where : str, default="answer"
-        What the value is called.
-
-    Returns
-    -------
-    str or None
-        One short line, for a person or a model to act on.
-
-    Raises
-    ------
-    InputError
-        If the schema cannot be used.
+    `where` is what the value is called. InputError is raised if the schema cannot be used.
 
     Examples
     --------

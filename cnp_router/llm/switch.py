@@ -65,22 +65,7 @@ CNP_ROUTER_MODEL_REQUESTS)
 
 
 def check_model_request(server: str, *, model: str | None = None) -> None:
-    """Raise ChatDisallowedError if a request to this server is not allowed now.
-
-    Parameters
-    ----------
-    server : str
-        Base URL.
-    model : str, optional
-        For the message.
-
-    Raises
-    ------
-    ChatDisallowedError
-        With what allows it.
-    InputError
-        If the environment variable has a scope that does not exist.
-    """
+    """Raise ChatDisallowedError if a request to this base URL is not allowed now."""
     scope = _scopes[-1] if _scopes else _checked(os.environ.get(SCOPE_VARIABLE) or "any")
     if scope == "any" or (scope == "loopback" and _is_loopback(urlsplit(server).hostname or "")):
         return

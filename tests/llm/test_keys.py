@@ -197,7 +197,7 @@ def test_a_key_that_is_a_word_may_stand_in_an_answer():
 def test_a_refused_schema_does_not_log_the_key(caplog):
     caplog.set_level(logging.DEBUG)
     ask([refusal(400, f"response_format? {KEY}"), completion(MAPS)], STRUCTURED)
-    assert "takes no schema as" in caplog.text
+    assert "takes no schemas as" in caplog.text
     assert KEY not in caplog.text
 
 

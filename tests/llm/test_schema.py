@@ -245,6 +245,13 @@ def test_texts_without_a_usable_object(text):
     assert time.perf_counter() - began < 2
 
 
+def test_an_endless_row_of_objects_is_read_in_bounded_time():
+    began = time.perf_counter()
+    with pytest.raises(ChatAnswerError, match="is a required property"):
+        read_answer('{"b": 1}' * 250_000, of(a={}) | {"required": ["a"]})
+    assert time.perf_counter() - began < 2
+
+
 def test_the_schema_goes_after_the_users_message():
     system, user = ChatMessage("system", "Be brief."), ChatMessage("user", "Which?")
     assistant = ChatMessage("assistant", "Well,")
