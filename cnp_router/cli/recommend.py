@@ -69,10 +69,9 @@ def recommend(
 
 
 def _widening(router: LearnedRouter, chat: options.Chat) -> Any:
-    from cnp_router.agents import CategoryFallback, offline_model
+    from cnp_router.agents import CategoryFallback
 
-    model = chat.model(lambda: offline_model(router.catalog))
-    return CategoryFallback(model, router.catalog)
+    return CategoryFallback(chat.model(router.catalog), router.catalog)
 
 
 def _echo(routing: Routing, rule: SelectionRule, rows: int | None) -> None:
