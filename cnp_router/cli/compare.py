@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.online import fitted_router
+from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import Column, echo, echo_json, echo_table, note
 from cnp_router.cli.progress import Progress
 from cnp_router.exceptions import BudgetExceededError, ProtocolError, RoundFailedError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.online import next_tool_router
+from cnp_router.cli.models import next_tool_router
 from cnp_router.cli.output import Column, counted, echo, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.online import any_router
+from cnp_router.cli.models import any_router
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
