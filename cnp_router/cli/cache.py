@@ -17,8 +17,6 @@ from cnp_router.version import __version__
 if TYPE_CHECKING:
     from cnp_router.training import LearnedRouter
 
-__all__ = ["cache_folder", "sample_router"]
-
 
 def sample_router() -> LearnedRouter:
     """Return the router of the bundled sample, from the cache if it is there and sound."""
@@ -31,7 +29,7 @@ def sample_router() -> LearnedRouter:
             return load_router(place)
         except ModelStoreError as exc:
             if os.path.lexists(place):
-                note(f"The kept model of the sample is fitted again: {exc}")
+                note(f"the kept model of the sample is fitted again: {exc}", "Note")
     sample = load_sample()
     with Progress("Fitting on the bundled sample") as progress:
         router = fit_router(sample.catalog, sample.history, n_jobs=-1, progress=progress)

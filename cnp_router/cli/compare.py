@@ -19,62 +19,65 @@ if TYPE_CHECKING:
     from cnp_router.evaluation import Comparison, Table
     from cnp_router.protocols import RoundSettings
 
-__all__ = ["compare"]
-
 
 @options.command("cnp-router compare --model model --history held-out.jsonl --limit 3")
 @options.fitted_model
 @options.held_out
-@click.option(
-    "--protocol",
-    "protocols",
-    type=options.PROTOCOL,
-    multiple=True,
-    metavar="NAME",
-    help="To compare. Can be given more than once.  [default: all]",
-)
-@click.option(
-    "--announce",
-    "announcements",
-    type=click.Choice(["broadcast", "routed"]),
-    multiple=True,
-    help="Whom to announce to. Can be given more than once.  [default: both]",
-)
-@click.option(
-    "--organise",
-    "organisations",
-    type=click.Choice(options.ORGANISATIONS),
-    multiple=True,
-    help="Which APIs a contractor holds. Can be given more than once.  [default: api]",
-)
-@options.count("--limit", help="Ask the first N requests only.")
-@options.file("--resume", help="Keep each finished request there, and continue with the others.")
-@click.option(
-    "--retry-failed", is_flag=True, help="Ask again where the round in the file of --resume failed."
+@options.gathered(
+    "how",
+    options.given,
+    click.option(
+        "--protocol",
+        "protocols",
+        type=options.PROTOCOL,
+        multiple=True,
+        metavar="NAME",
+        help="To compare. Can be given more than once.  [default: all]",
+    ),
+    click.option(
+        "--announce",
+        "announcements",
+        type=click.Choice(["broadcast", "routed"]),
+        multiple=True,
+        help="Whom to announce to. Can be given more than once.  [default: both]",
+    ),
+    click.option(
+        "--organise",
+        "organisations",
+        type=click.Choice(options.ORGANISATIONS),
+        multiple=True,
+        help="Which APIs a contractor holds. Can be given more than once.  [default: api]",
+    ),
+    options.max_size,
+    options.count("--limit", help="Ask the first N requests only."),
+    options.file(
+        "--resume", help="Keep each finished request there, and continue with the others."
+    ),
+    click.option(
+        "--retry-failed",
+        is_flag=True,
+        help="Ask again where the round in the file of --resume failed.",
+    ),
+    options.count(
+        "--concurrent",
+        "concurrent_requests",
+        help="Requests at a time.  [default: 4 with a server, else 1]",
+    ),
 )
 @options.folder("--report", help="Write JSON, Markdown and pictures there too.")
 @options.round_options
-@options.max_size
 @options.chat_options("Who answers for the agents", "offline")
 @options.folder("--cache", help="Keep the server's answers there, and reuse them.")
-@options.count("--concurrent", help="Requests at a time.  [default: 4 with a server, else 1]")
 @options.as_json
 def compare(
     *,
     model: Path,
     histories: tuple[Path, ...],
-    protocols: tuple[str, ...],
-    announcements: tuple[Any, ...],
-    organisations: tuple[Any, ...],
-    limit: int | None,
-    resume: Path | None,
-    retry_failed: bool,
+    how: dict[str, Any],
     report: Path | None,
     settings: RoundSettings,
-    max_size: int | None,
     chat: options.Chat,
     cache: Path | None,
-    concurrent: int | None,
     json_: bool,
 ) -> None:
     """Compare the protocols, routed and broadcast.
@@ -88,31 +91,19 @@ def compare(
     from cnp_router.evaluation import compare as compared
     from cnp_router.evaluation.report import check_report, warnings_of, write_report
     from cnp_router.history import History
-    from cnp_router.protocols import PROTOCOLS
 
-    if retry_failed and resume is None:
+    if "retry_failed" in how and "resume" not in how:
         raise click.UsageError("--retry-failed needs --resume.")
     if report is not None:
         check_report(report)
     router, failure = fitted_router(model), None
+    how = {"concurrent_requests": 4 if chat.is_server else 1, "router": router, **how}
     asked = chat.model(router.catalog, cache=cache)
     try:
-        with Progress("Comparing") as progress, _how_to_continue(resume):
+        with Progress("Comparing") as progress, _how_to_continue(how.get("resume")):
+            history = History.read(histories)
             comparison = compared(
-                router.catalog,
-                asked,
-                History.read(histories),
-                router=router,
-                protocols=protocols or tuple(PROTOCOLS),
-                announcements=announcements or ("broadcast", "routed"),
-                organisations=organisations or ("api",),
-                max_size=max_size,
-                settings=settings,
-                limit=limit,
-                resume=resume,
-                retry_failed=retry_failed,
-                concurrent_requests=concurrent or (4 if chat.is_server else 1),
-                progress=progress,
+                router.catalog, asked, history, settings=settings, progress=progress, **how
             )
     except RoundFailedError as exc:
         if exc.comparison is None:
@@ -133,22 +124,15 @@ def _how_to_continue(resume: Path | None) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, ProtocolError) as exc:
-        if isinstance(exc, RoundFailedError) and exc.comparison is not None:
-            if resume is not None:
-                note(f"With --resume {resume} --retry-failed, the same command asks again.")
-            raise
+        failed = isinstance(exc, RoundFailedError)
         if resume is None:
             note("Nothing is kept: use --resume FILE to be able to continue later.")
-        elif isinstance(exc, BudgetExceededError):
-            note(
-                f"What is finished is in {resume}: continue with the same command and a larger "
-                "budget."
-            )
         else:
-            note(f"What is finished is in {resume}: continue with the same command.")
-        if isinstance(exc, RoundFailedError):
-            retry = "" if resume is None else ", and --retry-failed to repeat failed rounds"
-            note(f"Use --protocol and --announce to leave out a method{retry}.")
+            more = " and a larger budget" if isinstance(exc, BudgetExceededError) else ""
+            more += " and --retry-failed, to repeat failed rounds" if failed else ""
+            note(f"What is finished is in {resume}: continue with the same command{more}.")
+        if failed:
+            note("Use --protocol and --announce to leave out a method.")
         raise
 
 

@@ -12,8 +12,6 @@ from cnp_router.cli import options
 from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, number
 
-__all__ = ["evaluate"]
-
 
 @options.command("cnp-router evaluate --model model --history held-out.jsonl")
 @options.fitted_model

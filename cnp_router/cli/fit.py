@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
     from cnp_router.history import History, UnknownPolicy
 
-__all__ = ["fit"]
-
 
 @options.command("cnp-router fit --catalog apis.jsonl --history mashups.jsonl --output model")
 @options.file("--catalog", help="The APIs, as JSON Lines.")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from cnp_router.graph import TransitionGraph
     from cnp_router.history import History
 
-__all__ = ["graph_"]
-
 
 def transition_graph(
     model: Path | None, histories: tuple[Path, ...], catalog: Path | None, directed: bool
@@ -55,7 +53,7 @@ graph_options = options.gathered(
     "graph",
     transition_graph,
     options.folder("--model", help="Take the graph of a model."),
-    options.files("--history", "histories", help="Past mashups.", default="the bundled sample"),
+    options.files("--history", "histories", help="Past mashups, instead of the bundled sample."),
     options.file("--catalog", help="The APIs, with --history."),
     click.option("--directed", is_flag=True, help="Learn from the order of ordered mashups."),
 )

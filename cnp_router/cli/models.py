@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from cnp_router.prediction import NextToolPolicy, NextToolRouter
     from cnp_router.training import LearnedRouter
 
-__all__ = ["any_router", "fitted_router", "next_tool_router", "online_file", "size"]
-
 
 def online_file(model: Path) -> Path:
     """Return where to write what is observed: in the folder of a model, or in a new one."""

@@ -18,8 +18,6 @@ from cnp_router.files import check_writable
 if TYPE_CHECKING:
     from cnp_router.protocols import Outcome, RoundSettings
 
-__all__ = ["negotiate"]
-
 
 @options.command(
     'cnp-router negotiate "Send me a text message when it rains."',

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from cnp_router.prediction import Hint, RoutedTool
     from cnp_router.trajectories import Trajectory
 
-__all__ = ["next_"]
-
 
 def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> Trajectory:
     """Return the run until now, which the options give by its tools or by its steps."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from cnp_router.online import OnlineStore, Receipt
     from cnp_router.trajectories import Trajectory
 
-__all__ = ["observe"]
-
 
 @options.command(
     "cnp-router observe --model model --trajectories trajectories.jsonl",

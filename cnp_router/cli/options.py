@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import inspect
+import importlib
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -67,15 +67,19 @@ class Registered(click.types.StringParamType):
     ----------
     title : str
         Heading of its entries in the help.
-    entries : callable
-        Returns a mapping from each name to a line about it.
+    module, mapping : str
+        Where the registry is: a mapping of names to objects with a ``summary``.
     """
 
     name = "name"
 
-    def __init__(self, title: str, entries: Callable[[], Mapping[str, str]]) -> None:
-        self.title = title
-        self.entries = entries
+    def __init__(self, title: str, module: str, mapping: str) -> None:
+        self.title, self._module, self._mapping = title, module, mapping
+
+    def entries(self) -> dict[str, str]:
+        """Return the names, and what is said of each."""
+        registry = getattr(importlib.import_module(self._module), self._mapping)
+        return {name: each.summary for name, each in registry.items()}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name, which must be in the registry."""
@@ -105,7 +109,7 @@ file = functools.partial(click.option, type=PLACE, metavar="FILE")
 folder = functools.partial(click.option, type=PLACE, metavar="DIR")
 
 
-def files(*names: str, help: str, required: bool = False, default: str = "") -> Decorator:
+def files(*names: str, help: str, required: bool = False) -> Decorator:
     """Return an option that takes a file, and can be given more than once."""
     return click.option(
         *names,
@@ -113,7 +117,7 @@ def files(*names: str, help: str, required: bool = False, default: str = "") -> 
         multiple=True,
         required=required,
         metavar="FILE",
-        help=f"{help} Can be given more than once." + (f"  [default: {default}]" * bool(default)),
+        help=f"{help} Can be given more than once.",
     )
 
 
@@ -135,13 +139,19 @@ def gathered(into: str, make: Callable[..., Any], *options: Decorator) -> Decora
         Takes the values of the options by name.
     *options : decorator
     """
-    names = list(inspect.signature(make).parameters)
+
+    def probe() -> None:
+        """Take the options, so that their names can be read."""
+
+    for option in options:
+        option(probe)
+    names = [parameter.name for parameter in probe.__click_params__]  # type: ignore[attr-defined]
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def run(**values: Any) -> Any:
-            given = {name: values.pop(name) for name in names}
-            return command(**{into: make(**given)}, **values)
+            own = {name: values.pop(name) for name in names}
+            return command(**{into: make(**own)}, **values)
 
         decorated: Callable[..., Any] = run
         for option in reversed(options):
@@ -149,6 +159,11 @@ def gathered(into: str, make: Callable[..., Any], *options: Decorator) -> Decora
         return decorated
 
     return add
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Return the options that were given: for the others, the library has its defaults."""
+    return {name: value for name, value in values.items() if value not in (None, (), False)}
 
 
 def _request(text: str) -> str:
@@ -164,21 +179,8 @@ def _request(text: str) -> str:
     return text.strip()
 
 
-def _protocols() -> dict[str, str]:
-    from cnp_router.protocols import PROTOCOLS
-
-    return {name: protocol.summary for name, protocol in PROTOCOLS.items()}
-
-
-def _providers() -> dict[str, str]:
-    from cnp_router.llm import PROVIDERS
-
-    return {name: provider.summary for name, provider in PROVIDERS.items()}
-
-
-PROTOCOL = Registered("Protocols", _protocols)
-PROVIDER = Registered("Language models, for --llm", _providers)
-
+PROTOCOL = Registered("Protocols", "cnp_router.protocols", "PROTOCOLS")
+PROVIDER = Registered("Language models, for --llm", "cnp_router.llm", "PROVIDERS")
 
 fitted_model = folder("--model", required=True, help="Folder of the model.")
 router_model = folder("--model", help="Folder of a model.  [default: the bundled sample]")
@@ -204,11 +206,11 @@ def selection(target_recall: float | None, top_k: int | None) -> SelectionRule:
     """Return the rule that chooses the recipients."""
     from cnp_router.routing import TargetRecall, TopK
 
-    if target_recall is not None and top_k is not None:
+    if top_k is None:
+        return TargetRecall() if target_recall is None else TargetRecall(target_recall)
+    if target_recall is not None:
         raise click.UsageError("--target-recall and --top-k exclude each other.")
-    if top_k is not None:
-        return TopK(top_k)
-    return TargetRecall() if target_recall is None else TargetRecall(target_recall)
+    return TopK(top_k)
 
 
 select_options = gathered("select", selection, target_recall, top_k)
@@ -227,28 +229,18 @@ def round_settings(
     *,
     target_recall: float | None,
     top_k: int | None,
-    threshold: float,
-    fallback: Literal["llm", "broadcast", "none"],
     budget_tokens: int | None,
     budget_messages: int | None,
-    deadline: float | None,
-    bid_timeout: float | None,
-    timeout: float,
-    iterate: int,
+    **settings: Any,
 ) -> RoundSettings:
-    """Return the settings that the options ask for."""
+    """Return the settings that the options ask for; most have the name of their option."""
     from cnp_router.protocols import RoundSettings, TrafficBudget
 
     limited = budget_tokens is not None or budget_messages is not None
     return RoundSettings(
         select=selection(target_recall, top_k),
-        threshold=threshold,
-        fallback=fallback,
-        deadline=deadline,
-        bid_timeout=bid_timeout,
-        timeout=timeout,
         budget=TrafficBudget(budget_tokens, budget_messages) if limited else None,
-        iterate=iterate,
+        **settings,
     )
 
 
@@ -286,20 +278,7 @@ ORGANISATIONS = ("api", "category", "community", "size")
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """Which language model the options ask for.
-
-    Parameters
-    ----------
-    llm : str or None
-        Name of its provider; None if not said.
-    llm_model, base_url : str or None
-        For a server.
-
-    Raises
-    ------
-    UsageError
-        If a server is described, and a provider without one asked for.
-    """
+    """Which language model the options ask for; ``llm`` is None where they do not say."""
 
     llm: str | None
     llm_model: str | None
@@ -313,7 +292,7 @@ class Chat:
             raise click.UsageError(f"--llm-model and --base-url need --llm {servers}.")
 
     def __bool__(self) -> bool:
-        """Return whether any of the options was given."""
+        """Whether a model was asked for."""
         return self.llm is not None
 
     @property
@@ -341,10 +320,8 @@ def chat_options(help: str, default: str) -> Decorator:
 
     Parameters
     ----------
-    help : str
-        What it is asked for.
-    default : str
-        What happens without them.
+    help, default : str
+        What it is asked for, and what happens without them.
     """
     return gathered(
         "chat",

@@ -11,8 +11,6 @@ from cnp_router.cli.output import console, printable
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-__all__ = ["Progress"]
-
 _PATIENCE = 1.0  # seconds
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from cnp_router.routing import Recipient, Routing, SelectionRule
     from cnp_router.training import LearnedRouter
 
-__all__ = ["recommend"]
-
 _ROWS = 10
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from cnp_router.evaluation import PrequentialEvaluation
     from cnp_router.evaluation.prequential import AtThreshold, PredictorEvaluation
 
-__all__ = ["replay"]
-
 _TITLES = (
     "threshold",
     "coverage",

@@ -8,8 +8,6 @@ from cnp_router.cli import options
 from cnp_router.cli.models import fitted_router, size
 from cnp_router.cli.output import echo_json, echo_pairs
 
-__all__ = ["verify"]
-
 
 @options.command("cnp-router verify --model model")
 @options.fitted_model

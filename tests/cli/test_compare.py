@@ -190,7 +190,8 @@ def test_five_failed_rounds_in_a_row(compare, stubborn):
     result = compare(*ALONE, "--resume", "run.jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "5 rounds in a row failed of single-agent routed by api" in result.stderr
-    assert "--protocol and --announce to leave out a method, and --retry-failed to" in result.stderr
+    assert "continue with the same command and --retry-failed, to repeat" in result.stderr
+    assert "Use --protocol and --announce to leave out a method." in result.stderr
     result = compare(*ALONE, "--resume", "run.jsonl", "--limit", 5, "--json")
     document = json.loads(result.stdout)
     assert (result.exit_code, document["rows"][0]["tokens_in"]) == (1, None)

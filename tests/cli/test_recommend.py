@@ -167,7 +167,7 @@ class TestUsage:
             (("more", "words"), "Got unexpected extra argument"),
             (("--protocol", "auto"), "No such option '--protocol'"),
             (("--llm", "openai"), "need --fallback llm"),
-            (("--base-url", "http://127.0.0.1:9/v1"), "need --fallback llm"),
+            (("--base-url", "http://127.0.0.1:9/v1"), "need --llm openai"),
             (("--fallback", "llm", "--llm-model", "x"), "need --llm openai"),
         ],
     )
