@@ -34,7 +34,14 @@ from cnp_router.exceptions import (
 )
 from cnp_router.history import History, Mashup
 from cnp_router.llm import ChatModel, OfflineChatModel, WrappedChatModel, run_sync
-from cnp_router.protocols import PROTOCOLS, Announcement, ContractNet, Outcome, RoundSettings
+from cnp_router.protocols import (
+    PROTOCOLS,
+    Announcement,
+    ContractNet,
+    Failure,
+    Outcome,
+    RoundSettings,
+)
 from cnp_router.routing import Router
 
 __all__ = ["FAILURES_IN_A_ROW", "Progress", "compare", "compare_async"]
@@ -366,8 +373,13 @@ def _check_replies(outcome: Outcome) -> None:
     """Raise if every contractor failed: a mean over that would say nothing of the method."""
     ledger = outcome.ledger
     if ledger.every_call_failed:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in ledger.failures.items())
-        raise RoundFailedError(f"every call for proposals failed ({reasons})", outcome.transcript)
+        kinds = ", ".join(f"{count} {reason}" for reason, count in ledger.failures.items())
+        failures = (m for m in outcome.transcript.messages if isinstance(m, Failure))
+        first = next((failure.error for failure in failures if failure.error), "no reason is given")
+        raise RoundFailedError(
+            f"every call for proposals failed ({kinds}), the first with: {first}",
+            outcome.transcript,
+        )
 
 
 async def _all_of(jobs: Generator[Awaitable[None], None, None], at_a_time: int) -> None:

@@ -234,7 +234,8 @@ def test_a_server_that_always_fails_is_an_error_with_its_reason(compare, failing
     said = " ".join(result.stdout.split())
     assert "contractor-led broadcast by api 2 0 0 0" in said
     assert "contractor-led routed by api 2 0 0 0" in said
-    assert "broadcast by api: 2 of 2 rounds failed with: " in said
+    assert "broadcast by api: 2 of 2 rounds failed with: every call for proposals failed" in said
+    assert "the GPU is" in said
     assert "every round of contractor-led broadcast by api failed, and so of 1 more:" in (
         " ".join(result.stderr.split())
     )

@@ -524,6 +524,7 @@ class TestFailedRounds:
         options = {"protocols": ["contractor-led"], "announcements": ["broadcast"]}
         row = run(model, MANY, **options).rows[0]
         assert (row.rounds, row.failed_rounds, row.failed) == (8, 1, 0)
+        assert row.reason == "every call for proposals failed (5 error), the first with: too long"
 
     def test_single_contractors_that_fail_fail_no_round(self, run):
         async def complete(request):
