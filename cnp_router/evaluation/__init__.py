@@ -4,7 +4,7 @@ from cnp_router.evaluation.compare import compare, compare_async
 from cnp_router.evaluation.comparison import Comparison, ComparisonRow, Method
 from cnp_router.evaluation.evaluate import Evaluation, evaluate
 from cnp_router.evaluation.evaluate_completion import CompletionEvaluation, evaluate_completion
-from cnp_router.evaluation.report import comparison_tables, evaluation_table, write_report
+from cnp_router.evaluation.report import comparison_tables, write_report
 from cnp_router.evaluation.table import Table
 
 __all__ = [
@@ -19,6 +19,5 @@ __all__ = [
     "comparison_tables",
     "evaluate",
     "evaluate_completion",
-    "evaluation_table",
     "write_report",
 ]

@@ -15,6 +15,7 @@ import numpy as np
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation.metrics import (
     RANKING,
+    Ranking,
     SetScores,
     brier,
     ece,
@@ -233,8 +234,9 @@ def _routed(router: Router, mashup: Mashup, **how: Any) -> _Routed:
     seconds = time.perf_counter() - began
     used = tuple(dict.fromkeys(mashup.apis))
     ranked = [router.contractors[i] for i in scores.order[:DEEPEST]]
+    ranking = Ranking(ranked, used)
     return _Routed(
-        ranking={name: metric(ranked, used, k) for name, (metric, k) in RANKING.items()},
+        ranking={name: metric(ranking, k) for name, (metric, k) in RANKING.items()},
         recommendation=set_scores(routing.recommendation, used),
         n_recommended=len(routing.recommendation),
         recipients=set_scores(routing.contractors, used),

@@ -1,18 +1,17 @@
-"""Tables of comparisons and evaluations, and `write_report`: a folder of JSON, Markdown, pictures.
+"""The tables of a comparison, and `write_report`: a folder of JSON, Markdown and plots.
 
-A section of the report is a function in `SECTIONS`, a picture one in `plots.PLOTS`.
+A table is a function in `SECTIONS`, a plot one in `plots.PLOTS`.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow
-from cnp_router.evaluation.evaluate import Evaluation
-from cnp_router.evaluation.plots import PLOTS, check_plots
+from cnp_router.evaluation.plots import PLOTS, check_plots, draw
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.files import atomic_write, read_json
@@ -24,7 +23,6 @@ __all__ = [
     "averaged_over",
     "check_report",
     "comparison_tables",
-    "evaluation_table",
     "markdown",
     "ratios",
     "trouble_table",
@@ -228,48 +226,6 @@ def markdown(comparison: Comparison) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-FIGURES: Mapping[str, Callable[[Evaluation], str]] = {
-    "R@5": lambda e: share(e.ranking["recall@5"]),
-    "R@20": lambda e: share(e.ranking["recall@20"]),
-    "nDCG@10": lambda e: share(e.ranking["ndcg@10"]),
-    "F1": lambda e: share(e.recommendation["f1"]),
-    "ECE": lambda e: share(e.calibration["ece"]),
-    "recall of recipients": lambda e: share(e.recipients["recall"]),
-    "recipients": lambda e: count(e.recipients["mean"], 1),
-    "below threshold": lambda e: share(e.fallback_rate),
-    "ms a request": lambda e: count(e.latency_ms["p50"], 1),
-}
-"""Column to figure, as it is shown."""
-
-
-def evaluation_table(
-    evaluations: Mapping[str, Evaluation],
-    figures: Mapping[str, Callable[[Evaluation], str]] = FIGURES,
-) -> Table:
-    """Return a table of routers and figures.
-
-    Parameters
-    ----------
-    evaluations : mapping of str to Evaluation
-        Router name to evaluation, in the order of the rows; at least one.
-    figures : mapping of str to callable, default=FIGURES
-        Column name to the figure of an evaluation, as it is to be shown.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        If there is no evaluation.
-    """
-    if not evaluations:
-        raise InputError("there is no evaluation to show (give at least one)")
-    rows = [(name, *(of(e) for of in figures.values())) for name, e in evaluations.items()]
-    return Table("", ("router", *figures), tuple(rows))
-
-
 def check_report(folder: str | Path) -> None:
     """Raise unless a report can be written there: better before a long run than after.
 
@@ -324,8 +280,8 @@ def write_report(comparison: Comparison, folder: str | Path) -> None:
         out.write(json.dumps(comparison.to_dict(), ensure_ascii=False, indent=2) + "\n")
     with atomic_write(folder / text) as out:
         out.write(markdown(comparison))
-    for name, draw in PLOTS.items():
-        draw(comparison, folder / name)
+    for name in PLOTS:
+        draw(comparison, name, folder / name)
 
 
 def _check_writable(folder: Path) -> None:
