@@ -13,8 +13,7 @@ from benchmarks.report import environment, heading, table
 from cnp_router.agents import Organisation, offline_model
 from cnp_router.evaluation import Comparison, ComparisonRow, compare, comparison_tables
 from cnp_router.evaluation.report import (
-    answered_by,
-    averaged_over,
+    about,
     check_report,
     ratios,
     trouble_table,
@@ -137,7 +136,7 @@ def run_organisations(
         )
         for organisations, size in plans
     ]
-    print(f"{comparisons[0].requests} requests. {answered_by(comparisons[0])}")
+    print(f"{comparisons[0].requests} requests. {about(comparisons[0])[1]}")
     print(f"Organised by size, a contractor holds at most {_LARGEST} APIs.\n")
     rows = [
         _organised(row, comparison.contractors[row.method.organisation])
@@ -167,8 +166,8 @@ def _router(splits: data.Splits, options: argparse.Namespace) -> Any:
 
 
 def _print(comparison: Comparison) -> None:
-    print(f"{comparison.contractors['api']:,} contractors. {averaged_over(comparison)}")
-    print(f"{answered_by(comparison)}\n")
+    averaged, answered = about(comparison)
+    print(f"{comparison.contractors['api']:,} contractors. {averaged}\n{answered}\n")
     for item in comparison_tables(comparison)["api"]:
         print(f"{item.markdown()}\n", flush=True)
     _print_trouble(comparison)

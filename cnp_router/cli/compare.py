@@ -197,14 +197,9 @@ def _how_to_go_on(resume: Path | None) -> Iterator[None]:
 
 
 def _echo(comparison: Comparison) -> None:
-    from cnp_router.evaluation.report import (
-        answered_by,
-        averaged_over,
-        comparison_tables,
-        trouble_table,
-    )
+    from cnp_router.evaluation.report import about, comparison_tables, trouble_table
 
-    for sentence in (averaged_over(comparison), answered_by(comparison)):
+    for sentence in about(comparison):
         for line in wrapped(sentence, terminal_width()):
             click.echo(line)
     for organisation, tables in comparison_tables(comparison).items():

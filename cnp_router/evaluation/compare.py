@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -21,7 +22,7 @@ from cnp_router.evaluation.comparison import (
     RoundResult,
     TokensAre,
 )
-from cnp_router.evaluation.resume import ResumeFile, fingerprint
+from cnp_router.evaluation.resume import ResumeFile, fingerprint, unwrapped
 from cnp_router.exceptions import (
     BudgetExceededError,
     ChatAccessError,
@@ -33,7 +34,7 @@ from cnp_router.exceptions import (
     RoundFailedError,
 )
 from cnp_router.history import History, Mashup
-from cnp_router.llm import ChatModel, OfflineChatModel, WrappedChatModel, run_sync
+from cnp_router.llm import ChatModel, OfflineChatModel, run_sync
 from cnp_router.protocols import (
     PROTOCOLS,
     Announcement,
@@ -122,16 +123,16 @@ async def compare_async(
     concurrent_requests: int = 1,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Hold a round for each request by each method, and average what came of them.
+    """Run a round for each request by each method, and average what came of them.
 
     Of a finished round only its figures are kept, so that memory does not grow with the number of
     messages. An API that comes twice in a mashup counts once.
 
     A round may fail because of its request: a prompt is longer than the model can take, the manager
     gets no usable answer, or every contractor fails. It is counted, it is left out of the means of
-    its method, and the others are held. With five in a row, it is not the requests that are at
-    fault: the comparison ends, as it does at once where the set-up or the server is. It is an error
-    too if a method has no round that did not fail, after all others are held.
+    its method, and the others are run. With five in a row, it is not the requests that are at
+    fault: the comparison ends, as it does at once where the set-up or the server is. If all rounds
+    of a method failed, that is an error after the others are run.
 
     Parameters
     ----------
@@ -160,7 +161,7 @@ async def compare_async(
     retry_failed : bool, default=False
         Ask again where the round in `resume` failed.
     concurrent_requests : int, default=1
-        How many rounds are held at a time. With more than one, the seconds of a round contain
+        How many rounds are run at a time. With more than one, the seconds of a round contain
         its waiting for the others.
     progress : callable, optional
         Called with method, rounds done and rounds in all, after each round.
@@ -177,7 +178,7 @@ async def compare_async(
     DataFileError
         If `resume` cannot be used; see `ResumeFile`.
     RoundFailedError, BudgetExceededError
-        If a round could not be held for the set-up, the server or the budget, or five in a row
+        If a round could not be run for the set-up, the server or the budget, or five in a row
         failed; they name it. What was finished before is in `resume`. If all rounds of a method
         failed, ``comparison`` of the error has what there is.
     """
@@ -204,21 +205,21 @@ async def compare_async(
         )
         for name in dict.fromkeys(method.organisation for method in methods)
     }
+    rounds = _Rounds(nets, methods, mashups, progress)
     with ExitStack() as stack:
-        file = None
         if resume is not None:
             facts = fingerprint(catalog, known, model, router, settings, max_size)
             file = stack.enter_context(ResumeFile(resume, facts, TypeAdapter(RoundResult)))
-        rounds = _Rounds(nets, methods, mashups, file, progress, retry_failed=retry_failed)
-        await rounds.finish(concurrent_requests)
+            rounds.resume(file, retry_failed=retry_failed)
+        await rounds.run(concurrent_requests)
     comparison = Comparison(
         requests=len(mashups),
         skipped=known.skipped,
         contractors={name: len(net.contractors) for name, net in nets.items()},
         model=model.name,
-        is_offline=_is_offline(model),
+        is_offline=isinstance(unwrapped(model), OfflineChatModel),
         tokens_are=rounds.tokens_are(),
-        rows=rounds.rows(),
+        rows=tuple(ComparisonRow.of(method, rounds.results(method)) for method in methods),
     )
     _check_rows(comparison)
     return comparison
@@ -270,63 +271,47 @@ def _check_rows(comparison: Comparison) -> None:
         )
 
 
-def _is_offline(model: ChatModel) -> bool:
-    while isinstance(model, WrappedChatModel):
-        model = model.model
-    return isinstance(model, OfflineChatModel)
-
-
+@dataclass
 class _Rounds:
-    """The rounds of a comparison: those that are done, and those that are to be held."""
+    """The rounds of a comparison: those that are finished, and those that are to be run."""
 
-    def __init__(
-        self,
-        nets: Mapping[str, ContractNet],
-        methods: Sequence[Method],
-        mashups: Sequence[Mashup],
-        file: ResumeFile[RoundResult] | None,
-        progress: Progress | None,
-        *,
-        retry_failed: bool,
-    ) -> None:
-        self.nets = nets
-        self.methods = methods
-        self.mashups = mashups
+    nets: Mapping[str, ContractNet]
+    methods: Sequence[Method]
+    mashups: Sequence[Mashup]
+    progress: Progress | None
+    finished: dict[tuple[Method, str], RoundResult] = field(default_factory=dict)
+    failed_in_a_row: Counter[Method] = field(default_factory=Counter)
+    file: ResumeFile[RoundResult] | None = None
+
+    def resume(self, file: ResumeFile[RoundResult], *, retry_failed: bool) -> None:
+        """Take over what is in a file, and keep there what comes."""
         self.file = file
-        self.progress = progress
-        self.wanted = {(method, mashup.id) for method in methods for mashup in mashups}
-        # Of several records of a round, the last one counts.
-        there = {(r.method, r.request): r for r in (file.records if file else ())}
-        self.finished = {
-            job: result
-            for job, result in there.items()
-            if job in self.wanted and not (retry_failed and result.figures is None)
-        }
-        self._failed_in_a_row: Counter[Method] = Counter()
+        wanted = {(method, mashup.id) for method in self.methods for mashup in self.mashups}
+        for result in file.records:
+            job = result.method, result.request
+            if job in wanted and not (retry_failed and result.figures is None):
+                self.finished[job] = result
 
-    async def finish(self, concurrent_requests: int) -> None:
-        """Hold the rounds that are not held yet, several at a time."""
+    async def run(self, at_a_time: int) -> None:
+        """Run the rounds that are not finished yet."""
         rounds = (
-            self._hold(method, mashup)
+            self._run(method, mashup)
             for method in self.methods
             for mashup in self.mashups
             if (method, mashup.id) not in self.finished
         )
-        await _all_of(rounds, concurrent_requests)
+        await _all_of(rounds, at_a_time)
 
-    def rows(self) -> tuple[ComparisonRow, ...]:
-        """Return the means, summed in the order of the requests."""
-        return tuple(
-            ComparisonRow.of(method, [self.finished[method, m.id] for m in self.mashups])
-            for method in self.methods
-        )
+    def results(self, method: Method) -> list[RoundResult]:
+        """Return those of a method, in the order of the requests."""
+        return [self.finished[method, mashup.id] for mashup in self.mashups]
 
     def tokens_are(self) -> TokensAre:
         """Return who counted the tokens."""
         sources = {result.figures.tokens_are for result in self.finished.values() if result.figures}
         return "server" if sources - {None} == {"server"} else "estimated"
 
-    async def _hold(self, method: Method, mashup: Mashup) -> None:
+    async def _run(self, method: Method, mashup: Mashup) -> None:
         where = f"mashup {mashup.id!r}, {method}"
         try:
             outcome = await self.nets[method.organisation].run(
@@ -345,23 +330,18 @@ class _Rounds:
             named.transcript = exc.transcript
             raise named from exc
         self._keep(result)
-        self._check_failures(result)
 
     def _keep(self, result: RoundResult) -> None:
+        """Keep a result; raise if it is not single requests that fail."""
         if self.file is not None:
             self.file.add(result)
         self.finished[result.method, result.request] = result
         if self.progress is not None:
             title = f"{result.method.protocol} {result.method.announcement}"
-            self.progress(title, len(self.finished), len(self.wanted))
-
-    def _check_failures(self, result: RoundResult) -> None:
-        """Raise if it is not single requests that fail."""
-        if result.figures is not None:
-            self._failed_in_a_row[result.method] = 0
-            return
-        self._failed_in_a_row[result.method] += 1
-        if self._failed_in_a_row[result.method] >= FAILURES_IN_A_ROW:
+            self.progress(title, len(self.finished), len(self.methods) * len(self.mashups))
+        so_far = self.failed_in_a_row[result.method]
+        self.failed_in_a_row[result.method] = so_far + 1 if result.figures is None else 0
+        if self.failed_in_a_row[result.method] >= FAILURES_IN_A_ROW:
             raise RoundFailedError(
                 f"{FAILURES_IN_A_ROW} rounds in a row failed of {result.method}, the last with "
                 f"mashup {result.request!r}: {result.error} (leave that protocol or announcement "

@@ -75,21 +75,8 @@ class Method:
 class RoundFigures:
     """What one method has done with one request. Small, so that a transcript need not be kept.
 
-    Parameters
-    ----------
-    tokens_in, tokens_out, messages, model_calls : int
-    recipients : int
-        Contractors that received an announcement.
-    mean_apis : int
-        APIs in the recommendation; its mean has the name.
-    seconds : float, seconds
-        Of wall time.
-    tokens_are : {"server", "estimated"} or None
-        None where no model was asked.
-    stages : mapping of str to SetScores or None
-        ``category``, ``bid`` and ``final``; None where the protocol has no such stage.
-    cfps, cached_calls, late, failed, hallucinated : int
-        Calls for proposals, and the others as in a `Ledger`.
+    Fields are as in `ComparisonRow`, whose means and totals they become; `mean_apis` is the number
+    of recommended APIs, and `tokens_are` is None where no model was asked.
     """
 
     tokens_in: Whole

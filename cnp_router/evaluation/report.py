@@ -6,7 +6,6 @@ A table is a function in `SECTIONS`, a plot one in `plots.PLOTS`.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,13 +13,12 @@ from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow
 from cnp_router.evaluation.plots import PLOTS, check_plots, draw
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import DataFileError, InputError
-from cnp_router.files import atomic_write, read_json
+from cnp_router.files import atomic_write, check_writable, read_json
 
 __all__ = [
     "REPORT_FILES",
     "SECTIONS",
-    "answered_by",
-    "averaged_over",
+    "about",
     "check_report",
     "comparison_tables",
     "markdown",
@@ -194,29 +192,28 @@ def warnings_of(comparison: Comparison) -> list[str]:
     ]
 
 
-def averaged_over(comparison: Comparison) -> str:
-    """Return a sentence that says what the figures are means over."""
+def about(comparison: Comparison) -> list[str]:
+    """Return sentences that say what the figures are means over, who answered, what that means."""
     skipped = f" ({comparison.skipped:,} skipped)" if comparison.skipped else ""
     failed = any(row.failed_rounds for row in comparison.rows)
     without = ", without the rounds that failed and what these cost" if failed else ""
-    return f"{comparison.requests:,} requests{skipped}; figures are means over them{without}."
-
-
-def answered_by(comparison: Comparison) -> str:
-    """Return a sentence that says who answered, and what that is worth."""
+    counted = "counted by the server" if comparison.tokens_are == "server" else "estimated"
+    answered = f"The model {comparison.model!r} answered. Tokens are {counted}."
     if comparison.is_offline:
-        return (
+        answered = (
             f"The model {comparison.model!r} answered: text similarity, a stand-in that gives the "
             "traffic of the real prompts. Its precision and recall are no measure of a language "
             "model's quality. Tokens are estimated."
         )
-    counted = "counted by the server" if comparison.tokens_are == "server" else "estimated"
-    return f"The model {comparison.model!r} answered. Tokens are {counted}."
+    return [
+        f"{comparison.requests:,} requests{skipped}; figures are means over them{without}.",
+        answered,
+    ]
 
 
 def markdown(comparison: Comparison) -> str:
     """Return a comparison as a Markdown document."""
-    parts = ["# Comparison of protocols", averaged_over(comparison), answered_by(comparison)]
+    parts = ["# Comparison of protocols", *about(comparison)]
     for organisation, tables in comparison_tables(comparison).items():
         contractors = comparison.contractors[organisation]
         parts.append(f"## Contractors by {organisation}: {contractors:,}")
@@ -242,9 +239,10 @@ def check_report(folder: str | Path) -> None:
         If matplotlib is not installed.
     """
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise DataFileError(folder, "is a file", cure="name a folder")
-    _check_writable(folder)
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise DataFileError(nearest, "is a file", cure="name another folder")
+    check_writable(nearest / REPORT_FILES[0])
     there = [name for name in REPORT_FILES if (folder / name).exists()]
     if there and not _is_report(folder / REPORT_FILES[0]):
         raise DataFileError(
@@ -282,20 +280,6 @@ def write_report(comparison: Comparison, folder: str | Path) -> None:
         out.write(markdown(comparison))
     for name in PLOTS:
         draw(comparison, name, folder / name)
-
-
-def _check_writable(folder: Path) -> None:
-    """Raise unless the folder can be made and written; nothing is left of the attempt."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
-    except NotADirectoryError as exc:
-        raise DataFileError(there, "is a file", cure="name another folder") from exc
-    except OSError as exc:
-        raise DataFileError(
-            folder, f"cannot be written: {exc.strerror or exc}", cure="name another folder"
-        ) from exc
 
 
 def _is_report(path: Path) -> bool:

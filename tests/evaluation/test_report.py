@@ -12,7 +12,7 @@ from cnp_router.evaluation.comparison import RoundResult
 from cnp_router.evaluation.metrics import SetScores
 from cnp_router.evaluation.report import (
     REPORT_FILES,
-    answered_by,
+    about,
     check_report,
     markdown,
     ratios,
@@ -121,10 +121,10 @@ def test_ratios(comparison):
 
 
 def test_it_says_who_answered(comparison):
-    assert answered_by(comparison) == "The model 'tiny' answered. Tokens are counted by the server."
+    assert about(comparison)[1] == "The model 'tiny' answered. Tokens are counted by the server."
     offline = replace(comparison, is_offline=True, model="offline", tokens_are="estimated")
-    assert "no measure of a language model's quality" in answered_by(offline)
-    assert answered_by(offline) in markdown(offline)
+    assert "no measure of a language model's quality" in about(offline)[1]
+    assert about(offline)[1] in markdown(offline)
 
 
 def test_markdown(comparison):
@@ -288,11 +288,11 @@ class TestReport:
         assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 
     def test_the_nearest_folder_that_is_there_is_tried(self, tmp_path, monkeypatch):
-        def refused(*, dir):
-            raise PermissionError(13, f"Permission denied: {dir}")
+        def refused(path):
+            raise DataFileError(path, "cannot be written: Permission denied")
 
-        monkeypatch.setattr("tempfile.TemporaryFile", refused)
-        with pytest.raises(DataFileError, match=rf"report: .*denied: {tmp_path} \(name another"):
+        monkeypatch.setattr("cnp_router.evaluation.report.check_writable", refused)
+        with pytest.raises(DataFileError, match=rf"^{tmp_path}/[^/]+: .*denied"):
             check_report(tmp_path / "a" / "report")
 
     def test_without_matplotlib_it_is_said_at_once(self, comparison, tmp_path, monkeypatch):
