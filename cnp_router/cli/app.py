@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import logging
 import os
@@ -11,26 +12,42 @@ from typing import Any
 
 import click
 
-from cnp_router.cli.compare import compare
-from cnp_router.cli.evaluate import evaluate
-from cnp_router.cli.fit import fit
-from cnp_router.cli.graph import graph
-from cnp_router.cli.next import next_
-from cnp_router.cli.observe import observe
+from cnp_router.cli import INTERRUPTED
 from cnp_router.cli.options import Group
-from cnp_router.cli.recommend import recommend
-from cnp_router.cli.replay import replay
+from cnp_router.cli.output import echo_error, note
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.version import __version__
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app"]
 
-_INTERRUPTED = 130
+# Each command is a function in the module of the command's name, imported when it is needed.
+COMMANDS = {
+    "compare": "compare",
+    "evaluate": "evaluate",
+    "fit": "fit",
+    "graph": "graph_",
+    "negotiate": "negotiate",
+    "next": "next_",
+    "observe": "observe",
+    "recommend": "recommend",
+    "replay": "replay",
+}
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE has ended
 
 
 class Application(Group):
-    """A group of commands that ends with 0 done, 1 error, 2 usage or 130 interrupted."""
+    """The commands, which end with 0 done, 1 error, 2 usage or 130 interrupted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None if there is no such command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"cnp_router.cli.{cmd_name}")
+        return getattr(module, COMMANDS[cmd_name])  # type: ignore[no-any-return]
 
     def main(  # type: ignore[override]  # click's has a return type that depends on a flag
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -40,15 +57,12 @@ class Application(Group):
         _tolerate_any_character()
         try:
             code = super().main(args, prog_name, **extra)
-        except click.ClickException as exc:
-            exc.show()
-            code = exc.exit_code
+        except (click.ClickException, CnpRouterError) as exc:
+            echo_error(exc)
+            code = getattr(exc, "exit_code", 1)
         except click.Abort:
-            click.echo("Interrupted.", err=True)
-            code = _INTERRUPTED
-        except CnpRouterError as exc:
-            click.echo(f"Error: {' '.join(str(exc).splitlines())}", err=True)
-            code = 1
+            note("Interrupted.")
+            code = INTERRUPTED
         sys.exit(code)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -70,7 +84,7 @@ class _StderrHandler(logging.Handler):
     """Logs to standard error as it is at that moment, which a test may have replaced."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"{record.levelname.capitalize()}: {record.getMessage()}", err=True)
+        note(record.getMessage(), record.levelname.capitalize())
 
 
 @click.group(
@@ -87,15 +101,6 @@ def app(context: click.Context) -> None:
     handler = _StderrHandler(logging.WARNING)
     logger.addHandler(handler)
     context.call_on_close(lambda: logger.removeHandler(handler))
-
-
-for command in (fit, recommend, evaluate, compare, graph, observe, next_, replay):
-    app.add_command(command)
-
-
-def main() -> None:
-    """Run the command line."""
-    app.main(prog_name="cnp-router")
 
 
 def _tolerate_any_character() -> None:

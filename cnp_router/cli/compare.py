@@ -9,25 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli.llm_options import chat_model, llm_options
 from cnp_router.cli.online import fitted_router
 from cnp_router.cli.options import (
-    PLACE,
+    ORGANISATIONS,
+    PROTOCOL,
+    Chat,
     Command,
     as_json,
+    chat_options,
+    count,
+    file,
     fitted_model,
+    folder,
     held_out,
-    selection,
-    target_recall,
-    threshold_option,
+    max_size,
+    round_options,
 )
-from cnp_router.cli.output import echo_json, note, terminal_width, wrapped
+from cnp_router.cli.output import Column, echo, echo_json, echo_table, note
 from cnp_router.cli.progress import Progress
-from cnp_router.cli.rounds import ORGANISATIONS, PROTOCOLS, round_options, round_settings
 from cnp_router.exceptions import BudgetExceededError, ProtocolError, RoundFailedError
 
 if TYPE_CHECKING:
-    from cnp_router.evaluation import Comparison
+    from cnp_router.catalog import Catalog
+    from cnp_router.evaluation import Comparison, Table
+    from cnp_router.llm import ChatModel
+    from cnp_router.protocols import RoundSettings
 
 __all__ = ["compare"]
 
@@ -41,17 +47,17 @@ __all__ = ["compare"]
 @click.option(
     "--protocol",
     "protocols",
-    type=click.Choice(PROTOCOLS),
+    type=PROTOCOL,
     multiple=True,
     metavar="NAME",
-    help=f"{', '.join(PROTOCOLS)}. Can be given more than once.  [default: all]",
+    help="To compare. Can be given more than once.  [default: all]",
 )
 @click.option(
     "--announce",
     "announcements",
     type=click.Choice(["broadcast", "routed"]),
     multiple=True,
-    help="Can be given more than once.  [default: both]",
+    help="Whom to announce to. Can be given more than once.  [default: both]",
 )
 @click.option(
     "--organise",
@@ -60,45 +66,35 @@ __all__ = ["compare"]
     multiple=True,
     help="Which APIs a contractor holds. Can be given more than once.  [default: api]",
 )
-@click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="Ask the first N requests only."
-)
-@click.option(
-    "--resume",
-    type=PLACE,
-    metavar="FILE",
-    help="Keep each finished request there, and go on with those that are.",
-)
+@count("--limit", help="Ask the first N requests only.")
+@file("--resume", help="Keep each finished request there, and continue with the others.")
 @click.option(
     "--retry-failed", is_flag=True, help="Ask again where the round in the file of --resume failed."
 )
-@click.option(
-    "--report", type=PLACE, metavar="DIR", help="Write JSON, Markdown and pictures there too."
-)
-@target_recall
-@threshold_option
-@click.option(
-    "--fallback",
-    type=click.Choice(["none", "llm", "broadcast"]),
-    default="llm",
-    show_default=True,
-    help="What to do below the threshold: keep what was learned, widen to the categories that the "
-    "language model names, or ask everyone.",
-)
+@folder("--report", help="Write JSON, Markdown and pictures there too.")
 @round_options
-@llm_options
-@click.option(
-    "--cache", type=PLACE, metavar="DIR", help="Keep the server's answers there, and reuse them."
-)
-@click.option(
-    "--concurrent",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Requests at a time.  [default: 4 with a server, else 1]",
-)
+@max_size
+@chat_options("Who answers for the agents", "offline")
+@folder("--cache", help="Keep the server's answers there, and reuse them.")
+@count("--concurrent", help="Requests at a time.  [default: 4 with a server, else 1]")
 @as_json
 def compare(
-    *, model: Path, histories: tuple[Path, ...], report: Path | None, json_: bool, **how: Any
+    *,
+    model: Path,
+    histories: tuple[Path, ...],
+    protocols: tuple[str, ...],
+    announcements: tuple[Any, ...],
+    organisations: tuple[Any, ...],
+    limit: int | None,
+    resume: Path | None,
+    retry_failed: bool,
+    report: Path | None,
+    settings: RoundSettings,
+    max_size: int | None,
+    chat: Chat,
+    cache: Path | None,
+    concurrent: int | None,
+    json_: bool,
 ) -> None:
     """Compare the protocols, routed and broadcast.
 
@@ -108,72 +104,58 @@ def compare(
     five in a row end the comparison, and it is an error if all of a protocol fail. Mashups that
     name an API the model does not know are left out and counted as skipped.
     """
+    from cnp_router.evaluation import compare as compared
     from cnp_router.evaluation.report import check_report, warnings_of, write_report
+    from cnp_router.history import History
+    from cnp_router.protocols import PROTOCOLS
 
-    if how["retry_failed"] and how["resume"] is None:
+    if retry_failed and resume is None:
         raise click.UsageError("--retry-failed needs --resume.")
     if report is not None:
         check_report(report)
-    failure = None
+    router, failure = fitted_router(model), None
+    asked = _model(chat, router.catalog, cache)
     try:
-        comparison = _compared(model, histories, **how)
+        with Progress("Comparing") as progress, _how_to_continue(resume):
+            comparison = compared(
+                router.catalog,
+                asked,
+                History.read(histories),
+                router=router,
+                protocols=protocols or tuple(PROTOCOLS),
+                announcements=announcements or ("broadcast", "routed"),
+                organisations=organisations or ("api",),
+                max_size=max_size,
+                settings=settings,
+                limit=limit,
+                resume=resume,
+                retry_failed=retry_failed,
+                concurrent_requests=concurrent or (4 if chat.is_server else 1),
+                progress=progress,
+            )
     except RoundFailedError as exc:
         if exc.comparison is None:
             raise
         failure, comparison = exc, exc.comparison
     echo_json(comparison.to_dict()) if json_ else _echo(comparison)
     for warning in warnings_of(comparison):
-        note(f"Warning: {warning}")
+        note(warning, "Warning")
     if report is not None:
         write_report(comparison, report)
     if failure is not None:
         raise failure
 
 
-def _compared(
-    model: Path,
-    histories: tuple[Path, ...],
-    *,
-    protocols: tuple[Any, ...],
-    announcements: tuple[Any, ...],
-    organisations: tuple[Any, ...],
-    limit: int | None,
-    resume: Path | None,
-    retry_failed: bool,
-    target_recall: float | None,
-    max_size: int | None,
-    llm: str,
-    llm_model: str | None,
-    base_url: str | None,
-    cache: Path | None,
-    concurrent: int | None,
-    **settings: Any,
-) -> Comparison:
-    from cnp_router.evaluation import compare as compared
-    from cnp_router.history import History
+def _model(chat: Chat, catalog: Catalog, cache: Path | None) -> ChatModel:
+    from cnp_router.agents import offline_model
+    from cnp_router.llm import CachedChatModel
 
-    router = fitted_router(model)
-    with Progress("Comparing") as progress, _how_to_go_on(resume):
-        return compared(
-            router.catalog,
-            chat_model(llm, llm_model, base_url, router.catalog, cache=cache),
-            History.read(histories),
-            router=router,
-            protocols=protocols or PROTOCOLS,
-            announcements=announcements or ("broadcast", "routed"),
-            organisations=organisations or ("api",),
-            max_size=max_size,
-            settings=round_settings(select=selection(target_recall, None), **settings),
-            limit=limit,
-            resume=resume,
-            retry_failed=retry_failed,
-            concurrent_requests=concurrent or (1 if llm == "offline" else 4),
-            progress=progress,
-        )
+    model = chat.model(lambda: offline_model(catalog))
+    return CachedChatModel(model, cache) if cache and chat.is_server else model
 
 
 @contextmanager
-def _how_to_go_on(resume: Path | None) -> Iterator[None]:
+def _how_to_continue(resume: Path | None) -> Iterator[None]:
     """Say how, where a comparison is broken off."""
     try:
         yield
@@ -183,16 +165,17 @@ def _how_to_go_on(resume: Path | None) -> Iterator[None]:
                 note(f"With --resume {resume} --retry-failed, the same command asks again.")
             raise
         if resume is None:
-            note("Nothing is kept: with --resume FILE, a comparison can be gone on with.")
+            note("Nothing is kept: use --resume FILE to be able to continue later.")
         elif isinstance(exc, BudgetExceededError):
             note(
-                f"What is finished is in {resume}: with a larger budget, the same command goes on."
+                f"What is finished is in {resume}: continue with the same command and a larger "
+                "budget."
             )
         else:
-            note(f"What is finished is in {resume}: the same command goes on from there.")
+            note(f"What is finished is in {resume}: continue with the same command.")
         if isinstance(exc, RoundFailedError):
-            retry = "" if resume is None else "; --retry-failed asks again where a round failed"
-            note(f"--protocol and --announce leave out a method{retry}.")
+            retry = "" if resume is None else ", and --retry-failed to repeat failed rounds"
+            note(f"Use --protocol and --announce to leave out a method{retry}.")
         raise
 
 
@@ -200,12 +183,22 @@ def _echo(comparison: Comparison) -> None:
     from cnp_router.evaluation.report import about, comparison_tables, trouble_table
 
     for sentence in about(comparison):
-        for line in wrapped(sentence, terminal_width()):
-            click.echo(line)
+        echo(sentence)
     for organisation, tables in comparison_tables(comparison).items():
-        contractors = comparison.contractors[organisation]
-        click.echo(f"\nContractors by {organisation}: {contractors:,}")
+        echo()
+        echo(f"Contractors by {organisation}: {comparison.contractors[organisation]:,}")
         for table in tables:
-            click.echo(f"\n{table.text()}")
+            _echo_table(table)
     if trouble := trouble_table(comparison):
-        click.echo(f"\n{trouble.text()}")
+        _echo_table(trouble)
+
+
+def _echo_table(table: Table) -> None:
+    columns = [Column(name, right=n >= table.labels) for n, name in enumerate(table.columns)]
+    echo()
+    echo(table.title)
+    echo()
+    echo_table(columns, table.rows)
+    for sentence in table.notes:
+        echo()
+        echo(sentence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 import click
 
@@ -12,12 +12,13 @@ from cnp_router.cli.online import fitted_router
 from cnp_router.cli.options import (
     Command,
     as_json,
-    decision_options,
+    choice,
     fitted_model,
     held_out,
     target_recall,
+    threshold,
 )
-from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
+from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, number
 
 __all__ = ["evaluate"]
 
@@ -32,7 +33,13 @@ __all__ = ["evaluate"]
     "from the other APIs, and from both.",
 )
 @target_recall
-@decision_options
+@threshold
+@choice(
+    "--fallback",
+    ["none", "broadcast"],
+    default="none",
+    help="What to do below the threshold: keep what was learned, or ask everyone.",
+)
 @as_json
 def evaluate(
     *,
@@ -41,7 +48,7 @@ def evaluate(
     complete: bool,
     target_recall: float | None,
     threshold: float,
-    fallback: str,
+    fallback: Any,
     json_: bool,
 ) -> None:
     """Measure a model on mashups it has not seen.
@@ -53,22 +60,35 @@ def evaluate(
     from cnp_router.evaluation import evaluate_completion
     from cnp_router.history import History
 
-    router = fitted_router(model)
-    history = History.read(histories)
+    router, history = fitted_router(model), History.read(histories)
     result = evaluated(
         router,
         history,
         target_recall=0.9 if target_recall is None else target_recall,
         threshold=threshold,
-        fallback=cast("Literal['none', 'broadcast']", fallback),
+        fallback=fallback,
     ).to_dict()
-    completion = evaluate_completion(router, history).to_dict() if complete else None
-    if json_:
-        echo_json(result if completion is None else {**result, "completion": completion})
-        return
+    if complete:
+        result["completion"] = evaluate_completion(router, history).to_dict()
+    echo_json(result) if json_ else _echo(result)
+
+
+def _echo(result: dict[str, Any]) -> None:
+    completion = result.pop("completion", None)
     echo_pairs(_pairs(result))
-    if completion is not None:
-        _echo_completion(completion)
+    if completion is None:
+        return
+    requests = completion.pop("requests")
+    depths = list(completion["text"])
+    echo()
+    echo(f"completion, one API hidden in each of {requests:,} mashups")
+    echo_table(
+        [Column(""), *(Column(depth, right=True) for depth in depths)],
+        (
+            [f"  {name}", *(number(figures[depth]) for depth in depths)]
+            for name, figures in completion.items()
+        ),
+    )
 
 
 def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -76,25 +96,6 @@ def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(value, dict):
             yield "", ""
             yield name, ""
-            yield from ((f"  {inner}", _number(number)) for inner, number in value.items())
+            yield from ((f"  {inner}", number(figure)) for inner, figure in value.items())
         else:
-            yield name, _number(value)
-
-
-def _number(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
-
-
-def _echo_completion(completion: dict[str, Any]) -> None:
-    requests = completion.pop("requests")
-    depths = list(completion["text"])
-    click.echo(f"\ncompletion, one API hidden in each of {requests:,} mashups")
-    echo_table(
-        [Column(""), *(Column(depth, right=True) for depth in depths)],
-        [
-            [f"  {name}", *(_number(figures[depth]) for depth in depths)]
-            for name, figures in completion.items()
-        ],
-    )
+            yield name, number(value)

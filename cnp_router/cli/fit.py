@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnp_router.cli.options import PLACE, Command
+from cnp_router.cli.options import Command, choice, count, file, files, folder
 from cnp_router.cli.output import echo_pairs
 from cnp_router.cli.progress import Progress
 
@@ -23,36 +23,25 @@ __all__ = ["fit"]
     cls=Command,
     examples=["cnp-router fit --catalog apis.jsonl --history mashups.jsonl --output model"],
 )
-@click.option("--catalog", type=PLACE, metavar="FILE", help="The APIs, as JSON Lines.")
-@click.option(
-    "--history",
-    "histories",
-    type=PLACE,
-    multiple=True,
-    metavar="FILE",
-    help="Past mashups, as JSON Lines. Can be given more than once.",
-)
+@file("--catalog", help="The APIs, as JSON Lines.")
+@files("--history", "histories", help="Past mashups, as JSON Lines.")
 @click.option("--sample", is_flag=True, help="Learn from the bundled sample instead.")
-@click.option("--output", type=PLACE, required=True, metavar="DIR", help="Folder of the model.")
+@folder("--output", required=True, help="Folder of the model.")
 @click.option("--overwrite", is_flag=True, help="Replace a model that is there already.")
-@click.option(
+@choice(
     "--unknown",
-    type=click.Choice(["error", "skip"]),
+    ["error", "skip"],
     default="error",
-    show_default=True,
     help="What to do with a mashup that names an API the catalog does not have.",
 )
-@click.option(
+@count(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=0,
     show_default=True,
-    metavar="N",
     help="The same seed gives the same model.",
 )
-@click.option(
-    "--jobs", type=int, default=-1, metavar="N", help="Cores to use; -1, the default: all."
-)
+@count("--jobs", type=int, default=-1, help="Cores to use; -1, the default: all.")
 def fit(
     *,
     catalog: Path | None,

@@ -2,134 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from cnp_router.cli.online import fitted_router
-from cnp_router.cli.options import PLACE, Command, Group, as_json
-from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
+from cnp_router.cli.options import (
+    PLACE,
+    Command,
+    Group,
+    as_json,
+    count,
+    file,
+    files,
+    folder,
+    gathered,
+)
+from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, number
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
     from cnp_router.graph import TransitionGraph
     from cnp_router.history import History
 
-__all__ = ["graph"]
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+__all__ = ["graph_"]
 
 
-def _source_options(command: Function) -> Function:
-    """Add where the graph comes from."""
-    for option in (
-        click.option("--directed", is_flag=True, help="Learn from the order of ordered mashups."),
-        click.option("--catalog", type=PLACE, metavar="FILE", help="The APIs, with --history."),
-        click.option(
-            "--history",
-            "histories",
-            type=PLACE,
-            multiple=True,
-            metavar="FILE",
-            help="Past mashups. Can be given more than once.  [default: the bundled sample]",
-        ),
-        click.option("--model", type=PLACE, metavar="DIR", help="Take the graph of a model."),
-    ):
-        command = option(command)
-    return command
-
-
-@click.group(cls=Group, examples=["cnp-router graph next google-maps"])
-def graph() -> None:
-    """Look at which APIs are used together, and in what order."""
-
-
-@graph.command(
-    "next",
-    cls=Command,
-    examples=[
-        "cnp-router graph next google-maps twilio",
-        "cnp-router graph next --directed --k 3 google-vision",
-    ],
-)
-@click.argument("known", nargs=-1, required=True, metavar="ID...")
-@click.option(
-    "--k",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="How many to show.",
-)
-@_source_options
-@as_json
-def next_(known: tuple[str, ...], k: int, json_: bool, **source: Any) -> None:
-    """Foretell the API that comes next, given those in use."""
-    foretold = _graph(**source).predict_next(known, k=k)
-    if json_:
-        echo_json({"known": list(known), "next": [asdict(candidate) for candidate in foretold]})
-        return
-    if not foretold:
-        click.echo("Nothing has been used together with these yet.")
-        return
-    columns = [Column("API"), Column("prob.", right=True), Column("seen", right=True)]
-    echo_table(columns, ([n.api, f"{n.probability:.2f}", str(n.count)] for n in foretold))
-
-
-@graph.command(cls=Command, examples=["cnp-router graph stats --history mashups.jsonl"])
-@_source_options
-@as_json
-def stats(json_: bool, **source: Any) -> None:
-    """Say how large and how dense the graph is."""
-    found = asdict(_graph(**source).statistics())
-    if json_:
-        echo_json(found)
-        return
-    labels = {"n_apis": "APIs", "n_used": "used APIs", "n_edges": "edges", "n_loops": "loops"}
-    echo_pairs(
-        (labels.get(name, name.replace("_", " ")), _number(value)) for name, value in found.items()
-    )
-
-
-@graph.command(cls=Command, examples=["cnp-router graph export graph.gexf"])
-@click.argument("file", type=PLACE)
-@click.option(
-    "--min-count",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Leave out edges that were seen fewer times.",
-)
-@_source_options
-def export(file: Path, min_count: int, **source: Any) -> None:
-    """Write the graph to FILE: .graphml, .gexf or .json (node-link)."""
-    from cnp_router.graph import export_graph
-
-    export_graph(_graph(**source), file, min_count=min_count)
-    click.echo(f"Wrote {file}")
-
-
-@graph.command(cls=Command, examples=["cnp-router graph draw maps.png --around google-maps"])
-@click.argument("file", type=PLACE)
-@click.option(
-    "--around", required=True, multiple=True, metavar="ID", help="API to draw in the middle."
-)
-@_source_options
-def draw(file: Path, around: tuple[str, ...], **source: Any) -> None:
-    """Draw the neighbours of some APIs to FILE: .png or .svg. Needs matplotlib."""
-    from cnp_router.graph import draw_graph
-
-    draw_graph(_graph(**source), file, around=around)
-    click.echo(f"Wrote {file}")
-
-
-def _graph(
+def transition_graph(
     model: Path | None, histories: tuple[Path, ...], catalog: Path | None, directed: bool
 ) -> TransitionGraph:
+    """Return the graph that the options ask for."""
     if model and (histories or catalog):
         raise click.UsageError("--model takes no --history and no --catalog.")
     if catalog and not histories:
@@ -157,5 +61,87 @@ def _past(
     return History.read(histories, catalog=apis), apis
 
 
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+graph_options = gathered(
+    "graph",
+    transition_graph,
+    folder("--model", help="Take the graph of a model."),
+    files("--history", "histories", help="Past mashups.", default="the bundled sample"),
+    file("--catalog", help="The APIs, with --history."),
+    click.option("--directed", is_flag=True, help="Learn from the order of ordered mashups."),
+)
+
+
+@click.group("graph", cls=Group, examples=["cnp-router graph next google-maps"])
+def graph_() -> None:
+    """Look at which APIs are used together, and in what order."""
+
+
+@graph_.command(
+    "next",
+    cls=Command,
+    examples=[
+        "cnp-router graph next google-maps twilio",
+        "cnp-router graph next --directed --k 3 google-vision",
+    ],
+)
+@click.argument("known", nargs=-1, required=True, metavar="ID...")
+@count("--k", default=10, show_default=True, help="How many to show.")
+@graph_options
+@as_json
+def next_(known: tuple[str, ...], k: int, json_: bool, graph: TransitionGraph) -> None:
+    """Predict the API that comes next, given those in use."""
+    predicted = graph.predict_next(known, k=k)
+    if json_:
+        echo_json({"known": list(known), "next": [asdict(candidate) for candidate in predicted]})
+        return
+    if not predicted:
+        echo("Nothing has been used together with these yet.")
+        return
+    columns = [Column("API"), Column("prob.", right=True), Column("observed", right=True)]
+    echo_table(columns, ([n.api, f"{n.probability:.2f}", str(n.count)] for n in predicted))
+
+
+@graph_.command(cls=Command, examples=["cnp-router graph stats --history mashups.jsonl"])
+@graph_options
+@as_json
+def stats(json_: bool, graph: TransitionGraph) -> None:
+    """Show how large and how dense the graph is."""
+    found = asdict(graph.statistics())
+    if json_:
+        echo_json(found)
+        return
+    labels = {"n_apis": "APIs", "n_used": "used APIs", "n_edges": "edges", "n_loops": "loops"}
+    echo_pairs(
+        (labels.get(name, name.replace("_", " ")), number(value)) for name, value in found.items()
+    )
+
+
+@graph_.command(cls=Command, examples=["cnp-router graph export graph.gexf"])
+@click.argument("file", type=PLACE)
+@count(
+    "--min-count",
+    default=1,
+    show_default=True,
+    help="Leave out edges that were seen fewer times.",
+)
+@graph_options
+def export(file: Path, min_count: int, graph: TransitionGraph) -> None:
+    """Write the graph to FILE: .graphml, .gexf or .json (node-link)."""
+    from cnp_router.graph import export_graph
+
+    export_graph(graph, file, min_count=min_count)
+    echo(f"Wrote {file}")
+
+
+@graph_.command(cls=Command, examples=["cnp-router graph draw maps.png --around google-maps"])
+@click.argument("file", type=PLACE)
+@click.option(
+    "--around", required=True, multiple=True, metavar="ID", help="API to draw in the middle."
+)
+@graph_options
+def draw(file: Path, around: tuple[str, ...], graph: TransitionGraph) -> None:
+    """Draw the neighbours of some APIs to FILE: .png or .svg. Needs matplotlib."""
+    from cnp_router.graph import draw_graph
+
+    draw_graph(graph, file, around=around)
+    echo(f"Wrote {file}")

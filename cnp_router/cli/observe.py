@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli.online import counted, is_fitted, online_folder
-from cnp_router.cli.options import PLACE, Command, as_json
-from cnp_router.cli.output import echo_json, echo_pairs, note
+from cnp_router.cli.online import is_fitted, online_folder
+from cnp_router.cli.options import Command, as_json, files, folder
+from cnp_router.cli.output import counted, echo_json, echo_pairs, note
 from cnp_router.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -29,28 +29,17 @@ __all__ = ["observe"]
         "cnp-router observe --model new-model --history mashups.jsonl",
     ],
 )
-@click.option(
+@folder(
     "--model",
-    type=PLACE,
     required=True,
-    metavar="DIR",
     help="Folder of a model, or a new one. What is learned is kept in DIR/online.",
 )
-@click.option(
-    "--trajectories",
-    type=PLACE,
-    multiple=True,
-    metavar="FILE",
-    help="What agents did. Can be given more than once.",
-)
-@click.option(
+@files("--trajectories", help="What agents did.")
+@files(
     "--history",
     "histories",
-    type=PLACE,
-    multiple=True,
-    metavar="FILE",
     help="Mashups: a fitted model learns from them, and from those in order which API follows "
-    "which. Can be given more than once.",
+    "which.",
 )
 @as_json
 def observe(
@@ -75,11 +64,12 @@ def observe(
     with OnlineStore(folder, [router, fitted] if fitted else [router]) as store:
         before = fitted.n_learned if fitted else 0
         receipts = _observe(store, records)
-    told = _told(receipts)
-    if told["changed"]:
+    summary = _summary(receipts)
+    if summary["changed"]:
         note(
-            f"{counted(told['changed'], 'record')} not learned: other content than what was "
-            "observed before under the same id (give a new id)"
+            f"{counted(summary['changed'], 'record')} not learned: other content than what was "
+            "observed before under the same id (give a new id)",
+            "Warning",
         )
     figures = {
         "new_to_model": fitted.n_learned - before if fitted else None,
@@ -89,7 +79,7 @@ def observe(
         "coverage": router.coverage,
         "threshold": router.threshold,
     }
-    result = {**told, **figures}
+    result = {**summary, **figures}
     echo_json(result) if json_ else echo_pairs(_pairs(result))
 
 
@@ -114,7 +104,7 @@ def _observe(store: OnlineStore, records: list[Trajectory | Mashup]) -> list[Rec
     return receipts
 
 
-def _told(receipts: list[Receipt]) -> dict[str, int]:
+def _summary(receipts: list[Receipt]) -> dict[str, int]:
     observed = sum(receipt.counted for receipt in receipts)
     changed = sum(receipt.changed for receipt in receipts)
     repeated = len(receipts) - observed - changed

@@ -5,13 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cnp_router.cli.cache import sample_router
 from cnp_router.exceptions import InputError, ModelNotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cnp_router.catalog import Api
+    from cnp_router.llm import ChatModel
     from cnp_router.prediction import NextToolRouter, RouterSettings
     from cnp_router.training import LearnedRouter
 
-__all__ = ["ONLINE", "counted", "fitted_router", "is_fitted", "learned_router", "online_folder"]
+__all__ = [
+    "ONLINE",
+    "any_router",
+    "fitted_router",
+    "is_fitted",
+    "next_tool_router",
+    "online_folder",
+]
 
 ONLINE = "online"
 
@@ -29,6 +41,11 @@ def online_folder(model: Path) -> Path:
     if not ours and (not model.is_dir() or any(model.iterdir())):
         raise InputError(f"{model}: something that is not a model is there (choose another place)")
     return folder
+
+
+def any_router(model: Path | None) -> LearnedRouter:
+    """Return the fitted router of a folder, or without one that of the bundled sample."""
+    return sample_router() if model is None else fitted_router(model)
 
 
 def fitted_router(model: Path) -> LearnedRouter:
@@ -49,8 +66,17 @@ def fitted_router(model: Path) -> LearnedRouter:
     return router
 
 
-def learned_router(model: Path, settings: RouterSettings | None = None) -> NextToolRouter:
+def next_tool_router(
+    model: Path, settings: RouterSettings, asked: ChatModel | None
+) -> NextToolRouter:
     """Return a router of next tools that knows what has been observed.
+
+    Parameters
+    ----------
+    model : Path
+    settings : RouterSettings
+    asked : ChatModel or None
+        Chooses among what has been observed and the APIs of the fitted model.
 
     Raises
     ------
@@ -59,11 +85,17 @@ def learned_router(model: Path, settings: RouterSettings | None = None) -> NextT
     """
     from cnp_router.prediction import NextToolRouter, OnlineStore
 
-    router = NextToolRouter(settings=settings)
-    if (model / ONLINE).is_dir():
-        OnlineStore(model / ONLINE, [router], read_only=True)
-    elif not is_fitted(model):
+    fitted, observed = is_fitted(model), (model / ONLINE).is_dir()
+    if not (fitted or observed):
         raise ModelNotFoundError(f"{model}: no model there, and nothing observed (observe first)")
+    catalog: Iterable[Api] = ()
+    if asked is not None and fitted:
+        from cnp_router.training import load_router
+
+        catalog = load_router(model).catalog
+    router = NextToolRouter(model=asked, catalog=catalog, settings=settings)
+    if observed:
+        OnlineStore(model / ONLINE, [router], read_only=True)
     return router
 
 
@@ -74,14 +106,3 @@ def is_fitted(model: Path) -> bool:
     except OSError:
         return False
     return '"cnp-router model"' in manifest
-
-
-def counted(n: int, noun: str) -> str:
-    """Return a number and what it counts.
-
-    Examples
-    --------
-    >>> counted(1, "step"), counted(2_000, "step")
-    ('1 step', '2,000 steps')
-    """
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

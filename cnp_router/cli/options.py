@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from cnp_router.exceptions import DataFileError
+
+if TYPE_CHECKING:
+    from cnp_router.llm import ChatModel
+    from cnp_router.protocols import RoundSettings
+    from cnp_router.routing import Selection
+
 __all__ = [
+    "ORGANISATIONS",
     "PLACE",
+    "PROTOCOL",
+    "Chat",
     "Command",
+    "Finite",
     "Group",
-    "Seconds",
+    "Registered",
+    "all_fallbacks",
     "as_json",
-    "decision_options",
+    "chat_options",
+    "choice",
+    "count",
+    "file",
+    "files",
     "fitted_model",
+    "folder",
+    "gathered",
     "held_out",
+    "max_size",
+    "request_argument",
+    "round_options",
+    "router_model",
+    "seconds",
+    "select_options",
     "selection",
+    "share",
     "target_recall",
-    "threshold_option",
+    "threshold",
+    "top_k",
 ]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 # No check of existence: the library's own errors say more, and end with 1, not 2.
 PLACE = click.Path(path_type=Path)
@@ -43,7 +73,11 @@ class WithExamples(click.Command):
         self.examples = tuple(examples)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples. Not as an epilog: click would break their lines."""
+        """Write what registries have, and the examples (as an epilog, their lines would break)."""
+        for parameter in self.params:
+            if isinstance(parameter.type, Registered):
+                with formatter.section(parameter.type.title):
+                    formatter.write_dl(list(parameter.type.entries().items()))
         with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
             for example in self.examples:
                 formatter.write(f"{' ' * formatter.current_indent}{example}\n")
@@ -57,88 +91,290 @@ class Group(WithExamples, click.Group):
     """A group of commands, with examples."""
 
 
-class Share(click.FloatRange):
-    """A number between 0 and 1."""
+class Registered(click.types.StringParamType):
+    """A name in a registry, which is imported only when its names are needed.
 
-    name = "share"
+    Parameters
+    ----------
+    title : str
+        Heading of its entries in the help.
+    entries : callable
+        Returns a mapping from each name to a line about it.
+    """
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return the number; NaN, which every comparison lets through, is none."""
-        number = float(super().convert(value, param, ctx))
-        if math.isnan(number):
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        return number
+    name = "name"
 
+    def __init__(self, title: str, entries: Callable[[], Mapping[str, str]]) -> None:
+        self.title = title
+        self.entries = entries
 
-threshold_option = click.option(
-    "--threshold",
-    type=Share(0, 1),
-    default=0.6,
-    show_default=True,
-    metavar="X",
-    help="Below this confidence the fallback decides.",
-)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, which must be in the registry."""
+        return str(click.Choice(list(self.entries())).convert(value, param, ctx))
 
 
-class Seconds(click.FloatRange):
-    """A time above 0."""
+class Finite(click.FloatRange):
+    """A number in a range, but not NaN, which every comparison lets through, nor infinite."""
 
-    name = "seconds"
-
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True)
+    name = "number"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return the number, which must be finite."""
+        """Return the number."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value!r} is no time.", param, ctx)
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
 
 
-def decision_options(command: Function) -> Function:
-    """Add the threshold, and what happens below it."""
-    fallback = click.option(
-        "--fallback",
-        type=click.Choice(["none", "broadcast"]),
-        default="none",
-        show_default=True,
-        help="What to do below the threshold: keep what was learned, or ask everyone.",
+# What the values of an option are, and how the help calls them.
+count = functools.partial(click.option, type=click.IntRange(min=1), metavar="N")
+share = functools.partial(click.option, type=Finite(0, 1), metavar="X")
+seconds = functools.partial(click.option, type=Finite(min=0, min_open=True), metavar="SECONDS")
+file = functools.partial(click.option, type=PLACE, metavar="FILE")
+folder = functools.partial(click.option, type=PLACE, metavar="DIR")
+
+
+def files(*names: str, help: str, required: bool = False, default: str = "") -> Decorator:
+    """Return an option that takes a file, and can be given more than once."""
+    return click.option(
+        *names,
+        type=PLACE,
+        multiple=True,
+        required=required,
+        metavar="FILE",
+        help=f"{help} Can be given more than once." + (f"  [default: {default}]" * bool(default)),
     )
-    return threshold_option(fallback(command))
 
 
-fitted_model = click.option(
-    "--model", type=PLACE, required=True, metavar="DIR", help="Folder of the model."
-)
-held_out = click.option(
-    "--history",
-    "histories",
-    type=PLACE,
-    required=True,
-    multiple=True,
-    metavar="FILE",
-    help="Mashups the model has not seen. Can be given more than once.",
-)
-target_recall = click.option(
-    "--target-recall",
-    type=Share(0, 1, min_open=True, max_open=True),
-    metavar="X",
-    help="Share of the needed APIs to reach on average.  [default: 0.9]",
-)
+def choice(name: str, names: Sequence[str], *, default: str, help: str) -> Decorator:
+    """Return an option that takes one of some names."""
+    return click.option(
+        name, type=click.Choice(names), default=default, show_default=True, help=help
+    )
+
+
+def gathered(into: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
+    """Return a decorator that adds options and passes what is made of them as one argument.
+
+    Parameters
+    ----------
+    into : str
+        Name of the argument.
+    make : callable
+        Takes the values of the options by name.
+    *options : decorator
+    """
+    names = list(inspect.signature(make).parameters)
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def run(**values: Any) -> Any:
+            given = {name: values.pop(name) for name in names}
+            return command(**{into: make(**given)}, **values)
+
+        decorated: Callable[..., Any] = run
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return add
+
+
+def _request(text: str) -> str:
+    if text == "-":
+        if sys.stdin is None:
+            raise DataFileError("standard input", "is closed", cure="give the request itself")
+        try:
+            text = sys.stdin.buffer.read().decode("utf-8-sig")
+        except UnicodeDecodeError as exc:
+            raise DataFileError("standard input", "not UTF-8", cure="send it as UTF-8") from exc
+    if not text.strip():
+        raise click.UsageError("The request is empty. Say what is needed.")
+    return text.strip()
+
+
+def _protocols() -> dict[str, str]:
+    from cnp_router.protocols import PROTOCOLS
+
+    return {name: protocol.summary for name, protocol in PROTOCOLS.items()}
+
+
+PROTOCOL = Registered("Protocols", _protocols)
+
+
+fitted_model = folder("--model", required=True, help="Folder of the model.")
+router_model = folder("--model", help="Folder of a model.  [default: the bundled sample]")
+request_argument = click.argument("text", callback=lambda _, __, text: _request(text))
+held_out = files("--history", "histories", required=True, help="Mashups the model has not seen.")
 as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON document instead.")
 
+threshold = share(
+    "--threshold",
+    default=0.6,
+    show_default=True,
+    help="Below this confidence the fallback decides.",
+)
+target_recall = share(
+    "--target-recall",
+    type=Finite(0, 1, min_open=True, max_open=True),
+    help="Share of the needed APIs to reach on average.  [default: 0.9]",
+)
+top_k = count("--top-k", help="Ask the first N instead.")
 
-def selection(target: float | None, top_k: int | None) -> Any:
+
+def selection(target_recall: float | None, top_k: int | None) -> Selection:
     """Return the rule that chooses the recipients."""
     from cnp_router.routing import TargetRecall, TopK
 
-    if target is not None and top_k is not None:
+    if target_recall is not None and top_k is not None:
         raise click.UsageError("--target-recall and --top-k exclude each other.")
     if top_k is not None:
         return TopK(top_k)
-    return TargetRecall() if target is None else TargetRecall(target)
+    return TargetRecall() if target_recall is None else TargetRecall(target_recall)
+
+
+select_options = gathered("select", selection, target_recall, top_k)
+
+
+all_fallbacks = functools.partial(
+    choice,
+    "--fallback",
+    ["none", "llm", "broadcast"],
+    help="What to do below the threshold: keep what was learned, widen to the categories that "
+    "the language model names, or ask everyone.",
+)
+
+
+def round_settings(
+    *,
+    target_recall: float | None,
+    top_k: int | None,
+    threshold: float,
+    fallback: Literal["llm", "broadcast", "none"],
+    budget_tokens: int | None,
+    budget_messages: int | None,
+    deadline: float | None,
+    bid_timeout: float | None,
+    iterate: int,
+) -> RoundSettings:
+    """Return the settings that the options ask for."""
+    from cnp_router.protocols import RoundSettings, TrafficBudget
+
+    limited = budget_tokens is not None or budget_messages is not None
+    return RoundSettings(
+        select=selection(target_recall, top_k),
+        threshold=threshold,
+        fallback=fallback,
+        deadline=deadline,
+        bid_timeout=bid_timeout,
+        budget=TrafficBudget(budget_tokens, budget_messages) if limited else None,
+        iterate=iterate,
+    )
+
+
+round_options = gathered(
+    "settings",
+    round_settings,
+    target_recall,
+    top_k,
+    threshold,
+    all_fallbacks(default="llm"),
+    count("--budget-tokens", help="Begin nothing that would take a round beyond so many tokens."),
+    count(
+        "--budget-messages", help="Begin nothing that would take a round beyond so many messages."
+    ),
+    seconds(
+        "--deadline", help="Ignore proposals that come later than this after the announcement."
+    ),
+    seconds("--bid-timeout", help="How long one contractor may take."),
+    count(
+        "--iterate",
+        type=click.IntRange(min=0),
+        default=0,
+        help="After the awards, ask at most N more, often used with what was awarded.",
+    ),
+)
+max_size = count("--max-size", help="The most APIs a contractor may hold.")
+ORGANISATIONS = ("api", "category", "community", "size")
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """Which language model the options ask for.
+
+    Parameters
+    ----------
+    llm : str or None
+        None: not said.
+    llm_model, base_url : str or None
+        For a server.
+    """
+
+    llm: str | None
+    llm_model: str | None
+    base_url: str | None
+
+    @property
+    def is_server(self) -> bool:
+        """Whether a server is asked."""
+        return self.llm == "openai"
+
+    def __bool__(self) -> bool:
+        """Return whether any of the options was given."""
+        return any(value is not None for value in (self.llm, self.llm_model, self.base_url))
+
+    def model(self, offline: Callable[[], ChatModel]) -> ChatModel:
+        """Return the model.
+
+        Parameters
+        ----------
+        offline : callable
+            Makes the offline model.
+
+        Raises
+        ------
+        UsageError
+            If a server is described and the offline model asked for.
+        """
+        if not self.is_server:
+            if self.llm_model or self.base_url:
+                raise click.UsageError("--llm-model and --base-url need --llm openai.")
+            return offline()
+        from cnp_router.llm import OpenAIChatModel
+
+        return OpenAIChatModel(self.llm_model, base_url=self.base_url)
+
+
+def chat_options(help: str, default: str) -> Decorator:
+    """Return the options that say which language model answers.
+
+    Parameters
+    ----------
+    help : str
+        What it is asked for.
+    default : str
+        What happens without them.
+    """
+    return gathered(
+        "chat",
+        Chat,
+        click.option(
+            "--llm",
+            type=click.Choice(["offline", "openai"]),
+            help=f"{help}: text similarity, or a server that speaks the OpenAI wire format.  "
+            f"[default: {default}]",
+        ),
+        click.option(
+            "--llm-model",
+            metavar="NAME",
+            help="Name of the server's model.  [default: gpt-oss:20b with a base URL]",
+        ),
+        click.option(
+            "--base-url",
+            metavar="URL",
+            help="Of the server, such as http://localhost:11434/v1.  [default: OPENAI_BASE_URL, or "
+            "OpenAI; the key is read from OPENAI_API_KEY]",
+        ),
+    )

@@ -1,23 +1,41 @@
-"""What the commands print: tables that fit the terminal where they can, and JSON. Plain text."""
+"""What the commands print: tables, sentences and JSON, in which no data steers the terminal."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import sys
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-__all__ = ["Column", "echo_json", "echo_pairs", "echo_table", "note", "one_line"]
+if TYPE_CHECKING:
+    from rich.console import Console, JustifyMethod, RenderableType
+
+__all__ = [
+    "Column",
+    "console",
+    "counted",
+    "echo",
+    "echo_error",
+    "echo_json",
+    "echo_pairs",
+    "echo_table",
+    "note",
+    "number",
+    "printable",
+]
 
 _WIDEST = 110
-_LEAST_TEXT = 24  # where there is less room than this, a text goes below its row
-_LEAST_VALUE = 16
-_GAP = "  "
+_GAP = 2
+_LEAST = 12  # columns of a text in a table
+_STYLES = {"Error": "bold red", "Warning": "yellow"}
+_NOT_ASCII = re.compile(r"[^ -~]")
+_JOINERS = "\u200c\u200d"  # within words of some scripts, and within emoji
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,29 +46,52 @@ class Column:
     ----------
     title : str
     right : bool, default=False
-        Align to the right.
-    text : bool, default=False
-        Sentences, which may take several lines. Only the last column can be one.
+        Numbers: aligned to the right, and never broken.
     """
 
     title: str
     right: bool = False
-    text: bool = False
+
+
+def printable(text: str) -> str:
+    r"""Return a text as one line that says what it says and does nothing to a terminal.
+
+    Whatever came from outside (files and their names, servers, arguments) goes through here.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    str
+        White space as spaces; escapes for control characters, halves of surrogate pairs, and
+        what reorders or hides text.
+
+    Examples
+    --------
+    >>> print(printable("Maps\n\x1b[31m of the \u202edlrow"))
+    Maps \x1b[31m of the \u202edlrow
+    """
+    return _NOT_ASCII.sub(lambda match: _visible(match[0]), text)
+
+
+def echo(text: str = "") -> None:
+    """Print a sentence, broken to the width of the terminal."""
+    from rich.text import Text
+
+    _show(Text(printable(text)))
 
 
 def echo_json(document: Any) -> None:
-    """Print one JSON document on standard output."""
+    """Print one JSON document on standard output; what steers a terminal is escaped in it."""
     utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
-    click.echo(json.dumps(document, ensure_ascii=not utf8, indent=2, allow_nan=False))
-
-
-def note(message: str) -> None:
-    """Say something beside the result, on standard error."""
-    click.echo(message, err=True)
+    text = json.dumps(document, ensure_ascii=not utf8, indent=2, allow_nan=False)
+    click.echo(_NOT_ASCII.sub(lambda match: _json_character(match[0]), text))
 
 
 def echo_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table that fits the terminal.
+    """Print a table; where the terminal is too narrow for it, a block of lines for each row.
 
     Parameters
     ----------
@@ -58,159 +99,128 @@ def echo_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None
     rows : iterable of sequence of str
         As many cells as columns.
     """
-    for line in table_lines(columns, rows, terminal_width()):
-        click.echo(line)
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [[printable(cell) for cell in row] for row in rows]
+    heads = [column.title.replace(" ", "\n" if column.right else " ") for column in columns]
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
+    needed = 0
+    for place, (column, head) in enumerate(zip(columns, heads, strict=True)):
+        widest = max(map(cell_len, [*head.split("\n"), *(row[place] for row in cells)]))
+        needed += _GAP + (widest if column.right else min(widest, _LEAST))
+        above = "\n" * (max(h.count("\n") for h in heads) - head.count("\n"))
+        justify: JustifyMethod = "right" if column.right else "left"
+        table.add_column(Text(above + head), justify=justify, no_wrap=column.right, overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    if needed - _GAP <= console(sys.stdout).width:
+        _show(table)
+        return
+    for place, row in enumerate(cells):
+        if place:
+            echo()
+        echo_pairs(zip((column.title for column in columns), row, strict=True))
 
 
 def echo_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     """Print lines of a label and what belongs to it."""
-    cells = [(label, one_line(value)) for label, value in pairs]
-    width = terminal_width()
-    indent = max((len(label) for label, _ in cells), default=0) + len(_GAP)
-    for label, value in cells:
-        if width - indent < _LEAST_VALUE:
-            lines = [label, *("  " + line for line in wrapped(value, width - 2) if line)]
-        else:
-            first, *rest = wrapped(value, width - indent)
-            lines = [f"{label:<{indent}}{first}", *(" " * indent + line for line in rest)]
-        for line in lines:
-            click.echo(line.rstrip())
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, _GAP, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in pairs:
+        table.add_row(Text(printable(label)), Text(printable(value)))
+    _show(table)
 
 
-def terminal_width() -> int:
-    """Return the columns to use: 80 where there is no terminal and ``COLUMNS`` is not set."""
-    return max(20, min(shutil.get_terminal_size((80, 24)).columns, _WIDEST))
-
-
-def one_line(text: str) -> str:
-    r"""Return a text as one line of printable characters.
-
-    Examples
-    --------
-    >>> one_line("Maps\n\x1b[31m of  the world")
-    'Maps [31m of the world'
-    """
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def display_width(text: str) -> int:
-    """Return how many columns a text takes.
-
-    Examples
-    --------
-    >>> display_width("maps"), display_width("地図")
-    (4, 4)
-    """
-    return sum(_character_width(character) for character in text)
-
-
-def clipped(text: str, width: int) -> str:
-    """Return the text, cut to a width.
-
-    Examples
-    --------
-    >>> clipped("openstreetmap", 8)
-    'opens...'
-    """
-    if display_width(text) <= width:
-        return text
-    return _head(text, width - 3) + "..."
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """Break a text into lines; at spaces where it can be.
-
-    Examples
-    --------
-    >>> wrapped("used by two mashups like this one", 14)
-    ['used by two', 'mashups like', 'this one']
-    """
-    lines = [""]
-    for word in text.split():
-        rest = word
-        if lines[-1] and display_width(lines[-1]) + 1 + display_width(rest) <= width:
-            lines[-1] += f" {rest}"
-            continue
-        while display_width(rest) > width:
-            head = _head(rest, width)
-            lines.append(head)
-            rest = rest[len(head) :]
-        lines.append(rest)
-    return [line for line in lines if line] or [""]
-
-
-def table_lines(
-    columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int
-) -> Iterator[str]:
-    r"""Yield the lines of a table.
+def note(message: str, label: str = "") -> None:
+    """Say something beside the result, in one line on standard error.
 
     Parameters
     ----------
-    columns : sequence of Column
-    rows : iterable of sequence of str
-    width : int
-        Columns of the terminal. The widest cell column is clipped, if it must be.
+    message : str
+    label : {"", "Error", "Warning", ...}, default=""
+        Put before the message, in its colour at a terminal.
+    """
+    from rich.text import Text
+
+    start = (f"{label}: " if label else "", _STYLES.get(label, ""))
+    console(sys.stderr).print(Text.assemble(start, printable(message)), soft_wrap=True)
+
+
+def echo_error(error: Exception) -> None:
+    """Say on standard error what went wrong, and after wrong usage what the usage is."""
+    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+        click.echo(error, err=True)
+        return
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f"Try '{error.ctx.command_path} {error.ctx.help_option_names[-1]}' for help."
+        click.echo(f"{error.ctx.get_usage()}\n{hint}\n", err=True)
+    message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    note(message, "Error")
+
+
+def console(stream: IO[str]) -> Console:
+    """Return a console as wide as the terminal, or 80 columns, with colours only at a terminal."""
+    from rich.console import Console
+
+    width = max(20, min(shutil.get_terminal_size((80, 24)).columns, _WIDEST))
+    terminal = stream.isatty()
+    colours = terminal and not os.environ.get("NO_COLOR")
+    return Console(
+        file=stream,
+        width=width,
+        force_terminal=terminal,
+        color_system="auto" if colours else None,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number and what it counts.
 
     Examples
     --------
-    >>> columns = [Column("API"), Column("p", right=True), Column("why", text=True)]
-    >>> rows = [["maps", "0.90", "used by many mashups like this one"]]
-    >>> print("\n".join(table_lines(columns, rows, 36)))
-    API      p  why
-    maps  0.90  used by many mashups
-                like this one
-    >>> print("\n".join(table_lines(columns, rows, 24)))
-    API      p
-    maps  0.90
-        used by many mashups
-        like this one
+    >>> counted(1, "step"), counted(2_000, "step")
+    ('1 step', '2,000 steps')
     """
-    cells = [[one_line(cell) for cell in row] for row in rows]
-    fixed = [i for i, column in enumerate(columns) if not column.text]
-    texts = [i for i, column in enumerate(columns) if column.text]
-    sizes = {
-        i: max(display_width(columns[i].title), *(display_width(row[i]) for row in cells), 0)
-        for i in fixed
-    }
-    gaps = len(_GAP) * (len(fixed) - 1)
-    widest = max(sizes, key=lambda i: sizes[i])
-    left = width - gaps - sum(sizes.values()) + sizes[widest]
-    sizes[widest] = min(sizes[widest], max(left, 8))
-    indent = sum(sizes.values()) + gaps + len(_GAP)
-    beside = width - indent >= _LEAST_TEXT
-    room = width - indent if beside else width - 4
-    titles = [columns[i].title for i in texts] if beside else []
-    yield _GAP.join(
-        [*(_padded(columns[i].title, sizes[i], columns[i].right) for i in fixed), *titles]
-    ).rstrip()
-    for row in cells:
-        start = _GAP.join(_padded(row[i], sizes[i], columns[i].right) for i in fixed)
-        lines = wrapped(row[texts[0]], room) if texts else [""]
-        if beside:
-            yield f"{start}{_GAP}{lines[0]}".rstrip()
-            yield from (" " * indent + line for line in lines[1:])
-        else:
-            yield start.rstrip()
-            yield from (" " * 4 + line for line in lines if line)
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def _padded(text: str, size: int, right: bool) -> str:
-    text = clipped(text, size)
-    blank = " " * (size - display_width(text))
-    return blank + text if right else text + blank
+def number(value: float | None) -> str:
+    """Return a figure for a table: counts whole, shares with three digits.
+
+    Examples
+    --------
+    >>> number(1_200), number(0.5), number(None)
+    ('1,200', '0.500', '-')
+    """
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
 
 
-def _head(text: str, width: int) -> str:
-    used = 0
-    for position, character in enumerate(text):
-        used += _character_width(character)
-        # At least one character, or wrapping would never end.
-        if used > width and position > 0:
-            return text[:position]
-    return text
+def _show(renderable: RenderableType) -> None:
+    out = console(sys.stdout)
+    with out.capture() as captured:
+        out.print(renderable)
+    # Not by the console itself: it takes a closed pipe for an end of its own.
+    click.echo(re.sub(r" +$", "", captured.get(), flags=re.MULTILINE), nl=False)
 
 
-def _character_width(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+def _visible(character: str) -> str:
+    if character.isprintable() or character in _JOINERS:
+        return character
+    return " " if character.isspace() else character.encode("unicode_escape").decode()
+
+
+def _json_character(character: str) -> str:
+    if character.isprintable() or character in _JOINERS or character == "\n":
+        return character
+    return json.dumps(character)[1:-1]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-import time
-from types import TracebackType
+from time import monotonic
+from typing import TYPE_CHECKING
 
-from cnp_router.cli.output import clipped, terminal_width
+from cnp_router.cli.output import console, printable
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 __all__ = ["Progress"]
 
 _PATIENCE = 1.0  # seconds
-_PAUSE = 0.1  # seconds between two updates
 
 
 class Progress:
-    """One line that is written over and vanishes at the end. Call it with each step done.
+    """A bar that vanishes at the end. Call it with each step done.
 
     Parameters
     ----------
@@ -24,33 +26,38 @@ class Progress:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._stream = sys.stderr
-        self._start = time.monotonic()
-        self._last = self._start + _PATIENCE - _PAUSE
-        self._shown = False
+        self._start = monotonic()
+        self._bar: Bar | None = None
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show how far it is, if it is time to."""
-        now = time.monotonic()
-        if now < self._last + _PAUSE or not self._stream.isatty():
-            return
-        self._last, self._shown = now, True
-        share = f" {done}/{total}" if total else ""
-        line = f"{self._title}: {stage}{share} ({now - self._start:.0f} s)"
-        self._write("\r\x1b[K" + clipped(line, terminal_width() - 1))
+        if self._bar is None:
+            if not sys.stderr.isatty() or monotonic() < self._start + _PATIENCE:
+                return
+            self._bar = _bar()
+            self._bar.start()
+            self._bar.add_task("")
+        said = printable(f"{self._title}: {stage}")
+        self._bar.update(
+            self._bar.task_ids[0], description=said, completed=done, total=total or None
+        )
 
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._shown:
-            self._write("\r\x1b[K")
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
 
-    def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+
+def _bar() -> Bar:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeElapsedColumn(), console=console(sys.stderr), transient=True)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from cnp_router.cli.cache import sample_router
-from cnp_router.cli.llm_options import chat_model, llm_options
-from cnp_router.cli.online import fitted_router
+from cnp_router.cli.online import any_router
 from cnp_router.cli.options import (
-    PLACE,
+    Chat,
     Command,
+    all_fallbacks,
     as_json,
-    selection,
-    target_recall,
-    threshold_option,
+    chat_options,
+    request_argument,
+    router_model,
+    select_options,
+    threshold,
 )
-from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
-from cnp_router.cli.rounds import ROUND_ONLY, held, round_choice, round_options, tell
-from cnp_router.exceptions import DataFileError
+from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
     from cnp_router.routing import Recipient, Routing, Selection
@@ -32,9 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["recommend"]
 
 _ROWS = 10
-_LLM = ("llm", "llm_model", "base_url")
-_CONTRACTORS = ("organise", "max_size", "deadline", "bid_timeout", "iterate")
-_RECIPIENTS = ("top_k", "target_recall", "threshold", "fallback")
 
 
 @click.command(
@@ -42,117 +36,67 @@ _RECIPIENTS = ("top_k", "target_recall", "threshold", "fallback")
     examples=[
         'cnp-router recommend "Send me a text message when it rains."',
         'cnp-router recommend --model model --known google-maps "Photos on a map"',
-        'cnp-router recommend --protocol contractor-led "Text me when it rains."',
     ],
 )
-@click.argument("text")
-@click.option(
-    "--model", type=PLACE, metavar="DIR", help="Folder of a model.  [default: the bundled sample]"
-)
+@request_argument
+@router_model
 @click.option(
     "--known", multiple=True, metavar="ID", help="API in use already. Can be given more than once."
 )
-@target_recall
-@click.option("--top-k", type=click.IntRange(min=1), metavar="N", help="Ask the first N instead.")
-@threshold_option
-@click.option(
-    "--fallback",
-    type=click.Choice(["none", "llm", "broadcast"]),
-    help="What to do below the threshold: keep what was learned, widen to the categories that the "
-    "language model names, or ask everyone.  [default: none; with a protocol, llm]",
-)
-@round_choice
-@round_options
-@llm_options
+@select_options
+@threshold
+@all_fallbacks(default="none")
+@chat_options("Who names the categories for --fallback llm", "offline")
 @click.option("--all", "all_", is_flag=True, help=f"Show all recipients, not only {_ROWS}.")
 @as_json
 def recommend(
-    *, text: str, model: Path | None, known: tuple[str, ...], all_: bool, json_: bool, **how: Any
+    *,
+    text: str,
+    model: Path | None,
+    known: tuple[str, ...],
+    select: Selection,
+    threshold: float,
+    fallback: Any,
+    chat: Chat,
+    all_: bool,
+    json_: bool,
 ) -> None:
     """Say which APIs the request TEXT needs, and whom to ask.
 
     TEXT is a requirement in plain language, or - to read it from standard input. Without --model,
-    the router is learned from the bundled sample, once, and kept in your cache folder.
-
-    With a --protocol other than learned, a round of the Contract Net is held: a manager announces,
-    contractors bid, the manager awards. The offline model that answers by default costs nothing;
-    its traffic is that of the real prompts, its choices are no measure of a language model.
+    the router is learned from the bundled sample, once, and kept in your cache folder. To hold a
+    round of the Contract Net with the recipients, see negotiate.
     """
-    _refuse_what_would_be_ignored(how["protocol"], how["announce"], how["fallback"])
-    rule = selection(how.pop("target_recall"), how.pop("top_k"))
-    request = _request(text)
-    router = _router(model)
-    if how["protocol"] != "learned":
-        tell(held(router, request, select=rule, **how), how["transcript"], json_=json_)
-        return
+    if chat and fallback != "llm":
+        raise click.UsageError("--llm, --llm-model and --base-url need --fallback llm.")
+    router = any_router(model)
     for api in known:
         router.catalog.position(api)
-    routing = router.route(
-        request, known, select=rule, threshold=how["threshold"], fallback=_fallback(router, how)
-    )
+    if fallback == "llm":
+        fallback = _widening(router, chat)
+    routing = router.route(text, known, select=select, threshold=threshold, fallback=fallback)
     if json_:
         echo_json(routing.to_dict())
     else:
-        _echo(routing, rule, None if all_ else _ROWS)
+        _echo(routing, select, None if all_ else _ROWS)
 
 
-def _refuse_what_would_be_ignored(protocol: str, announce: str, fallback: str | None) -> None:
-    """Refuse options that mean nothing beside the others, rather than ignore them."""
-    rules: list[tuple[tuple[str, ...], str]] = []
-    if protocol == "learned":
-        rules.append((ROUND_ONLY, "needs a --protocol other than learned."))
-        if fallback != "llm":
-            rules.append((_LLM, "needs a --protocol other than learned."))
-    else:
-        rules.append((("known", "all_"), "goes with --protocol learned."))
-    if protocol == "single-agent":
-        rules.append((_CONTRACTORS, "means nothing to a single agent."))
-    if announce == "broadcast" and protocol != "auto":
-        rules.append((_RECIPIENTS, "goes with --announce routed."))
-    source = click.get_current_context().get_parameter_source
-    for names, why in rules:
-        for name in names:
-            if source(name) is ParameterSource.COMMANDLINE:
-                raise click.UsageError(f"--{name.strip('_').replace('_', '-')} {why}")
+def _widening(router: LearnedRouter, chat: Chat) -> Any:
+    from cnp_router.agents import CategoryFallback, offline_model
 
-
-def _fallback(router: LearnedRouter, how: dict[str, Any]) -> Any:
-    if how["fallback"] != "llm":
-        return how["fallback"] or "none"
-    from cnp_router.agents import CategoryFallback
-
-    model = chat_model(how["llm"], how["llm_model"], how["base_url"], router.catalog)
+    model = chat.model(lambda: offline_model(router.catalog))
     return CategoryFallback(model, router.catalog)
-
-
-def _request(text: str) -> str:
-    if text == "-":
-        if sys.stdin is None:
-            raise DataFileError("standard input", "is closed", cure="give the request itself")
-        try:
-            text = sys.stdin.buffer.read().decode("utf-8-sig")
-        except UnicodeDecodeError as exc:
-            raise DataFileError("standard input", "not UTF-8", cure="send it as UTF-8") from exc
-    if not text.strip():
-        raise click.UsageError("The request is empty. Say what is needed.")
-    return text.strip()
-
-
-def _router(model: Path | None) -> LearnedRouter:
-    if model is None:
-        return sample_router()
-    return fitted_router(model)
 
 
 def _echo(routing: Routing, rule: Selection, rows: int | None) -> None:
     shown = routing.recipients[:rows]
     recommended = set(routing.recommendation)
-    columns = [Column(""), Column("API"), Column("prob.", right=True), Column("why", text=True)]
+    columns = [Column(""), Column("API"), Column("prob.", right=True), Column("why")]
     echo_table(columns, (_row(recipient, recommended) for recipient in shown))
     more = len(routing.recipients) - len(shown)
     if more:
-        click.echo(f"... and {more} more (--all shows them)")
-    click.echo()
+        echo(f"... and {more} more (--all shows them)")
+    echo()
     echo_pairs(_facts(routing, rule))
 
 

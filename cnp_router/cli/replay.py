@@ -1,4 +1,4 @@
-"""``cnp-router replay``: what foretelling the next tool would have saved on a log."""
+"""``cnp-router replay``: what predicting the next tool would have saved on a log."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnp_router.cli.online import counted
-from cnp_router.cli.options import PLACE, Command, Share, as_json
-from cnp_router.cli.output import Column, echo_json, echo_pairs, echo_table
+from cnp_router.cli.options import Command, as_json, files, share
+from cnp_router.cli.output import Column, counted, echo, echo_json, echo_pairs, echo_table, number
 
 if TYPE_CHECKING:
     from cnp_router.prediction import AtThreshold, MethodReplay, Replay
 
 __all__ = ["replay"]
 
-_TITLES = ("θ", "coverage", "accuracy", "tokens", "net", "seconds")
+_TITLES = ("threshold", "coverage", "accuracy", "tokens saved", "net", "seconds saved")
 
 
 @click.command(
@@ -28,27 +27,12 @@ _TITLES = ("θ", "coverage", "accuracy", "tokens", "net", "seconds")
         "cnp-router replay --trajectories trajectories.jsonl --exclude unknown",
     ],
 )
-@click.option(
-    "--trajectories",
-    type=PLACE,
-    multiple=True,
-    required=True,
-    metavar="FILE",
-    help="The log to replay. Can be given more than once.",
-)
-@click.option(
-    "--warm",
-    type=PLACE,
-    multiple=True,
-    metavar="FILE",
-    help="Trajectories to learn from beforehand. Can be given more than once.",
-)
-@click.option(
+@files("--trajectories", help="The log to replay.", required=True)
+@files("--warm", help="Trajectories to learn from beforehand.")
+@share(
     "--threshold",
     "thresholds",
-    type=Share(0, 1),
     multiple=True,
-    metavar="X",
     help="Act from this confidence on. Can be given more than once.  [default: 0.3 to 0.95]",
 )
 @click.option(
@@ -67,11 +51,11 @@ def replay(
     exclude: tuple[str, ...],
     json_: bool,
 ) -> None:
-    """Count what foretelling each step of a log would have saved.
+    """Count what predicting each step of a log would have saved.
 
-    Each step is foretold from what came before it only, and then learned from. Tokens and seconds
-    are the shares of those steps that are foretold rightly; net takes off the tokens of those
-    foretold wrongly.
+    Each step is predicted from what came before it only, and then learned from. Tokens and seconds
+    saved are the shares of the steps that are predicted rightly; net takes off the tokens of those
+    predicted wrongly.
     """
     from cnp_router.prediction import THRESHOLDS
     from cnp_router.prediction import replay as replayed
@@ -86,7 +70,7 @@ def replay(
     columns = [Column("method"), *(Column(title, right=True) for title in _TITLES)]
     rows = [row for name, method in found.methods.items() for row in _rows(name, method)]
     echo_table(columns, rows)
-    click.echo()
+    echo()
     echo_pairs(_facts(found))
 
 
@@ -110,4 +94,4 @@ def _rows(name: str, method: MethodReplay) -> Iterator[list[str]]:
 
 def _figures(at: AtThreshold) -> list[str]:
     figures = (at.coverage, at.accuracy, at.tokens_saved, at.tokens_saved_net, at.seconds_saved)
-    return ["-" if figure is None else f"{figure:.3f}" for figure in figures]
+    return [number(figure) for figure in figures]

@@ -50,6 +50,8 @@ class NextToolRouter:
     tools : Catalog or other iterable of Api or str, default=()
         The only tools to be foretold and chosen from. Without any: all that have been observed.
         Those in ``settings.exclude`` are left out.
+    catalog : Catalog or other iterable of Api, default=()
+        Without `tools`: what may be chosen besides the tools that have been observed.
     settings : RouterSettings, default=RouterSettings()
     hints : ParameterHints, optional
 
@@ -89,12 +91,14 @@ class NextToolRouter:
         *,
         model: ChatModel | None = None,
         tools: Iterable[Api | str] = (),
+        catalog: Iterable[Api] = (),
         settings: RouterSettings | None = None,
         hints: ParameterHints | None = None,
     ) -> None:
         self.model = model
         self.settings = settings or RouterSettings()
         self._given = _without(self.settings.exclude, ToolList(tools))
+        self._catalog = tuple(api for api in catalog if api.id not in self.settings.exclude)
         self._predictor = predictor or ContextPredictor()
         self._hints = hints or ParameterHints()
         self._coverage = Coverage()
@@ -114,9 +118,8 @@ class NextToolRouter:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools that may be chosen: those given, or all that have been observed."""
-        with self._lock:
-            return tuple(tool.id for tool in self._given) or self._observed_tools()
+        """The tools that may be chosen: those given, or the catalog and all observed."""
+        return tuple(tool.id for tool in self._choosable())
 
     @property
     def coverage(self) -> float:
@@ -323,8 +326,12 @@ class NextToolRouter:
             and (not self._given or candidate.tool in self._given)
         )
 
-    def _observed_tools(self) -> tuple[str, ...]:
-        return tuple(tool for tool in self._observed if tool not in self.settings.exclude)
+    def _choosable(self) -> ToolList:
+        if self._given:
+            return self._given
+        apart = {*self.settings.exclude, *(api.id for api in self._catalog)}
+        with self._lock:
+            return ToolList([*self._catalog, *(t for t in self._observed if t not in apart)])
 
     async def _ask_and_close(
         self,
@@ -365,8 +372,7 @@ class NextToolRouter:
     def _task(
         self, decided: RoutedTool, prefix: Sequence[Step | str], context: Context
     ) -> ChooseTool:
-        with self._lock:
-            tools = self._given or ToolList(self._observed_tools())
+        tools = self._choosable()
         first = [candidate.tool for candidate in decided.candidates]
         return ChooseTool(
             goal=context.goal,

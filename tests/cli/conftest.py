@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cnp_router.cli import app, cache
+from cnp_router.cli import cache
+from cnp_router.cli.app import app
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -34,7 +34,7 @@ def test_next(run, sample, source):
 
 def test_next_as_a_table(run):
     lines = run("graph", "next", "google-maps", "--k", 2).stdout.splitlines()
-    assert lines[0].split() == ["API", "prob.", "seen"]
+    assert lines[0].split() == ["API", "prob.", "observed"]
     assert len(lines) == 3
 
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import io
+import json
+import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from cnp_router.cli import progress as progress_module
 from cnp_router.cli.output import (
     Column,
-    clipped,
-    display_width,
-    one_line,
-    table_lines,
-    terminal_width,
-    wrapped,
+    echo,
+    echo_json,
+    echo_pairs,
+    echo_table,
+    note,
+    printable,
 )
 from cnp_router.cli.progress import Progress
 
-COLUMNS = [Column(""), Column("API"), Column("prob.", right=True), Column("why", text=True)]
+COLUMNS = [Column(""), Column("API"), Column("prob.", right=True), Column("why")]
 ROWS = [
     ["*", "google-maps", "0.91", "named in the request, and used in 12 mashups like this one"],
     ["", "国土地理院-地図-東京都新宿区", "0.10", "地図 と 天気"],
@@ -28,67 +31,108 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 110])
-def test_a_table_is_never_wider_than_the_terminal(width):
-    lines = list(table_lines(COLUMNS, ROWS, width))
-    assert max(map(display_width, lines)) <= width
+@pytest.fixture
+def printed(monkeypatch, capsys):
+    def printed(write, *arguments, columns=80):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        write(*arguments)
+        return capsys.readouterr().out
+
+    return printed
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 110])
+def test_a_table_is_never_wider_than_the_terminal_and_loses_nothing(printed, width):
+    lines = printed(echo_table, COLUMNS, ROWS, columns=width).splitlines()
+    assert max(map(cell_len, lines)) <= width
     assert all(line == line.rstrip() for line in lines)
-    text = " ".join(" ".join(lines).split())
-    assert "12 mashups" in text
+    letters = "".join("".join(lines).split())
+    for row in ROWS:
+        for character in set("".join(row)) - {" "}:
+            assert letters.count(character) >= "".join(row).count(character)
 
 
-def test_the_reasons_come_beside_where_there_is_room():
-    lines = list(table_lines(COLUMNS, ROWS[:1], 80))
-    assert lines[0] == "   API          prob.  why"
-    assert (
-        lines[1] == "*  google-maps   0.91  named in the request, and used in 12 mashups like this"
+def test_a_table(printed):
+    assert printed(echo_table, COLUMNS, ROWS[:1]) == (
+        "   API          prob.  why\n"
+        "*  google-maps   0.91  named in the request, and used in 12 mashups like this\n"
+        "                       one\n"
     )
-    assert lines[2] == " " * 23 + "one"
 
 
-def test_and_below_where_there_is_not():
-    assert list(table_lines(COLUMNS, ROWS[:1], 40)) == [
-        "   API          prob.",
-        "*  google-maps   0.91",
-        "    named in the request, and used in 12",
-        "    mashups like this one",
+def test_a_narrow_table(printed):
+    assert printed(echo_table, COLUMNS, ROWS[:1], columns=40).splitlines() == [
+        "   API          prob.  why",
+        "*  google-maps   0.91  named in the",
+        "                       request, and used",
+        "                       in 12 mashups",
+        "                       like this one",
     ]
 
 
-def test_a_table_without_rows():
-    assert list(table_lines([Column("API"), Column("n", right=True)], [], 80)) == ["API  n"]
+def test_wide_characters_take_two_columns(printed):
+    lines = printed(echo_table, COLUMNS, [["", "地図", "0.10", "天気"], ROWS[0]]).splitlines()
+    assert lines[1] == "   地図          0.10  天気"
 
 
-@given(st.text(max_size=80), st.integers(5, 30))
-def test_a_wrapped_text_fits_and_keeps_every_character(text, width):
-    line = one_line(text)
-    lines = wrapped(line, width)
-    assert all(display_width(part) <= width for part in lines)
-    assert "".join("".join(lines).split()) == "".join(line.split())
-    assert display_width(clipped(line, width)) <= width
+def test_a_table_without_rows(printed):
+    assert printed(echo_table, [Column("API"), Column("n", right=True)], []) == "API  n\n"
 
 
-def test_nothing_in_a_text_steers_the_terminal():
-    assert one_line("a\x1b[2Jb\r\nc\td\u202ee") == "a [2Jb c d e"
+def test_pairs(printed):
+    pairs = [("Model", "offline"), ("Why", "used by many mashups that are like this one")]
+    assert printed(echo_pairs, pairs, columns=30) == (
+        "Model  offline\nWhy    used by many mashups\n       that are like this one\n"
+    )
 
 
-@pytest.mark.parametrize(("columns", "width"), [("40", 40), ("5", 20), ("400", 110), ("x", 80)])
-def test_the_width_of_the_terminal(monkeypatch, columns, width):
-    monkeypatch.setattr("shutil.get_terminal_size", fake_size(columns))
-    assert terminal_width() == width
+@pytest.mark.parametrize(
+    ("columns", "width"), [("40", 40), ("5", 20), ("400", 110), ("x", 80), ("", 80)]
+)
+def test_the_width_of_the_terminal(printed, columns, width):
+    lines = printed(echo, "a b " * 200, columns=columns).splitlines()
+    assert width - 3 <= max(map(len, lines)) <= width
 
 
-def fake_size(columns):
-    import os
+def test_markup_in_data_is_not_interpreted(printed, capsys):
+    text = "[red]stop[/red] [/] [link=http://x]here[/link] :warning:"
+    assert printed(echo, text) == f"{text}\n"
+    assert text in printed(echo_table, [Column("[b]API[/b]")], [[text]])
+    assert text in printed(echo_pairs, [("[b]", text)])
+    note(text, "Warning")
+    assert capsys.readouterr().err == f"Warning: {text}\n"
 
-    def size(fallback):
-        return os.terminal_size((int(columns), 24) if columns.isdigit() else fallback)
 
-    return size
+@given(st.text())
+def test_nothing_in_a_text_steers_the_terminal(text):
+    shown = printable(text)
+    assert not any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in shown)
+    assert not set(shown) & set("\u061c\u200b\u200e\u200f\u202a\u202b\u202d\u202e\u2066\ufeff")
+
+
+def test_what_is_escaped_can_be_read():
+    assert printable("a\x1b[2Jb\r\nc\td\u202ee\x9bf\x7f\ud800") == (
+        r"a\x1b[2Jb  c d\u202ee\x9bf\x7f\ud800"
+    )
+    assert printable("می\u200cخواهم 雨\u3000の Ünïcode") == "می\u200cخواهم 雨 の Ünïcode"
+
+
+@given(st.recursive(st.text(), lambda inner: st.dictionaries(st.text(), inner)))
+def test_json_is_valid_and_steers_nothing(document):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", stream)
+        echo_json(document)
+    stream.seek(0)
+    text = stream.read()
+    assert json.loads(text) == document
+    assert printable(text.replace("\n", "")) == text.replace("\n", "")
 
 
 class Terminal(io.StringIO):
-    def __init__(self, is_terminal):
+    encoding = "utf-8"
+
+    def __init__(self, is_terminal=True):
         super().__init__()
         self.is_terminal = is_terminal
 
@@ -96,15 +140,43 @@ class Terminal(io.StringIO):
         return self.is_terminal
 
 
+class TestColours:
+    @pytest.fixture
+    def shown(self, monkeypatch):
+        def shown(is_terminal, **environment):
+            for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM"):
+                monkeypatch.delenv(name, raising=False)
+            for name, value in {"TERM": "xterm-256color", **environment}.items():
+                monkeypatch.setenv(name, value)
+            stream = Terminal(is_terminal)
+            monkeypatch.setattr("sys.stderr", stream)
+            note("no such file", "Error")
+            return stream.getvalue()
+
+        return shown
+
+    def test_at_a_terminal(self, shown):
+        assert shown(True) == "\x1b[1;31mError: \x1b[0mno such file\n"
+
+    @pytest.mark.parametrize("environment", [{}, {"FORCE_COLOR": "1"}])
+    def test_none_when_piped(self, shown, environment):
+        assert shown(False, **environment) == "Error: no such file\n"
+
+    @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+    def test_none_where_they_are_not_wanted(self, shown, environment):
+        assert shown(True, **environment) == "Error: no such file\n"
+
+
 class TestProgress:
     @pytest.fixture
     def shown(self, monkeypatch):
-        def shown(at, *, is_terminal=True):
+        def shown(at, *, is_terminal=True, title="Fitting"):
             clock = iter([0.0, *at])
             stream = Terminal(is_terminal)
+            monkeypatch.setenv("TERM", "xterm")
             monkeypatch.setattr("sys.stderr", stream)
-            monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(clock))
-            with Progress("Fitting") as progress:
+            monkeypatch.setattr(progress_module, "monotonic", lambda: next(clock, at[-1]))
+            with Progress(title) as progress:
                 for done in range(len(at)):
                     progress("folds", done + 1, 5)
             return stream.getvalue()
@@ -114,11 +186,14 @@ class TestProgress:
     def test_quick_fits_say_nothing(self, shown):
         assert shown([0.2, 0.5, 0.9]) == ""
 
-    def test_slow_ones_do_and_clear_the_line(self, shown):
-        assert shown([0.5, 2.0]) == "\r\x1b[KFitting: folds 2/5 (2 s)\r\x1b[K"
-
-    def test_not_too_often(self, shown):
-        assert shown([2.0, 2.01, 2.02, 3.0]).count("Fitting") == 2
+    def test_slow_ones_do_and_vanish(self, shown):
+        text = shown([0.5, 2.0])
+        assert "Fitting: folds" in text and "2/5" in text
+        assert text.endswith("\x1b[2K")
 
     def test_not_without_a_terminal(self, shown):
         assert shown([2.0, 3.0], is_terminal=False) == ""
+
+    def test_its_title_is_data_too(self, shown):
+        text = shown([2.0], title="[red]\x9bA")
+        assert r"[red]\x9bA: folds" in text and "\x9b" not in text

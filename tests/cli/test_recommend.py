@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from cnp_router.cli.output import display_width
+from rich.cells import cell_len
 from cnp_router.routing import Reason, Recipient, Routing
 
 REQUEST = "Send me a text message when it rains."
@@ -66,7 +66,7 @@ class TestTable:
     def test_a_narrow_terminal(self, recommend, monkeypatch, columns):
         monkeypatch.setenv("COLUMNS", str(columns))
         lines = recommend(REQUEST).stdout.splitlines()
-        assert max(map(display_width, lines)) <= columns
+        assert max(map(cell_len, lines)) <= columns
 
     def test_no_colours(self, recommend):
         assert "\x1b" not in recommend(REQUEST, color=True).stdout
@@ -87,6 +87,17 @@ class TestFallback:
         assert "Recipients 149 of 149 contractors, all of them, as the fallback says" in facts
         assert "Messages saved 0 of the 149 of a broadcast (0%)" in facts
         assert "... and 139 more" in result.stdout
+
+    def test_widening_by_the_categories_that_the_model_names(self, recommend):
+        ask = ("--threshold", 1, "--json", REQUEST)
+        learned = json.loads(recommend(*ask).stdout)
+        widened = json.loads(recommend("--fallback", "llm", "--llm", "offline", *ask).stdout)
+        assert (learned["source"], widened["source"]) == ("learned", "llm")
+        assert {r["contractor"] for r in learned["recipients"]} <= {
+            r["contractor"] for r in widened["recipients"]
+        }
+        text = recommend("--threshold", 1, "--fallback", "llm", REQUEST).stdout
+        assert "widened to the categories that the language model named" in " ".join(text.split())
 
     def test_above_the_threshold_it_is_not_used(self, recommend):
         facts = recommend("--threshold", 0, "--fallback", "broadcast", REQUEST).stdout
@@ -154,6 +165,10 @@ class TestUsage:
             (("--threshold", "nan"), "Invalid value for '--threshold'"),
             (("--fallback", "someone"), "Invalid value for '--fallback'"),
             (("more", "words"), "Got unexpected extra argument"),
+            (("--protocol", "auto"), "No such option '--protocol'"),
+            (("--llm", "openai"), "need --fallback llm"),
+            (("--base-url", "http://127.0.0.1:9/v1"), "need --fallback llm"),
+            (("--fallback", "llm", "--llm-model", "x"), "need --llm openai"),
         ],
     )
     def test_it_says_what_is_wrong(self, recommend, arguments, message):

@@ -13,27 +13,17 @@ def test_a_share(value, expected):
     assert share(value) == expected
 
 
-def test_text():
-    rows = (("a", ".1", "12.0"), ("longer one", "-", "1"))
-    assert Table("Routers", ("router", "F1", "ms"), rows, notes=("Averages.",)).text() == (
-        "Routers\n\n"
-        "router      F1    ms\n----------  --  ----\na           .1  12.0\nlonger one   -     1\n\n"
-        "Averages."
-    )
-
-
 def test_labels_are_aligned_to_the_left():
     table = Table("", ("protocol", "stage", "F1"), (("auto", "bids", ".1"),), labels=2)
-    assert table.text().splitlines()[2] == "auto      bids   .1"
     assert table.markdown() == (
         "| protocol | stage |  F1 |\n| :------- | :---- | --: |\n| auto     | bids  |  .1 |"
     )
 
 
 def test_markdown():
-    table = Table("Routers", ("router", "F1"), (("a|b", ".12"),))
+    table = Table("Routers", ("router", "F1"), (("a|b", ".12"),), notes=("Averages.",))
     assert table.markdown() == (
-        "**Routers**\n\n| router |  F1 |\n| :----- | --: |\n| a\\|b   | .12 |"
+        "**Routers**\n\n| router |  F1 |\n| :----- | --: |\n| a\\|b   | .12 |\n\nAverages."
     )
 
 
@@ -45,7 +35,7 @@ def test_html_is_escaped():
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt; &amp; more") == 4
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "_repr_html_"])
+@pytest.mark.parametrize("form", ["markdown", "_repr_html_"])
 def test_a_cell_is_one_line_of_printable_characters(form):
     hostile = "a\nb\x1b[31m\x9b2J\u202ec\x7f"
     lines = getattr(Table("", ("x", "y"), ((hostile, "1"),), notes=(hostile,)), form)()

@@ -1,0 +1,189 @@
+"""``cnp-router negotiate``: a round of the Contract Net for one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cnp_router.cli.online import any_router
+from cnp_router.cli.options import (
+    ORGANISATIONS,
+    PROTOCOL,
+    Chat,
+    Command,
+    as_json,
+    chat_options,
+    choice,
+    file,
+    max_size,
+    request_argument,
+    round_options,
+    router_model,
+)
+from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, note
+from cnp_router.exceptions import BudgetExceededError, RoundFailedError
+from cnp_router.files import check_writable
+
+if TYPE_CHECKING:
+    from cnp_router.protocols import Outcome, RoundSettings
+
+__all__ = ["negotiate"]
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        'cnp-router negotiate "Send me a text message when it rains."',
+        'cnp-router negotiate --protocol auto --json "Text me when it rains."',
+    ],
+)
+@request_argument
+@router_model
+@click.option(
+    "--protocol",
+    type=PROTOCOL,
+    default="contractor-led",
+    show_default=True,
+    metavar="NAME",
+    help="Who reasons about the request.",
+)
+@choice(
+    "--announce",
+    ["routed", "broadcast"],
+    default="routed",
+    help="To the recipients the router chooses, or to all that the protocol reaches.",
+)
+@choice("--organise", ORGANISATIONS, default="api", help="How APIs are given to contractors.")
+@max_size
+@round_options
+@chat_options("Who answers for the agents", "offline")
+@file("--transcript", help="Write the round's messages there.")
+@as_json
+def negotiate(
+    *,
+    text: str,
+    model: Path | None,
+    protocol: Any,
+    announce: Any,
+    organise: Any,
+    max_size: int | None,
+    settings: RoundSettings,
+    chat: Chat,
+    transcript: Path | None,
+    json_: bool,
+) -> None:
+    """Hold a round of the Contract Net for the request TEXT.
+
+    TEXT is a requirement in plain language, or - to read it from standard input. A manager
+    announces it, contractors bid, the manager awards. The offline model that answers by default
+    costs nothing; its traffic is that of the real prompts, its choices are no measure of a language
+    model. What a protocol has no use for, such as a deadline where nobody bids, changes nothing.
+    """
+    from cnp_router.agents import offline_model
+    from cnp_router.protocols import ContractNet
+
+    if transcript is not None:
+        check_writable(transcript)
+    router = any_router(model)
+    net = ContractNet(
+        router.catalog,
+        chat.model(lambda: offline_model(router.catalog)),
+        router=router,
+        organisation=organise,
+        max_size=max_size,
+        settings=settings,
+    )
+    with _costs_of_failure(transcript):
+        outcome = net.run_sync(text, protocol=protocol, announcement=announce)
+    echo_json(outcome.to_dict()) if json_ else _echo(outcome)
+    if transcript is not None:
+        outcome.transcript.write(transcript)
+    _raise_if_every_call_failed(outcome)
+
+
+@contextmanager
+def _costs_of_failure(transcript: Path | None) -> Iterator[None]:
+    """Where a round breaks off, say what it has cost, and write the transcript."""
+    try:
+        yield
+    except (BudgetExceededError, RoundFailedError) as exc:
+        if exc.transcript is not None:
+            paid = exc.transcript.ledger
+            if paid.model_calls:
+                note(f"Paid until then: {paid.tokens:,} tokens ({paid.model_calls:,} model calls).")
+            if transcript is not None:
+                exc.transcript.write(transcript)
+        raise
+
+
+def _raise_if_every_call_failed(outcome: Outcome) -> None:
+    ledger = outcome.ledger
+    if ledger.every_call_failed:
+        reasons = ", ".join(f"{count} by {reason}" for reason, count in ledger.failures.items())
+        raise RoundFailedError(f"every call for proposals failed: {reasons}", outcome.transcript)
+
+
+def _echo(outcome: Outcome) -> None:
+    grounds = _grounds(outcome)
+    if outcome.recommendation:
+        rows = ([name, grounds.get(name, "")] for name in outcome.recommendation)
+        echo_table([Column("API"), Column("grounds")], rows)
+    else:
+        echo("No API was recommended.")
+    echo()
+    echo_pairs(_facts(outcome))
+
+
+def _grounds(outcome: Outcome) -> dict[str, str]:
+    from cnp_router.protocols import Proposal
+
+    recipients = outcome.routing.recipients if outcome.routing else ()
+    learned = {r.contractor: "; ".join(x.text for x in r.reasons[:2]) for r in recipients}
+    return learned | {
+        proposed.api: proposed.grounds
+        for message in outcome.transcript.messages
+        if isinstance(message, Proposal) and not message.late
+        for proposed in message.apis
+    }
+
+
+def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    from cnp_router.protocols import PROTOCOLS
+
+    ledger, routing = outcome.ledger, outcome.routing
+    if outcome.choice is not None:
+        yield "Why", f"{outcome.protocol}: {outcome.choice.reason}"
+    protocol, how = PROTOCOLS[outcome.protocol], [outcome.protocol]
+    if len(protocol.announcements) > 1:
+        how.append(outcome.announcement)
+    if protocol.has_contractors:
+        how.append(f"contractors by {outcome.organisation}")
+    yield "Protocol", ", ".join(how)
+    if protocol.has_contractors:
+        yield "Announced to", f"{len(outcome.recipients)} of {outcome.n_contractors} contractors"
+    if routing is not None:
+        verdict = "at or above" if routing.is_confident else "below"
+        widened = (
+            "" if routing.source == "learned" else f"; widened by the {routing.source} fallback"
+        )
+        yield (
+            "Confidence",
+            f"{routing.confidence:.2f}, {verdict} the threshold of "
+            f"{routing.threshold:.2f}{widened}",
+        )
+    kinds = ", ".join(f"{count:,} {name}" for name, count in ledger.messages.items())
+    yield "Messages", f"{ledger.n_messages:,} ({kinds})"
+    usage = ledger.usage
+    source = "as the server counts" if usage.source == "server" else "estimated"
+    yield "Tokens", f"{usage.tokens_in:,} in, {usage.tokens_out:,} out ({source})"
+    yield "Model", f"{outcome.transcript.model}, {ledger.model_calls:,} calls"
+    if ledger.failures:
+        yield "Failed", ", ".join(f"{count:,} by {name}" for name, count in ledger.failures.items())
+    if ledger.late:
+        yield "Late", f"{ledger.late:,} replies, ignored"
+    if ledger.hallucinated:
+        yield "Hallucinated", f"{ledger.hallucinated:,} names that do not exist, dropped"
