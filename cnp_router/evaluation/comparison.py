@@ -17,6 +17,7 @@ from cnp_router.protocols import Outcome
 
 __all__ = [
     "STAGES",
+    "STAGE_TITLES",
     "Comparison",
     "ComparisonRow",
     "Method",
@@ -29,6 +30,12 @@ __all__ = [
 Stage = Literal["category", "bid", "final"]
 STAGES: Mapping[Stage, str] = {"category": "mapped", "bid": "proposed", "final": "selected"}
 """After which the APIs in play are measured, and their name in `cnp_router.protocols.Stages`."""
+STAGE_TITLES: Mapping[Stage, str] = {
+    "category": "named categories",
+    "bid": "after bidding",
+    "final": "final set",
+}
+"""As tables and plots name them."""
 
 TokensAre = Literal["server", "estimated"]
 
@@ -153,7 +160,7 @@ class ComparisonRow:
     ----------
     method : Method
     rounds : int
-        How many that are. All means are None if there is none.
+        How many that are. All means are None if it is 0.
     tokens_in, tokens_out, messages, model_calls, recipients, mean_apis : float or None
         `recipients` counts contractors that received an announcement; `mean_apis` is the size of
         the recommendation.
@@ -169,7 +176,7 @@ class ComparisonRow:
         How many rounds had the stage ``bid``.
     cfps, cached_calls, late, failed, hallucinated : int
         In all rounds together: calls for proposals, model calls that were answered before, replies
-        after the deadline, contractors without a usable reply, names that a model made up.
+        after the deadline, calls for proposals without a usable reply, names that a model made up.
     """
 
     method: Method

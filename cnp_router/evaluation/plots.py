@@ -6,21 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow, Stage
+from cnp_router.evaluation.comparison import STAGE_TITLES, STAGES, Comparison, ComparisonRow, Stage
 from cnp_router.exceptions import MissingExtraError
 from cnp_router.files import atomic_write
 
 __all__ = ["PLOTS", "check_plots", "draw"]
 
-# Okabe and Ito's palette: told apart by people with any colour vision.
+# Okabe and Ito's palette: distinct to people with any colour vision.
 _PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _METRICS = {"precision": "#0072b2", "recall": "#d55e00", "f1": "#009e73"}
 _MARKERS = ("o", "s", "^", "D")  # organisations, where there are several
-_STAGE_TITLES: Mapping[Stage, str] = {
-    "category": "APIs of the named categories",
-    "bid": "APIs that were bid",
-    "final": "APIs of the final set",
-}
 _GRID = "#e3e6ec"
 _INK = "#444444"
 _DPI = 150
@@ -72,7 +67,7 @@ def traffic(comparison: Comparison) -> Any:
         for (protocol, organisation), rows in _by_method(comparison).items():
             _arrow(axes, rows, stage, colours[protocol], markers[organisation])
         _free_of_tokens(axes, comparison, stage, colours)
-        axes.set_title(f"Recall of the {_STAGE_TITLES[stage]}", fontsize=11)
+        axes.set_title(f"Recall, {STAGE_TITLES[stage]}", fontsize=11)
         axes.set_xlabel("tokens per request, in and out")
         axes.grid(color=_GRID)
         axes.margins(x=0.08)
@@ -90,7 +85,7 @@ def stages(comparison: Comparison) -> Any:
         for place, rows in enumerate(methods.values()):
             for number, (metric, colour) in enumerate(_METRICS.items()):
                 _dumbbell(axes, rows, stage, metric, place + 0.22 * (number - 1), colour)
-        axes.set_title(_STAGE_TITLES[stage], fontsize=11)
+        axes.set_title(STAGE_TITLES[stage].capitalize(), fontsize=11)
         axes.set_xlim(-0.02, 1.02)
         axes.grid(axis="x", color=_GRID)
         for between in range(len(methods) - 1):

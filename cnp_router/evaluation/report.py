@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow
+from cnp_router.evaluation.comparison import STAGE_TITLES, STAGES, Comparison, ComparisonRow
 from cnp_router.evaluation.plots import PLOTS, check_plots, draw
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import DataFileError, InputError
@@ -31,7 +31,6 @@ __all__ = [
 REPORT_FILES = ("comparison.json", "comparison.md", *PLOTS)
 
 _WORTH_A_WARNING = 0.05  # of the rounds, or of the calls
-_STAGE_NAMES = {"category": "named categories", "bid": "bids", "final": "final set"}
 _METHOD = ("protocol", "announcement")
 
 Rows = list[ComparisonRow]
@@ -55,14 +54,14 @@ def scores(rows: Rows) -> Table:
                 found = row.stages[stage]
                 if found is not None:
                     shares = [share(value) for value in found.to_dict().values()]
-                    cells.append((protocol, _STAGE_NAMES[stage], row.method.announcement, *shares))
+                    cells.append((protocol, STAGE_TITLES[stage], row.method.announcement, *shares))
     return Table(
         "Precision, recall and F1 of the APIs in play at each stage",
         ("protocol", "stage", "announcement", "precision", "recall", "F1"),
         tuple(cells),
         labels=3,
         notes=tuple(
-            f"The bids of {row.method.protocol} are those of the {row.with_bids:,} of "
+            f"After bidding, {row.method.protocol} has means over the {row.with_bids:,} of "
             f"{row.rounds:,} requests that were negotiated."
             for row in rows
             if row.with_bids not in (0, row.rounds)

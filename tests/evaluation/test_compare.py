@@ -564,7 +564,7 @@ class TestFailedRounds:
             run(Failing(days), MANY, protocols=["single-agent"], **options)
         failed = file.read_text().count('"figures":null')
         assert 5 <= failed < 5 + at_a_time  # those under way may still end
-        # Gone on with, it asks the next ones.
+        # Continued, it asks the next ones.
         on = Failing(days)
         row = run(on, MANY, protocols=["single-agent"], **options).rows[0]
         assert len(on.asked) == 8 - failed
@@ -585,9 +585,9 @@ class TestFailedRounds:
     def test_who_is_not_the_requests_fault_ends_it_at_once(self, run, tmp_path, kind):
         file = tmp_path / "run.jsonl"
         options = {"resume": file, "protocols": ["single-agent"], "announcements": ["broadcast"]}
-        with pytest.raises(RoundFailedError, match=r"mashup 'r1', single-agent .*not now") as told:
+        with pytest.raises(RoundFailedError, match=r"mashup 'r1', single-agent .*not now") as error:
             run(Failing({1: kind("not now")}), MANY, **options)
-        assert isinstance(told.value.__cause__.__cause__, kind)
+        assert isinstance(error.value.__cause__.__cause__, kind)
         assert len(file.read_text().splitlines()) == 2
         model = Counted(CATALOG)
         assert run(model, MANY, **options).rows[0].failed_rounds == 0
@@ -609,7 +609,7 @@ class TestErrors:
             ({"history": History([Mashup("x", "y", ("z",))])}, "of any of the 1 mashups"),
         ],
     )
-    def test_what_is_wrong_is_said(self, run, options, message):
+    def test_what_is_wrong_is_named(self, run, options, message):
         with pytest.raises(InputError, match=message):
             run(**options)
 
