@@ -5,8 +5,8 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py quality [--data DIR] [--json FILE] [--full]
     python benchmarks/run.py scaling --data DIR [--json FILE]
     python benchmarks/run.py speed   --data DIR [--json FILE]
-    python benchmarks/run.py inertia --data DIR [--plots DIR] [--json FILE]
-    python benchmarks/run.py inertia_history --data DIR [--plots DIR] [--json FILE]
+    python benchmarks/run.py next_tool --data DIR [--plots DIR] [--json FILE]
+    python benchmarks/run.py next_tool_history --data DIR [--plots DIR] [--json FILE]
     python benchmarks/run.py routed_vs_broadcast [--data DIR] [--model DIR] [--split NAME] \
         [--limit N] [--organise] [--resume FILE] [--report DIR] [--json FILE]
     python benchmarks/run.py engine [--data DIR] [--json FILE]
@@ -14,8 +14,8 @@ r"""The one entry point of the benchmarks.
 DIR holds ``apis.jsonl``, ``mashups-train.jsonl`` and any number of held-out ``mashups-dev*.jsonl``,
 and perhaps ``apis-all.jsonl``, a larger catalog. ``quality``, ``engine``
 and ``routed_vs_broadcast`` work on the bundled sample without.
-For ``inertia``, DIR holds two or more logs ``trajectories-*.jsonl``; for ``inertia_history`` too,
-or ``mashups-train.jsonl`` and ``mashups-dev*.jsonl`` whose APIs are in order.
+For ``next_tool``, DIR holds two or more logs ``trajectories-*.jsonl``; for ``next_tool_history``
+too, or ``mashups-train.jsonl`` and ``mashups-dev*.jsonl`` whose APIs are in order.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
     engine,
-    inertia,
-    inertia_history,
+    next_tool,
+    next_tool_history,
     quality,
     routed_vs_broadcast,
     scaling,
@@ -45,12 +45,12 @@ TRACKS = {
     "quality": quality,
     "scaling": scaling,
     "speed": speed,
-    "inertia": inertia,
-    "inertia_history": inertia_history,
+    "next_tool": next_tool,
+    "next_tool_history": next_tool_history,
     "routed_vs_broadcast": routed_vs_broadcast,
     "engine": engine,
 }
-_NEED_DATA = ("scaling", "speed", "inertia", "inertia_history")
+_NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
 
 def _quality(track: argparse.ArgumentParser) -> None:
@@ -81,8 +81,8 @@ def _engine(track: argparse.ArgumentParser) -> None:
 
 
 _OPTIONS = {
-    "inertia": _plots,
-    "inertia_history": _plots,
+    "next_tool": _plots,
+    "next_tool_history": _plots,
     "quality": _quality,
     "routed_vs_broadcast": _routed_vs_broadcast,
     "engine": _engine,

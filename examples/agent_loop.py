@@ -1,8 +1,8 @@
 """Wire next-tool prediction into an agent loop: the model is asked only where it is needed.
 
 The environment is a toy: a town where parcels are delivered. The model is a script that knows the
-right tool; a real one is `cnp_router.llm.OpenAIChatModel`. Guards, the cold start and the
-threshold say when it is asked; every finished run is kept on disk and learned from at once.
+right tool; a real one is `cnp_router.llm.OpenAIChatModel`. The policy says when it is asked;
+every finished run is kept on disk and learned from at once.
 """
 
 import json
@@ -11,15 +11,8 @@ from pathlib import Path
 
 from cnp_router import Api
 from cnp_router.llm import ChatRequest
-from cnp_router.prediction import (
-    AgentRun,
-    ChooseTool,
-    Guards,
-    NextToolRouter,
-    OnlineStore,
-    RouterSettings,
-    Schedule,
-)
+from cnp_router.online import ONLINE_FILE, OnlineStore
+from cnp_router.prediction import AgentRun, ChooseTool, NextToolPolicy, NextToolRouter
 from cnp_router.testing import FunctionChatModel
 from cnp_router.trajectories import Step
 
@@ -57,13 +50,13 @@ def answer(request: ChatRequest) -> dict[str, str]:
 
 
 model = FunctionChatModel(answer)
-settings = RouterSettings(Schedule(ask_first=10), Guards(in_a_row=3))
-router = NextToolRouter(model=model, tools=TOOLS, settings=settings)
+policy = NextToolPolicy(ask_first=10, max_in_a_row=3)
+router = NextToolRouter(model=model, tools=TOOLS, policy=policy)
 n_steps = n_wrong = 0
 
 with (
     tempfile.TemporaryDirectory() as folder,
-    OnlineStore(Path(folder, "online"), [router]) as store,
+    OnlineStore(Path(folder, ONLINE_FILE), [router]) as store,
 ):
     for number in range(RUNS):
         run = AgentRun(router, f"run-{number}", "Deliver the parcel.", observe=store.observe)
@@ -79,7 +72,7 @@ with (
         n_steps += len(run.steps)
         run.end(success=True)
 
-print(f"{n_steps} steps in {RUNS} runs, {n_wrong} of them foretold wrongly.")
+print(f"{n_steps} steps in {RUNS} runs, {n_wrong} of them predicted wrongly.")
 asked = len(model.calls)
 print(f"Model calls saved: {n_steps - asked} of {n_steps} ({1 - asked / n_steps:.0%}).")
 hint = router.hints("fetch", [Step("find-parcel", {}, act("find-parcel", {}, 2))])[0]

@@ -49,6 +49,6 @@ def test_no_picture_is_forgotten():
     assert set((ROOT / "docs" / "images").iterdir()) == shown
 
 
-def test_the_page_on_inertia_shows_the_loop():
-    page = (ROOT / "docs" / "inertia.md").read_text(encoding="utf-8")
+def test_the_page_on_the_next_tool_shows_the_loop():
+    page = (ROOT / "docs" / "next-tool.md").read_text(encoding="utf-8")
     assert [name for name, _ in pieces(page)] == ["examples/agent_loop.py"]

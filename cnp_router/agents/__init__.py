@@ -2,6 +2,7 @@
 
 from cnp_router.agents.agent import Asked, ask
 from cnp_router.agents.answers import (
+    AnswerModel,
     ApiSelection,
     Bid,
     CategoryMapping,
@@ -10,6 +11,7 @@ from cnp_router.agents.answers import (
     ProposedApi,
 )
 from cnp_router.agents.fallback import CategoryFallback
+from cnp_router.agents.limits import AnswerLimits
 from cnp_router.agents.offline_answers import offline_model
 from cnp_router.agents.organisation import Organisation, organise
 from cnp_router.agents.tasks import (
@@ -24,6 +26,8 @@ from cnp_router.agents.tasks import (
 )
 
 __all__ = [
+    "AnswerLimits",
+    "AnswerModel",
     "ApiSelection",
     "Asked",
     "Bid",

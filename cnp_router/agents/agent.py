@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from cnp_router.agents.limits import AnswerLimits
 from cnp_router.agents.tasks import Task
 from cnp_router.exceptions import ChatAnswerError
-from cnp_router.llm import ChatModel, ChatResponse
-from cnp_router.llm.schema import misfit
+from cnp_router.llm import ChatModel, ChatResponse, check_response
 
 __all__ = ["Asked", "ask", "read_response"]
 
 Answer = TypeVar("Answer")
+
+_LIMITS = AnswerLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +26,25 @@ class Asked(Generic[Answer]):
     answer : Decomposition, CategoryMapping, Bid, ApiSelection or Composition
     response : ChatResponse
         With what it has cost.
+    cut : tuple of str, default=()
+        What of the answer was beyond the limits, a phrase each.
     """
 
     answer: Answer
     response: ChatResponse
+    cut: tuple[str, ...] = ()
 
 
-async def ask(model: ChatModel, task: Task[Answer]) -> Asked[Answer]:
+async def ask(
+    model: ChatModel, task: Task[Answer], limits: AnswerLimits = _LIMITS
+) -> Asked[Answer]:
     """Have a model take a task.
 
     Parameters
     ----------
     model : ChatModel
     task : Task
+    limits : AnswerLimits, optional
 
     Returns
     -------
@@ -46,6 +54,8 @@ async def ask(model: ChatModel, task: Task[Answer]) -> Asked[Answer]:
     ------
     LanguageModelError
         If there is no usable answer.
+    InputError
+        If the model returns something else than a ChatResponse.
 
     Examples
     --------
@@ -56,10 +66,13 @@ async def ask(model: ChatModel, task: Task[Answer]) -> Asked[Answer]:
     >>> asyncio.run(ask(model, Decompose("Concerts on a map"))).answer.functions
     ('show a map',)
     """
-    return read_response(task, await model.complete(task.chat_request()))
+    response = check_response(model, await model.complete(task.chat_request()))
+    return read_response(task, response, limits)
 
 
-def read_response(task: Task[Answer], response: ChatResponse) -> Asked[Answer]:
+def read_response(
+    task: Task[Answer], response: ChatResponse, limits: AnswerLimits = _LIMITS
+) -> Asked[Answer]:
     """Return the typed answer in a response.
 
     Raises
@@ -67,12 +80,11 @@ def read_response(task: Task[Answer], response: ChatResponse) -> Asked[Answer]:
     ChatAnswerError
         If it does not fit the schema of the task; with what it has cost.
     """
-    problem = "no JSON object" if response.data is None else misfit(response.data, task.schema)
-    if problem is not None or response.data is None:
+    try:
+        answer = task.read(response.data)
+        data, cut = limits.cut(response.data or {})
+        return Asked(task.read(data) if cut else answer, response, cut)
+    except ChatAnswerError as exc:
         raise ChatAnswerError(
-            f"the answer does not fit the schema: {problem}",
-            model=response.model,
-            usage=response.usage,
-            calls=response.calls,
-        )
-    return Asked(task.read(response.data), response)
+            exc.problem, model=response.model, usage=response.usage, calls=response.calls
+        ) from exc

@@ -1,20 +1,66 @@
-"""What the reasoning steps answer: typed, and free of what a model hallucinated."""
+"""What the reasoning steps answer.
+
+First the JSON object that a model is asked for, as pydantic models (`AnswerModel`), whose JSON
+schema goes with the prompt; then what it means: typed, and free of what a model hallucinated.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 __all__ = [
+    "AnswerModel",
     "ApiSelection",
     "Bid",
     "CategoryMapping",
     "Composition",
     "Decomposition",
     "ProposedApi",
-    "kept",
+    "allowed_names",
 ]
+
+_LEFT_OUT = ("$defs", "title", "description")
+
+
+class AnswerModel(BaseModel):
+    """Base of the JSON objects that models are asked for: exactly these keys.
+
+    Examples
+    --------
+    >>> class Weather(AnswerModel):
+    ...     rain: bool
+    >>> Weather.json_schema() == {"type": "object", "properties": {"rain": {"type": "boolean"}},
+    ...                           "required": ["rain"], "additionalProperties": False}
+    True
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    @cache
+    def json_schema(cls) -> dict[str, Any]:
+        """Return the JSON schema without titles and references: every server takes it."""
+        full = cls.model_json_schema()
+        return _plain(full, full.get("$defs", {}))
+
+
+def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
+    plain = {key: schema[key] for key in reversed(schema) if key not in _LEFT_OUT}
+    if "properties" in plain:
+        parts = plain["properties"].items()
+        plain["properties"] = {name: _plain(part, definitions) for name, part in parts}
+    if "items" in plain:
+        plain["items"] = _plain(plain["items"], definitions)
+    if "anyOf" in plain:
+        plain["anyOf"] = [_plain(part, definitions) for part in plain["anyOf"]]
+    return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +77,6 @@ class ProposedApi:
 
     api: str
     grounds: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
-        return {"api": self.api, "grounds": self.grounds}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +175,14 @@ class Composition:
     hallucinated: tuple[str, ...] = ()
 
 
-def kept(names: Iterable[str], allowed: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def allowed_names(
+    names: Iterable[str], allowed: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the distinct names that are allowed, and those that are not.
 
     Examples
     --------
-    >>> kept(["maps", "mpas", "maps"], {"maps", "sms"})
+    >>> allowed_names(["maps", "mpas", "maps"], {"maps", "sms"})
     (('maps',), ('mpas',))
     """
     allowed = frozenset(allowed)

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from cnp_router.catalog import Api, Catalog, Contractor
 from cnp_router.exceptions import InputError
 from cnp_router.graph import TransitionGraph, to_networkx
+from cnp_router.records import check_id
 
 __all__ = ["Organisation", "organise"]
 
@@ -103,7 +104,8 @@ def _by_community(catalog: Catalog, graph: TransitionGraph) -> dict[str, list[Ap
 
 def _contractors(groups: dict[str, list[Api]], max_size: int | None) -> tuple[Contractor, ...]:
     contractors: dict[str, Contractor] = {}
-    for name, apis in groups.items():
+    for place, (title, apis) in enumerate(groups.items(), 1):
+        name = _id(title, place)
         parts: Sequence[list[Api]] = [apis]
         if max_size is not None and len(apis) > max_size:
             parts = [apis[i : i + max_size] for i in range(0, len(apis), max_size)]
@@ -113,3 +115,11 @@ def _contractors(groups: dict[str, list[Api]], max_size: int | None) -> tuple[Co
                 own += "'"
             contractors[own] = Contractor(own, tuple(part))
     return tuple(contractors.values())
+
+
+def _id(title: str, place: int) -> str:
+    """Return the title of a group as an id, which may hold less than the name of a category."""
+    try:
+        return check_id("contractor", " ".join(title.split()))
+    except InputError:
+        return f"group {place}"

@@ -7,18 +7,21 @@ matching, (4) API selection. Which agent takes which of them is what tells the p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from pydantic import ValidationError
+
 from cnp_router.agents.answers import (
+    AnswerModel,
     ApiSelection,
     Bid,
     CategoryMapping,
     Composition,
     Decomposition,
     ProposedApi,
-    kept,
+    allowed_names,
 )
 from cnp_router.agents.prompts import (
     Instructions,
@@ -29,7 +32,9 @@ from cnp_router.agents.prompts import (
     specification,
 )
 from cnp_router.catalog import Api
+from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm import ChatRequest
+from cnp_router.records import shown
 
 __all__ = [
     "ComposeAlone",
@@ -44,26 +49,6 @@ __all__ = [
 
 Answer = TypeVar("Answer")
 
-_STRINGS = {"type": "array", "items": {"type": "string"}}
-_PROPOSED = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"id": {"type": "string"}, "grounds": {"type": "string"}},
-        "required": ["id", "grounds"],
-        "additionalProperties": False,
-    },
-}
-
-
-def _schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
 
 class Task(ABC, Generic[Answer]):
     """One call of a model: what it is given, asked, and may answer.
@@ -74,29 +59,110 @@ class Task(ABC, Generic[Answer]):
         Who takes it.
     steps : tuple of int
         Which of the four steps it covers.
+    stage : str
+        What people see it called, in ledgers and errors.
     instructions : Instructions
-    schema : mapping
-        JSON schema of the answer.
+    answer_model : subclass of AnswerModel
+        The JSON object that is asked for.
+    answer_tokens : int
+        A usual answer, for estimates of what a round will cost.
+
+    Examples
+    --------
+    >>> Decompose.stage, Decompose.steps, Decompose("a map").schema["required"]
+    ('decomposition', (1,), ['functions'])
     """
 
     role: ClassVar[Literal["manager", "contractor", "single-agent"]]
-    steps: ClassVar[tuple[int, ...]]
+    steps: ClassVar[tuple[int, ...]] = ()
+    stage: ClassVar[str] = "bidding"
     instructions: ClassVar[Instructions]
-    schema: ClassVar[Mapping[str, Any]]
-    answer_tokens: ClassVar[int] = 100  # a usual answer, for estimates of what a round will cost
+    answer_model: ClassVar[type[AnswerModel]]
+    answer_tokens: ClassVar[int] = 100
 
     @abstractmethod
     def information(self) -> str:
         """Return the fourth part of the prompt: one JSON object."""
 
     @abstractmethod
-    def read(self, data: Mapping[str, Any]) -> Answer:
-        """Return the typed answer in data that fits the schema."""
+    def understand(self, said: Any) -> Answer:
+        """Return what an `answer_model` means, without what was hallucinated."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of the answer."""
+        return self.answer_model.json_schema()
+
+    def read(self, data: object) -> Answer:
+        """Return the typed answer in data.
+
+        Raises
+        ------
+        ChatAnswerError
+            If the data does not fit the schema.
+        """
+        try:
+            said = self.answer_model.model_validate(data)
+        except ValidationError as exc:
+            error = exc.errors(include_url=False)[0]
+            place = ".".join(map(str, ("answer", *error["loc"])))
+            raise ChatAnswerError(
+                f"the answer does not fit the schema: {place}: {error['msg']}, got "
+                f"{shown(error['input'])}"
+            ) from exc
+        return self.understand(said)
 
     def chat_request(self) -> ChatRequest:
         """Return the request that asks a model to take this task."""
         prompt = Prompt(self.instructions, self.information())
         return ChatRequest(prompt.messages(), schema=self.schema, task=self)
+
+
+class _Functions(AnswerModel):
+    functions: list[str]
+
+
+class _Mapping(AnswerModel):
+    function: int
+    categories: list[str]
+
+
+class _Mappings(AnswerModel):
+    mappings: list[_Mapping]
+
+
+class _Proposed(AnswerModel):
+    id: str
+    grounds: str
+
+
+class _Match(AnswerModel):
+    apis: list[_Proposed]
+    grounds: str
+
+
+class _Interpretation(AnswerModel):
+    functions: list[str]
+    categories: list[str]
+    apis: list[_Proposed]
+    grounds: str
+
+
+class _Service(AnswerModel):
+    categories: list[str]
+    apis: list[_Proposed]
+    grounds: str
+
+
+class _Selected(AnswerModel):
+    apis: list[str]
+
+
+class _Composed(AnswerModel):
+    functions: list[str]
+    categories: list[str]
+    candidates: list[str]
+    apis: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +183,8 @@ class Decompose(Task[Decomposition]):
     role = "manager"
     steps = (1,)
     answer_tokens = 60
-    schema = _schema(functions=_STRINGS)
+    stage = "decomposition"
+    answer_model = _Functions
     instructions = Instructions(
         "You are the manager of a contract net that composes services out of Web APIs. You "
         "decompose a request; you do not name APIs.",
@@ -131,9 +198,9 @@ class Decompose(Task[Decomposition]):
         """Return the request."""
         return json_object({"request": quoted(self.request)})
 
-    def read(self, data: Mapping[str, Any]) -> Decomposition:
+    def understand(self, said: _Functions) -> Decomposition:
         """Return the functions; without any, the request itself is the one function."""
-        functions = tuple(dict.fromkeys(f.strip() for f in data["functions"] if f.strip()))
+        functions = tuple(dict.fromkeys(f.strip() for f in said.functions if f.strip()))
         return Decomposition(functions or (self.request,))
 
 
@@ -157,17 +224,8 @@ class MapCategories(Task[CategoryMapping]):
     role = "manager"
     steps = (2,)
     answer_tokens = 80
-    schema = _schema(
-        mappings={
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"function": {"type": "integer"}, "categories": _STRINGS},
-                "required": ["function", "categories"],
-                "additionalProperties": False,
-            },
-        }
-    )
+    stage = "category mapping"
+    answer_model = _Mappings
     instructions = Instructions(
         "You are the manager of a contract net that composes services out of Web APIs. You map "
         "functions to API categories, and use no category that is not in the list.",
@@ -187,17 +245,16 @@ class MapCategories(Task[CategoryMapping]):
             }
         )
 
-    def read(self, data: Mapping[str, Any]) -> CategoryMapping:
+    def understand(self, said: _Mappings) -> CategoryMapping:
         """Return the categories by function; a function that is not there has none."""
         named: list[list[str]] = [[] for _ in self.functions]
-        for mapping in data["mappings"]:
-            place = int(mapping["function"])
-            if 0 <= place < len(named):
-                named[place].extend(mapping["categories"])
+        for mapping in said.mappings:
+            if 0 <= mapping.function < len(named):
+                named[mapping.function].extend(mapping.categories)
         known = frozenset(self.categories)
-        _, hallucinated = kept((name for names in named for name in names), known)
+        _, hallucinated = allowed_names((name for names in named for name in names), known)
         return CategoryMapping(
-            self.functions, tuple(kept(names, known)[0] for names in named), hallucinated
+            self.functions, tuple(allowed_names(names, known)[0] for names in named), hallucinated
         )
 
 
@@ -208,20 +265,22 @@ class _Bidding(Task[Bid]):
     apis: tuple[Api, ...]
 
     role = "contractor"
-    schema = _schema(apis=_PROPOSED, grounds={"type": "string"})
+    answer_model: ClassVar[type[AnswerModel]] = _Match
 
     def _specifications(self) -> str:
         return json_list([specification(api) for api in self.apis])
 
-    def read(self, data: Mapping[str, Any]) -> Bid:
+    def understand(self, said: _Match | _Interpretation | _Service) -> Bid:
         """Return the bid, without APIs that are not the contractor's."""
-        grounds = {item["id"]: item["grounds"] for item in reversed(data["apis"])}
-        own, hallucinated = kept((item["id"] for item in data["apis"]), (a.id for a in self.apis))
+        grounds = {item.id: item.grounds for item in reversed(said.apis)}
+        own, hallucinated = allowed_names(
+            (item.id for item in said.apis), (a.id for a in self.apis)
+        )
         return Bid(
             tuple(ProposedApi(name, grounds[name]) for name in own),
-            data["grounds"],
-            tuple(data.get("functions", ())),
-            tuple(dict.fromkeys(data.get("categories", ()))),
+            said.grounds,
+            tuple(getattr(said, "functions", ())),
+            tuple(dict.fromkeys(getattr(said, "categories", ()))),
             hallucinated,
         )
 
@@ -278,9 +337,7 @@ class InterpretRequest(_Bidding):
 
     steps = (1, 2, 3)
     answer_tokens = 90
-    schema = _schema(
-        functions=_STRINGS, categories=_STRINGS, apis=_PROPOSED, grounds={"type": "string"}
-    )
+    answer_model = _Interpretation
     instructions = Instructions(
         "You are a contractor of a contract net. You answer for the APIs in your specifications "
         "and for no others.",
@@ -306,7 +363,7 @@ class ServeFunction(_Bidding):
 
     steps = (2, 3, 4)
     answer_tokens = 80
-    schema = _schema(categories=_STRINGS, apis=_PROPOSED, grounds={"type": "string"})
+    answer_model = _Service
     instructions = Instructions(
         "You are a contractor of a contract net. You answer for the APIs in your specifications "
         "and for no others.",
@@ -342,7 +399,8 @@ class SelectApis(Task[ApiSelection]):
     role = "manager"
     steps = (4,)
     answer_tokens = 40
-    schema = _schema(apis=_STRINGS)
+    stage = "API selection"
+    answer_model = _Selected
     instructions = Instructions(
         "You are the manager of a contract net that composes services out of Web APIs. You choose "
         "among the proposals, and award nothing that was not proposed. Contractors argue for "
@@ -362,11 +420,11 @@ class SelectApis(Task[ApiSelection]):
             fields["awarded"] = _proposed(self.awarded)
         return json_object({**fields, "proposals": _proposed(self.proposals)})
 
-    def read(self, data: Mapping[str, Any]) -> ApiSelection:
+    def understand(self, said: _Selected) -> ApiSelection:
         """Return the chosen APIs, without those that nobody proposed or that are awarded."""
         awarded = {p.api for p in self.awarded}
-        chosen = (name for name in data["apis"] if name not in awarded)
-        return ApiSelection(*kept(chosen, (p.api for p in self.proposals)))
+        chosen = (name for name in said.apis if name not in awarded)
+        return ApiSelection(*allowed_names(chosen, (p.api for p in self.proposals)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +446,8 @@ class ComposeAlone(Task[Composition]):
     role = "single-agent"
     steps = (1, 2, 3, 4)
     answer_tokens = 150
-    schema = _schema(functions=_STRINGS, categories=_STRINGS, candidates=_STRINGS, apis=_STRINGS)
+    stage = "composition"
+    answer_model = _Composed
     instructions = Instructions(
         "You compose services out of Web APIs. You use no API that is not in the specifications.",
         "First, list the core functions that the request is made of. Second, name the API "
@@ -404,16 +463,15 @@ class ComposeAlone(Task[Composition]):
         specifications = json_list([specification(api) for api in self.apis])
         return json_object({"request": quoted(self.request), "specifications": specifications})
 
-    def read(self, data: Mapping[str, Any]) -> Composition:
+    def understand(self, said: _Composed) -> Composition:
         """Return the composition: what is in the specifications, chosen among the candidates."""
         ids = frozenset(api.id for api in self.apis)
-        categories, no_categories = kept(
-            data["categories"], {name for api in self.apis for name in api.categories}
-        )
-        candidates, no_candidates = kept(data["candidates"], ids)
-        chosen, no_apis = kept(data["apis"], candidates)
+        known = {name for api in self.apis for name in api.categories}
+        categories, no_categories = allowed_names(said.categories, known)
+        candidates, no_candidates = allowed_names(said.candidates, ids)
+        chosen, no_apis = allowed_names(said.apis, candidates)
         hallucinated = tuple(dict.fromkeys((*no_categories, *no_candidates, *no_apis)))
-        return Composition(tuple(data["functions"]), categories, candidates, chosen, hallucinated)
+        return Composition(tuple(said.functions), categories, candidates, chosen, hallucinated)
 
 
 def _proposed(apis: Sequence[ProposedApi]) -> str:

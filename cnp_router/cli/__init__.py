@@ -17,7 +17,8 @@ def main() -> None:
         from cnp_router.cli.app import app
 
         app.main(prog_name="cnp-router")
-    except KeyboardInterrupt:  # while the commands were imported
+    except KeyboardInterrupt:  # while the application was imported
+        sys.stderr.write("Interrupted.\n")
         sys.exit(INTERRUPTED)
     finally:
         # Python may end by the signal itself although it was handled, as where it came in the

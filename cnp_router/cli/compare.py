@@ -9,22 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnp_router.cli import options
 from cnp_router.cli.online import fitted_router
-from cnp_router.cli.options import (
-    ORGANISATIONS,
-    PROTOCOL,
-    Chat,
-    Command,
-    as_json,
-    chat_options,
-    count,
-    file,
-    fitted_model,
-    folder,
-    held_out,
-    max_size,
-    round_options,
-)
 from cnp_router.cli.output import Column, echo, echo_json, echo_table, note
 from cnp_router.cli.progress import Progress
 from cnp_router.exceptions import BudgetExceededError, ProtocolError, RoundFailedError
@@ -38,16 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 
-@click.command(
-    cls=Command,
-    examples=["cnp-router compare --model model --history held-out.jsonl --limit 3"],
-)
-@fitted_model
-@held_out
+@options.command("cnp-router compare --model model --history held-out.jsonl --limit 3")
+@options.fitted_model
+@options.held_out
 @click.option(
     "--protocol",
     "protocols",
-    type=PROTOCOL,
+    type=options.PROTOCOL,
     multiple=True,
     metavar="NAME",
     help="To compare. Can be given more than once.  [default: all]",
@@ -62,22 +45,22 @@ __all__ = ["compare"]
 @click.option(
     "--organise",
     "organisations",
-    type=click.Choice(ORGANISATIONS),
+    type=click.Choice(options.ORGANISATIONS),
     multiple=True,
     help="Which APIs a contractor holds. Can be given more than once.  [default: api]",
 )
-@count("--limit", help="Ask the first N requests only.")
-@file("--resume", help="Keep each finished request there, and continue with the others.")
+@options.count("--limit", help="Ask the first N requests only.")
+@options.file("--resume", help="Keep each finished request there, and continue with the others.")
 @click.option(
     "--retry-failed", is_flag=True, help="Ask again where the round in the file of --resume failed."
 )
-@folder("--report", help="Write JSON, Markdown and pictures there too.")
-@round_options
-@max_size
-@chat_options("Who answers for the agents", "offline")
-@folder("--cache", help="Keep the server's answers there, and reuse them.")
-@count("--concurrent", help="Requests at a time.  [default: 4 with a server, else 1]")
-@as_json
+@options.folder("--report", help="Write JSON, Markdown and pictures there too.")
+@options.round_options
+@options.max_size
+@options.chat_options("Who answers for the agents", "offline")
+@options.folder("--cache", help="Keep the server's answers there, and reuse them.")
+@options.count("--concurrent", help="Requests at a time.  [default: 4 with a server, else 1]")
+@options.as_json
 def compare(
     *,
     model: Path,
@@ -91,7 +74,7 @@ def compare(
     report: Path | None,
     settings: RoundSettings,
     max_size: int | None,
-    chat: Chat,
+    chat: options.Chat,
     cache: Path | None,
     concurrent: int | None,
     json_: bool,
@@ -146,7 +129,7 @@ def compare(
         raise failure
 
 
-def _model(chat: Chat, catalog: Catalog, cache: Path | None) -> ChatModel:
+def _model(chat: options.Chat, catalog: Catalog, cache: Path | None) -> ChatModel:
     from cnp_router.agents import offline_model
     from cnp_router.llm import CachedChatModel
 

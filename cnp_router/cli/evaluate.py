@@ -8,39 +8,31 @@ from typing import Any
 
 import click
 
+from cnp_router.cli import options
 from cnp_router.cli.online import fitted_router
-from cnp_router.cli.options import (
-    Command,
-    as_json,
-    choice,
-    fitted_model,
-    held_out,
-    target_recall,
-    threshold,
-)
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, number
 
 __all__ = ["evaluate"]
 
 
-@click.command(cls=Command, examples=["cnp-router evaluate --model model --history held-out.jsonl"])
-@fitted_model
-@held_out
+@options.command("cnp-router evaluate --model model --history held-out.jsonl")
+@options.fitted_model
+@options.held_out
 @click.option(
     "--complete",
     is_flag=True,
     help="Also hide one API of each mashup of several, at random, and look for it from the text, "
     "from the other APIs, and from both.",
 )
-@target_recall
-@threshold
-@choice(
+@options.target_recall
+@options.threshold
+@options.choice(
     "--fallback",
     ["none", "broadcast"],
     default="none",
     help="What to do below the threshold: keep what was learned, or ask everyone.",
 )
-@as_json
+@options.as_json
 def evaluate(
     *,
     model: Path,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnp_router.cli.options import Command, choice, count, file, files, folder
+from cnp_router.cli import options
 from cnp_router.cli.output import echo_pairs
 from cnp_router.cli.progress import Progress
 
@@ -19,29 +19,26 @@ if TYPE_CHECKING:
 __all__ = ["fit"]
 
 
-@click.command(
-    cls=Command,
-    examples=["cnp-router fit --catalog apis.jsonl --history mashups.jsonl --output model"],
-)
-@file("--catalog", help="The APIs, as JSON Lines.")
-@files("--history", "histories", help="Past mashups, as JSON Lines.")
+@options.command("cnp-router fit --catalog apis.jsonl --history mashups.jsonl --output model")
+@options.file("--catalog", help="The APIs, as JSON Lines.")
+@options.files("--history", "histories", help="Past mashups, as JSON Lines.")
 @click.option("--sample", is_flag=True, help="Learn from the bundled sample instead.")
-@folder("--output", required=True, help="Folder of the model.")
+@options.folder("--output", required=True, help="Folder of the model.")
 @click.option("--overwrite", is_flag=True, help="Replace a model that is there already.")
-@choice(
+@options.choice(
     "--unknown",
     ["error", "skip"],
     default="error",
     help="What to do with a mashup that names an API the catalog does not have.",
 )
-@count(
+@options.count(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=0,
     show_default=True,
     help="The same seed gives the same model.",
 )
-@count("--jobs", type=int, default=-1, help="Cores to use; -1, the default: all.")
+@options.count("--jobs", type=int, default=-1, help="Cores to use; -1, the default: all.")
 def fit(
     *,
     catalog: Path | None,
@@ -58,8 +55,8 @@ def fit(
         raise click.UsageError("--sample takes no --catalog and no --history.")
     if not sample and not (catalog and histories):
         raise click.UsageError("Give --catalog and --history, or --sample.")
+    from cnp_router.storage import check_target
     from cnp_router.training import fit_router
-    from cnp_router.training.store import check_target
 
     check_target(output, overwrite)
     apis, mashups = _read(catalog, histories, unknown)
@@ -92,5 +89,9 @@ def _read(
     return apis, History.read(histories, catalog=apis, unknown=policy)
 
 
-def _megabytes(folder: Path) -> float:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+def _megabytes(model: Path) -> float:
+    from cnp_router.files import read_json
+    from cnp_router.storage import MANIFEST
+
+    files = read_json(model / MANIFEST)["files"]
+    return sum(int(file["bytes"]) for file in files.values()) / 1e6

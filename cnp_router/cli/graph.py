@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cnp_router.cli import options
 from cnp_router.cli.online import fitted_router
-from cnp_router.cli.options import (
-    PLACE,
-    Command,
-    Group,
-    as_json,
-    count,
-    file,
-    files,
-    folder,
-    gathered,
-)
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, number
 
 if TYPE_CHECKING:
@@ -61,33 +51,33 @@ def _past(
     return History.read(histories, catalog=apis), apis
 
 
-graph_options = gathered(
+graph_options = options.gathered(
     "graph",
     transition_graph,
-    folder("--model", help="Take the graph of a model."),
-    files("--history", "histories", help="Past mashups.", default="the bundled sample"),
-    file("--catalog", help="The APIs, with --history."),
+    options.folder("--model", help="Take the graph of a model."),
+    options.files("--history", "histories", help="Past mashups.", default="the bundled sample"),
+    options.file("--catalog", help="The APIs, with --history."),
     click.option("--directed", is_flag=True, help="Learn from the order of ordered mashups."),
 )
 
 
-@click.group("graph", cls=Group, examples=["cnp-router graph next google-maps"])
+@click.group("graph", cls=options.Group, examples=["cnp-router graph next google-maps"])
 def graph_() -> None:
     """Look at which APIs are used together, and in what order."""
 
 
 @graph_.command(
     "next",
-    cls=Command,
+    cls=options.Command,
     examples=[
         "cnp-router graph next google-maps twilio",
         "cnp-router graph next --directed --k 3 google-vision",
     ],
 )
 @click.argument("known", nargs=-1, required=True, metavar="ID...")
-@count("--k", default=10, show_default=True, help="How many to show.")
+@options.count("--k", default=10, show_default=True, help="How many to show.")
 @graph_options
-@as_json
+@options.as_json
 def next_(known: tuple[str, ...], k: int, json_: bool, graph: TransitionGraph) -> None:
     """Predict the API that comes next, given those in use."""
     predicted = graph.predict_next(known, k=k)
@@ -101,9 +91,9 @@ def next_(known: tuple[str, ...], k: int, json_: bool, graph: TransitionGraph) -
     echo_table(columns, ([n.api, f"{n.probability:.2f}", str(n.count)] for n in predicted))
 
 
-@graph_.command(cls=Command, examples=["cnp-router graph stats --history mashups.jsonl"])
+@graph_.command(cls=options.Command, examples=["cnp-router graph stats --history mashups.jsonl"])
 @graph_options
-@as_json
+@options.as_json
 def stats(json_: bool, graph: TransitionGraph) -> None:
     """Show how large and how dense the graph is."""
     found = asdict(graph.statistics())
@@ -116,9 +106,9 @@ def stats(json_: bool, graph: TransitionGraph) -> None:
     )
 
 
-@graph_.command(cls=Command, examples=["cnp-router graph export graph.gexf"])
-@click.argument("file", type=PLACE)
-@count(
+@graph_.command(cls=options.Command, examples=["cnp-router graph export graph.gexf"])
+@click.argument("file", type=options.PLACE)
+@options.count(
     "--min-count",
     default=1,
     show_default=True,
@@ -133,8 +123,10 @@ def export(file: Path, min_count: int, graph: TransitionGraph) -> None:
     echo(f"Wrote {file}")
 
 
-@graph_.command(cls=Command, examples=["cnp-router graph draw maps.png --around google-maps"])
-@click.argument("file", type=PLACE)
+@graph_.command(
+    cls=options.Command, examples=["cnp-router graph draw maps.png --around google-maps"]
+)
+@click.argument("file", type=options.PLACE)
 @click.option(
     "--around", required=True, multiple=True, metavar="ID", help="API to draw in the middle."
 )

@@ -9,21 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnp_router.cli import options
 from cnp_router.cli.online import any_router
-from cnp_router.cli.options import (
-    ORGANISATIONS,
-    PROTOCOL,
-    Chat,
-    Command,
-    as_json,
-    chat_options,
-    choice,
-    file,
-    max_size,
-    request_argument,
-    round_options,
-    router_model,
-)
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, note
 from cnp_router.exceptions import BudgetExceededError, RoundFailedError
 from cnp_router.files import check_writable
@@ -34,35 +21,34 @@ if TYPE_CHECKING:
 __all__ = ["negotiate"]
 
 
-@click.command(
-    cls=Command,
-    examples=[
-        'cnp-router negotiate "Send me a text message when it rains."',
-        'cnp-router negotiate --protocol auto --json "Text me when it rains."',
-    ],
+@options.command(
+    'cnp-router negotiate "Send me a text message when it rains."',
+    'cnp-router negotiate --protocol auto --json "Text me when it rains."',
 )
-@request_argument
-@router_model
+@options.request_argument
+@options.router_model
 @click.option(
     "--protocol",
-    type=PROTOCOL,
+    type=options.PROTOCOL,
     default="contractor-led",
     show_default=True,
     metavar="NAME",
     help="Who reasons about the request.",
 )
-@choice(
+@options.choice(
     "--announce",
     ["routed", "broadcast"],
     default="routed",
     help="To the recipients the router chooses, or to all that the protocol reaches.",
 )
-@choice("--organise", ORGANISATIONS, default="api", help="How APIs are given to contractors.")
-@max_size
-@round_options
-@chat_options("Who answers for the agents", "offline")
-@file("--transcript", help="Write the round's messages there.")
-@as_json
+@options.choice(
+    "--organise", options.ORGANISATIONS, default="api", help="How APIs are given to contractors."
+)
+@options.max_size
+@options.round_options
+@options.chat_options("Who answers for the agents", "offline")
+@options.file("--transcript", help="Write the round's messages there.")
+@options.as_json
 def negotiate(
     *,
     text: str,
@@ -72,7 +58,7 @@ def negotiate(
     organise: Any,
     max_size: int | None,
     settings: RoundSettings,
-    chat: Chat,
+    chat: options.Chat,
     transcript: Path | None,
     json_: bool,
 ) -> None:

@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cnp_router.cli import options
 from cnp_router.cli.online import next_tool_router
-from cnp_router.cli.options import (
-    Chat,
-    Command,
-    as_json,
-    chat_options,
-    file,
-    folder,
-    gathered,
-    share,
-)
 from cnp_router.cli.output import Column, counted, echo, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
@@ -45,17 +36,14 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
     return run if goal is None else replace(run, goal=goal)
 
 
-@click.command(
-    "next",
-    cls=Command,
-    examples=[
-        'cnp-router next --model model --goal "Text me rain." --prefix openweather',
-        'cnp-router next --model model --goal "Text me rain." --threshold 0.8 --json',
-        "cnp-router next --model model --prefix openweather --exclude unknown",
-    ],
+@options.command(
+    'cnp-router next --model model --goal "Text me rain." --prefix openweather',
+    'cnp-router next --model model --goal "Text me rain." --threshold 0.8 --json',
+    "cnp-router next --model model --prefix openweather --exclude unknown",
+    name="next",
 )
-@folder("--model", required=True, help="Folder that was observed into.")
-@gathered(
+@options.folder("--model", required=True, help="Folder that was observed into.")
+@options.gathered(
     "run",
     _so_far,
     click.option(
@@ -68,7 +56,7 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
         metavar="ID,ID,...",
         help="The tools so far, in order. Can be given more than once.",
     ),
-    file(
+    options.file(
         "--steps",
         help="The steps so far, as one trajectory: inputs and observations say more than the tools "
         "alone.",
@@ -80,27 +68,31 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
     metavar="TOOL",
     help="Never predict or choose this tool. Can be given more than once.",
 )
-@share(
+@options.share(
     "--threshold",
     help="Act on a prediction from this confidence on.  [default: ask in the first 100 "
     "trajectories, then falling from 0.9 to 0.6]",
 )
-@chat_options("Who is asked where the prediction is not acted upon", "nobody")
-@as_json
+@options.chat_options("Who is asked where the prediction is not acted upon", "nobody")
+@options.as_json
 def next_(
     *,
     model: Path,
     run: Trajectory,
     exclude: tuple[str, ...],
     threshold: float | None,
-    chat: Chat,
+    chat: options.Chat,
     json_: bool,
 ) -> None:
     """Predict the tool that an agent calls next."""
-    from cnp_router.prediction import Context, RouterSettings, Schedule
+    from cnp_router.prediction import Context, NextToolPolicy
 
-    schedule = Schedule() if threshold is None else Schedule.fixed(threshold)
-    router = next_tool_router(model, RouterSettings(schedule, exclude=exclude), _model(chat))
+    policy = (
+        NextToolPolicy(exclude=exclude)
+        if threshold is None
+        else NextToolPolicy.fixed(threshold, exclude=exclude)
+    )
+    router = next_tool_router(model, policy, _model(chat))
     decided = router.predict_next(run.steps, Context(run.goal))
     hints = router.hints(decided.tool, run.steps) if decided.tool else ()
     if json_:
@@ -112,7 +104,7 @@ def next_(
         _echo(decided, hints)
 
 
-def _model(chat: Chat) -> ChatModel | None:
+def _model(chat: options.Chat) -> ChatModel | None:
     from cnp_router.llm import OfflineChatModel
     from cnp_router.prediction import ChooseTool, offline_choice
 
@@ -132,8 +124,8 @@ def _facts(decided: RoutedTool, hints: tuple[Hint, ...]) -> Iterator[tuple[str, 
     yield "Confidence", f"{decided.confidence:.2f}, with a threshold of {decided.threshold:.2f}"
     if decided.unsure:
         yield "Not acted upon", decided.unsure
-    if decided.invented:
-        yield "Hallucinated", ", ".join(decided.invented)
+    if decided.hallucinated:
+        yield "Hallucinated", ", ".join(decided.hallucinated)
     for hint in hints:
         origin = f"{hint.tool}'s {hint.source}" + (f", {hint.key}" if hint.key else "")
         yield f"Input {hint.input}", f"from {origin} ({hint.count} of {counted(hint.of, 'time')})"

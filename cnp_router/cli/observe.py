@@ -8,40 +8,37 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli.online import is_fitted, online_folder
-from cnp_router.cli.options import Command, as_json, files, folder
+from cnp_router.cli import options
+from cnp_router.cli.online import is_fitted, online_file
 from cnp_router.cli.output import counted, echo_json, echo_pairs, note
 from cnp_router.cli.progress import Progress
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
     from cnp_router.history import Mashup
-    from cnp_router.prediction import OnlineStore, Receipt
+    from cnp_router.online import OnlineStore, Receipt
     from cnp_router.trajectories import Trajectory
 
 __all__ = ["observe"]
 
 
-@click.command(
-    cls=Command,
-    examples=[
-        "cnp-router observe --model model --trajectories trajectories.jsonl",
-        "cnp-router observe --model new-model --history mashups.jsonl",
-    ],
+@options.command(
+    "cnp-router observe --model model --trajectories trajectories.jsonl",
+    "cnp-router observe --model new-model --history mashups.jsonl",
 )
-@folder(
+@options.folder(
     "--model",
     required=True,
-    help="Folder of a model, or a new one. What is learned is kept in DIR/online.",
+    help="Folder of a model, or a new one. What is learned is kept in DIR/online.sqlite.",
 )
-@files("--trajectories", help="What agents did.")
-@files(
+@options.files("--trajectories", help="What agents did.")
+@options.files(
     "--history",
     "histories",
     help="Mashups: a fitted model learns from them, and from those in order which API follows "
     "which.",
 )
-@as_json
+@options.as_json
 def observe(
     *, model: Path, trajectories: tuple[Path, ...], histories: tuple[Path, ...], json_: bool
 ) -> None:
@@ -53,15 +50,16 @@ def observe(
     """
     if not (trajectories or histories):
         raise click.UsageError("Give --trajectories or --history.")
-    from cnp_router.prediction import NextToolRouter, OnlineStore, RouterObserver
+    from cnp_router.online import OnlineStore, RouterObserver
+    from cnp_router.prediction import NextToolRouter
 
-    folder, router, fitted = online_folder(model), NextToolRouter(), None
+    file, router, fitted = online_file(model), NextToolRouter(), None
     if is_fitted(model):
         from cnp_router.training import load_router
 
         fitted = RouterObserver(load_router(model))
     records = list(_records(trajectories, histories, fitted.catalog if fitted else None))
-    with OnlineStore(folder, [router, fitted] if fitted else [router]) as store:
+    with OnlineStore(file, [router, fitted] if fitted else [router]) as store:
         before = fitted.n_learned if fitted else 0
         receipts = _observe(store, records)
     summary = _summary(receipts)

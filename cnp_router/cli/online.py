@@ -13,22 +13,13 @@ if TYPE_CHECKING:
 
     from cnp_router.catalog import Api
     from cnp_router.llm import ChatModel
-    from cnp_router.prediction import NextToolRouter, RouterSettings
+    from cnp_router.prediction import NextToolPolicy, NextToolRouter
     from cnp_router.training import LearnedRouter
 
-__all__ = [
-    "ONLINE",
-    "any_router",
-    "fitted_router",
-    "is_fitted",
-    "next_tool_router",
-    "online_folder",
-]
-
-ONLINE = "online"
+__all__ = ["any_router", "fitted_router", "is_fitted", "next_tool_router", "online_file"]
 
 
-def online_folder(model: Path) -> Path:
+def online_file(model: Path) -> Path:
     """Return where to write what is observed: in the folder of a model, or in a new one.
 
     Raises
@@ -36,11 +27,13 @@ def online_folder(model: Path) -> Path:
     InputError
         If something else is there.
     """
-    folder = model / ONLINE
-    ours = folder.is_dir() or is_fitted(model) or not model.exists()
-    if not ours and (not model.is_dir() or any(model.iterdir())):
+    from cnp_router.online import ONLINE_FILE
+
+    file = model / ONLINE_FILE
+    ours = file.exists() or is_fitted(model) or not model.exists()
+    if not ours and not (model.is_dir() and _is_empty(model, but=ONLINE_FILE)):
         raise InputError(f"{model}: something that is not a model is there (choose another place)")
-    return folder
+    return file
 
 
 def any_router(model: Path | None) -> LearnedRouter:
@@ -56,25 +49,26 @@ def fitted_router(model: Path) -> LearnedRouter:
     ModelStoreError
         If there is none, or what is there cannot be used.
     """
+    from cnp_router.online import ONLINE_FILE
     from cnp_router.training import load_router
 
     router = load_router(model)
-    if (model / ONLINE).is_dir():
-        from cnp_router.prediction import OnlineStore, RouterObserver
+    if (model / ONLINE_FILE).exists():
+        from cnp_router.online import OnlineStore, RouterObserver
 
-        OnlineStore(model / ONLINE, [RouterObserver(router)], read_only=True)
+        OnlineStore(model / ONLINE_FILE, [RouterObserver(router)], read_only=True)
     return router
 
 
 def next_tool_router(
-    model: Path, settings: RouterSettings, asked: ChatModel | None
+    model: Path, policy: NextToolPolicy, asked: ChatModel | None
 ) -> NextToolRouter:
     """Return a router of next tools that knows what has been observed.
 
     Parameters
     ----------
     model : Path
-    settings : RouterSettings
+    policy : NextToolPolicy
     asked : ChatModel or None
         Chooses among what has been observed and the APIs of the fitted model.
 
@@ -83,9 +77,10 @@ def next_tool_router(
     ModelNotFoundError
         If there is neither a model nor anything observed.
     """
-    from cnp_router.prediction import NextToolRouter, OnlineStore
+    from cnp_router.online import ONLINE_FILE, OnlineStore
+    from cnp_router.prediction import NextToolRouter
 
-    fitted, observed = is_fitted(model), (model / ONLINE).is_dir()
+    fitted, observed = is_fitted(model), (model / ONLINE_FILE).exists()
     if not (fitted or observed):
         raise ModelNotFoundError(f"{model}: no model there, and nothing observed (observe first)")
     catalog: Iterable[Api] = ()
@@ -93,9 +88,9 @@ def next_tool_router(
         from cnp_router.training import load_router
 
         catalog = load_router(model).catalog
-    router = NextToolRouter(model=asked, catalog=catalog, settings=settings)
+    router = NextToolRouter(model=asked, catalog=catalog, policy=policy)
     if observed:
-        OnlineStore(model / ONLINE, [router], read_only=True)
+        OnlineStore(model / ONLINE_FILE, [router], read_only=True)
     return router
 
 
@@ -106,3 +101,8 @@ def is_fitted(model: Path) -> bool:
     except OSError:
         return False
     return '"cnp-router model"' in manifest
+
+
+def _is_empty(folder: Path, *, but: str) -> bool:
+    """Return whether nothing is there except what a killed `observe` leaves before its file."""
+    return all(but in entry.name for entry in folder.iterdir())

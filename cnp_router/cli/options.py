@@ -18,40 +18,7 @@ from cnp_router.exceptions import DataFileError
 if TYPE_CHECKING:
     from cnp_router.llm import ChatModel
     from cnp_router.protocols import RoundSettings
-    from cnp_router.routing import Selection
-
-__all__ = [
-    "ORGANISATIONS",
-    "PLACE",
-    "PROTOCOL",
-    "Chat",
-    "Command",
-    "Finite",
-    "Group",
-    "Registered",
-    "all_fallbacks",
-    "as_json",
-    "chat_options",
-    "choice",
-    "count",
-    "file",
-    "files",
-    "fitted_model",
-    "folder",
-    "gathered",
-    "held_out",
-    "max_size",
-    "request_argument",
-    "round_options",
-    "router_model",
-    "seconds",
-    "select_options",
-    "selection",
-    "share",
-    "target_recall",
-    "threshold",
-    "top_k",
-]
+    from cnp_router.routing import SelectionRule
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -59,7 +26,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 PLACE = click.Path(path_type=Path)
 
 
-class WithExamples(click.Command):
+class Command(click.Command):
     """Shows examples below the options.
 
     Parameters
@@ -83,12 +50,13 @@ class WithExamples(click.Command):
                 formatter.write(f"{' ' * formatter.current_indent}{example}\n")
 
 
-class Command(WithExamples):
-    """A command with examples."""
-
-
-class Group(WithExamples, click.Group):
+class Group(Command, click.Group):
     """A group of commands, with examples."""
+
+
+def command(*examples: str, name: str | None = None) -> Callable[[Callable[..., Any]], Command]:
+    """Return a decorator that makes a function a command with examples."""
+    return click.command(name, cls=Command, examples=examples)
 
 
 class Registered(click.types.StringParamType):
@@ -224,7 +192,7 @@ target_recall = share(
 top_k = count("--top-k", help="Ask the first N instead.")
 
 
-def selection(target_recall: float | None, top_k: int | None) -> Selection:
+def selection(target_recall: float | None, top_k: int | None) -> SelectionRule:
     """Return the rule that chooses the recipients."""
     from cnp_router.routing import TargetRecall, TopK
 

@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnp_router.cli import options
 from cnp_router.cli.online import any_router
-from cnp_router.cli.options import (
-    Chat,
-    Command,
-    all_fallbacks,
-    as_json,
-    chat_options,
-    request_argument,
-    router_model,
-    select_options,
-    threshold,
-)
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
-    from cnp_router.routing import Recipient, Routing, Selection
+    from cnp_router.routing import Recipient, Routing, SelectionRule
     from cnp_router.training import LearnedRouter
 
 __all__ = ["recommend"]
@@ -31,33 +21,30 @@ __all__ = ["recommend"]
 _ROWS = 10
 
 
-@click.command(
-    cls=Command,
-    examples=[
-        'cnp-router recommend "Send me a text message when it rains."',
-        'cnp-router recommend --model model --known google-maps "Photos on a map"',
-    ],
+@options.command(
+    'cnp-router recommend "Send me a text message when it rains."',
+    'cnp-router recommend --model model --known google-maps "Photos on a map"',
 )
-@request_argument
-@router_model
+@options.request_argument
+@options.router_model
 @click.option(
     "--known", multiple=True, metavar="ID", help="API in use already. Can be given more than once."
 )
-@select_options
-@threshold
-@all_fallbacks(default="none")
-@chat_options("Who names the categories for --fallback llm", "offline")
+@options.select_options
+@options.threshold
+@options.all_fallbacks(default="none")
+@options.chat_options("Who names the categories for --fallback llm", "offline")
 @click.option("--all", "all_", is_flag=True, help=f"Show all recipients, not only {_ROWS}.")
-@as_json
+@options.as_json
 def recommend(
     *,
     text: str,
     model: Path | None,
     known: tuple[str, ...],
-    select: Selection,
+    select: SelectionRule,
     threshold: float,
     fallback: Any,
-    chat: Chat,
+    chat: options.Chat,
     all_: bool,
     json_: bool,
 ) -> None:
@@ -81,14 +68,14 @@ def recommend(
         _echo(routing, select, None if all_ else _ROWS)
 
 
-def _widening(router: LearnedRouter, chat: Chat) -> Any:
+def _widening(router: LearnedRouter, chat: options.Chat) -> Any:
     from cnp_router.agents import CategoryFallback, offline_model
 
     model = chat.model(lambda: offline_model(router.catalog))
     return CategoryFallback(model, router.catalog)
 
 
-def _echo(routing: Routing, rule: Selection, rows: int | None) -> None:
+def _echo(routing: Routing, rule: SelectionRule, rows: int | None) -> None:
     shown = routing.recipients[:rows]
     recommended = set(routing.recommendation)
     columns = [Column(""), Column("API"), Column("prob.", right=True), Column("why")]
@@ -109,11 +96,11 @@ def _row(recipient: Recipient, recommended: set[str]) -> tuple[str, str, str, st
     )
 
 
-def _facts(routing: Routing, rule: Selection) -> Iterator[tuple[str, str]]:
+def _facts(routing: Routing, rule: SelectionRule) -> Iterator[tuple[str, str]]:
     yield "Recommended", f"{', '.join(routing.recommendation)} (marked *)"
     if routing.known:
         yield "In use already", ", ".join(routing.known)
-    asked, everyone = len(routing.recipients), routing.n_contractors
+    asked, everyone = len(routing.recipients), routing.n_apis
     if routing.source == "broadcast":
         how = "all of them, as the fallback says"
     elif routing.source == "llm":
@@ -124,7 +111,7 @@ def _facts(routing: Routing, rule: Selection) -> Iterator[tuple[str, str]]:
         how = "as many as asked for"
     yield "Recipients", f"{asked} of {everyone} contractors, {how}"
     yield "Confidence", f"{routing.confidence:.2f}, {_verdict(routing)}"
-    saved = routing.messages_saved
+    saved = everyone - asked
     yield "Messages saved", f"{saved} of the {everyone} of a broadcast ({saved / everyone:.0%})"
 
 

@@ -8,28 +8,33 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnp_router.cli.options import Command, as_json, files, share
+from cnp_router.cli import options
 from cnp_router.cli.output import Column, counted, echo, echo_json, echo_pairs, echo_table, number
 
 if TYPE_CHECKING:
-    from cnp_router.prediction import AtThreshold, MethodReplay, Replay
+    from cnp_router.evaluation import PrequentialEvaluation
+    from cnp_router.evaluation.prequential import AtThreshold, PredictorEvaluation
 
 __all__ = ["replay"]
 
-_TITLES = ("threshold", "coverage", "accuracy", "tokens saved", "net", "seconds saved")
-
-
-@click.command(
-    cls=Command,
-    examples=[
-        "cnp-router replay --trajectories trajectories.jsonl",
-        "cnp-router replay --trajectories trajectories.jsonl --threshold 0.8 --json",
-        "cnp-router replay --trajectories trajectories.jsonl --exclude unknown",
-    ],
+_TITLES = (
+    "threshold",
+    "coverage",
+    "accuracy",
+    "tokens saved",
+    "tokens saved less errors",
+    "seconds saved",
 )
-@files("--trajectories", help="The log to replay.", required=True)
-@files("--warm", help="Trajectories to learn from beforehand.")
-@share(
+
+
+@options.command(
+    "cnp-router replay --trajectories trajectories.jsonl",
+    "cnp-router replay --trajectories trajectories.jsonl --threshold 0.8 --json",
+    "cnp-router replay --trajectories trajectories.jsonl --exclude unknown",
+)
+@options.files("--trajectories", help="The log to replay.", required=True)
+@options.files("--warm", help="Trajectories to learn from beforehand.")
+@options.share(
     "--threshold",
     "thresholds",
     multiple=True,
@@ -42,7 +47,7 @@ _TITLES = ("threshold", "coverage", "accuracy", "tokens saved", "net", "seconds 
     help="Do not act on a prediction of this tool. Its steps count all the same. Can be given "
     "more than once.",
 )
-@as_json
+@options.as_json
 def replay(
     *,
     trajectories: tuple[Path, ...],
@@ -54,16 +59,16 @@ def replay(
     """Count what predicting each step of a log would have saved.
 
     Each step is predicted from what came before it only, and then learned from. Tokens and seconds
-    saved are the shares of the steps that are predicted rightly; net takes off the tokens of those
-    predicted wrongly.
+    saved are shares of the log's, for the steps that are predicted rightly; less errors, they lose
+    the tokens of the steps predicted wrongly.
     """
-    from cnp_router.prediction import THRESHOLDS
-    from cnp_router.prediction import replay as replayed
+    from cnp_router.evaluation.prequential import THRESHOLDS, prequential
     from cnp_router.trajectories import read_trajectories
 
     log = read_trajectories(trajectories)
     before = read_trajectories(warm) if warm else ()
-    found = replayed(None, log, warm=before, thresholds=thresholds or THRESHOLDS, exclude=exclude)
+    thresholds = thresholds or THRESHOLDS
+    found = prequential(None, log, warm=before, thresholds=thresholds, exclude=exclude)
     if json_:
         echo_json(found.to_dict())
         return
@@ -74,7 +79,7 @@ def replay(
     echo_pairs(_facts(found))
 
 
-def _facts(found: Replay) -> Iterator[tuple[str, str]]:
+def _facts(found: PrequentialEvaluation) -> Iterator[tuple[str, str]]:
     steps, runs = counted(found.n_steps, "step"), counted(found.n_trajectories, "run")
     yield "Replayed", f"{steps} in {runs}, after {counted(found.n_warm, 'other')}"
     if found.exclude:
@@ -84,7 +89,7 @@ def _facts(found: Replay) -> Iterator[tuple[str, str]]:
         yield f"ECE {name}", f"{method.calibration_error:.3f}"
 
 
-def _rows(name: str, method: MethodReplay) -> Iterator[list[str]]:
+def _rows(name: str, method: PredictorEvaluation) -> Iterator[list[str]]:
     if not any(at.coverage for at in method.thresholds):
         yield [name, "any", *_figures(method.thresholds[0])]
         return

@@ -81,7 +81,7 @@ def slug(name: str) -> str:
 
 def unknown_id(name: str) -> str:
     """Return an id for an API that has no entry; no slug looks like it."""
-    return f"unknown:{name}"
+    return f"unknown:{''.join(c for c in name if c.isprintable()).strip()}"
 
 
 def assemble(

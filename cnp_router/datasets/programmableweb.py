@@ -11,7 +11,7 @@ from cnp_router.datasets._assembly import assemble, plain_text, read_document, s
 from cnp_router.datasets.dataset import Dataset
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import Mashup
-from cnp_router.records import Record
+from cnp_router.records import RESERVED_IDS, Record
 
 __all__ = ["read_programmableweb"]
 
@@ -104,7 +104,7 @@ def _apis(folder: Path) -> tuple[list[Api], Counter[str]]:
     apis: list[Api] = []
     dropped: Counter[str] = Counter()
     names: set[str] = set()
-    ids: set[str] = set()
+    ids: set[str] = set(RESERVED_IDS)
     for entry, fields in _objects(folder, _APIS):
         record = Record(fields, folder / _APIS, None, entry=entry)
         name = plain_text(record.text("api_name", default=""))

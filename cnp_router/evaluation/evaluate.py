@@ -165,8 +165,8 @@ def evaluate(
     >>> evaluation.recommendation["precision"], evaluation.recommendation["recall"]
     (0.5, 0.5)
     """
-    contractors = set(router.contractors)
-    mashups = [m for m in history if contractors.issuperset(m.apis)]
+    apis = set(router.apis)
+    mashups = [m for m in history if m.description.strip() and apis.issuperset(m.apis)]
     if not mashups:
         raise InputError(
             f"the router does not know all the APIs of any of the {len(history)} mashups "
@@ -202,7 +202,7 @@ def evaluate(
             "recall": mean([r.recipients.recall for r in results]),
             "mean": mean(counts),
             **percentiles(counts),
-            "total": len(router.contractors),
+            "total": len(router.apis),
         },
         calibration={"ece": ece(probabilities, labels), "brier": brier(probabilities, labels)},
         fallback_rate=mean([float(not r.is_confident) for r in results]),
@@ -233,7 +233,7 @@ def _routed(router: Router, mashup: Mashup, **how: Any) -> _Routed:
     routing = router.decide(mashup.description, scores, **how)
     seconds = time.perf_counter() - began
     used = tuple(dict.fromkeys(mashup.apis))
-    ranked = [router.contractors[i] for i in scores.order[:DEEPEST]]
+    ranked = [router.apis[i] for i in scores.order[:DEEPEST]]
     ranking = Ranking(ranked, used)
     return _Routed(
         ranking={name: metric(ranking, k) for name, (metric, k) in RANKING.items()},

@@ -1,67 +1,49 @@
-"""Which tool an agent calls next: foretold from its steps, its goal and what came before."""
+"""Which tool an agent calls next: predicted from its steps, its goal and what came before."""
 
-from cnp_router.prediction.base import (
+from cnp_router.prediction.agent_run import AgentRun
+from cnp_router.prediction.calibrated import CalibratedPredictor, Decay, Judgement, Priors
+from cnp_router.prediction.choose_tool import ChooseTool, ToolChoice, offline_choice
+from cnp_router.prediction.context import ContextPredictor
+from cnp_router.prediction.hints import Hint, ParameterHints
+from cnp_router.prediction.next_tool import NextToolRouter
+from cnp_router.prediction.policy import NextToolPolicy, RoutedTool
+from cnp_router.prediction.predictor import (
+    AlwaysAsk,
     Candidate,
     Context,
     NextTool,
     NextToolPredictor,
     State,
 )
-from cnp_router.prediction.calibrated import Fading
-from cnp_router.prediction.choice import ChooseTool, ToolChoice, offline_choice
-from cnp_router.prediction.context import ContextPredictor
-from cnp_router.prediction.decision import RoutedTool, RouterSettings
-from cnp_router.prediction.guards import Guards
-from cnp_router.prediction.hints import Hint, ParameterHints
-from cnp_router.prediction.mashups import RouterObserver
-from cnp_router.prediction.priors import Priors
-from cnp_router.prediction.replay import (
-    THRESHOLDS,
-    AlwaysAsk,
-    AtThreshold,
-    MethodReplay,
-    Replay,
-    default_predictors,
-    replay,
-)
-from cnp_router.prediction.router import NextToolRouter
-from cnp_router.prediction.run import AgentRun
-from cnp_router.prediction.schedule import Coverage, Schedule
-from cnp_router.prediction.store import Observer, OnlineStore, Receipt
-from cnp_router.prediction.transitions import BackoffPredictor, FirstOrderPredictor
+from cnp_router.prediction.transition_graph import BackoffPredictor, FirstOrderPredictor
+
+PREDICTORS: dict[str, type[NextToolPredictor]] = {
+    kind.name: kind for kind in (ContextPredictor, BackoffPredictor, FirstOrderPredictor, AlwaysAsk)
+}
+"""Every predictor by its name: what a log is replayed with, unless others are given."""
 
 __all__ = [
-    "THRESHOLDS",
+    "PREDICTORS",
     "AgentRun",
     "AlwaysAsk",
-    "AtThreshold",
     "BackoffPredictor",
+    "CalibratedPredictor",
     "Candidate",
     "ChooseTool",
     "Context",
     "ContextPredictor",
-    "Coverage",
-    "Fading",
+    "Decay",
     "FirstOrderPredictor",
-    "Guards",
     "Hint",
-    "MethodReplay",
+    "Judgement",
     "NextTool",
+    "NextToolPolicy",
     "NextToolPredictor",
     "NextToolRouter",
-    "Observer",
-    "OnlineStore",
     "ParameterHints",
     "Priors",
-    "Receipt",
-    "Replay",
     "RoutedTool",
-    "RouterObserver",
-    "RouterSettings",
-    "Schedule",
     "State",
     "ToolChoice",
-    "default_predictors",
     "offline_choice",
-    "replay",
 ]

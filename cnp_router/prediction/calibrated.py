@@ -1,28 +1,37 @@
-"""What all predictors share: an answer from raw probabilities, calibrated as it learns."""
+"""`CalibratedPredictor`: what all predictors share that judge by counts; calibrated as they learn.
+
+A predictor of its own gives a name and five methods: `_judge`, `_learn`, `_decay`, `_learned` and
+`_take_over`.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from cnp_router.exceptions import InputError
-from cnp_router.prediction.base import (
+from cnp_router.prediction.calibration import Calibrator
+from cnp_router.prediction.predictor import (
     Candidate,
     Context,
     NextTool,
     NextToolPredictor,
+    State,
     as_context,
     as_steps,
     check_weight,
+    readable_state,
 )
-from cnp_router.prediction.calibration import Calibrator
-from cnp_router.prediction.priors import Priors, checked_priors
+from cnp_router.records import check_id
 from cnp_router.trajectories import Step
 
-__all__ = ["CalibratedPredictor", "Fading", "Judgement", "readable_state"]
+__all__ = ["CalibratedPredictor", "Decay", "Judgement", "Priors"]
+
+Priors = Mapping[str, Mapping[str, float]]
+"""Tool, then tool that follows it, to how many observations the belief is worth."""
 
 _MOST_CANDIDATES = 10
 
@@ -39,15 +48,10 @@ class Judgement:
 
     ranked: list[tuple[str, float]]
 
-    @property
-    def confidence(self) -> float:
-        """The highest raw probability, 0 without any."""
-        return self.ranked[0][1] if self.ranked else 0.0
-
 
 @dataclass(frozen=True, slots=True)
-class Fading:
-    """How what was learned fades: counts are multiplied by `factor` every `window` trajectories.
+class Decay:
+    """How what was learned decays: counts are multiplied by `factor` every `window` trajectories.
 
     Parameters
     ----------
@@ -82,33 +86,36 @@ class CalibratedPredictor(NextToolPredictor, Generic[JudgementT]):
 
     Parameters
     ----------
-    fading : Fading, default=Fading()
+    decay : Decay, default=Decay()
     priors : mapping of tool to mapping of tool to float > 0, optional
         Transitions believed in beforehand, in observations.
+
+    Raises
+    ------
+    InputError
+        If an id is blank, or a weight is not finite and above 0.
     """
 
-    def __init__(self, *, fading: Fading | None = None, priors: Priors | None = None) -> None:
-        self.fading = fading or Fading()
-        self.priors = checked_priors(priors)
+    def __init__(self, *, decay: Decay | None = None, priors: Priors | None = None) -> None:
+        self.decay = decay or Decay()
+        self.priors = _checked(priors or {})
         self.n_trajectories = 0
         self._calibrator = Calibrator()
 
     def predict_next(
         self, prefix: Sequence[Step | str], context: Context | None = None
     ) -> NextTool:
-        """Foretell the next tool; see `NextToolPredictor`."""
-        judgement = self._judge(as_steps(prefix), as_context(context))
-        if not judgement.ranked:
+        """Predict the next tool; see `NextToolPredictor`."""
+        ranked = self._judge(as_steps(prefix), as_context(context)).ranked
+        if not ranked:
             return NextTool(None, 0.0, (), self.name)
-        raw = judgement.confidence
+        tool, raw = ranked[0]
         confidence = self._calibrator.calibrate(raw)
         # The others share what the first one leaves, and none of them overtakes it.
         scale = (1.0 - confidence) / (1.0 - raw) if raw < 1.0 else 0.0
-        shares = [min(p * scale, confidence) for _, p in judgement.ranked[1:_MOST_CANDIDATES]]
-        tools = [tool for tool, _ in judgement.ranked]
-        candidates = [Candidate(tools[0], confidence)]
-        candidates += [Candidate(t, p) for t, p in zip(tools[1:], shares, strict=False) if p > 0]
-        return NextTool(tools[0], confidence, tuple(candidates), self.name)
+        others = ((t, min(p * scale, confidence)) for t, p in ranked[1:_MOST_CANDIDATES])
+        candidates = (Candidate(tool, confidence), *(Candidate(t, p) for t, p in others if p > 0))
+        return NextTool(tool, confidence, candidates, self.name)
 
     def observe_step(
         self,
@@ -125,23 +132,44 @@ class CalibratedPredictor(NextToolPredictor, Generic[JudgementT]):
             return
         judgement = self._judge(steps, known)
         if judgement.ranked:
-            self._calibrator.observe(judgement.confidence, right=judgement.ranked[0][0] == tool)
+            first, raw = judgement.ranked[0]
+            self._calibrator.observe(raw, right=first == tool)
         self._learn(judgement, tool, weight)
 
     def end_trajectory(self) -> None:
-        """Count one more trajectory, and let what was learned fade when the window is full."""
+        """Count one more trajectory, and let what was learned decay when the window is full."""
         self.n_trajectories += 1
-        if self.n_trajectories % self.fading.window == 0 and self.fading.factor < 1:
-            self._fade(self.fading.factor)
+        if self.n_trajectories % self.decay.window == 0 and self.decay.factor < 1:
+            self._decay(self.decay.factor)
+
+    def state(self) -> State:
+        """Return all it has learned; see `NextToolPredictor`."""
+        return {
+            "kind": self.name,
+            "priors": {tool: dict(followers) for tool, followers in self.priors.items()},
+            "n_trajectories": self.n_trajectories,
+            "calibrator": self._calibrator.state(),
+            **self._learned(),
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state; see `NextToolPredictor`."""
         with readable_state(self.name, state):
-            self._restore(state)
+            priors, n_trajectories = _checked(state["priors"]), int(state["n_trajectories"])
+            calibrator = Calibrator.from_state(state["calibrator"])
+            if self.priors and self.priors != priors:
+                raise InputError(
+                    f"what was learned began with the priors {_shown(priors)}, got "
+                    f"{_shown(self.priors)} (give the same ones or none, or observe again in a "
+                    "new file)"
+                )
+            self._take_over(state)
+        self.priors, self.n_trajectories, self._calibrator = priors, n_trajectories, calibrator
 
-    @abstractmethod
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what was learned, all or nothing; any error says that it is broken."""
+    def _prior_transitions(self) -> Iterator[tuple[str, str, float]]:
+        """Yield tool, follower and weight of each prior."""
+        for tool, followers in self.priors.items():
+            yield from ((tool, follower, weight) for follower, weight in followers.items())
 
     @abstractmethod
     def _judge(self, steps: list[Step], context: Context) -> JudgementT:
@@ -152,21 +180,33 @@ class CalibratedPredictor(NextToolPredictor, Generic[JudgementT]):
         """Learn that `tool` came where `judgement` was made."""
 
     @abstractmethod
-    def _fade(self, factor: float) -> None:
+    def _decay(self, factor: float) -> None:
         """Multiply the counts by `factor`."""
 
+    @abstractmethod
+    def _learned(self) -> State:
+        """Return a copy of what it has learned itself."""
 
-@contextmanager
-def readable_state(kind: str, state: Mapping[str, Any]) -> Iterator[None]:
-    """Check that `state` is of this kind; what breaks while it is read becomes an InputError."""
-    if not isinstance(state, Mapping) or state.get("kind") != kind:
-        came = state.get("kind") if isinstance(state, Mapping) else state
-        raise InputError(f"no state of a {kind!r} predictor, got {came!r} (give what state() gave)")
-    try:
-        yield
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
-        if isinstance(exc, InputError):
-            raise
-        raise InputError(
-            f"the state of a {kind!r} predictor is broken: {exc!r} (give what state() gave)"
-        ) from exc
+    @abstractmethod
+    def _take_over(self, state: Mapping[str, Any]) -> None:
+        """Take over what `_learned` gave, all or nothing; any error says that it is broken."""
+
+
+def _checked(priors: Priors) -> dict[str, dict[str, float]]:
+    """Return a copy of the priors, without tools that nothing follows."""
+    checked: dict[str, dict[str, float]] = {}
+    for tool, followers in priors.items():
+        check_id("tool", tool)
+        for follower, weight in followers.items():
+            check_id("tool", follower)
+            if not (math.isfinite(weight) and weight > 0):
+                raise InputError(
+                    f"a prior must be finite and above 0, got {weight!r} ({tool!r} to {follower!r})"
+                )
+            checked.setdefault(tool, {})[follower] = float(weight)
+    return checked
+
+
+def _shown(priors: Priors) -> str:
+    text = repr(priors) if priors else "none"
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError
-from cnp_router.prediction.base import Context, State
-from cnp_router.prediction.calibrated import (
-    CalibratedPredictor,
-    Fading,
-    Judgement,
-    readable_state,
-)
-from cnp_router.prediction.calibration import Calibrator
-from cnp_router.prediction.contexts import (
+from cnp_router.prediction.calibrated import CalibratedPredictor, Decay, Judgement, Priors
+from cnp_router.prediction.context_keys import (
     CONTEXTS,
     LOCAL_CONTEXTS,
     context_keys,
     local_followers,
 )
-from cnp_router.prediction.counts import Followers
-from cnp_router.prediction.memory import ContextMemory
-from cnp_router.prediction.priors import Priors, agreed_priors, transitions
+from cnp_router.prediction.counts import ContextMemory, Followers
+from cnp_router.prediction.predictor import Context, State
 from cnp_router.trajectories import Step
 
 __all__ = ["ContextPredictor"]
 
 _N_CONTEXTS = len(CONTEXTS) + len(LOCAL_CONTEXTS)
 _LAST_TOOL = CONTEXTS.index("last tool")
-# A context is trusted by how much it has seen, and by how much of that was one tool.
+# A context is trusted by how often it was observed, and by how much of that was one tool.
 _AMOUNTS = np.array([1.5, 3.5])
 _SHARES = np.array([0.7, 0.999])
 _FIRST_TRUST = 0.1
 # Candidates besides what the contexts name: the most used tools of all.
 _MOST_USED = 10
-# Strength, in observations, of the overall usage against what a context has seen.
+# Strength, in observations, of the overall usage against what followed a context.
 _SMOOTHING = 0.5
 
 
@@ -55,25 +47,25 @@ class _Mixed(Judgement):
 
 
 class ContextPredictor(CalibratedPredictor[_Mixed]):
-    """Foretells the next tool from the goal, the last tools, inputs and observations.
+    """Predicts the next tool from the goal, the last tools, inputs and observations.
 
-    Each of some twenty contexts (`cnp_router.prediction.contexts`) remembers what followed it,
-    the latest weighing most. Their opinions are multiplied, each raised to a weight that says how
-    far a context of its kind is trusted, given how much it has seen and how unanimous that was:
+    Each of some twenty contexts (`cnp_router.prediction.context_keys`) remembers what followed
+    it, the latest weighing most. Their opinions are multiplied, each raised to a weight that says
+    how far a context of its kind is trusted, given how much it has seen and how unanimous that was:
     ``P(t) ~ P_0(t) * prod_i (P_i(t) / P_0(t)) ** w_i``, where ``P_0`` is the overall usage. The
     weights follow the gradient of the logarithmic loss after every step (AdaGrad). Tools that no
     context speaks for share one place, so the probabilities of the others sum to less than 1.
 
     Parameters
     ----------
-    kept : float in (0, 1), default=0.8
-        What is left of a context's counts when it is seen again.
+    context_decay : float in (0, 1), default=0.8
+        What is left of a context's counts when it is observed again.
     learning_rate : float > 0, default=0.05
         Of the weights.
     size : int >= 1, default=200000
         The most contexts remembered, at about 0.4 kB each.
-    fading : Fading, default=Fading()
-        Of the overall usage; the contexts fade as they are seen again.
+    decay : Decay, default=Decay()
+        Of the overall usage.
     priors : mapping of tool to mapping of tool to float > 0, optional
         Transitions believed in beforehand, in observations.
 
@@ -107,41 +99,32 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
     def __init__(
         self,
         *,
-        kept: float = 0.8,
+        context_decay: float = 0.8,
         learning_rate: float = 0.05,
         size: int = 200_000,
-        fading: Fading | None = None,
+        decay: Decay | None = None,
         priors: Priors | None = None,
     ) -> None:
-        super().__init__(fading=fading, priors=priors)
-        if not 0 < kept < 1:
-            raise InputError(f"kept must be in (0, 1), got {kept!r}")
+        super().__init__(decay=decay, priors=priors)
+        if not 0 < context_decay < 1:
+            raise InputError(f"context_decay must be in (0, 1), got {context_decay!r}")
         if not (np.isfinite(learning_rate) and learning_rate > 0):
             raise InputError(f"learning_rate must be finite and above 0, got {learning_rate!r}")
         if size < 1:
             raise InputError(f"size must be at least 1, got {size!r}")
         self.learning_rate = learning_rate
-        self._memory = ContextMemory(kept, size)
+        self._memory = ContextMemory(context_decay, size)
         self._usage = Followers()
         shape = (_N_CONTEXTS, len(_AMOUNTS) + 1, len(_SHARES) + 1)
         self._trust = np.full(shape, _FIRST_TRUST)
         self._squares = np.full(shape, 0.01)
-        for tool, follower, weight in transitions(self.priors):
+        for tool, follower, weight in self._prior_transitions():
             key = context_keys([Step(tool)], "")[_LAST_TOOL]
             self._memory.believe(key, follower, weight)
             self._usage.add(follower, weight)
 
-    def state(self) -> State:
-        """Return all it has learned; see `NextToolPredictor`."""
+    def _learned(self) -> State:
         return {
-            "kind": self.name,
-            "kept": self._memory.kept,
-            "size": self._memory.size,
-            "learning_rate": self.learning_rate,
-            "fading": asdict(self.fading),
-            "priors": {tool: dict(followers) for tool, followers in self.priors.items()},
-            "n_trajectories": self.n_trajectories,
-            "calibrator": self._calibrator.state(),
             "usage": dict(self._usage.counts),
             "usage_total": self._usage.total,
             "trust": self._trust.copy(),
@@ -149,34 +132,17 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
             **self._memory.state(),
         }
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> ContextPredictor:
-        """Return the predictor whose `state` this is; see `NextToolPredictor`."""
-        with readable_state(cls.name, state):
-            predictor = cls(
-                kept=float(state["kept"]),
-                learning_rate=float(state["learning_rate"]),
-                size=int(state["size"]),
-                fading=Fading(**state["fading"]),
-            )
-            predictor.restore(state)
-            return predictor
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        priors = agreed_priors(self.priors, state)
-        n_trajectories = int(state["n_trajectories"])
-        calibrator = Calibrator.from_state(state["calibrator"])
+    def _take_over(self, state: Mapping[str, Any]) -> None:
         used = ((str(tool), float(n)) for tool, n in state["usage"].items())
         usage = Followers(used, float(state["usage_total"]))
         trust, squares = (_like(self._trust, state[name]) for name in ("trust", "squares"))
         self._memory.restore(state)
-        self.priors, self.n_trajectories, self._calibrator = priors, n_trajectories, calibrator
         self._usage, self._trust, self._squares = usage, trust, squares
 
     def _judge(self, steps: list[Step], context: Context) -> _Mixed:
         keys = context_keys(steps, context.goal)
         rows = [self._memory.get(key) for key in keys]
-        rows += local_followers(steps, self._memory.kept)
+        rows += local_followers(steps, self._memory.decay)
         speaking = [place for place, row in enumerate(rows) if row]
         places = self._candidates([rows[place] for place in speaking])
         base = self._base(places)
@@ -193,7 +159,7 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
         scores = np.log(base) + self._trust[weights] @ evidence
         mixture = np.exp(scores - scores.max())
         mixture /= mixture.sum()
-        # As (-probability, tool), so that ties go by id. With nothing learned, nothing is foretold.
+        # As (-probability, tool): ties go by id. With nothing learned, nothing is predicted.
         best = sorted(zip((-mixture[:-1]).tolist(), places, strict=True))
         ranked = [(tool, -negative) for negative, tool in best if self._usage.counts]
         return _Mixed(ranked, keys, places, evidence, mixture, weights)
@@ -211,7 +177,7 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
     def _base(self, places: dict[str, int]) -> NDArray[np.float64]:
         """Return the overall usage of the candidates and, last, of all other tools."""
         counts, kinds = self._usage.counts, len(self._usage.counts)
-        # Witten and Bell: as much is kept for tools never seen as there are tools seen.
+        # Witten and Bell: as much is left for tools never observed as there are observed ones.
         whole = self._usage.total + kinds + 1
         unseen = 0.5 / whole
         base = np.array([counts.get(tool, 0.0) / whole or unseen for tool in places] + [0.0])
@@ -227,8 +193,8 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
         self._memory.add(judgement.keys, tool, weight)
         self._usage.add(tool, weight)
 
-    def _fade(self, factor: float) -> None:
-        self._usage = self._usage.faded(factor)
+    def _decay(self, factor: float) -> None:
+        self._usage = self._usage.decayed(factor)
 
 
 def _matrix(rows: list[dict[str, float]], places: dict[str, int]) -> NDArray[np.float64]:

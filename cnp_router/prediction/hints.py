@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from cnp_router.exceptions import InputError
-from cnp_router.prediction.base import as_steps
+from cnp_router.prediction.predictor import as_steps
 from cnp_router.trajectories import Step
 
 __all__ = ["Hint", "ParameterHints"]
@@ -189,26 +189,12 @@ class ParameterHints:
     def state(self) -> dict[str, Any]:
         """Return all it has learned, as JSON values."""
         return {
-            "size": self.size,
             "uses": [
                 [tool, name, use.given, [[*slot, n] for slot, n in use.slots.items()]]
                 for tool, uses in self._tools.items()
                 for name, use in uses.items()
-            ],
+            ]
         }
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> ParameterHints:
-        """Return the hints whose `state` this is.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If it is something else.
-        """
-        hints = cls(size=int(state["size"]))
-        hints.restore(state)
-        return hints
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`; `size` stays.

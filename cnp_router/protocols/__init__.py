@@ -1,6 +1,7 @@
 """The Contract Net: messages, transcript and ledger; three protocols and a single agent."""
 
-from cnp_router.protocols.auto import Choice, choose_protocol
+from cnp_router.protocols.audience import Audience
+from cnp_router.protocols.auto import choose_protocol
 from cnp_router.protocols.ledger import Cost, Ledger, ModelCall
 from cnp_router.protocols.messages import (
     Award,
@@ -14,10 +15,14 @@ from cnp_router.protocols.messages import (
     Request,
     message_from_dict,
 )
+from cnp_router.protocols.metered import Books, MeteredModel
+from cnp_router.protocols.negotiation import NegotiatedProtocol, Plan
 from cnp_router.protocols.net import ContractNet
-from cnp_router.protocols.outcome import Outcome, Stages
+from cnp_router.protocols.outcome import Choice, Outcome, Stages
+from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.protocol import Announcement, Protocol
-from cnp_router.protocols.registry import PROTOCOLS
+from cnp_router.protocols.registry import PROTOCOLS, find_protocol
+from cnp_router.protocols.round import Invitation, Result, Round
 from cnp_router.protocols.settings import RoundSettings, TrafficBudget
 from cnp_router.protocols.transcript import Transcript
 from cnp_router.protocols.validation import Conclusion, validate
@@ -25,28 +30,38 @@ from cnp_router.protocols.validation import Conclusion, validate
 __all__ = [
     "PROTOCOLS",
     "Announcement",
+    "Audience",
     "Award",
+    "Books",
     "CallForProposals",
     "Choice",
     "Conclusion",
     "ContractNet",
     "Cost",
     "Failure",
+    "Invitation",
     "Ledger",
     "Message",
+    "MeteredModel",
     "ModelCall",
+    "NegotiatedProtocol",
     "Outcome",
+    "Parties",
+    "Plan",
     "Proposal",
     "Protocol",
     "Refusal",
     "Rejection",
     "Report",
     "Request",
+    "Result",
+    "Round",
     "RoundSettings",
     "Stages",
     "TrafficBudget",
     "Transcript",
     "choose_protocol",
+    "find_protocol",
     "message_from_dict",
     "validate",
 ]

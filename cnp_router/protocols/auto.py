@@ -2,52 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cnp_router.protocols.audience import look_ahead
+from cnp_router.protocols.collaborative import Collaborative
+from cnp_router.protocols.contractor_led import ContractorLed
+from cnp_router.protocols.learned import Learned
+from cnp_router.protocols.manager_led import ManagerLed
+from cnp_router.protocols.outcome import Choice
+from cnp_router.protocols.parties import Parties
+from cnp_router.protocols.protocol import Protocol
+from cnp_router.protocols.round import Result, Round
+from cnp_router.protocols.settings import RoundSettings
 from cnp_router.routing import Routing
 
-__all__ = ["Choice", "choose_protocol"]
+__all__ = ["Auto", "choose_protocol"]
 
 WIDE = 3.0  # effective categories, from which on naming a category or two leaves too much out
 VAGUE = 8  # words: as many as a short sentence has
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A protocol, and why.
+_CHOICES = {each.name: each for each in (Learned(), ManagerLed(), ContractorLed(), Collaborative())}
 
-    Parameters
-    ----------
-    protocol : str
-    reason : str
-        One sentence.
-    confidence : float in [0, 1]
-        Of the routing.
-    spread : float or None
-        Effective number of categories that the request may call for; None without categories.
-    words : int
-        Of the request.
-    """
 
-    protocol: str
-    reason: str
-    confidence: float
-    spread: float | None
-    words: int
+class Auto(Protocol):
+    """Another protocol, chosen by the request (`choose_protocol`)."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the choice as a JSON object."""
-        return {
-            "protocol": self.protocol,
-            "reason": self.reason,
-            "confidence": round(self.confidence, 6),
-            "spread": None if self.spread is None else round(self.spread, 6),
-            "words": self.words,
-        }
+    name = "auto"
+    summary = "One of the others, by the router's confidence and by how vague the request is."
+    manager = "as in the protocol that is chosen by the request"
+    contractors = "as there"
+    needs_router = True
+    announcements = ("routed",)
+
+    def prepare(
+        self, request: str, parties: Parties, settings: RoundSettings, announcement: str
+    ) -> tuple[Protocol, Choice | None]:
+        """Choose the protocol, and have it check what it needs."""
+        super().prepare(request, parties, settings, announcement)
+        classifier = parties.classifier
+        choice = choose_protocol(
+            request,
+            look_ahead(request, parties, settings),
+            None if classifier is None else classifier.predict_proba([request])[0],
+        )
+        held, _ = _CHOICES[choice.protocol].prepare(request, parties, settings, announcement)
+        return held, choice
+
+    async def run(self, round_: Round) -> Result:
+        """Not run by itself: `prepare` returns the protocol that is."""
+        raise NotImplementedError("the protocol that is chosen holds the round")
 
 
 def choose_protocol(
@@ -76,7 +83,7 @@ def choose_protocol(
     --------
     >>> from cnp_router.routing import Recipient
     >>> unsure = Routing(request="", recipients=(Recipient("maps", 0.3),), recommendation=(),
-    ...                  confidence=0.4, source="learned", n_contractors=9, threshold=0.6,
+    ...                  confidence=0.4, source="learned", n_apis=9, threshold=0.6,
     ...                  fallback="none")
     >>> choose_protocol("Photos on a map", unsure, np.array([0.9, 0.02, 0.01])).protocol
     'manager-led'
@@ -87,18 +94,18 @@ def choose_protocol(
     words = len(request.split())
     sure = f"the router's confidence is {routing.confidence:.2f}"
     if routing.is_confident:
-        protocol = "learned"
+        protocol: type[Protocol] = Learned
         reason = f"{sure}, which reaches the threshold of {routing.threshold:.2f}"
     elif spread is not None and spread < WIDE:
-        protocol = "manager-led"
+        protocol = ManagerLed
         reason = f"{sure}, but the request points to {spread:.1f} categories"
     elif words <= VAGUE:
-        protocol = "contractor-led"
+        protocol = ContractorLed
         reason = f"{sure}, its categories are unclear, and {words} words are too few to take apart"
     else:
-        protocol = "collaborative"
+        protocol = Collaborative
         reason = f"{sure}, its categories are unclear, and {words} words can be taken apart"
-    return Choice(protocol, reason + ".", routing.confidence, spread, words)
+    return Choice(protocol.name, reason + ".", routing.confidence, spread, words)
 
 
 def _effective(probabilities: NDArray[np.floating[Any]]) -> float:

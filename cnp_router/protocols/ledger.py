@@ -6,36 +6,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
 
 from cnp_router.llm import Usage
 from cnp_router.protocols.messages import Failure, Message, Proposal, Refusal
 
-__all__ = ["Cost", "Ledger", "ModelCall", "Stage"]
+__all__ = ["Cost", "Ledger", "ModelCall"]
 
-# Who sends a message, and what it belongs to, by performative.
-_ROLES = {
-    "request": "user",
-    "cfp": "manager",
-    "propose": "contractor",
-    "refuse": "contractor",
-    "failure": "contractor",
-    "accept-proposal": "manager",
-    "reject-proposal": "manager",
-    "inform": "manager",
-}
-_STAGES = {
-    "request": "request",
-    "cfp": "bid",
-    "propose": "bid",
-    "refuse": "bid",
-    "failure": "bid",
-    "accept-proposal": "final",
-    "reject-proposal": "final",
-    "inform": "request",
-}
-
-Stage = Literal["decomposition", "category", "bid", "final", "fallback", "composition"]
+Count = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +29,9 @@ class ModelCall:
     role : str
         ``"manager"``, ``"contractor"`` or ``"single-agent"``.
     stage : str
-        What it was for.
+        What it was for: ``"decomposition"``, ``"category mapping"``, ``"bidding"``,
+        ``"API selection"``, ``"composition"`` (all of it, by a single agent), ``"fallback"``
+        (category mapping where the router was not confident), or a stage of your own task.
     steps : tuple of int
         The reasoning steps it covers.
     tokens_in, tokens_out : int
@@ -64,24 +46,29 @@ class ModelCall:
         Id of the call for proposals it answers.
     hallucinated : tuple of str
         Names in the answer that do not exist; they were dropped.
+    cut : tuple of str
+        What in the answer was beyond the limits, a phrase each; it was cut.
     """
 
     agent: str
-    role: str
-    stage: Stage
-    steps: tuple[int, ...]
-    tokens_in: int
-    tokens_out: int
+    role: Literal["manager", "contractor", "single-agent"]
+    stage: str
+    steps: tuple[Count, ...]
+    tokens_in: Count
+    tokens_out: Count
     tokens_are: Literal["server", "estimated"]
     seconds: float = 0.0
-    calls: int = 1
+    calls: Count = 1
     cached: bool = False
-    cfp: int | None = None
+    cfp: Count | None = None
     hallucinated: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object."""
-        return {**asdict(self), "steps": list(self.steps), "hallucinated": list(self.hallucinated)}
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +91,7 @@ class Cost:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ledger:
     """What a round has cost.
 
@@ -121,19 +108,21 @@ class Ledger:
         ``"user"``, ``"manager"``, ``"contractor"``, ``"single-agent"``, as far as they took part.
     by_stage : mapping of str to Cost
         As in `ModelCall`, and ``"request"`` for the request and the report. Announcements and
-        replies are messages of ``"bid"``, awards and rejections of ``"final"``.
+        replies are messages of ``"bidding"``, awards and rejections of ``"API selection"``.
     late : int
         Replies after the deadline.
     failures : mapping of str to int
         Reason to number.
     hallucinated : int
         Names that a model made up; they were dropped.
+    cut : int
+        Answers that were beyond the limits of what an agent may say.
     seconds : float, seconds
         Of wall time.
 
     Examples
     --------
-    >>> call = ModelCall(agent="maps", role="contractor", stage="bid", steps=(3,), tokens_in=90,
+    >>> call = ModelCall(agent="maps", role="contractor", stage="bidding", steps=(3,), tokens_in=90,
     ...                  tokens_out=9, tokens_are="estimated")
     >>> ledger = Ledger.of([], [call, call])
     >>> ledger.tokens, ledger.by_role["contractor"].model_calls, ledger.n_messages
@@ -149,6 +138,7 @@ class Ledger:
     late: int
     failures: Mapping[str, int]
     hallucinated: int
+    cut: int
     seconds: float
 
     @classmethod
@@ -183,16 +173,17 @@ class Ledger:
             model_calls=sum(call.calls for call in calls),
             cached_calls=sum(call.calls for call in calls if call.cached),
             by_role=_costs(
-                Counter(_ROLES[message.performative] for message in messages),
+                Counter(message.role for message in messages),
                 [(call.role, call) for call in calls],
             ),
             by_stage=_costs(
-                Counter(_STAGES[message.performative] for message in messages),
+                Counter(message.stage for message in messages),
                 [(call.stage, call) for call in calls],
             ),
             late=sum(isinstance(m, (Proposal, Refusal)) and m.late for m in messages),
             failures=dict(Counter(m.reason for m in messages if isinstance(m, Failure))),
             hallucinated=sum(len(call.hallucinated) for call in calls),
+            cut=sum(bool(call.cut) for call in calls),
             seconds=seconds,
         )
 
@@ -211,6 +202,13 @@ class Ledger:
         """Tokens in and out."""
         return self.usage.tokens_in + self.usage.tokens_out
 
+    def __repr__(self) -> str:
+        how = "" if self.usage.source == "server" else ", estimated"
+        return (
+            f"Ledger({self.n_messages:,} messages, {self.model_calls:,} model calls, "
+            f"{self.tokens:,} tokens{how})"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the ledger as a JSON object."""
         return {
@@ -225,6 +223,7 @@ class Ledger:
             "late": self.late,
             "failures": dict(self.failures),
             "hallucinated": self.hallucinated,
+            "cut": self.cut,
             "seconds": round(self.seconds, 6),
         }
 

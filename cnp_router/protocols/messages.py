@@ -1,4 +1,4 @@
-"""Messages of the Contract Net: a tagged union with FIPA performatives.
+"""Messages of the Contract Net: a union with FIPA performatives as tags.
 
 Smith (1980) for the protocol, FIPA SC00029H (Contract Net Interaction Protocol) for the acts. The
 ``performative`` of a message tells its type; `message_from_dict` reads any of them back.
@@ -7,12 +7,16 @@ Smith (1980) for the protocol, FIPA SC00029H (Contract Net Interaction Protocol)
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from cnp_router.agents import ProposedApi
 from cnp_router.exceptions import TranscriptError
+from cnp_router.records import shown
 
 __all__ = [
     "MANAGER",
@@ -29,12 +33,15 @@ __all__ = [
     "Report",
     "Request",
     "message_from_dict",
+    "read_record",
 ]
 
 USER = "user"
 MANAGER = "manager"
 
-FailureReason = Literal["error", "timeout", "deadline", "unusable"]
+FailureReason = Literal["error", "timeout", "deadline", "unusable", "budget"]
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,19 +53,25 @@ class _Message:
     receiver: str
     """The same."""
 
-    performative: ClassVar[str]
+    # Of the sender, and what a message belongs to, in the ledger.
+    role: ClassVar[str] = "manager"
+    stage: ClassVar[str] = "bidding"
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message as a JSON object."""
-        fields = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
-        return {"performative": self.performative, **fields}
+        record: dict[str, Any] = {"performative": ""}
+        record |= _ADAPTER.dump_python(self, mode="json")  # type: ignore[arg-type]
+        return record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(_Message):
     """The user asks the manager for a composition."""
 
-    performative: ClassVar[str] = "request"
+    stage: ClassVar[str] = "request"
+    role: ClassVar[str] = "user"
+    performative: Literal["request"] = "request"
     text: str
     """The requirement in plain language."""
 
@@ -67,7 +80,7 @@ class Request(_Message):
 class CallForProposals(_Message):
     """The manager announces a task to one contractor."""
 
-    performative: ClassVar[str] = "cfp"
+    performative: Literal["cfp"] = "cfp"
     request: str | None = None
     """The whole request (contractor-led)."""
     function: str | None = None
@@ -84,7 +97,8 @@ class CallForProposals(_Message):
 class Proposal(_Message):
     """A contractor bids."""
 
-    performative: ClassVar[str] = "propose"
+    role: ClassVar[str] = "contractor"
+    performative: Literal["propose"] = "propose"
     in_reply_to: int
     """Id of the call for proposals."""
     apis: tuple[ProposedApi, ...]
@@ -101,7 +115,8 @@ class Proposal(_Message):
 class Refusal(_Message):
     """A contractor does not bid."""
 
-    performative: ClassVar[str] = "refuse"
+    role: ClassVar[str] = "contractor"
+    performative: Literal["refuse"] = "refuse"
     in_reply_to: int
     """Id of the call for proposals."""
     grounds: str = ""
@@ -114,12 +129,14 @@ class Refusal(_Message):
 class Failure(_Message):
     """A contractor gave no usable reply."""
 
-    performative: ClassVar[str] = "failure"
+    role: ClassVar[str] = "contractor"
+    performative: Literal["failure"] = "failure"
     in_reply_to: int
     """Id of the call for proposals."""
     reason: FailureReason
     """``"error"`` of the model or the way to it; ``"timeout"`` of this contractor;
-    ``"deadline"`` of all; ``"unusable"``: an answer that is none."""
+    ``"deadline"`` of all; ``"unusable"``: an answer that is none; ``"budget"``: asking for one
+    would cost more than is left."""
     error: str = ""
     """What went wrong, in words."""
 
@@ -128,7 +145,8 @@ class Failure(_Message):
 class Award(_Message):
     """The manager accepts a proposal, or a part of it."""
 
-    performative: ClassVar[str] = "accept-proposal"
+    stage: ClassVar[str] = "API selection"
+    performative: Literal["accept-proposal"] = "accept-proposal"
     in_reply_to: int
     """Id of the proposal."""
     apis: tuple[str, ...]
@@ -139,7 +157,8 @@ class Award(_Message):
 class Rejection(_Message):
     """The manager rejects a proposal."""
 
-    performative: ClassVar[str] = "reject-proposal"
+    stage: ClassVar[str] = "API selection"
+    performative: Literal["reject-proposal"] = "reject-proposal"
     in_reply_to: int
     """Id of the proposal."""
 
@@ -148,7 +167,8 @@ class Rejection(_Message):
 class Report(_Message):
     """The manager tells the user the result."""
 
-    performative: ClassVar[str] = "inform"
+    stage: ClassVar[str] = "request"
+    performative: Literal["inform"] = "inform"
     in_reply_to: int
     """Id of the request."""
     apis: tuple[str, ...]
@@ -157,17 +177,13 @@ class Report(_Message):
 
 Message = Request | CallForProposals | Proposal | Refusal | Failure | Award | Rejection | Report
 
-_TYPES: tuple[type[Any], ...] = (
-    Request,
-    CallForProposals,
-    Proposal,
-    Refusal,
-    Failure,
-    Award,
-    Rejection,
-    Report,
+_ADAPTER: TypeAdapter[Message] = TypeAdapter(
+    Annotated[Message, Field(discriminator="performative")]
 )
-PERFORMATIVES: Mapping[str, type[Any]] = {kind.performative: kind for kind in _TYPES}
+PERFORMATIVES: Mapping[str, type[Any]] = {
+    next(f.default for f in dataclasses.fields(kind) if f.name == "performative"): kind
+    for kind in get_args(Message)
+}
 """Performative to message type."""
 
 
@@ -186,7 +202,7 @@ def message_from_dict(record: Mapping[str, Any]) -> Message:
     Raises
     ------
     TranscriptError
-        If it is no message, or a field is missing, unknown or of another type.
+        If it is not a message, or a field is missing, unknown or of another type.
 
     Examples
     --------
@@ -194,62 +210,40 @@ def message_from_dict(record: Mapping[str, Any]) -> Message:
     >>> message_from_dict(call.to_dict()) == call
     True
     """
-    fields = dict(record)
-    performative = fields.pop("performative", None)
-    kind = PERFORMATIVES.get(performative) if isinstance(performative, str) else None
-    if kind is None:
+    performative = record.get("performative")
+    if not isinstance(performative, str) or performative not in PERFORMATIVES:
         known = ", ".join(PERFORMATIVES)
-        raise TranscriptError(f"unknown performative {performative!r} (use one of {known})")
-    wanted = {f.name: f for f in dataclasses.fields(kind)}
-    for name in fields:
-        if name not in wanted:
-            raise TranscriptError(f"a {performative!r} message has no field {name!r}")
-    for name, field in wanted.items():
-        if name not in fields and field.default is dataclasses.MISSING:
-            raise TranscriptError(f"a {performative!r} message needs the field {name!r}")
-    read: Message = kind(
-        **{name: _read(performative, name, wanted[name].type, v) for name, v in fields.items()}
-    )
-    return read
+        raise TranscriptError(f"unknown performative {shown(performative)} (use one of {known})")
+    return read_record(_ADAPTER, record, f"a {performative!r} message")
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value.to_dict() if isinstance(value, ProposedApi) else value
+def read_record(adapter: TypeAdapter[Read], record: Mapping[str, Any], what: str) -> Read:
+    """Return what a record says, if it has the right fields of the right types.
 
+    Parameters
+    ----------
+    adapter : TypeAdapter
+    record : mapping
+        As `json.loads` gives it.
+    what : str
+        What it is called.
 
-def _read(performative: str, name: str, kind: Any, value: Any) -> Any:
-    """Return a field's value, if it is of the annotated type."""
-    if _CHECKS[kind](value):
-        if kind == "tuple[ProposedApi, ...]":
-            return tuple(ProposedApi(item["api"], item["grounds"]) for item in value)
-        return tuple(value) if isinstance(value, list) else value
-    raise TranscriptError(f"field {name!r} of a {performative!r} message cannot be {value!r}")
-
-
-def _is_strings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _is_proposed(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(item, dict)
-        and set(item) == {"api", "grounds"}
-        and all(isinstance(text, str) for text in item.values())
-        for item in value
-    )
-
-
-_CHECKS: Mapping[str, Any] = {
-    "int": lambda v: isinstance(v, int) and not isinstance(v, bool),
-    "str": lambda v: isinstance(v, str),
-    "bool": lambda v: isinstance(v, bool),
-    "str | None": lambda v: v is None or isinstance(v, str),
-    "float | None": lambda v: (
-        v is None or (isinstance(v, (int, float)) and not isinstance(v, bool))
-    ),
-    "tuple[str, ...]": _is_strings,
-    "tuple[ProposedApi, ...]": _is_proposed,
-    "FailureReason": lambda v: v in ("error", "timeout", "deadline", "unusable"),
-}
+    Raises
+    ------
+    TranscriptError
+        Otherwise; it names the field.
+    """
+    try:
+        return adapter.validate_json(json.dumps(record), strict=True)
+    except ValidationError as exc:
+        error = exc.errors(include_url=False)[0]
+        tagged = "performative" in record  # in a union, the tag comes before the field
+        names = [str(part) for part in error["loc"]][tagged:]
+        name = names[0] if names else ""
+        if error["type"] == "missing" and len(names) == 1:
+            raise TranscriptError(f"{what} needs the field {name!r}") from exc
+        if name not in record:
+            raise TranscriptError(f"{what} cannot be read: {error['msg']}") from exc
+        if error["type"] == "unexpected_keyword_argument" and len(names) == 1:
+            raise TranscriptError(f"{what} has no field {name!r}") from exc
+        raise TranscriptError(f"field {name!r} of {what} cannot be {shown(record[name])}") from exc

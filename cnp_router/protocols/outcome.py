@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cnp_router.protocols.auto import Choice
+from cnp_router.catalog import html_table
 from cnp_router.protocols.ledger import Ledger
+from cnp_router.protocols.messages import Proposal
+from cnp_router.protocols.parties import Parties
+from cnp_router.protocols.round import Result
 from cnp_router.protocols.transcript import Transcript
+from cnp_router.protocols.validation import conclude
 from cnp_router.routing import Routing
 
-__all__ = ["Outcome", "Stages"]
+__all__ = ["Choice", "Outcome", "Stages"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A protocol, and why.
+
+    Parameters
+    ----------
+    protocol : str
+    reason : str
+        One sentence.
+    confidence : float in [0, 1]
+        Of the routing.
+    spread : float or None
+        Effective number of categories that the request may call for; None without categories.
+    words : int
+        Of the request.
+    """
+
+    protocol: str
+    reason: str
+    confidence: float
+    spread: float | None
+    words: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the choice as a JSON object."""
+        return {
+            "protocol": self.protocol,
+            "reason": self.reason,
+            "confidence": round(self.confidence, 6),
+            "spread": None if self.spread is None else round(self.spread, 6),
+            "words": self.words,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +71,7 @@ class Stages:
     selected: frozenset[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
     """The result of a round.
 
@@ -47,9 +86,11 @@ class Outcome:
     n_contractors : int
         How many contractors there are.
     categories : tuple of str or None
-        After step 2.
+        After category mapping.
     stages : Stages
     transcript : Transcript
+    probabilities : mapping of str to float
+        Of each recipient that the router chose: the highest of its APIs.
     routing : Routing or None
         What the router decided, if it was asked.
     choice : Choice or None
@@ -65,21 +106,84 @@ class Outcome:
     n_contractors: int
     categories: tuple[str, ...] | None
     stages: Stages
-    transcript: Transcript = field(repr=False)
-    routing: Routing | None = field(default=None, repr=False)
+    transcript: Transcript
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    routing: Routing | None = None
     choice: Choice | None = None
+
+    @classmethod
+    def of(
+        cls,
+        result: Result,
+        transcript: Transcript,
+        parties: Parties,
+        *,
+        organisation: str,
+        matched: bool,
+        choice: Choice | None,
+    ) -> Outcome:
+        """Return the outcome of a round: what its messages come to, by their laws.
+
+        Parameters
+        ----------
+        result : Result
+        transcript : Transcript
+        parties : Parties
+        organisation : str
+        matched : bool
+            Whether API matching is a step of the protocol.
+        choice : Choice or None
+        """
+        said = conclude(transcript)
+        mapped = None if result.categories is None else parties.apis_in(result.categories)
+        chosen = result.routing.recipients if result.routing else ()
+        probabilities: dict[str, float] = {}
+        for recipient in chosen:
+            for holder in parties.holders_of([recipient.contractor]):
+                highest = max(recipient.probability, probabilities.get(holder.id, 0.0))
+                probabilities[holder.id] = highest
+        return cls(
+            request=transcript.request,
+            protocol=transcript.protocol,
+            announcement=transcript.announcement,
+            organisation=organisation,
+            recommendation=said.recommendation,
+            recipients=said.recipients,
+            n_contractors=len(parties.contractors),
+            categories=result.categories,
+            stages=Stages(
+                None if mapped is None else frozenset(mapped),
+                frozenset(said.proposed) if matched else None,
+                frozenset(said.recommendation),
+            ),
+            transcript=transcript,
+            probabilities=probabilities,
+            routing=result.routing,
+            choice=choice,
+        )
 
     @property
     def ledger(self) -> Ledger:
         """What it has cost."""
         return self.transcript.ledger
 
+    def grounds(self) -> dict[str, str]:
+        """Return why each API was proposed, or what the router has to say of it."""
+        recipients = self.routing.recipients if self.routing else ()
+        learned = {r.contractor: "; ".join(x.text for x in r.reasons[:2]) for r in recipients}
+        return learned | {
+            proposed.api: proposed.grounds
+            for message in self.transcript.messages
+            if isinstance(message, Proposal) and not message.late
+            for proposed in message.apis
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as a JSON object, without the transcript."""
-        routing = self.routing
-        probabilities = {
-            r.contractor: round(r.probability, 6) for r in (routing.recipients if routing else ())
-        }
+        stages, routing = self.stages, self.routing
+        sizes = {"category": stages.mapped, "bid": stages.proposed, "final": stages.selected}
+        decided = {} if routing is None else routing.to_dict()
+        shown = ("confidence", "threshold", "is_confident", "fallback", "source")
         return {
             "request": self.request,
             "protocol": self.protocol,
@@ -88,29 +192,30 @@ class Outcome:
             "model": self.transcript.model,
             "recommendation": list(self.recommendation),
             "recipients": [
-                {"contractor": name, "probability": probabilities.get(name)}
+                {"contractor": name, "probability": self._probability(name)}
                 for name in self.recipients
             ],
             "n_recipients": len(self.recipients),
             "n_contractors": self.n_contractors,
             "categories": None if self.categories is None else list(self.categories),
-            "stages": {
-                name: None if ids is None else len(ids)
-                for name, ids in (
-                    ("category", self.stages.mapped),
-                    ("bid", self.stages.proposed),
-                    ("final", self.stages.selected),
-                )
-            },
-            "routing": None
-            if routing is None
-            else {
-                "confidence": round(routing.confidence, 6),
-                "threshold": routing.threshold,
-                "is_confident": routing.is_confident,
-                "fallback": routing.fallback,
-                "source": routing.source,
-            },
+            "stages": {name: None if ids is None else len(ids) for name, ids in sizes.items()},
+            "routing": {name: decided[name] for name in shown} if decided else None,
             "choice": None if self.choice is None else self.choice.to_dict(),
             "ledger": self.ledger.to_dict(),
         }
+
+    def __repr__(self) -> str:
+        return (
+            f"Outcome({self.protocol}, {self.announcement}: {len(self.recommendation)} APIs, "
+            f"{len(self.recipients):,} of {self.n_contractors:,} contractors asked, "
+            f"{self.ledger.n_messages:,} messages, {self.ledger.tokens:,} tokens)"
+        )
+
+    def _repr_html_(self) -> str:
+        grounds = self.grounds()
+        rows = [(name, grounds.get(name, "")) for name in self.recommendation]
+        return html_table(f"{self!r}: {self.request}", ("API", "grounds"), rows, len(rows))
+
+    def _probability(self, contractor: str) -> float | None:
+        probability = self.probabilities.get(contractor)
+        return None if probability is None else round(probability, 6)

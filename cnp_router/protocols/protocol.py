@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC
-from typing import ClassVar, Literal
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, get_args
+
+from cnp_router.exceptions import InputError
+from cnp_router.protocols.outcome import Choice
+from cnp_router.protocols.parties import Parties
+from cnp_router.protocols.round import Result, Round
+from cnp_router.protocols.settings import RoundSettings
 
 __all__ = ["Announcement", "Protocol"]
 
@@ -11,7 +17,10 @@ Announcement = Literal["routed", "broadcast"]
 
 
 class Protocol(ABC):
-    """A way to answer a request, with what it needs.
+    """A way to answer a request, with all that it needs.
+
+    A protocol of one's own has a name and a `run`, and is given to `ContractNet.run`; an instance
+    in `PROTOCOLS` is known by its name everywhere.
 
     Attributes
     ----------
@@ -23,7 +32,7 @@ class Protocol(ABC):
         Which steps they take; empty if none.
     carries : str
         What a call for proposals carries; empty if there is none.
-    broadcast : str
+    reaches : str
         To whom a broadcast goes; empty if there is none.
     needs_router : bool
         Whether there must be a router, whatever the announcement.
@@ -34,11 +43,58 @@ class Protocol(ABC):
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
+    summary: ClassVar[str] = ""
     manager: ClassVar[str] = ""
     contractors: ClassVar[str] = ""
     carries: ClassVar[str] = ""
-    broadcast: ClassVar[str] = ""
+    reaches: ClassVar[str] = ""
     needs_router: ClassVar[bool] = False
     announcements: ClassVar[tuple[Announcement, ...]] = ("broadcast", "routed")
     has_contractors: ClassVar[bool] = True
+
+    @abstractmethod
+    async def run(self, round_: Round) -> Result:
+        """Take the steps that lead from the request to the APIs.
+
+        Parameters
+        ----------
+        round_ : Round
+            With the request, the parties and the settings; it asks, announces and decides.
+
+        Returns
+        -------
+        Result
+        """
+
+    def prepare(
+        self, request: str, parties: Parties, settings: RoundSettings, announcement: str
+    ) -> tuple[Protocol, Choice | None]:
+        """Check that a round can be held, and return the protocol that holds it.
+
+        Parameters
+        ----------
+        request : str
+        parties : Parties
+        settings : RoundSettings
+        announcement : {"routed", "broadcast"}
+
+        Returns
+        -------
+        tuple of (Protocol, Choice or None)
+            Itself, unless it chooses another one; and why that one.
+
+        Raises
+        ------
+        InputError
+            If something that it needs is missing.
+        """
+        if announcement not in get_args(Announcement):
+            raise InputError(f"unknown announcement {announcement!r} (use 'routed' or 'broadcast')")
+        if self.needs_router or announcement == "routed":
+            parties.needed_router  # noqa: B018  # it raises
+        if self.has_contractors and settings.iterate:
+            parties.graph  # noqa: B018  # it raises
+        return self, None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"

@@ -1,62 +1,46 @@
-"""`PROTOCOLS`: the protocols by name."""
+"""`PROTOCOLS`: the protocols by name. Who adds one adds its file and a line here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from cnp_router.exceptions import InputError
+from cnp_router.protocols.auto import Auto
+from cnp_router.protocols.collaborative import Collaborative
+from cnp_router.protocols.contractor_led import ContractorLed
+from cnp_router.protocols.learned import Learned
+from cnp_router.protocols.manager_led import ManagerLed
 from cnp_router.protocols.protocol import Protocol
+from cnp_router.protocols.single_agent import SingleAgent
+from cnp_router.records import shown
 
-__all__ = ["PROTOCOLS"]
+__all__ = ["PROTOCOLS", "find_protocol"]
 
+_ALL = (Learned(), ManagerLed(), ContractorLed(), Collaborative(), SingleAgent(), Auto())
 
-class _Learned(Protocol):
-    name = "learned"
-    summary = "The router recommends; no model is asked."
-    needs_router = True
-    announcements = ("routed",)
-    has_contractors = False
-
-
-class _ManagerLed(Protocol):
-    name = "manager-led"
-    summary = "The manager decomposes and maps the request; contractors match functions."
-
-
-class _ContractorLed(Protocol):
-    name = "contractor-led"
-    summary = "Contractors interpret the whole request; the manager selects."
-
-
-class _Collaborative(Protocol):
-    name = "collaborative"
-    summary = "The manager decomposes the request; contractors serve its functions."
-
-
-class _SingleAgent(Protocol):
-    name = "single-agent"
-    summary = "One agent takes all steps in one context."
-    has_contractors = False
-
-
-class _Auto(Protocol):
-    name = "auto"
-    summary = "Chosen by the request: how confident the router is, how vague the text."
-    needs_router = True
-    announcements = ("routed",)
-
-
-PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
-    {
-        each.name: each
-        for each in (
-            _Learned(),
-            _ManagerLed(),
-            _ContractorLed(),
-            _Collaborative(),
-            _SingleAgent(),
-            _Auto(),
-        )
-    }
-)
+PROTOCOLS: Mapping[str, Protocol] = MappingProxyType({each.name: each for each in _ALL})
 """The protocols by name, in the order in which they are listed."""
+
+
+def find_protocol(protocol: str | Protocol) -> Protocol:
+    """Return a protocol by its name; one of one's own is returned as it is.
+
+    Raises
+    ------
+    InputError
+        If there is no such protocol.
+
+    Examples
+    --------
+    >>> find_protocol("single-agent")
+    SingleAgent()
+    """
+    if isinstance(protocol, Protocol):
+        return protocol
+    if not isinstance(protocol, str) or protocol not in PROTOCOLS:
+        raise InputError(
+            f"unknown protocol {shown(protocol)} (use one of {', '.join(PROTOCOLS)}, or a Protocol "
+            "of your own)"
+        )
+    return PROTOCOLS[protocol]

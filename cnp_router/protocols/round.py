@@ -1,19 +1,18 @@
-"""The engine of a round: sends messages, has contractors bid at the same time, keeps the books."""
+"""`Round`: sends messages, has contractors bid at the same time, keeps time and books."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
-from cnp_router.agents import Bid, ProposedApi, SelectApis, Task, ask
-from cnp_router.agents.answers import kept
+from cnp_router.agents import Asked, Bid, ProposedApi, SelectApis, Task, ask
+from cnp_router.agents.answers import allowed_names
 from cnp_router.agents.prompts import sendable
-from cnp_router.catalog import Catalog, Contractor
+from cnp_router.catalog import Contractor
 from cnp_router.exceptions import (
     BudgetExceededError,
     ChatAccessError,
@@ -22,12 +21,12 @@ from cnp_router.exceptions import (
     ChatDisallowedError,
     ChatModelUnknownError,
     ChatTimeoutError,
+    InputError,
     LanguageModelError,
     RoundFailedError,
 )
 from cnp_router.llm import ChatModel
-from cnp_router.protocols.accounts import Accounts
-from cnp_router.protocols.ledger import Stage
+from cnp_router.protocols.audience import Audience, broadcast, routed
 from cnp_router.protocols.messages import (
     MANAGER,
     USER,
@@ -42,10 +41,14 @@ from cnp_router.protocols.messages import (
     Report,
     Request,
 )
+from cnp_router.protocols.metered import Books, MeteredModel
+from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.protocols.transcript import Transcript
+from cnp_router.records import check_instance
+from cnp_router.routing import Routing
 
-__all__ = ["Invitation", "Round", "as_proposed"]
+__all__ = ["Invitation", "Result", "Round", "as_proposed"]
 
 # They would meet every contractor alike.
 _SET_UP_AT_FAULT = (
@@ -62,7 +65,7 @@ logger = logging.getLogger("cnp_router.protocols")
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Invitation:
     """A task that is to be announced to a contractor.
 
@@ -82,76 +85,153 @@ class Invitation:
     category: str | None = None
 
 
-class Round:
-    """One request on its way through the Contract Net.
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a protocol comes to.
 
-    It is an asynchronous context manager: at its end no contractor is at work any more.
+    Parameters
+    ----------
+    apis : tuple of str
+        Ids of the recommended APIs; where anything was announced, those that were awarded.
+    categories : tuple of str or None, default=None
+        After category mapping, if there is such a step.
+    candidates : tuple of str or None, default=None
+        Ids after API matching, where no proposals say them.
+    routing : Routing or None, default=None
+        What the router decided, if it was asked.
+    """
+
+    apis: tuple[str, ...]
+    categories: tuple[str, ...] | None = None
+    candidates: tuple[str, ...] | None = None
+    routing: Routing | None = None
+
+
+class Round:
+    """One request on its way through the Contract Net. Protocols lead it by these methods.
 
     Parameters
     ----------
     request : str
+    parties : Parties
+        Catalog, contractors and router.
     model : ChatModel
         Of the manager and of every contractor.
-    catalog : Catalog
     settings : RoundSettings
     protocol, announcement : str
-        For the transcript.
+        For the transcript; `audience` is by the announcement.
+
+    Attributes
+    ----------
+    request : str
+        As it is sent.
+    messages : list of Message
+        Sent so far.
+    books : Books
+        Of the model calls so far.
     """
 
     def __init__(
         self,
         request: str,
         *,
+        parties: Parties,
         model: ChatModel,
-        catalog: Catalog,
         settings: RoundSettings,
         protocol: str,
         announcement: str,
     ) -> None:
         self.request = sendable(request)  # what agents see is what the transcript says
+        self.parties = parties
         self.model = model
-        self.catalog = catalog
         self.settings = settings
         self.protocol = protocol
-        self.announced_as = announcement
+        self.announcement = announcement
         self.messages: list[Message] = []
-        self.accounts = Accounts(settings.budget)
-        self.categories: tuple[str, ...] | None = None
-        self.candidates: tuple[str, ...] | None = None
-        self._categories_known = frozenset(catalog.categories)
-        self._announcements = 0
+        self.books = Books(settings.budget)
+        self._categories = frozenset(parties.catalog.categories)
+        self._iterations = 0
         self._closed: set[int] = set()
         self._open: dict[int, CallForProposals] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._unreachable: dict[int, LanguageModelError] = {}
         self._began = time.perf_counter()
 
-    async def __aenter__(self) -> Self:
+    async def hold(self, run: Callable[[Round], Awaitable[Result]]) -> tuple[Result, Transcript]:
+        """Have a protocol take its steps in the time that there is, and report what it comes to.
+
+        At the end no contractor is at work any more.
+
+        Parameters
+        ----------
+        run : callable
+            `Protocol.run`.
+
+        Raises
+        ------
+        RoundFailedError
+            If the manager's model gives no usable answer, no contractor can be reached, or the
+            time is over; with the transcript until then.
+        BudgetExceededError
+            If what comes next does not fit in the budget; with the transcript until then.
+        """
         self._send(Request, sender=USER, receiver=MANAGER, text=self.request)
-        return self
+        limit = asyncio.timeout(self.settings.timeout)
+        try:
+            async with limit:
+                result = check_instance("what a protocol returns", await run(self), Result)
+        except (BudgetExceededError, RoundFailedError) as exc:
+            await self._dismiss()
+            exc.transcript = self.transcript()
+            raise
+        except TimeoutError as exc:
+            if not limit.expired():
+                raise
+            await self._dismiss()
+            raise RoundFailedError(
+                f"the round took longer than {self.settings.timeout:g} s (raise the timeout of "
+                "the settings, or ask a faster model)",
+                self.transcript(),
+            ) from exc
+        finally:
+            await self._dismiss()
+        self._warn_of_failures()
+        self._send(Report, sender=MANAGER, receiver=USER, in_reply_to=1, apis=result.apis)
+        return result, self.transcript(result)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._dismiss()
+    async def audience(self, *, widen: bool = True) -> Audience:
+        """Return whom the announcement may reach: the router's choice, or everyone.
 
-    async def ask(self, task: Task[Answer], stage: Stage, *, messages: int = 0) -> Answer:
+        Parameters
+        ----------
+        widen : bool, default=True
+            Whether the manager's model may be asked for categories to widen to, where the router
+            is not confident and the settings say so.
+        """
+        if self.announcement == "broadcast":
+            return broadcast(self.parties)
+
+        async def mapped(task: Any) -> Any:
+            return await self.ask(task, stage="fallback")
+
+        return await routed(self.request, self.parties, self.settings, mapped if widen else None)
+
+    async def ask(
+        self, task: Task[Answer], *, stage: str | None = None, messages: int = 0
+    ) -> Answer:
         """Have the manager (or the single agent) take a reasoning task.
 
         Parameters
         ----------
         task : Task
-        stage : str
-            What it is for, in the ledger.
+        stage : str, optional
+            What it is for, in the ledger; by default the stage of the task.
         messages : int, default=0
             How many messages the answer leads to, for the budget.
 
         Returns
         -------
-        Decomposition, CategoryMapping, Selection or Composition
+        Decomposition, CategoryMapping, ApiSelection or Composition
 
         Raises
         ------
@@ -160,18 +240,19 @@ class Round:
         BudgetExceededError
             If there is a budget that the question does not fit in.
         """
-        agent = "single-agent" if task.role == "single-agent" else MANAGER
-        step = f"step {'+'.join(map(str, task.steps))}"
-        self._check_budget(f"{step} of the {agent}", [task], messages)
+        agent = MANAGER if task.role == "contractor" else task.role
+        who, stage = f"the {agent.replace('-', ' ')}", stage or task.stage
+        model = self._metered(
+            task, f"the {stage} of {who}", stage, agent, messages=self._certain() + messages
+        )
         try:
-            asked = await ask(self.model, task)
+            asked = await ask(model, task, self.settings.limits)
         except LanguageModelError as exc:
-            self.accounts.book_failed(exc, task, stage, agent)
+            steps = ", ".join(map(str, task.steps))
             raise RoundFailedError(
-                f"the {agent} got no answer for {step}: {exc}", self.transcript()
+                f"{who} got no answer for the {stage}{f' (step {steps})' if steps else ''}: {exc}"
             ) from exc
-        hallucinated = tuple(getattr(asked.answer, "hallucinated", ()))
-        self.accounts.book(asked.response, task, stage, agent, hallucinated=hallucinated)
+        model.note(tuple(getattr(asked.answer, "hallucinated", ())), asked.cut)
         return asked.answer
 
     async def announce(self, invitations: Sequence[Invitation]) -> list[Proposal]:
@@ -192,18 +273,20 @@ class Round:
             If not one contractor could be reached, for the set-up or the server is at fault.
         BudgetExceededError
             If there is a budget that the announcement does not fit in.
+        InputError
+            If the model is of a class that does not do what a `ChatModel` has to.
         """
         self.check_announcement(
             f"an announcement of {len(invitations)} calls for proposals", invitations
         )
-        self._announcements += 1
-        number = self._announcements
-        calls = [(self._call(invitation, number), invitation.task) for invitation in invitations]
-        await self._collect(calls, number)
+        self._iterations += 1
+        calls = [(self._call(invitation), invitation.task) for invitation in invitations]
+        await self._collect(calls)
         sent = {call.id for call, _ in calls}
-        replies = [m for m in self.messages if _answers(m, sent)]
-        if sum(isinstance(m, Failure) for m in replies) == len(calls) > 0:
-            self._check_failures([m for m in replies if isinstance(m, Failure)])
+        replies = [m for m in self.messages if getattr(m, "in_reply_to", 0) in sent]
+        failures = [m for m in replies if isinstance(m, Failure)]
+        if len(failures) == len(calls):
+            self._check_reached(failures)
         in_time = [m for m in replies if isinstance(m, Proposal) and not m.late]
         return sorted(in_time, key=lambda proposal: proposal.in_reply_to)
 
@@ -224,19 +307,51 @@ class Round:
         apis = dict.fromkeys(api for i in invitations for api in i.contractor.apis)
         every = tuple(ProposedApi(api.id) for api in apis)
         tasks = [*before, *(i.task for i in invitations), SelectApis(self.request, (), every)]
-        # A call, a reply and a decision each.
-        self._check_budget(what, tasks, 3 * len(invitations), GROUNDS_TOKENS * len(every))
+        self.books.check(
+            what,
+            (task.chat_request() for task in tasks),
+            messages=self._certain() + 3 * len(invitations),  # a call, a reply, a decision each
+            tokens=GROUNDS_TOKENS * len(every),
+        )
 
-    def decide(self, proposals: Iterable[Proposal], chosen: Iterable[str]) -> None:
-        """Award the chosen APIs to the first who proposed each, and reject all other proposals.
+    async def select(
+        self,
+        proposals: Sequence[Proposal],
+        functions: tuple[str, ...] = (),
+        awarded: tuple[ProposedApi, ...] = (),
+    ) -> tuple[str, ...]:
+        """Have the manager select among proposals, and decide on each of them.
+
+        Parameters
+        ----------
+        proposals : sequence of Proposal
+        functions : tuple of str, default=()
+            Of the request, if they are known.
+        awarded : tuple of ProposedApi, default=()
+            What is awarded already.
+
+        Returns
+        -------
+        tuple of str
+            Ids of the awarded APIs; none where there is no proposal, and nobody is asked.
+        """
+        if not proposals:
+            return ()
+        task = SelectApis(self.request, functions, as_proposed(proposals), awarded)
+        selected = (await self.ask(task, messages=len(proposals))).apis
+        self.decide(proposals, selected)
+        return selected
+
+    def decide(self, proposals: Iterable[Proposal], selected: Iterable[str]) -> None:
+        """Award the selected APIs to the first who proposed each, and reject all other proposals.
 
         Parameters
         ----------
         proposals : iterable of Proposal
-        chosen : iterable of str
+        selected : iterable of str
             Ids of APIs.
         """
-        left = dict.fromkeys(chosen)
+        left = dict.fromkeys(selected)
         for proposal in proposals:
             apis = tuple(p.api for p in proposal.apis if p.api in left)
             for name in apis:
@@ -247,40 +362,17 @@ class Round:
             else:
                 self._send(Rejection, **reply)
 
-    async def report(self, apis: Iterable[str]) -> Transcript:
-        """End the round: tell the user the result.
-
-        Parameters
-        ----------
-        apis : iterable of str
-
-        Returns
-        -------
-        Transcript
-        """
-        await self._dismiss()
-        failures = [message for message in self.messages if isinstance(message, Failure)]
-        n_calls = sum(isinstance(message, CallForProposals) for message in self.messages)
-        if failures and len(failures) == n_calls:
-            logger.warning(
-                "every call for proposals failed (%d); the first: %s",
-                len(failures),
-                failures[0].error,
-            )
-        self._send(Report, sender=MANAGER, receiver=USER, in_reply_to=1, apis=tuple(apis))
-        return self.transcript()
-
-    def transcript(self) -> Transcript:
-        """Return the transcript so far."""
+    def transcript(self, result: Result | None = None) -> Transcript:
+        """Return the transcript so far, or of the whole round if there is a result."""
         return Transcript(
             self.request,
             self.protocol,
-            self.announced_as,
+            self.announcement,
             self.model.name,
             tuple(self.messages),
-            tuple(self.accounts.calls),
-            self.categories,
-            self.candidates,
+            tuple(self.books.calls),
+            None if result is None else result.categories,
+            None if result is None else result.candidates,
             time.perf_counter() - self._began,
         )
 
@@ -289,7 +381,21 @@ class Round:
         self.messages.append(message)
         return message
 
-    def _call(self, invitation: Invitation, number: int) -> CallForProposals:
+    def _metered(
+        self, task: Task[Any], what: str, stage: str, agent: str, **more: Any
+    ) -> MeteredModel:
+        who = {"agent": agent, "role": task.role, "stage": stage, "steps": task.steps}
+        return MeteredModel(self.model, self.books, what, **who, **more)
+
+    def _certain(self) -> int:
+        """Return how many messages there will be at least.
+
+        Those still at work get a reply too, and no round ends without a report.
+        """
+        return len(self.messages) + len(self._open) + 1
+
+    def _call(self, invitation: Invitation) -> CallForProposals:
+        deadline = self.settings.deadline
         call: CallForProposals = self._send(
             CallForProposals,
             sender=MANAGER,
@@ -297,15 +403,14 @@ class Round:
             request=invitation.request,
             function=invitation.function,
             category=invitation.category,
-            reply_by=self.settings.deadline,
-            iteration=number,
+            reply_by=None if deadline is None else float(deadline),
+            iteration=self._iterations,
         )
         self._open[call.id] = call
         return call
 
-    async def _collect(
-        self, calls: Sequence[tuple[CallForProposals, Task[Bid]]], number: int
-    ) -> None:
+    async def _collect(self, calls: Sequence[tuple[CallForProposals, Task[Bid]]]) -> None:
+        """Have contractors work until all have replied, or the deadline is over."""
         queue = iter(calls)
 
         async def work() -> None:
@@ -314,49 +419,45 @@ class Round:
 
         size = min(self.settings.max_concurrency, len(calls))
         workers = {asyncio.create_task(work()) for _ in range(size)}
-        self._workers |= workers
         if not workers:
             return
-        done, pending = await asyncio.wait(workers, timeout=self.settings.deadline)
+        self._workers |= workers
+        done, pending = await asyncio.wait(
+            workers, timeout=self.settings.deadline, return_when=asyncio.FIRST_EXCEPTION
+        )
         for worker in done:
             worker.result()
         self._workers -= done
         if pending:
-            self._closed.add(number)
+            self._closed.add(self._iterations)
             for call, _ in queue:
                 self._fail(call, "deadline", "the deadline passed before its turn came")
 
     async def _bid(self, call: CallForProposals, task: Task[Bid]) -> None:
         """Have a contractor reply. Whatever goes wrong with it ends here, as a message."""
+        what = f"the bid of {call.receiver!r}"
+        model = self._metered(task, what, task.stage, call.receiver, cfp=call.id)
         limit = asyncio.timeout(self.settings.bid_timeout)
         try:
             async with limit:
-                asked = await ask(self.model, task)
-        except LanguageModelError as exc:
-            self.accounts.book_failed(exc, task, "bid", call.receiver, cfp=call.id)
-            if isinstance(exc, _SET_UP_AT_FAULT):
-                self._unreachable[call.id] = exc
-            self._fail(call, _reason(exc), str(exc))
-            return
-        except (Exception, asyncio.CancelledError) as exc:  # it never takes the round down
+                asked = await ask(model, task, self.settings.limits)
+        except InputError:  # the set-up is at fault, not the contractor
+            raise
+        except (Exception, asyncio.CancelledError) as exc:
             worker = asyncio.current_task()
-            at_an_end = isinstance(exc, asyncio.CancelledError) and worker and worker.cancelling()
-            if at_an_end or limit.expired():
-                self.accounts.book_unanswered(task, "bid", call.receiver, cfp=call.id)
-            if at_an_end:
+            if isinstance(exc, asyncio.CancelledError) and worker and worker.cancelling():
                 raise
             if limit.expired():
                 self._fail(call, "timeout", f"no reply within {self.settings.bid_timeout} s")
-                return
-            logger.warning("contractor %r failed: %r", call.receiver, exc)
-            self._fail(call, "error", f"{type(exc).__name__}: {exc}")
+            else:
+                self._fail_by(call, exc)
             return
+        self._reply(call, asked, model)
+
+    def _reply(self, call: CallForProposals, asked: Asked[Bid], model: MeteredModel) -> None:
         bid = asked.answer
-        categories, no_categories = kept(bid.categories, self._categories_known)
-        hallucinated = (*bid.hallucinated, *no_categories)
-        self.accounts.book(
-            asked.response, task, "bid", call.receiver, cfp=call.id, hallucinated=hallucinated
-        )
+        categories, no_categories = allowed_names(bid.categories, self._categories)
+        model.note((*bid.hallucinated, *no_categories), asked.cut)
         self._open.pop(call.id)
         reply = {
             "sender": call.receiver,
@@ -371,17 +472,22 @@ class Round:
         else:
             self._send(Refusal, grounds=bid.grounds, **reply)
 
-    def _check_failures(self, failures: Sequence[Failure]) -> None:
-        """Raise if it is the way to the contractors that failed, and not they themselves."""
-        at_fault = [self._unreachable.get(failure.in_reply_to) for failure in failures]
-        cause = next((exc for exc in at_fault if exc is not None), None)
-        reached = any(failure.reason == "unusable" for failure in failures)
-        # What was awarded after a first announcement is not lost with a second one.
-        if cause is not None and not reached and self._announcements == 1:
-            raise RoundFailedError(
-                f"not one of {len(failures)} contractors could be reached: {cause}",
-                self.transcript(),
-            ) from cause
+    def _fail_by(self, call: CallForProposals, exc: BaseException) -> None:
+        """Let a contractor fail by an error."""
+        reason: FailureReason = "error"
+        if isinstance(exc, ChatTimeoutError):
+            reason = "timeout"
+        elif isinstance(exc, ChatAnswerError):
+            reason = "unusable"
+        elif isinstance(exc, BudgetExceededError):
+            reason = "budget"
+        elif isinstance(exc, _SET_UP_AT_FAULT):
+            self._unreachable[call.id] = exc
+        elif not isinstance(exc, LanguageModelError):
+            logger.warning("contractor %r failed: %r", call.receiver, exc)
+            self._fail(call, reason, f"{type(exc).__name__}: {exc}")
+            return
+        self._fail(call, reason, str(exc))
 
     def _fail(self, call: CallForProposals, reason: FailureReason, error: str) -> None:
         self._open.pop(call.id)
@@ -391,8 +497,30 @@ class Round:
             receiver=MANAGER,
             in_reply_to=call.id,
             reason=reason,
-            error=sendable(error),
+            error=self.settings.limits.cut_error(sendable(error)),
         )
+
+    def _check_reached(self, failures: Sequence[Failure]) -> None:
+        """Raise if it is the way to the contractors that failed, and not they themselves."""
+        at_fault = [self._unreachable.get(failure.in_reply_to) for failure in failures]
+        cause = next((exc for exc in at_fault if exc is not None), None)
+        reached = any(failure.reason == "unusable" for failure in failures)
+        # What was awarded after a first announcement is not lost with a second one.
+        if cause is not None and not reached and self._iterations == 1:
+            asked = len({failure.sender for failure in failures})
+            raise RoundFailedError(
+                f"not one of {asked} contractors could be reached: {cause}"
+            ) from cause
+
+    def _warn_of_failures(self) -> None:
+        failures = [message for message in self.messages if isinstance(message, Failure)]
+        n_calls = sum(isinstance(message, CallForProposals) for message in self.messages)
+        if failures and len(failures) == n_calls:
+            logger.warning(
+                "every call for proposals failed (%d); the first: %s",
+                len(failures),
+                failures[0].error,
+            )
 
     async def _dismiss(self) -> None:
         """Stop those who are still at work; what they have not said is a failure."""
@@ -402,27 +530,6 @@ class Round:
         await asyncio.gather(*workers, return_exceptions=True)
         for call in list(self._open.values()):
             self._fail(call, "deadline", "no reply by the end of the round")
-
-    def _check_budget(
-        self, what: str, tasks: Sequence[Task[Any]], messages: int, tokens: int = 0
-    ) -> None:
-        # Those still at work get a reply too, and no round ends without a report.
-        certain = len(self.messages) + len(self._open) + 1
-        try:
-            self.accounts.check_budget(what, tasks, messages=certain + messages, tokens=tokens)
-        except BudgetExceededError as exc:
-            exc.transcript = self.transcript()
-            raise
-
-
-def _answers(message: Message, calls: set[int]) -> bool:
-    return isinstance(message, (Proposal, Refusal, Failure)) and message.in_reply_to in calls
-
-
-def _reason(exc: LanguageModelError) -> FailureReason:
-    if isinstance(exc, ChatTimeoutError):
-        return "timeout"
-    return "unusable" if isinstance(exc, ChatAnswerError) else "error"
 
 
 def as_proposed(proposals: Iterable[Proposal]) -> tuple[ProposedApi, ...]:

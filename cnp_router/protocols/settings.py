@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
+from cnp_router.agents import AnswerLimits
 from cnp_router.exceptions import BudgetExceededError, InputError
-from cnp_router.routing import Selection, TargetRecall
+from cnp_router.records import check_instance, check_number, shown
+from cnp_router.routing import SelectionRule, TargetRecall
 
 __all__ = ["RoundSettings", "TrafficBudget"]
+
+Fallback = Literal["llm", "broadcast", "none"]
+LONGEST = 10**9  # seconds: beyond what the event loop's clock takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ and the budget is 100 (raise the budget, or announce to fewer)
 
     def __post_init__(self) -> None:
         for name, value in self.limits().items():
-            _check_whole(f"a budget of {name}", value, least=1)
+            check_number(f"a budget of {name}", value, 1, whole=True)
 
     def limits(self) -> dict[str, int]:
         """Return what is limited."""
@@ -77,7 +82,7 @@ class RoundSettings:
 
     Parameters
     ----------
-    select : TargetRecall, TopK or Budget, default=TargetRecall(0.9)
+    select : SelectionRule, default=TargetRecall(0.9)
         How the learned router chooses the recipients.
     threshold : float in [0, 1], default=0.6
         Below this confidence of the router the fallback decides.
@@ -88,6 +93,9 @@ class RoundSettings:
         How long after an announcement proposals are taken. Later ones are recorded and ignored.
     bid_timeout : float or None, seconds, default=None
         How long one contractor may take.
+    timeout : float or None, seconds, default=1800
+        How long the whole round may take, the manager included. Then it fails, with its
+        transcript. None: no limit, so that a server which answers a byte a second can keep it.
     max_concurrency : int, default=64
         How many contractors may work at a time. What a model server takes at a time is limited
         by the `ChatModel`.
@@ -95,6 +103,8 @@ class RoundSettings:
     iterate : int, default=0
         After the awards, announce once more to at most so many contractors that the transition
         graph ties to what was awarded. Needs a learned router.
+    limits : AnswerLimits, optional
+        How much an agent may say.
 
     Raises
     ------
@@ -107,41 +117,34 @@ class RoundSettings:
     0.6
     """
 
-    select: Selection = field(default_factory=TargetRecall)
+    select: SelectionRule = field(default_factory=TargetRecall)
     threshold: float = 0.6
-    fallback: Literal["llm", "broadcast", "none"] = "llm"
+    fallback: Fallback = "llm"
     deadline: float | None = None
     bid_timeout: float | None = None
+    timeout: float | None = 1800.0
     max_concurrency: int = 64
     budget: TrafficBudget | None = None
     iterate: int = 0
+    limits: AnswerLimits = field(default_factory=AnswerLimits)
 
     def __post_init__(self) -> None:
-        if self.fallback not in ("llm", "broadcast", "none"):
+        if self.fallback not in get_args(Fallback):
             raise InputError(
-                f"unknown fallback {self.fallback!r} (use 'llm', 'broadcast' or 'none')"
+                f"unknown fallback {shown(self.fallback)} (use 'llm', 'broadcast' or 'none')"
             )
-        if not isinstance(self.select, Selection):
+        if not isinstance(self.select, SelectionRule):
             raise InputError(
-                f"unknown selection {self.select!r} (use a TargetRecall, a TopK or a Budget)"
+                f"unknown selection {shown(self.select)} (use a TargetRecall, a TopK, a MaxCost or "
+                "a SelectionRule of your own)"
             )
-        if not _is_number(self.threshold) or not 0 <= self.threshold <= 1:
-            raise InputError(f"threshold must be between 0 and 1, got {self.threshold!r}")
-        for name in ("deadline", "bid_timeout"):
+        check_number("threshold", self.threshold, 0, 1)
+        for name in ("deadline", "bid_timeout", "timeout"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and value > 0):
-                raise InputError(f"{name} must be above 0 seconds, got {value!r}")
-        _check_whole("max_concurrency", self.max_concurrency, least=1)
-        _check_whole("iterate", self.iterate, least=0)
-        if self.budget is not None and not isinstance(self.budget, TrafficBudget):
-            raise InputError(f"budget must be a TrafficBudget, got {self.budget!r}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _check_whole(name: str, value: object, *, least: int) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < least:  # type: ignore[operator]  # it is an int there
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+            if value is not None:
+                check_number(f"{name} in seconds", value, 0, LONGEST, ends=False)
+        check_number("max_concurrency", self.max_concurrency, 1, whole=True)
+        check_number("iterate", self.iterate, 0, whole=True)
+        if self.budget is not None:
+            check_instance("budget", self.budget, TrafficBudget)
+        check_instance("limits", self.limits, AnswerLimits)

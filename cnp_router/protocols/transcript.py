@@ -1,25 +1,49 @@
-"""The transcript of a round: written, read back, and replayed."""
+"""`Transcript`: all that was said in a round, written and read back."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, ClassVar
 
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from cnp_router.catalog import ROWS_SHOWN, html_table
 from cnp_router.exceptions import DataFileError, TranscriptError
 from cnp_router.files import read_jsonl, write_jsonl
-from cnp_router.protocols.ledger import Ledger, ModelCall, Stage
-from cnp_router.protocols.messages import Message, message_from_dict
+from cnp_router.protocols.ledger import Ledger, ModelCall
+from cnp_router.protocols.messages import Message, message_from_dict, read_record
 
 __all__ = ["FORMAT_VERSION", "Transcript"]
 
 FORMAT_VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Head:
+    """The first record of a transcript."""
+
+    request: str
+    protocol: str
+    announcement: str
+    model: str
+    categories: tuple[str, ...] | None
+    candidates: tuple[str, ...] | None
+    seconds: Annotated[float, Field(ge=0)]
+    digest: str
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+_HEAD = TypeAdapter(_Head)
+_CALL = TypeAdapter(ModelCall)
+
+
+@dataclass(frozen=True, repr=False)
 class Transcript:
     """All that was said in a round, and what models were asked for it.
 
@@ -32,11 +56,15 @@ class Transcript:
     calls : tuple of ModelCall
         In the order of answers.
     categories : tuple of str or None
-        After step 2; None where the protocol has no such step.
+        After category mapping; None where the protocol has no such step.
     candidates : tuple of str or None
-        API ids after step 3 of a single agent, which sends no proposals; None elsewhere.
+        API ids after the matching of a single agent, which sends no proposals; None elsewhere.
     seconds : float, seconds
         Of wall time.
+    digest : str, optional
+        SHA-256 of all of it but `seconds`; by default computed. `validate` compares it, so that
+        a change of any field is noticed. It is no signature: who changes the digest too is not
+        found out.
 
     Examples
     --------
@@ -44,8 +72,8 @@ class Transcript:
     >>> transcript = Transcript("a map", "single-agent", "broadcast", "tiny", (
     ...     Request(id=1, sender="user", receiver="manager", text="a map"),
     ...     Report(id=2, sender="manager", receiver="user", in_reply_to=1, apis=("maps",))))
-    >>> [message.performative for message in transcript.messages], transcript.ledger.n_messages
-    (['request', 'inform'], 2)
+    >>> [message.performative for message in transcript.messages], transcript
+    (['request', 'inform'], Transcript(single-agent, broadcast: 2 messages, 0 model calls))
     """
 
     request: str
@@ -57,14 +85,32 @@ class Transcript:
     categories: tuple[str, ...] | None = None
     candidates: tuple[str, ...] | None = None
     seconds: float = field(default=0.0, compare=False)
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.digest:
+            object.__setattr__(self, "digest", self.computed_digest())
 
     @cached_property
     def ledger(self) -> Ledger:
         """What the round has cost."""
         return Ledger.of(self.messages, self.calls, seconds=self.seconds)
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Yield the transcript as JSON objects: the round, its messages, its model calls."""
+    def computed_digest(self) -> str:
+        """Return the SHA-256 of all that the transcript says now, but for the wall time."""
+        digest = hashlib.sha256()
+        for record in self.records(sealed=False):
+            digest.update(json.dumps(record, sort_keys=True).encode())
+        return digest.hexdigest()
+
+    def records(self, *, sealed: bool = True) -> Iterator[dict[str, Any]]:
+        """Yield the transcript as JSON objects: the round, its messages, its model calls.
+
+        Parameters
+        ----------
+        sealed : bool, default=True
+            With wall time and digest.
+        """
         yield {
             "record": "round",
             "format": FORMAT_VERSION,
@@ -74,7 +120,7 @@ class Transcript:
             "model": self.model,
             "categories": None if self.categories is None else list(self.categories),
             "candidates": None if self.candidates is None else list(self.candidates),
-            "seconds": round(self.seconds, 6),
+            **({"seconds": round(self.seconds, 6), "digest": self.digest} if sealed else {}),
         }
         for message in self.messages:
             yield {"record": "message", **message.to_dict()}
@@ -93,14 +139,14 @@ class Transcript:
 
     @classmethod
     def read(cls, path: str | Path) -> Transcript:
-        """Read a transcript, as `write` makes it.
+        """Read a transcript, as `write` makes it. Whether it was altered, `validate` says.
 
         Raises
         ------
         DataFileError
-            If it cannot be read or is none; with the line.
+            If it cannot be read or is not a transcript; with the line.
         """
-        head: dict[str, Any] | None = None
+        head: _Head | None = None
         messages: list[Message] = []
         calls: list[ModelCall] = []
         for line, record in read_jsonl(path):
@@ -113,74 +159,43 @@ class Transcript:
                 elif kind == "message":
                     messages.append(message_from_dict(record))
                 elif kind == "call":
-                    calls.append(_call(record))
+                    calls.append(read_record(_CALL, record, "a call"))
                 else:
                     raise TranscriptError(f"unknown record {kind!r} (round, message or call)")
             except TranscriptError as exc:
                 raise DataFileError(path, str(exc), line=line, cure="was it altered?") from exc
         if head is None:
             raise DataFileError(path, "no transcript", cure="name a file that was written as one")
-        return cls(**head, messages=tuple(messages), calls=tuple(calls))
+        fields = {name: getattr(head, name) for name in _Head.__slots__}
+        return cls(**fields, messages=tuple(messages), calls=tuple(calls))
 
-
-def _head(record: Mapping[str, Any]) -> dict[str, Any]:
-    if record.get("format") != FORMAT_VERSION:
-        raise TranscriptError(
-            f"format {record.get('format')!r}, and this version reads {FORMAT_VERSION}"
+    def __repr__(self) -> str:
+        calls = sum(call.calls for call in self.calls)
+        return (
+            f"Transcript({self.protocol}, {self.announcement}: {len(self.messages):,} messages, "
+            f"{calls:,} model calls)"
         )
-    texts = {name: record.get(name) for name in ("request", "protocol", "announcement", "model")}
-    for name, value in texts.items():
-        if not isinstance(value, str):
-            raise TranscriptError(f"field {name!r} of a round must be a string, got {value!r}")
-    lists = {name: record.get(name) for name in ("categories", "candidates")}
-    for name, value in lists.items():
-        if value is not None and not _are_strings(value):
-            raise TranscriptError(f"{name} must be a list of strings, got {value!r}")
-    seconds = record.get("seconds", 0.0)
-    if not _is_number(seconds):
-        raise TranscriptError(f"seconds must be a number, got {seconds!r}")
-    return {
-        **texts,
-        **{name: None if value is None else tuple(value) for name, value in lists.items()},
-        "seconds": float(seconds),
-    }
+
+    def _repr_html_(self) -> str:
+        head = ("", "message", "from", "to", "content")
+        rows = [
+            (m.id, m.performative, m.sender, m.receiver, _content(m))
+            for m in self.messages[:ROWS_SHOWN]
+        ]
+        return html_table(f"{self!r}: {self.request}", head, rows, len(self.messages))
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _content(message: Message) -> str:
+    """Return what a message says, for a person."""
+    said = message.to_dict()
+    names = [api["api"] if isinstance(api, dict) else api for api in said.get("apis", ())]
+    texts = [said.get(key) for key in ("text", "request", "function", "category", "grounds")]
+    return ", ".join([*names, *(text for text in (*texts, said.get("error")) if text)])
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _are_strings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-_CALL_FIELDS: Mapping[str, Any] = {
-    "agent": lambda v: isinstance(v, str),
-    "role": lambda v: v in ("manager", "contractor", "single-agent"),
-    "stage": lambda v: v in get_args(Stage),
-    "steps": lambda v: isinstance(v, list) and all(_is_count(step) for step in v),
-    "tokens_in": _is_count,
-    "tokens_out": _is_count,
-    "tokens_are": lambda v: v in ("server", "estimated"),
-    "seconds": _is_number,
-    "calls": _is_count,
-    "cached": lambda v: isinstance(v, bool),
-    "cfp": lambda v: v is None or _is_count(v),
-    "hallucinated": _are_strings,
-}
-
-
-def _call(record: Mapping[str, Any]) -> ModelCall:
-    if set(record) != set(_CALL_FIELDS):
-        raise TranscriptError(f"a call has the fields {', '.join(_CALL_FIELDS)}")
-    for name, check in _CALL_FIELDS.items():
-        if not check(record[name]):
-            raise TranscriptError(f"field {name!r} of a call cannot be {json.dumps(record[name])}")
-    fields: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
-    }
-    return ModelCall(**fields)
+def _head(record: Mapping[str, Any]) -> _Head:
+    fields = dict(record)
+    version = fields.pop("format", None)
+    if version != FORMAT_VERSION:
+        raise TranscriptError(f"format {version!r}, and this version reads {FORMAT_VERSION}")
+    return read_record(_HEAD, fields, "a round")

@@ -25,7 +25,7 @@ from cnp_router.protocols.messages import (
 )
 from cnp_router.protocols.transcript import Transcript
 
-__all__ = ["Conclusion", "validate"]
+__all__ = ["Conclusion", "conclude", "validate"]
 
 Check = Callable[[bool, str], None]
 
@@ -58,8 +58,9 @@ def validate(transcript: Transcript) -> Conclusion:
     The laws: a request opens the round and a report closes it; ids count from 1; each call for
     proposals gets exactly one reply, from the contractor that was called; each proposal in time
     gets exactly one decision, a late one none; nothing is awarded that was not proposed, nor
-    twice; what is reported was awarded, if anything was announced; the request is that of the
-    transcript, and so is what calls carry of it.
+    twice; what is reported was awarded, if anything was announced, and is among the candidates, if
+    there are any; the request is that of the transcript, and so is what calls carry of it; and
+    all of it has the digest that the transcript had when it was made.
 
     Parameters
     ----------
@@ -91,6 +92,17 @@ def validate(transcript: Transcript) -> Conclusion:
         ...
     cnp_router.exceptions.TranscriptError: message 2 (cfp): its id should be 1
     """
+    conclusion = conclude(transcript)
+    if transcript.digest != transcript.computed_digest():
+        raise TranscriptError(
+            "the digest of the transcript is that of another one: a message, a model call or the "
+            "head was altered"
+        )
+    return conclusion
+
+
+def conclude(transcript: Transcript) -> Conclusion:
+    """Return what the messages come to, without a look at the digest; see `validate`."""
     state = _State(transcript.request)
     for number, message in enumerate(transcript.messages, 1):
         state.take(number, message)
@@ -177,6 +189,10 @@ class _State:
     def result(self, candidates: tuple[str, ...] | None) -> Conclusion:
         if self.report is None:
             raise TranscriptError("the round has no report: it was broken off")
+        if candidates is not None and not set(self.report.apis) <= set(candidates):
+            raise TranscriptError(
+                f"message {self.report.id} (inform): it reports what is not among the candidates"
+            )
         proposed = tuple(self.proposed) if candidates is None else candidates
         return Conclusion(tuple(self.recipients), proposed, tuple(self.awarded), self.report.apis)
 

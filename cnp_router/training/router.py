@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
 from cnp_router.routing import Reason, RecallControl, Router, Scores
+from cnp_router.storage import save_model
 from cnp_router.training.calibration import confidence_features
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.companions import Companions
@@ -26,15 +27,12 @@ from cnp_router.training.matrices import category_membership, usage_matrix
 from cnp_router.training.observing import observed_views
 from cnp_router.training.ranker import Logistic, Ranker
 from cnp_router.training.reasons import Evidence, explain
-from cnp_router.training.specifications import Encoders
+from cnp_router.training.specifications import Encoders, SpecificationIndex
 from cnp_router.training.views import Views
 
 __all__ = ["LearnedRouter"]
 
-
-@dataclass(frozen=True, eq=False)
-class _LearnedScores(Scores):
-    evidence: Evidence = field(kw_only=True)
+CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
 
 
 @dataclass(frozen=True)
@@ -122,10 +120,10 @@ class LearnedRouter(Router):
             around = Surroundings(self._companions_of(views), seen.neighbours[0])
             completed = self.completion.complete(positions, text, around, known)
             positions, text = completed.positions, completed.probabilities
-        probabilities = np.zeros(len(self.contractors))
+        probabilities = np.zeros(len(self.apis))
         probabilities[positions] = text
-        return _LearnedScores(
-            self.contractors,
+        return Scores(
+            self.apis,
             probabilities,
             evidence=Evidence(
                 encoded, seen.apis[0], seen.categories[0], seen.neighbours[0], tuple(known)
@@ -145,7 +143,7 @@ class LearnedRouter(Router):
         return float(self.decision.confidence.probability(features))
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        if not isinstance(scores, _LearnedScores):  # somebody else's scores: nothing to tell
+        if not isinstance(scores.evidence, Evidence):  # somebody else's scores: nothing to tell
             return {}
         with_evidence = [int(i) for i in chosen if scores.probabilities[i] > 0]
         return explain(
@@ -274,25 +272,74 @@ class LearnedRouter(Router):
         self._learning = threading.Lock()
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Save the router as a folder of data, atomically.
+        """Save the router as a folder of data, which is there whole or not at all.
+
+        Whoever loads meanwhile gets the old or the new router. Of two that save at once, the second
+        waits for the first. Files that are not the model's stay, `online.sqlite` for one.
 
         Parameters
         ----------
         path : str or Path
-            The folder to make.
+            The folder to make. The one above it must exist.
         overwrite : bool, default=False
-            Replace a model that is there.
+            Replace a model that is there. Anything else that is there is never replaced.
 
         Raises
         ------
         InputError
             If something is there already.
         DataFileError
-            If the place cannot be written.
+            If the place cannot be written, or the catalog or the history not be written as JSON.
+        ModelStoreError
+            If another process has been saving there for a minute.
         """
-        from cnp_router.training.store import save_router
+        now = copy.copy(self)
+        files = {CATALOG: now.catalog.write, HISTORY: now.history.write}
+        save_model(path, now.state(), files=files, summary=now.summary, overwrite=overwrite)
 
-        save_router(copy.copy(self), path, overwrite=overwrite)
+    def state(self) -> dict[str, Any]:
+        """Return what was learned as plain data, but for catalog and history."""
+        control = self.decision.recall_control
+        return {
+            "encoders": self.encoders.state(),
+            "specifications": self.views.specifications.state(),
+            "views": self.views.state(),
+            "ranker": self.ranker.state(),
+            "completion": self.completion.state(),
+            "confidence": self.decision.confidence.state(),
+            "recall_control": {
+                "needed": np.minimum(control.needed, 2.0),  # no share is above 1
+                "weights": control.weights,
+                "n_requests": control.n_requests,
+            },
+            "categories": self.categories.state() if self.categories else None,
+        }
+
+    @classmethod
+    def from_state(
+        cls, catalog: Catalog, history: History, state: dict[str, Any], summary: dict[str, Any]
+    ) -> LearnedRouter:
+        """Rebuild a router."""
+        encoders = Encoders.from_state(state["encoders"])
+        index = SpecificationIndex.from_state(catalog, encoders, state["specifications"])
+        views = Views(specifications=index, **state["views"])
+        control, categories = state["recall_control"], state["categories"]
+        needed = np.where(control["needed"] > 1, np.inf, control["needed"])
+        return cls(
+            catalog=catalog,
+            history=history,
+            encoders=encoders,
+            views=views,
+            ranker=Ranker.from_state(state["ranker"]),
+            completion=Completion.from_state(state["completion"]),
+            decision=Decision(
+                Logistic.from_state(state["confidence"]),
+                RecallControl(needed, control["weights"], int(control["n_requests"])),
+            ),
+            categories=categories
+            and CategoryClassifier.from_state(encoders.word, views.category_weights, categories),
+            summary=summary,
+        )
 
     def __repr__(self) -> str:
-        return f"LearnedRouter({len(self.contractors)} contractors, {len(self.history)} mashups)"
+        return f"LearnedRouter({len(self.apis)} APIs, {len(self.history)} mashups)"

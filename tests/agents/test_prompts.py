@@ -25,8 +25,9 @@ from cnp_router.catalog import Api
 
 def every_task(text):
     """One task of each type, with the text wherever others may write something."""
-    api = Api("maps", text, text, (text,), {"q": text, text: {"type": text}})
-    named = Api(text or "x", "Maps", "", (text, "Mapping"))
+    held = as_sent(text)  # a catalog holds no half of a surrogate pair; its ids are plain
+    api = Api("maps", held, held, (held,), {"q": held, held: {"type": held}})
+    named = Api("x", "Maps", "", (held, "Mapping"))
     proposed = (ProposedApi("maps", text), ProposedApi(text, "It fits."))
     return [
         Decompose(text),

@@ -76,8 +76,8 @@ def files(run, sample):
 def process():
     """Start the command line, or some code, as a process of its own."""
 
-    def process(*arguments, code=None, environment=(), **options):
-        start = ["-c", code] if code else ["-m", "cnp_router"]
+    def process(*arguments, code=None, module="cnp_router", environment=(), **options):
+        start = ["-c", code] if code else ["-m", module]
         return subprocess.Popen(
             [sys.executable, *start, *map(str, arguments)],
             env={**os.environ, "PYTHONPATH": str(ROOT), **dict(environment)},

@@ -177,3 +177,26 @@ class TestInterrupt:
         out, err = command.communicate()
         assert (command.returncode, out, err.strip()) == (130, b"", b"Interrupted.")
         assert [path.name for path in tmp_path.rglob("*")] == ["cache"]
+
+    # The signal comes when a module is looked for; what is executed from a string, as in the
+    # making of named tuples, has Python end by the signal even where it is handled.
+    IMPORTING = (
+        "import os, signal, sys\n"
+        "from cnp_router.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == {module!r}:\n"
+        "            exec('os.kill(os.getpid(), signal.SIGINT)\\nfor _ in range(99999): pass')\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "main()\n"
+    )
+
+    @pytest.mark.skipif(os.name == "nt", reason="no SIGINT to oneself")
+    @pytest.mark.parametrize("module", ["cnp_router.cli.app", "cnp_router.cli.recommend", "numpy"])
+    def test_while_modules_are_imported(self, process, sample_model, module, tmp_path):
+        (tmp_path / "program.py").write_text(self.IMPORTING.format(module=module))
+        arguments = ("recommend", "--model", sample_model, "rain")
+        command = process(*arguments, module="program", cwd=tmp_path)
+        out, err = command.communicate()
+        assert (command.returncode, out, err.strip()) == (130, b"", b"Interrupted.")

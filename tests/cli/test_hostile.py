@@ -16,8 +16,10 @@ from cnp_router.history import History, Mashup
 
 ROOT = Path(__file__).resolve().parents[2]
 # Title of the window, colours with one byte less, deletion, text that runs backwards, nothing.
-EVIL = "\x1b]0;owned\x07 \x9b31m\x7f \u202efdp.exe\u202c \u200b\u2066 [red]x[link] \r\x1b[2Kall is well"
-SEEN = r"\x1b]0;owned\x07 \x9b31m\x7f \u202efdp.exe\u202c \u200b\u2066 [red]x[link]"
+EVIL = (
+    "\x1b]0;owned\x07 \x9b31m\x7f \u202efdp.\u202c \u200b\u2066 [red]x[link] \r\x1b[2Kall is well"
+)
+SEEN = r"\x1b]0;owned\x07 \x9b31m\x7f \u202efdp.\u202c \u200b\u2066 [red]x[link]"
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cnp_router.history import History, Mashup
-from cnp_router.prediction import OnlineStore
+from cnp_router.online import OnlineStore
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 KEYS = {"threshold", "coverage", "accuracy", "tokens_saved", "tokens_saved_net", "seconds_saved"}
@@ -61,8 +61,8 @@ class TestObserve:
         told = json.loads(result.stdout)
         assert (told["observed"], told["repeated"], told["changed"]) == (1, 0, 1)
         assert result.stderr == (
-            "Warning: 1 record not learned: other content than what was observed before under the same id "
-            "(give a new id)\n"
+            "Warning: 1 record not learned: other content than what was observed before under the "
+            "same id (give a new id)\n"
         )
 
     def test_ordered_mashups_and_trajectories_together(self, run):
@@ -103,7 +103,7 @@ class TestObserve:
     def test_somebody_else_is_writing(self, run, tmp_path):
         from cnp_router.prediction import NextToolRouter
 
-        with OnlineStore(tmp_path / "m" / "online", [NextToolRouter()]):
+        with OnlineStore(tmp_path / "m" / "online.sqlite", [NextToolRouter()]):
             result = run("observe", "--model", "m", "--trajectories", "good.jsonl")
         assert result.exit_code == 1
         assert "another process or object is writing there" in result.stderr
@@ -149,19 +149,19 @@ class TestObserve:
         )
         assert (result.exit_code, result.stdout) == (1, "")
         assert "new.jsonl, line 2: unknown API 'no-such-api'" in result.stderr
-        assert not (tmp_path / "model" / "online").exists()
+        assert not (tmp_path / "model" / "online.sqlite").exists()
 
     def test_killed_in_the_middle_and_given_again(self, run, process):
         killing = (
             "import os, signal\n"
-            "from cnp_router.prediction import disk\n"
+            "from cnp_router.online import OnlineStore\n"
             "from cnp_router.cli import main\n"
-            "append, left = disk.append, [7]\n"
-            "def deadly(path, data):\n"
-            "    append(path, data)\n"
+            "observe, left = OnlineStore.observe, [7]\n"
+            "def deadly(store, record):\n"
+            "    observe(store, record)\n"
             "    left[0] -= 1\n"
             "    left[0] or os.kill(os.getpid(), signal.SIGKILL)\n"
-            "disk.append = deadly\n"
+            "OnlineStore.observe = deadly\n"
             "main()\n"
         )
         done = process("observe", "--model", "m", "--trajectories", "good.jsonl", code=killing)
@@ -326,11 +326,10 @@ class TestReplay:
     def test_the_text(self, run):
         text = run("replay", "--trajectories", "good.jsonl", "--threshold", "0.6").stdout
         lines = text.splitlines()
-        assert lines[0].split() == [
-            "method",
-            *["threshold", "coverage", "accuracy", "tokens", "saved", "net", "seconds", "saved"],
-        ]
-        assert [line.split()[:2] for line in lines[1:5]] == [
+        assert lines[3].split()[:4] == ["method", "threshold", "coverage", "accuracy"]
+        head = " ".join(" ".join(lines[:4]).split())
+        assert head.count("tokens") == head.count("saved") - 1 == 2
+        assert [line.split()[:2] for line in lines[4:8]] == [
             ["context", "0.60"],
             ["backoff", "0.60"],
             ["first-order", "0.60"],

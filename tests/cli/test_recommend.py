@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
-
 from rich.cells import cell_len
+
 from cnp_router.routing import Reason, Recipient, Routing
 
 REQUEST = "Send me a text message when it rains."

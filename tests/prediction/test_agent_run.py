@@ -6,13 +6,11 @@ import pytest
 from worlds import run
 
 from cnp_router.exceptions import InputError
+from cnp_router.online import OnlineStore
 from cnp_router.prediction import (
     AgentRun,
-    Guards,
+    NextToolPolicy,
     NextToolRouter,
-    OnlineStore,
-    RouterSettings,
-    Schedule,
 )
 from cnp_router.testing import FunctionChatModel
 from cnp_router.trajectories import Step
@@ -20,9 +18,8 @@ from cnp_router.trajectories import Step
 TOOLS = ("weather", "maps", "sms", "mail")
 
 
-def taught(guards=None, model=None):
-    settings = RouterSettings(Schedule.fixed(0.6), guards or Guards())
-    router = NextToolRouter(model=model, settings=settings)
+def taught(model=None, **guards):
+    router = NextToolRouter(model=model, policy=NextToolPolicy.fixed(0.6, **guards))
     for number in range(20):
         router.observe(run(number, "Rain?", *TOOLS))
     return router
@@ -37,7 +34,7 @@ def walked(router, **options):
 
 def test_guards_are_told_who_chose():
     model = FunctionChatModel(lambda request: {"tool": request.task.candidates[0].tool})
-    agent = walked(taught(Guards(in_a_row=1), model))
+    agent = walked(taught(model, max_in_a_row=1))
     assert agent.sources == ("context", "llm", "context", "llm")
     assert tuple(step.tool for step in agent.steps) == TOOLS
 
@@ -64,13 +61,13 @@ def test_it_is_learned_from_once_at_its_end():
 
 def test_it_is_kept_by_a_store(tmp_path):
     router = NextToolRouter()
-    with OnlineStore(tmp_path / "online", [router]) as store:
+    with OnlineStore(tmp_path / "online.sqlite", [router]) as store:
         agent = AgentRun(router, "r1", "Rain?", observe=store.observe)
         agent.add(Step("weather"))
         agent.end()
     assert router.n_trajectories == 1
     again = NextToolRouter()
-    OnlineStore(tmp_path / "online", [again], read_only=True)
+    OnlineStore(tmp_path / "online.sqlite", [again], read_only=True)
     assert again.n_trajectories == 1
 
 

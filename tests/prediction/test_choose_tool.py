@@ -56,7 +56,7 @@ def test_only_the_last_ten_steps_are_shown():
     assert [step["tool"] for step in told["steps"]] == [f"t{n}" for n in range(15, 25)]
 
 
-def test_an_invented_tool_is_dropped():
+def test_an_hallucinated_tool_is_dropped():
     assert task().read({"tool": "mail"}) == ToolChoice("mail")
     assert task().read({"tool": "Mail "}) == ToolChoice(None, ("Mail ",))
 

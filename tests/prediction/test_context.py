@@ -5,8 +5,8 @@ from worlds import run
 
 from cnp_router.exceptions import InputError
 from cnp_router.prediction import Context, ContextPredictor
-from cnp_router.prediction.contexts import CONTEXTS, context_keys
-from cnp_router.prediction.memory import ContextMemory
+from cnp_router.prediction.context_keys import CONTEXTS, context_keys
+from cnp_router.prediction.counts import ContextMemory
 from cnp_router.trajectories import Step
 
 
@@ -85,7 +85,7 @@ class TestPlanted:
 
 
 class TestProbabilities:
-    def test_something_is_kept_for_tools_never_seen(self):
+    def test_something_is_left_for_tools_never_observed(self):
         predictor = taught([run(n, f"Goal {n}", f"a{n}", f"b{n}") for n in range(30)])
         answer = predictor.predict_next(["telex"], Context("Fax it."))
         assert sum(candidate.probability for candidate in answer.candidates) < 0.9
@@ -95,8 +95,8 @@ class TestParameters:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"kept": 1.0}, r"^kept must be in \(0, 1\), got 1.0$"),
-            ({"kept": 0.0}, r"^kept must be in \(0, 1\), got 0.0$"),
+            ({"context_decay": 1.0}, r"^context_decay must be in \(0, 1\), got 1.0$"),
+            ({"context_decay": 0.0}, r"^context_decay must be in \(0, 1\), got 0.0$"),
             ({"learning_rate": 0.0}, r"^learning_rate must be finite and above 0, got 0.0$"),
             ({"size": 0}, r"^size must be at least 1, got 0$"),
         ],
@@ -109,11 +109,11 @@ class TestParameters:
         state = taught([run(0, "Rain?", "a", "b")]).state()
         for name in ("trust", "squares", "keys", "ends", "followers", "counts"):
             with pytest.raises(InputError, match=r"^the state of a 'context' predictor is broken"):
-                ContextPredictor.from_state({**state, name: state[name][1:]})
+                ContextPredictor().restore({**state, name: state[name][1:]})
 
 
 class TestMemory:
-    def test_it_is_bounded_and_the_one_not_seen_for_longest_goes_first(self):
+    def test_it_is_bounded_and_the_one_not_observed_for_longest_goes_first(self):
         memory = ContextMemory(0.5, 2)
         for key in (1, 2, 1, 3):
             memory.add([key], "sms", 1.0)

@@ -150,7 +150,8 @@ class TestState:
             ([find("a", '{"id": "a"}')], Step("go", {"to": "a", "on": "pot"})),
             ([find("b", "The pot.")], Step("go", {"to": "b", "on": "pot"})),
         )
-        again = ParameterHints.from_state(json.loads(json.dumps(hints.state())))
+        again = ParameterHints()
+        again.restore(json.loads(json.dumps(hints.state())))
         prefix = [find("c", "A pan.")]
         assert again.hints("go", prefix) == hints.hints("go", prefix) != ()
         assert again.state() == hints.state()
@@ -166,7 +167,7 @@ class TestState:
     )
     def test_a_state_that_is_none(self, uses):
         with pytest.raises((TypeError, ValueError)):
-            ParameterHints.from_state({"size": 3, "uses": uses})
+            ParameterHints().restore({"uses": uses})
 
     def test_its_own_size_stays(self):
         hints, small = ParameterHints(), ParameterHints(size=1)

@@ -4,7 +4,7 @@ import pytest
 from worlds import run
 
 from cnp_router.exceptions import InputError
-from cnp_router.prediction import BackoffPredictor, Context, Fading, FirstOrderPredictor
+from cnp_router.prediction import BackoffPredictor, Context, Decay, FirstOrderPredictor
 from cnp_router.prediction.counts import Followers
 from cnp_router.trajectories import Step
 
@@ -41,7 +41,7 @@ class TestFirstOrder:
         assert raw(predictor, "a") == {"b": 0.75, "c": 0.25}
 
     def test_what_was_learned_fades_when_the_window_is_full(self):
-        predictor = FirstOrderPredictor(fading=Fading(0.5, window=2))
+        predictor = FirstOrderPredictor(decay=Decay(0.5, window=2))
         predictor.observe(run(0, "Rain?", "a", "b"))
         predictor.observe(run(1, "Rain?", "a", "b"))
         predictor.observe(run(2, "Rain?", "a", "c"))
@@ -49,7 +49,7 @@ class TestFirstOrder:
         assert predictor.n_trajectories == 3
 
     def test_what_has_faded_is_forgotten(self):
-        predictor = FirstOrderPredictor(fading=Fading(0.5, window=1))
+        predictor = FirstOrderPredictor(decay=Decay(0.5, window=1))
         predictor.observe(run(0, "Rain?", "a", "b"))
         for _ in range(12):
             predictor.end_trajectory()

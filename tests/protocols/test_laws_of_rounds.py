@@ -262,7 +262,7 @@ def test_the_ledger_counts_each_call_of_the_model_once():
     outcome = hold(ContractNet(CATALOG, model), announcement="broadcast")
     assert outcome.ledger.model_calls == len(model.calls) == 7
     assert outcome.ledger.by_role["contractor"].model_calls == 6
-    assert outcome.ledger.by_stage["final"].model_calls == 1
+    assert outcome.ledger.by_stage["API selection"].model_calls == 1
 
 
 @pytest.mark.parametrize("act", [talk_nonsense, be_overrun, crash])

@@ -198,7 +198,9 @@ def test_a_key_that_is_refused_fails_the_round():
 
 
 def test_a_manager_that_cannot_be_reached_fails_the_round_with_what_was_paid():
-    with pytest.raises(RoundFailedError, match="the manager got no answer for step 4") as caught:
+    with pytest.raises(
+        RoundFailedError, match="the manager got no answer for the API selection"
+    ) as caught:
         negotiated(Faulty(manager=[refusal(500, "broken")]))
     transcript = caught.value.transcript
     assert transcript.ledger.messages["propose"] == 6

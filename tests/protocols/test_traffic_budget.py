@@ -94,7 +94,7 @@ def test_the_estimate_of_the_prompts_is_what_the_offline_model_counts():
     selection = estimate_request_tokens(every.chat_request()) + SelectApis.answer_tokens
     asked = error.costs["tokens"] - n * (InterpretRequest.answer_tokens + GROUNDS_TOKENS)
     outcome = hold(ContractNet(CATALOG, acting()), announcement="broadcast")
-    assert asked - selection == outcome.ledger.by_stage["bid"].tokens_in
+    assert asked - selection == outcome.ledger.by_stage["bidding"].tokens_in
 
 
 def test_what_is_spent_already_counts():
@@ -105,7 +105,7 @@ def test_what_is_spent_already_counts():
 
     model = acting({}, {InterpretRequest: at_length})
     error = refused(model, tokens=6_000)
-    assert error.what == "step 4 of the manager"
+    assert error.what == "the API selection of the manager"
     ledger = error.transcript.ledger
     assert error.costs["tokens"] > ledger.tokens > 0
     assert len(model.calls) == 6
@@ -137,11 +137,20 @@ def test_no_round_ever_sends_more_messages_than_allowed(protocol, messages):
 
 def test_the_single_agent_is_called_by_its_name():
     assert refused(acting(), protocol="single-agent", tokens=1).what == (
-        "step 1+2+3+4 of the single-agent"
+        "the composition of the single agent"
     )
 
 
-@pytest.mark.parametrize("limits", [{"tokens": 0}, {"messages": -3}])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"tokens": 0},
+        {"messages": -3},
+        {"tokens": float("nan")},
+        {"messages": "5"},
+        {"tokens": True},
+    ],
+)
 def test_a_budget_below_one_is_none(limits):
     with pytest.raises(
         InputError, match=r"a budget of .* must be a whole number of at least 1, got"

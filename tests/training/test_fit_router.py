@@ -89,8 +89,9 @@ class TestDeterminism:
             [Mashup(m.id, m.description, (*m.apis[::-1], *m.apis)) for m in small.history]
         )
         found = checksums(fit_router(small.catalog, history), tmp_path / "model")
-        assert found["arrays.npz"] == expected["arrays.npz"]
-        assert found["state.json"] == expected["state.json"]
+        history_file = "history.jsonl"
+        assert found.pop(history_file) != expected[history_file]
+        assert found == {name: sha for name, sha in expected.items() if name != history_file}
 
 
 class TestProgress:
@@ -205,9 +206,9 @@ TINY = {
 @pytest.mark.parametrize("kind", TINY)
 def test_the_smallest_histories_give_a_lawful_router(catalog, history, kind):
     router = fit_router(*TINY[kind](catalog, history))
-    checks.check_recipients_descend(router)
-    checks.check_known_are_not_asked(router, checks.REQUESTS[:1])
-    checks.check_saved_answers_the_same(router, load_router)
+    for law in ("recipients_descend", "known_are_not_asked"):
+        checks.LAWS[law](router, checks.REQUESTS[0])
+    checks.check_saved_answers_the_same(router, load_router, checks.REQUESTS)
 
 
 @pytest.mark.parametrize("kind", ["two mashups", "nothing said", "no English"])

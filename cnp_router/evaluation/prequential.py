@@ -1,0 +1,287 @@
+"""`prequential`: walk a log step by step, predict each from what came before it only, and learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnp_router.evaluation.metrics import RiskCoverage, ece, risk_coverage
+from cnp_router.exceptions import InputError
+from cnp_router.prediction import PREDICTORS, NextToolPredictor
+from cnp_router.prediction.predictor import lessons
+from cnp_router.records import string_tuple
+from cnp_router.trajectories import Trajectory
+
+__all__ = [
+    "THRESHOLDS",
+    "AtThreshold",
+    "PredictorEvaluation",
+    "PrequentialEvaluation",
+    "prequential",
+]
+
+THRESHOLDS = tuple(round(0.30 + 0.05 * n, 2) for n in range(14))
+"""From .30 to .95 by .05."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtThreshold:
+    """What a method predicts at or above a threshold, and what that saves.
+
+    Parameters
+    ----------
+    threshold : float in [0, 1]
+    coverage : float in [0, 1]
+        Share of the steps that are predicted, by a tool that is not excluded.
+    accuracy : float in [0, 1] or None
+        Share of the predicted steps that are right; None if none is predicted.
+    tokens_saved : float in [0, 1]
+        Tokens of the steps that are predicted and right, as a share of all steps' tokens.
+    tokens_saved_net : float in [-1, 1]
+        The same, less the tokens of the steps that are predicted and wrong.
+    seconds_saved : float in [0, 1]
+        As `tokens_saved`, in seconds.
+    """
+
+    threshold: float
+    coverage: float
+    accuracy: float | None
+    tokens_saved: float
+    tokens_saved_net: float
+    seconds_saved: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PredictorEvaluation:
+    """How one predictor did.
+
+    Parameters
+    ----------
+    thresholds : tuple of AtThreshold
+        In the order asked for.
+    calibration_error : float in [0, 1]
+        Expected calibration error of the confidence, over all steps and predictions.
+    risk_coverage : tuple of RiskCoverage
+    """
+
+    thresholds: tuple[AtThreshold, ...]
+    calibration_error: float
+    risk_coverage: tuple[RiskCoverage, ...]
+
+    def best(self, accuracy: float = 0.8) -> AtThreshold | None:
+        """Return the threshold that saves most tokens at an accuracy of at least `accuracy`."""
+        good = [at for at in self.thresholds if (at.accuracy or 0.0) >= accuracy]
+        return max(good, key=lambda at: at.tokens_saved, default=None)
+
+    def __repr__(self) -> str:
+        best = self.best()
+        saved = (
+            f"saves {best.tokens_saved:.3f} at {best.threshold:.2f}" if best else "saves nothing"
+        )
+        return f"PredictorEvaluation({saved}, ECE {self.calibration_error:.3f})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrequentialEvaluation:
+    """How predictors did on a log.
+
+    Parameters
+    ----------
+    n_trajectories, n_steps, n_warm : int
+        Trajectories and steps replayed, and trajectories learned from before.
+    tokens : int
+        Of all steps replayed.
+    seconds : float
+        Of all steps replayed.
+    methods : dict of str to PredictorEvaluation
+    exclude : tuple of str, default=()
+        Tools whose prediction was not acted upon.
+    """
+
+    n_trajectories: int
+    n_steps: int
+    n_warm: int
+    tokens: int
+    seconds: float
+    methods: dict[str, PredictorEvaluation]
+    exclude: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON object; ``methods``: a name to a list, one object per threshold."""
+        return {
+            "trajectories": self.n_trajectories,
+            "steps": self.n_steps,
+            "warm": self.n_warm,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "exclude": list(self.exclude),
+            "methods": {
+                name: [asdict(at) for at in method.thresholds]
+                for name, method in self.methods.items()
+            },
+            "calibration_error": {n: m.calibration_error for n, m in self.methods.items()},
+            "risk_coverage": {
+                name: [asdict(point) for point in method.risk_coverage]
+                for name, method in self.methods.items()
+            },
+        }
+
+    def __repr__(self) -> str:
+        methods = ", ".join(self.methods)
+        return f"PrequentialEvaluation({self.n_steps:,} steps, {methods})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td>{escape(repr(method))}</td></tr>"
+            for name, method in self.methods.items()
+        )
+        return f"<table><caption>{escape(repr(self))}</caption>{rows}</table>"
+
+
+def prequential(
+    predictors: Iterable[NextToolPredictor] | None,
+    trajectories: Sequence[Trajectory],
+    *,
+    warm: Iterable[Trajectory] = (),
+    thresholds: Sequence[float] = THRESHOLDS,
+    exclude: Iterable[str] = (),
+) -> PrequentialEvaluation:
+    """Predict every step of a log from what came before it only, learning as it goes.
+
+    A step is learned as soon as it was predicted, so the next step of the same trajectory is
+    predicted with it known (prequential evaluation). A step marked as failed is not reinforced.
+    Whether the whole trajectory failed is not known before its end, and so it does not matter
+    here; it does in `warm`.
+
+    Parameters
+    ----------
+    predictors : iterable of NextToolPredictor, or None
+        With distinct names; None is a new one of each of `PREDICTORS`. They learn in place.
+    trajectories : sequence of Trajectory
+        What to replay, with at least one step.
+    warm : iterable of Trajectory, default=()
+        Learned from beforehand, in order.
+    thresholds : sequence of float in [0, 1], default=THRESHOLDS
+    exclude : iterable of str, default=()
+        Tools whose prediction is not acted upon, such as the id under which calls are logged that
+        could not be read. Their steps are learned, and count as steps.
+
+    Returns
+    -------
+    PrequentialEvaluation
+
+    Raises
+    ------
+    InputError
+        If there is no step to replay, a name occurs twice, a threshold is out of range or
+        `exclude` is one bare string.
+
+    References
+    ----------
+    Dawid, "Present position and potential developments: the prequential approach", Journal of
+    the Royal Statistical Society A 147(2), 1984.
+
+    Examples
+    --------
+    >>> from cnp_router.trajectories import Step, Trajectory
+    >>> steps = tuple(Step(t, input_tokens=10) for t in ("weather", "sms", "weather", "sms"))
+    >>> log = [Trajectory(f"t{n}", "Rain?", steps) for n in range(10)]
+    >>> result = prequential(None, log[5:], warm=log[:5], thresholds=[0.5])
+    >>> sorted(result.methods)
+    ['always-ask', 'backoff', 'context', 'first-order']
+    >>> result.methods["context"].thresholds[0].tokens_saved
+    1.0
+    """
+    learners = [kind() for kind in PREDICTORS.values()] if predictors is None else list(predictors)
+    _check(learners, trajectories, thresholds)
+    left_out = tuple(dict.fromkeys(string_tuple("exclude", exclude)))
+    before = list(warm)
+    for predictor in learners:
+        for trajectory in before:
+            predictor.observe(trajectory)
+    steps = [step for trajectory in trajectories for step in trajectory.steps]
+    tokens = np.array([step.tokens for step in steps], dtype=float)
+    seconds = np.array([step.seconds for step in steps], dtype=float)
+    answers = {p.name: _walk(p, trajectories, left_out) for p in learners}
+    return PrequentialEvaluation(
+        n_trajectories=len(trajectories),
+        n_steps=len(steps),
+        n_warm=len(before),
+        tokens=sum(step.tokens for step in steps),
+        seconds=sum(step.seconds for step in steps),
+        methods={
+            name: PredictorEvaluation(
+                thresholds=tuple(_at(theta, one, tokens, seconds) for theta in thresholds),
+                calibration_error=ece(one.confidence, one.right),
+                risk_coverage=risk_coverage(
+                    np.where(one.usable, one.confidence, 0.0), one.right & one.usable
+                ),
+            )
+            for name, one in answers.items()
+        },
+        exclude=left_out,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """One row for each step: what was claimed, whether it came, and whether one may act on it."""
+
+    confidence: NDArray[np.float64]
+    right: NDArray[np.bool_]
+    usable: NDArray[np.bool_]
+
+
+def _check(
+    predictors: Sequence[NextToolPredictor],
+    trajectories: Sequence[Trajectory],
+    thresholds: Sequence[float],
+) -> None:
+    names = [predictor.name for predictor in predictors]
+    if len(set(names)) < len(names):
+        raise InputError(f"predictors must have distinct names, got {names!r}")
+    if not any(trajectory.steps for trajectory in trajectories):
+        raise InputError("there is no step to replay (give a trajectory with steps)")
+    for threshold in thresholds:
+        if not 0 <= threshold <= 1:
+            raise InputError(f"a threshold must be in [0, 1], got {threshold!r}")
+
+
+def _walk(
+    predictor: NextToolPredictor, trajectories: Sequence[Trajectory], exclude: tuple[str, ...]
+) -> _Answers:
+    rows = []
+    for trajectory in trajectories:
+        for prefix, step, context, weight in lessons(trajectory, in_hindsight=False):
+            answer = predictor.predict_next(prefix, context)
+            may_act = answer.tool is not None and answer.tool not in exclude
+            rows.append((answer.confidence, answer.tool == step.tool, may_act))
+            predictor.observe_step(prefix, step, context, weight=weight)
+        predictor.end_trajectory()
+    return _Answers(*map(np.array, zip(*rows, strict=True)))
+
+
+def _at(
+    threshold: float, answers: _Answers, tokens: NDArray[Any], seconds: NDArray[Any]
+) -> AtThreshold:
+    predicted = answers.usable & (answers.confidence >= threshold)
+    right = predicted & answers.right
+    saved = _share(tokens, right)
+    return AtThreshold(
+        threshold=threshold,
+        coverage=float(predicted.mean()),
+        accuracy=float(right.sum() / predicted.sum()) if predicted.any() else None,
+        tokens_saved=saved,
+        tokens_saved_net=saved - _share(tokens, predicted & ~answers.right),
+        seconds_saved=_share(seconds, right),
+    )
+
+
+def _share(amounts: NDArray[Any], chosen: NDArray[np.bool_]) -> float:
+    total = float(amounts.sum())
+    return float(amounts[chosen].sum()) / total if total > 0 else 0.0

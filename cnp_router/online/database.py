@@ -1,0 +1,466 @@
+"""The SQLite file of an `OnlineStore`: what is in it, how it is opened, and what can be wrong.
+
+``records`` holds every record that was observed, numbered from 1 without gaps, each kind and id
+once. ``checkpoints`` holds for each observer what it had learned up to a record; it only saves
+time, since all can be learned from the records again. Each row has a digest of itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+import zipfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+from cnp_router.exceptions import (
+    DataFileError,
+    InputError,
+    ModelCorruptError,
+    ModelNotFoundError,
+    ModelStoreError,
+    ModelVersionError,
+)
+from cnp_router.files import lock
+from cnp_router.history import Mashup, parse_mashup
+from cnp_router.records import Record
+from cnp_router.storage import state_from_bytes, state_to_bytes
+from cnp_router.trajectories import Trajectory, parse_trajectory
+
+__all__ = ["Contents", "Database", "Entry", "Experience", "encode", "read_contents"]
+
+Experience: TypeAlias = Trajectory | Mashup
+"""What is kept in a store."""
+
+_APPLICATION = int.from_bytes(b"cnpr", "big")
+_VERSION = 1
+_SCHEMA = (
+    "CREATE TABLE records (sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, id TEXT NOT NULL, "
+    "content BLOB NOT NULL, digest BLOB NOT NULL, UNIQUE (kind, id))",
+    "CREATE TABLE checkpoints (kind TEXT PRIMARY KEY, sequence INTEGER NOT NULL, "
+    "state BLOB NOT NULL, digest BLOB NOT NULL)",
+)
+_ATTEMPTS = 5
+_BUSY_SECONDS = 1.0
+_CURE = "restore it from a backup, or remove the file and observe again"
+_UNREADABLE = (
+    AttributeError,
+    EOFError,
+    KeyError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record as it is written: its kind and id, and its JSON."""
+
+    kind: str
+    id: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What was read of a file.
+
+    Parameters
+    ----------
+    sequence : int >= 0
+        Number of the last record.
+    checkpoints : dict of str to (int, dict)
+        By kind of observer: the last record that the state includes, and the state.
+    after : int >= 0
+        All records after this one are in `records`.
+    records : list of Trajectory or Mashup
+    """
+
+    sequence: int
+    checkpoints: dict[str, tuple[int, dict[str, Any]]]
+    after: int
+    records: list[Experience]
+
+
+class Database:
+    """An open file of a store, for one writer.
+
+    Parameters
+    ----------
+    path : Path
+        Made if it is not there.
+
+    Raises
+    ------
+    ModelStoreError
+        If another writer has it. ModelCorruptError and ModelVersionError as `read_contents`.
+    DataFileError
+        If it cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection: sqlite3.Connection | None = None
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(None, "is a folder (name a file in it)")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(path)
+        except OSError as exc:
+            raise DataFileError(path, f"cannot be opened: {exc.strerror or exc}") from exc
+        try:
+            with _clear_errors(path):
+                if not path.exists():
+                    _create(path)
+                before = path.stat()
+                self._connection = _connect(path, "mode=rw")
+                _check_format(path, self._connection)
+                if self._connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+                    raise DataFileError(path, "cannot be written safely (use a local disk)")
+                self._connection.execute("PRAGMA synchronous = FULL")
+                _check_soundness(path, self._connection)
+                # The connection keeps its file alive, so nobody else gets this inode.
+                self._files = self._places()
+                if self._files[0] != (before.st_dev, before.st_ino):
+                    raise ModelStoreError(f"{path}: was replaced while it was opened (open again)")
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self, kinds: Collection[str]) -> Contents:
+        """Return what observers of these kinds need."""
+        with _clear_errors(self.path):
+            return _read(self.path, self._open, kinds)
+
+    def find(self, entry: Entry) -> Experience | None:
+        """Return the record of that kind and id, if there is one."""
+        query = f"{_RECORDS} WHERE kind = ? AND id = ?"
+        with _clear_errors(self.path):
+            row = self._open.execute(query, (entry.kind, entry.id)).fetchone()
+            return None if row is None else _record(self.path, row)
+
+    def append(self, sequence: int, entry: Entry) -> None:
+        """Add a record; it is on disk when this returns, or nothing is."""
+        digest = _digest(sequence, entry.kind, entry.id, entry.content)
+        row = (sequence, entry.kind, entry.id, entry.content, digest)
+        with _clear_errors(self.path), self._transaction() as connection:
+            connection.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
+
+    def write_checkpoint(self, sequence: int, states: Mapping[str, dict[str, Any]]) -> None:
+        """Replace the states of observers by what they have learned up to a record."""
+        packed = {kind: state_to_bytes(state) for kind, state in states.items()}
+        rows = [(k, sequence, s, _digest(sequence, k, "", s)) for k, s in packed.items()]
+        with _clear_errors(self.path), self._transaction() as connection:
+            connection.executemany("REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", rows)
+
+    def close(self) -> None:
+        """Let others write."""
+        if self._connection is not None:
+            # SQLite itself leaves the files of a store that took its place alone.
+            self._connection.close()
+            self._connection = None
+        self._lock.close()
+
+    @property
+    def _open(self) -> sqlite3.Connection:
+        assert self._connection is not None, "the store looks first"
+        return self._connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._open
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            if self._places() != self._files:
+                raise ModelStoreError(
+                    f"{self.path}: the file was moved away, removed or replaced while it was open "
+                    "(nothing was written; open the store again, where it is now)"
+                )
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+    def _places(self) -> list[tuple[int, int] | None]:
+        """Return device and inode of the file and of its log, as they are at the path."""
+        found: list[tuple[int, int] | None] = []
+        for path in (self.path, _beside(self.path, "wal")):
+            try:
+                status = path.stat()
+                found.append((status.st_dev, status.st_ino))
+            except OSError:
+                found.append(None)
+        return found
+
+
+def encode(record: Experience) -> Entry:
+    """Return a record as it is written.
+
+    Raises
+    ------
+    InputError
+        If it is no trajectory or mashup, or cannot be written as JSON in UTF-8.
+    """
+    if not isinstance(record, Trajectory | Mashup):
+        raise InputError(f"a Trajectory or a Mashup was expected, got {record!r}")
+    kind = type(record).__name__.lower()
+    try:
+        fields = record.to_dict()
+        content = json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+    except (AttributeError, TypeError, ValueError, RecursionError) as exc:
+        raise InputError(
+            f"{kind} {record.id!r} cannot be written as JSON: {exc} "
+            "(use strings, finite numbers, true, false, null, lists and objects)"
+        ) from exc
+    return Entry(kind, str(record.id), content)
+
+
+def decode(entry: Entry, path: Path) -> Experience:
+    """Return the record that was written; ValueError or KeyError and others if it is none."""
+    fields = json.loads(entry.content)
+    if entry.kind == "trajectory":
+        record: Experience = parse_trajectory(fields, path, None)
+    elif entry.kind == "mashup":
+        record = parse_mashup(Record(fields, path, None))
+    else:
+        raise ValueError(f"kind must be 'trajectory' or 'mashup', got {entry.kind!r}")
+    if record.id != entry.id:
+        raise ValueError(f"the id is {record.id!r}, and stands as {entry.id!r}")
+    return record
+
+
+def read_contents(path: Path, kinds: Collection[str]) -> Contents:
+    """Return what observers of these kinds need, of a file that somebody may be writing to.
+
+    No file is made or changed.
+
+    Raises
+    ------
+    ModelNotFoundError
+        If there is no file.
+    ModelVersionError
+        If it was written in another format.
+    ModelCorruptError
+        If it is no such file, or something in it is altered or missing.
+    DataFileError
+        If it cannot be read.
+    """
+    if not path.exists():
+        raise ModelNotFoundError(f"{path}: nothing was observed there (observe first)")
+    with _clear_errors(path):
+        for attempt in range(_ATTEMPTS):
+            before = _version(path)
+            try:
+                with _reading(path) as connection:
+                    _check_format(path, connection)
+                    contents = _read(path, connection, kinds)
+            except (OSError, sqlite3.Error, ModelStoreError):
+                # A writer may have changed the file meanwhile, which is no damage.
+                if attempt == _ATTEMPTS - 1 or _version(path) == before:
+                    raise
+                continue
+            if before[1] or _version(path) == before:  # with a log, SQLite reads one state
+                return contents
+    raise ModelStoreError(f"{path}: somebody keeps writing to it (read it again later)")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a connection for which SQLite makes no files, as it does for most readers."""
+    with tempfile.TemporaryDirectory() as folder:
+        if not _version(path)[1]:
+            place, how = path, "immutable=1"
+        elif _beside(path, "shm").exists():
+            place, how = path, "mode=ro"
+        else:  # copied without it
+            place, how = Path(folder, path.name), "mode=ro"
+            for what in ("", "-wal"):
+                shutil.copyfile(f"{path}{what}", f"{place}{what}")
+        with closing(_connect(place, how)) as connection:
+            connection.execute("BEGIN")
+            yield connection
+
+
+_RECORDS = "SELECT sequence, kind, id, content, digest FROM records"
+
+
+def _read(path: Path, connection: sqlite3.Connection, kinds: Collection[str]) -> Contents:
+    query = "SELECT count(*), coalesce(max(sequence), 0) FROM records"
+    count, sequence = connection.execute(query).fetchone()
+    if count != sequence:
+        raise _corrupt(path, f"{sequence} records were observed, and {count} are there")
+    checkpoints = {}
+    for kind, last, state, digest in connection.execute("SELECT * FROM checkpoints"):
+        if kind not in kinds:
+            continue
+        if digest != _digest(last, kind, "", state):
+            _log.warning("%s: the checkpoint of %r is altered; learning again", path, kind)
+            continue
+        if last > sequence:
+            raise _corrupt(path, f"record {last} was observed, and {sequence} are there")
+        try:
+            checkpoints[kind] = last, state_from_bytes(state)
+        except _UNREADABLE as exc:
+            raise _corrupt(path, f"the checkpoint of {kind!r}: {exc!r}") from exc
+    after = min((checkpoints[k][0] if k in checkpoints else 0 for k in kinds), default=sequence)
+    rows = connection.execute(f"{_RECORDS} WHERE sequence > ? ORDER BY sequence", (after,))
+    records = [_record(path, row) for row in rows]
+    if len(records) != sequence - after:
+        raise _corrupt(path, f"records after {after} are missing")
+    return Contents(sequence, checkpoints, after, records)
+
+
+def _record(path: Path, row: Sequence[Any]) -> Experience:
+    sequence, kind, identifier, content, digest = row
+    if digest != _digest(sequence, kind, identifier, content):
+        raise _corrupt(path, f"record {sequence}: its digest differs")
+    try:
+        return decode(Entry(kind, identifier, content), path)
+    except _UNREADABLE as exc:
+        problem = exc.problem if isinstance(exc, DataFileError) else repr(exc)
+        raise _corrupt(path, f"record {sequence}: {problem}") from exc
+
+
+def _digest(sequence: Any, kind: Any, identifier: Any, content: Any) -> bytes:
+    name = repr((sequence, kind, identifier)).encode("utf-8", "backslashreplace")
+    body = content if isinstance(content, bytes) else repr(content).encode()
+    return hashlib.blake2b(name + body, digest_size=32).digest()
+
+
+def _check_format(path: Path, connection: sqlite3.Connection) -> None:
+    application, version = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("application_id", "user_version")
+    )
+    if application != _APPLICATION:
+        raise _corrupt(path, "it is a database of something else")
+    if version != _VERSION:
+        raise ModelVersionError(
+            f"{path}: written in another format ({version!r}, this version reads {_VERSION}) "
+            "(upgrade cnp-router, or observe again in a new file)"
+        )
+    tables = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY rowid")
+    if [sql for (sql,) in tables] != list(_SCHEMA):
+        raise _corrupt(path, "its tables are not those of a store")
+    (page,) = connection.execute("PRAGMA page_size").fetchone()
+    if path.stat().st_size % page and not _version(path)[1]:
+        raise _corrupt(path, "its end is missing")
+
+
+def _check_soundness(path: Path, connection: sqlite3.Connection) -> None:
+    """Check all there is: with a damaged index, a record could be counted twice."""
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise _corrupt(path, found)
+    for sequence, *fields, digest in connection.execute(_RECORDS):
+        if digest != _digest(sequence, *fields):
+            raise _corrupt(path, f"record {sequence}: its digest differs")
+
+
+def _connect(path: Path, how: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{how}",
+        uri=True,
+        timeout=_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
+
+
+def _create(path: Path) -> None:
+    """Make an empty file: it is there whole, or not at all."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+        # Without a journal nothing else is left behind by a process that is killed.
+        for setting in ("journal_mode = OFF", "synchronous = FULL"):
+            connection.execute(f"PRAGMA {setting}").fetchall()
+        for statement in (
+            "BEGIN",
+            f"PRAGMA application_id = {_APPLICATION}",
+            f"PRAGMA user_version = {_VERSION}",
+            *_SCHEMA,
+            "COMMIT",
+        ):
+            connection.execute(statement)
+    temporary.replace(path)
+    if sys.platform != "win32":  # folders cannot be opened there
+        for folder in (path.parent, path.parent.parent):
+            handle = os.open(folder, os.O_RDONLY)
+            os.fsync(handle)
+            os.close(handle)
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """Return an open lock file. The system lets go of it when the process ends."""
+    file = _beside(path, "lock").open("ab")
+    try:
+        lock(file)
+    except OSError as exc:
+        file.close()
+        raise ModelStoreError(
+            f"{path}: another process or object is writing there (close it first)"
+        ) from exc
+    return file
+
+
+def _version(path: Path) -> tuple[tuple[int, ...], int]:
+    """Return what changes with the file, and the bytes of its log (0 without)."""
+    status = path.stat()
+    try:
+        log = _beside(path, "wal").stat().st_size
+    except FileNotFoundError:
+        log = 0
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns), log
+
+
+def _beside(path: Path, what: str) -> Path:
+    return path.with_name(f"{path.name}-{what}")
+
+
+@contextmanager
+def _clear_errors(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the system raise into errors of this library."""
+    try:
+        yield
+    except sqlite3.Error as exc:
+        code = (getattr(exc, "sqlite_errorcode", None) or 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            problem = f"{path}: another process is writing there (close it first)"
+            raise ModelStoreError(problem) from exc
+        of_the_place = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+        if not os.access(path, os.W_OK):
+            of_the_place |= {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
+        short_read = getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHORT_READ
+        if code in of_the_place and not short_read:
+            raise DataFileError(path, f"cannot be used: {exc}") from exc
+        raise _corrupt(path, str(exc)) from exc
+    except UnicodeDecodeError as exc:
+        raise _corrupt(path, str(exc)) from exc
+    except DataFileError:
+        raise
+    except OSError as exc:
+        raise DataFileError(path, f"cannot be used: {exc.strerror or exc}") from exc
+
+
+def _corrupt(path: Path, problem: str) -> ModelCorruptError:
+    return ModelCorruptError(f"{path}: altered: {problem} ({_CURE})")

@@ -1,0 +1,278 @@
+"""`OnlineStore`: what was observed, kept so that no crash loses it or counts it twice."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cnp_router.exceptions import (
+    DataFileError,
+    InputError,
+    ModelCorruptError,
+    ModelStoreError,
+)
+from cnp_router.online.database import (
+    Contents,
+    Database,
+    Experience,
+    decode,
+    encode,
+    read_contents,
+)
+from cnp_router.online.observers import Observer
+
+__all__ = ["ONLINE_FILE", "OnlineStore", "Receipt"]
+
+ONLINE_FILE = "online.sqlite"
+"""Where a store is in the folder of a model."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of an observation.
+
+    Parameters
+    ----------
+    counted : bool
+        False if a record of that kind and id was observed before: it was not counted again.
+    sequence : int >= 1 or None
+        Its number in the store; None if it was not counted.
+    changed : bool, default=False
+        True if the record of that kind and id that was observed before is not equal to this one,
+        which is therefore neither kept nor learned.
+    """
+
+    counted: bool
+    sequence: int | None
+    changed: bool = False
+
+
+class OnlineStore:
+    """Records in a SQLite file, and the observers that learn from them. Thread-safe.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file. It and its folder are made if they are not there, unless `read_only`.
+    observers : sequence of Observer
+        New ones. Each goes on from what it had learned when its last checkpoint was written, and
+        learns from all records after that; one that the store does not know learns from all.
+    checkpoint_every : int >= 1, default=200
+        Records from one checkpoint to the next.
+    read_only : bool, default=False
+        Learn from what is there, make and change no file, and keep none open: what is observed
+        later is not seen.
+
+    Attributes
+    ----------
+    sequence : int
+        Number of the last record.
+
+    Raises
+    ------
+    InputError
+        If a parameter is not usable, or a checkpoint does not go with the parameters of its
+        observer.
+    ModelNotFoundError
+        If there is nothing to read.
+    ModelStoreError
+        If somebody else is writing; ModelCorruptError or ModelVersionError if the file was
+        altered, is something else, or was written in another format.
+    DataFileError
+        If the file cannot be read or written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from cnp_router.trajectories import Step, Trajectory
+    >>> class Counter:
+    ...     kind, steps = "counter", 0
+    ...     def check(self, record): pass
+    ...     def apply(self, records):
+    ...         self.steps += sum(len(record.steps) for record in records)
+    ...     def state(self): return {"steps": self.steps}
+    ...     def restore(self, state): self.steps = state["steps"]
+    >>> file, rain = Path(tempfile.mkdtemp(), "a.sqlite"), Trajectory("t1", "", (Step("weather"),))
+    >>> with OnlineStore(file, [Counter()]) as store:
+    ...     store.observe(rain).counted, store.observe(rain).counted
+    (True, False)
+    >>> counter = Counter()
+    >>> OnlineStore(file, [counter], read_only=True).sequence, counter.steps
+    (1, 1)
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        observers: Sequence[Observer],
+        *,
+        checkpoint_every: int = 200,
+        read_only: bool = False,
+    ) -> None:
+        kinds = [observer.kind for observer in observers]
+        if len(set(kinds)) < len(kinds):
+            raise InputError(f"observers must have distinct kinds, got {kinds!r}")
+        if checkpoint_every < 1:
+            raise InputError(f"checkpoint_every must be at least 1, got {checkpoint_every!r}")
+        self.path = Path(path)
+        self.observers = tuple(observers)
+        self.checkpoint_every = checkpoint_every
+        self._read_only = read_only
+        self._trouble: str | None = None
+        self._mutex = threading.Lock()
+        self._database = None if read_only else Database(self.path)
+        try:
+            contents = (
+                self._database.read(kinds) if self._database else read_contents(self.path, kinds)
+            )
+            self.sequence = contents.sequence
+            self._checkpointed = min(
+                (contents.checkpoints.get(kind, (0,))[0] for kind in kinds), default=self.sequence
+            )
+            self._restore(contents)
+        except BaseException:
+            self._release()
+            raise
+
+    def observe(self, record: Experience) -> Receipt:
+        """Keep a record and let the observers learn from it.
+
+        When this returns, the record is on disk. When it raises, it was not counted; it may be
+        found all the same when the file is opened again. Observing it again is always safe.
+
+        Parameters
+        ----------
+        record : Trajectory or Mashup
+
+        Returns
+        -------
+        Receipt
+
+        Raises
+        ------
+        InputError
+            If the record cannot be written as JSON, or an observer cannot learn from it.
+        ModelStoreError
+            If the store is closed, read-only or failed before, or another file is at its path.
+        DataFileError
+            If the disk fails.
+        """
+        with self._mutex:
+            database = self._writable()
+            # What is learned is what will be read: once more, from the same bytes.
+            entry = encode(record)
+            try:
+                record = decode(entry, self.path)
+            except (AttributeError, TypeError, ValueError) as exc:
+                problem = exc.problem if isinstance(exc, DataFileError) else exc
+                raise InputError(f"the record cannot be read again: {problem}") from exc
+            before = database.find(entry)
+            if before is not None:
+                return Receipt(False, None, changed=_content(before) != _content(record))
+            for observer in self.observers:
+                observer.check(record)
+            with self._sticky(f"writing record {self.sequence + 1}", but=ModelStoreError):
+                database.append(self.sequence + 1, entry)
+            with self._sticky(f"learning from record {self.sequence + 1}"):
+                for observer in self.observers:
+                    observer.apply([record])
+            self.sequence += 1
+            receipt = Receipt(True, self.sequence)
+            if self.sequence - self._checkpointed >= self.checkpoint_every:
+                self._try_to_write_checkpoint(database)
+            return receipt
+
+    def checkpoint(self) -> None:
+        """Write what was learned now, if there is a record since the last checkpoint."""
+        with self._mutex:
+            self._write_checkpoint(self._writable())
+
+    def close(self) -> None:
+        """Write a checkpoint, so that opening is quick, and let others write."""
+        with self._mutex:
+            try:
+                if self._database and not self._trouble:
+                    self._try_to_write_checkpoint(self._database)
+            finally:
+                self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        how = ", read-only" if self._read_only else "" if self._database else ", closed"
+        return f"OnlineStore({str(self.path)!r}, {self.sequence:,} records{how})"
+
+    def _restore(self, contents: Contents) -> None:
+        for observer in self.observers:
+            last, state = contents.checkpoints.get(observer.kind, (0, None))
+            if state is not None:
+                try:
+                    observer.restore(state)
+                except InputError:
+                    raise
+                except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
+                    raise ModelCorruptError(
+                        f"{self.path}: altered: the checkpoint of {observer.kind!r}: {exc!r} "
+                        "(restore it from a backup, or remove the file and observe again)"
+                    ) from exc
+            if last < contents.sequence:
+                observer.apply(contents.records[last - contents.after :])
+
+    def _write_checkpoint(self, database: Database) -> None:
+        if self.sequence > self._checkpointed:
+            states = {observer.kind: observer.state() for observer in self.observers}
+            database.write_checkpoint(self.sequence, states)
+            self._checkpointed = self.sequence
+
+    def _try_to_write_checkpoint(self, database: Database) -> None:
+        try:
+            self._write_checkpoint(database)
+        except (DataFileError, ModelStoreError) as exc:
+            # The records themselves are safe.
+            _log.warning("%s; what was learned will be learned from the records again", exc)
+
+    @contextmanager
+    def _sticky(self, doing: str, but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+        """Refuse all that follows if something breaks off, as file and observers may differ."""
+        try:
+            yield
+        except but:
+            raise
+        except BaseException as exc:
+            self._trouble = f"{doing} was broken off: {exc!r}"
+            raise
+
+    def _writable(self) -> Database:
+        if self._trouble:
+            raise ModelStoreError(f"{self.path}: {self._trouble} (open it again)")
+        if self._database is None:
+            how = "was opened to be read" if self._read_only else "is closed"
+            raise ModelStoreError(f"{self.path}: it {how} (open it to be written)")
+        return self._database
+
+    def _release(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def _content(record: Experience) -> str:
+    return json.dumps(record.to_dict(), sort_keys=True)

@@ -1,0 +1,144 @@
+"""`ChooseTool`: the task of naming the next tool, for a model that is asked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from cnp_router.agents import AnswerModel, Task
+from cnp_router.agents.prompts import (
+    Instructions,
+    json_list,
+    json_object,
+    quoted,
+    specification,
+)
+from cnp_router.catalog import Api
+from cnp_router.prediction.predictor import Candidate
+from cnp_router.trajectories import Step
+
+__all__ = ["ChooseTool", "ToolChoice", "offline_choice"]
+
+_MOST_STEPS = 10
+# Characters of what a step was given and of what it returned, each.
+_MOST_TEXT = 1_000
+
+
+class _Named(AnswerModel):
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """The answer to `ChooseTool`.
+
+    Parameters
+    ----------
+    tool : str or None
+        None if the model named no tool that exists.
+    hallucinated : tuple of str
+        What it named instead; it was dropped.
+    """
+
+    tool: str | None
+    hallucinated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseTool(Task[ToolChoice]):
+    """The next tool of an agent, named by a model.
+
+    Parameters
+    ----------
+    goal : str
+    prefix : tuple of Step
+        The steps so far. The last ten are shown, long texts cut.
+    candidates : tuple of Candidate
+        What was predicted.
+    tools : tuple of Api
+        The specifications that are shown.
+    allowed : frozenset of str
+        All ids that may be named.
+
+    Examples
+    --------
+    >>> task = ChooseTool("Rain?", (Step("weather", {"city": "Kyoto"}, "rain"),),
+    ...                   (Candidate("sms", 0.5),), (Api("sms", "SMS", "Sends texts."),),
+    ...                   frozenset({"sms", "mail"}))
+    >>> task.read({"tool": "mail"})
+    ToolChoice(tool='mail', hallucinated=())
+    >>> task.read({"tool": "pigeon"})
+    ToolChoice(tool=None, hallucinated=('pigeon',))
+    """
+
+    goal: str
+    prefix: tuple[Step, ...]
+    candidates: tuple[Candidate, ...]
+    tools: tuple[Api, ...]
+    allowed: frozenset[str]
+
+    role = "single-agent"
+    steps = ()
+    answer_tokens = 15
+    answer_model = _Named
+    instructions = Instructions(
+        "You are an agent that reaches a goal by calling tools, one at a time. You name the next "
+        "tool and do not call it. You use no tool that is not in the list.",
+        "Compare the goal with what the steps so far have returned, and say to yourself what is "
+        "missing. The candidates are what usually follows such steps, with its probability: take "
+        "one of them if it serves the goal now, and another tool of the list if none does.",
+        '"tool": the id of the next tool.',
+    )
+
+    def information(self) -> str:
+        """Return the goal, the last steps, the candidates and the tools."""
+        return json_object(
+            {
+                "goal": quoted(self.goal),
+                "steps": json_list([_shown(step) for step in self.prefix[-_MOST_STEPS:]]),
+                "candidates": json_list(
+                    [
+                        json_object({"id": quoted(c.tool), "probability": f"{c.probability:.2f}"})
+                        for c in self.candidates
+                    ]
+                ),
+                "tools": json_list([specification(tool) for tool in self.tools]),
+            }
+        )
+
+    def understand(self, said: _Named) -> ToolChoice:
+        """Return the tool, if it may be named."""
+        return (
+            ToolChoice(said.tool) if said.tool in self.allowed else ToolChoice(None, (said.tool,))
+        )
+
+
+def offline_choice(task: ChooseTool) -> dict[str, Any]:
+    """Return the answer of an offline model: the first candidate, or else the first tool.
+
+    Examples
+    --------
+    >>> offline_choice(ChooseTool("Rain?", (), (Candidate("sms", 0.5),), (), frozenset({"sms"})))
+    {'tool': 'sms'}
+    """
+    known = [candidate.tool for candidate in task.candidates] + [tool.id for tool in task.tools]
+    return {"tool": known[0] if known else ""}
+
+
+def _shown(step: Step) -> str:
+    inputs = json.dumps(step.inputs, ensure_ascii=False, default=repr)
+    fields = {
+        "tool": quoted(step.tool),
+        "inputs": inputs.encode("utf-8", "replace").decode()
+        if len(inputs) <= _MOST_TEXT
+        else quoted(inputs[:_MOST_TEXT] + "..."),
+        "observation": quoted(_cut(step.observation)),
+    }
+    if step.success is not None:
+        fields["success"] = "true" if step.success else "false"
+    return json_object(fields)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "..."

@@ -1,0 +1,161 @@
+"""`MeteredModel`: checks the budget before each answer of a model, and books it after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from cnp_router.agents.limits import recorded
+from cnp_router.exceptions import LanguageModelError
+from cnp_router.llm import (
+    ChatModel,
+    ChatRequest,
+    ChatResponse,
+    Usage,
+    WrappedChatModel,
+    estimate_request_tokens,
+)
+from cnp_router.protocols.ledger import ModelCall
+from cnp_router.protocols.settings import TrafficBudget
+
+__all__ = ["Books", "MeteredModel"]
+
+
+class Books:
+    """The model calls of a round, and what the budget still takes.
+
+    Parameters
+    ----------
+    budget : TrafficBudget or None
+
+    Attributes
+    ----------
+    calls : list of ModelCall
+    """
+
+    def __init__(self, budget: TrafficBudget | None = None) -> None:
+        self.budget = budget
+        self.calls: list[ModelCall] = []
+
+    def check(
+        self, what: str, requests: Iterable[ChatRequest], *, messages: int = 0, tokens: int = 0
+    ) -> None:
+        """Raise BudgetExceededError if some more requests do not fit in the budget.
+
+        Parameters
+        ----------
+        what : str
+            What is about to be done.
+        requests : iterable of ChatRequest
+            Their prompts are counted, with an answer of usual length.
+        messages : int, default=0
+            Of the whole round, when it is done.
+        tokens : int, default=0
+            What comes on top of the requests.
+        """
+        if self.budget is None:
+            return
+        spent = sum(call.tokens_in + call.tokens_out for call in self.calls)
+        asked = sum(
+            estimate_request_tokens(request) + getattr(request.task, "answer_tokens", 100)
+            for request in requests
+        )
+        self.budget.check(what, tokens=spent + asked + tokens, messages=messages)
+
+
+class MeteredModel(WrappedChatModel):
+    """A model as one agent uses it: nothing is begun that the budget does not take, all is booked.
+
+    Parameters
+    ----------
+    model : ChatModel
+    books : Books
+        Of the round.
+    what : str
+        What is asked for, in the error where the budget does not take it.
+    messages : int, default=0
+        Of the whole round, when this is done.
+    **entry
+        The fields of a `ModelCall` that say who asks and what for.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from cnp_router.agents import Decompose, ask
+    >>> from cnp_router.testing import ScriptedChatModel
+    >>> books = Books(TrafficBudget(tokens=1_000))
+    >>> model = MeteredModel(ScriptedChatModel([{"functions": ["map"]}]), books, "a first step",
+    ...                      agent="manager", role="manager", stage="decomposition", steps=(1,))
+    >>> asyncio.run(ask(model, Decompose("a map"))).answer.functions
+    ('map',)
+    >>> [(call.agent, call.stage, call.calls) for call in books.calls]
+    [('manager', 'decomposition', 1)]
+    """
+
+    def __init__(
+        self, model: ChatModel, books: Books, what: str, *, messages: int = 0, **entry: Any
+    ) -> None:
+        super().__init__(model)
+        self.books = books
+        self.what = what
+        self.messages = messages
+        self._entry = entry
+        self._place: int | None = None
+
+    async def complete(self, request: ChatRequest) -> ChatResponse:
+        """Ask the wrapped model, if the budget takes it, and book what it has cost.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the budget does not take it.
+        LanguageModelError
+            If there is no usable answer. What it has cost all the same is booked.
+        """
+        self.books.check(self.what, [request], messages=self.messages)
+        try:
+            response = await super().complete(request)
+        except LanguageModelError as exc:
+            if exc.usage is not None:
+                self._book(exc.usage, calls=exc.calls)
+            raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # the prompt was sent all the same
+                self._book(Usage(estimate_request_tokens(request), 0, "estimated"))
+            raise
+        self._book(
+            response.usage,
+            seconds=float(response.seconds),
+            calls=response.calls,
+            cached=response.cached,
+        )
+        return response
+
+    def note(self, hallucinated: tuple[str, ...], cut: tuple[str, ...]) -> None:
+        """Book what was dropped from the last answer, and what was cut.
+
+        Parameters
+        ----------
+        hallucinated, cut : tuple of str
+            As in a `ModelCall`; long names are cut.
+        """
+        if self._place is not None and (hallucinated or cut):
+            call = self.books.calls[self._place]
+            self.books.calls[self._place] = replace(
+                call, hallucinated=recorded(hallucinated), cut=cut
+            )
+
+    def _book(self, usage: Usage, **more: Any) -> None:
+        self._place = len(self.books.calls)
+        self.books.calls.append(
+            ModelCall(
+                tokens_in=usage.tokens_in,
+                tokens_out=usage.tokens_out,
+                tokens_are=usage.source,
+                **self._entry,
+                **more,
+            )
+        )

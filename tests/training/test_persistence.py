@@ -1,0 +1,758 @@
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import pickle
+import re
+import shutil
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted import planted
+
+from cnp_router import storage
+from cnp_router.catalog import Api, Catalog
+from cnp_router.exceptions import (
+    DataFileError,
+    InputError,
+    ModelCorruptError,
+    ModelNotFoundError,
+    ModelStoreError,
+    ModelVersionError,
+)
+from cnp_router.training import fit_router, load_router, verify_router
+
+FILES = ("catalog.jsonl", "history.jsonl", "state.json", "views.labels.npy")
+NO_FIT = "the parts of the model do not fit together"
+
+
+@pytest.fixture(scope="module")
+def little(small):
+    return fit_router(small.catalog, small.history)
+
+
+@pytest.fixture(scope="module")
+def little_model(little, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("little") / "model"
+    little.save(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(little_model, tmp_path):
+    """A model folder to be changed."""
+    return Path(shutil.copytree(little_model, tmp_path / "model"))
+
+
+def parts(folder):
+    """Return the folder of the generation that the model is."""
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    return folder / manifest["generation"]
+
+
+def reseal(folder, **changes):
+    """Make the checksums those of the files, as somebody would who wants to be believed."""
+    file = folder / "manifest.json"
+    manifest = {**json.loads(file.read_text(encoding="utf-8")), **changes}
+    if not {"files", "generation"} & set(changes):
+        manifest["files"] = {
+            path.name: {
+                "bytes": path.stat().st_size,
+                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            }
+            for path in (folder / manifest["generation"]).iterdir()
+        }
+    manifest["sha256"] = storage._seal(manifest)
+    file.write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def inside(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def arrays_of(folder):
+    return {path.stem: np.load(path) for path in sorted(parts(folder).glob("*.npy"))}
+
+
+def with_array(folder, name, array):
+    file = parts(folder) / f"{name}.npy"
+    file.unlink(missing_ok=True)  # it may be mapped
+    np.save(file, array)
+    reseal(folder)
+
+
+def refused(folder, error=ModelCorruptError):
+    with pytest.raises(error) as caught:
+        load_router(folder)
+    return str(caught.value)
+
+
+class TestRoundTrip:
+    def test_it_answers_the_same_to_the_last_bit(self, world, router, model):
+        loaded = load_router(model)
+        requests = [m.description for m in world.history] + ["", "地図", "x" * 5000]
+        for request in requests:
+            np.testing.assert_array_equal(
+                loaded.score(request).probabilities, router.score(request).probabilities
+            )
+        for case in world.cases:
+            for known in ((), case.known):
+                assert (
+                    loaded.route(case.request, known).to_dict()
+                    == router.route(case.request, known).to_dict()
+                )
+
+    def test_all_of_it_comes_back(self, router, model):
+        loaded = load_router(str(model))
+        assert loaded.catalog == router.catalog
+        assert loaded.history == router.history
+        assert loaded.summary == router.summary
+        assert loaded.categories.classes_ == router.categories.classes_
+        assert loaded.graph.transition_.shape == router.graph.transition_.shape
+
+    def test_a_loaded_router_is_saved_as_the_same_files(self, model, tmp_path):
+        load_router(model).save(tmp_path / "again")
+        again, before = parts(tmp_path / "again"), parts(model)
+        assert inside(again) == inside(before)
+        for name in inside(before):
+            assert (again / name).read_bytes() == (before / name).read_bytes(), name
+
+    def test_the_manifest_says_what_it_is(self, model):
+        manifest = json.loads((model / "manifest.json").read_text(encoding="utf-8"))
+        assert manifest["format"] == "cnp-router model"
+        assert manifest["format_version"] == storage.FORMAT_VERSION
+        assert sorted(manifest["files"]) == inside(parts(model))
+        assert set(FILES) < set(manifest["files"])
+        assert manifest["summary"]["versions"]["numpy"] == np.__version__
+
+    def test_nothing_in_the_folder_is_pickled(self, model):
+        assert all(array.dtype.kind in "fiu" for array in arrays_of(model).values())
+
+    def test_a_file_beside_the_models_own_is_no_trouble(self, folder):
+        (folder / "notes.txt").write_text("mine", encoding="utf-8")
+        load_router(folder)
+
+    def test_a_link_to_a_model_is_followed(self, folder, tmp_path):
+        (tmp_path / "link").symlink_to(folder, target_is_directory=True)
+        load_router(tmp_path / "link")
+
+    def test_the_mode_is_that_of_any_folder(self, little, tmp_path):
+        old = os.umask(0o027)
+        try:
+            little.save(tmp_path / "model")
+        finally:
+            os.umask(old)
+        assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == 0o750
+
+
+class TestSaving:
+    def test_a_model_is_replaced_only_when_asked(self, little, folder):
+        before = (folder / "manifest.json").read_bytes()
+        with pytest.raises(InputError) as caught:
+            little.save(folder)
+        assert str(caught.value) == (
+            f"{folder}: a model is there already (choose another place or overwrite)"
+        )
+        assert (folder / "manifest.json").read_bytes() == before
+
+    def test_replacing_leaves_the_new_one_alone(self, router, folder):
+        router.save(folder, overwrite=True)
+        assert len(load_router(folder).apis) == len(router.apis)
+        assert inside(folder.parent) == [folder.name]
+
+    def test_replacing_keeps_what_is_not_the_models(self, little, folder):
+        (folder / "notes.txt").write_text("mine", encoding="utf-8")
+        (folder / "plots").mkdir()
+        little.save(folder, overwrite=True)
+        assert (folder / "notes.txt").read_text(encoding="utf-8") == "mine"
+        assert (folder / "plots").is_dir()
+        load_router(folder)
+
+    @pytest.mark.parametrize("damage", [*FILES, "manifest.json"])
+    def test_a_damaged_model_can_be_replaced(self, little, folder, damage):
+        file = folder / damage if damage == "manifest.json" else parts(folder) / damage
+        data = file.read_bytes()
+        file.unlink()
+        file.write_bytes(data[: len(data) // 2])
+        little.save(folder, overwrite=True)
+        verify_router(folder)
+        assert inside(folder) == [parts(folder).name, "lock", "manifest.json"]
+
+    @pytest.mark.parametrize("overwrite", [False, True])
+    @pytest.mark.parametrize(
+        "kind", ["a file", "a folder", "another manifest", "a link", "a dangling link"]
+    )
+    def test_what_is_no_model_is_never_replaced(self, little, folder, tmp_path, kind, overwrite):
+        place = tmp_path / "place"
+        if kind == "a file":
+            place.write_text("mine", encoding="utf-8")
+        elif kind == "a link":
+            place.symlink_to(folder, target_is_directory=True)
+        elif kind == "a dangling link":
+            place.symlink_to(tmp_path / "nowhere")
+        else:
+            place.mkdir()
+            name = "manifest.json" if kind == "another manifest" else "notes.txt"
+            (place / name).write_text('{"name": "An extension"}', encoding="utf-8")
+        with pytest.raises(InputError) as caught:
+            little.save(place, overwrite=overwrite)
+        assert str(caught.value) == (
+            f"{place}: something that is not a model is there (choose another place)"
+        )
+        assert inside(tmp_path) == ["model", "place"]
+        if kind == "a file":
+            assert place.read_text(encoding="utf-8") == "mine"
+        load_router(folder)
+
+    def test_an_empty_folder_can_be_saved_to(self, little, tmp_path):
+        little.save(tmp_path)
+        load_router(tmp_path)
+
+    @pytest.mark.parametrize("above", ["nowhere", "file"])
+    def test_its_folder_must_exist(self, little, tmp_path, above):
+        (tmp_path / "file").write_text("mine", encoding="utf-8")
+        place = tmp_path / above / "model"
+        with pytest.raises(DataFileError) as caught:
+            little.save(place)
+        assert str(caught.value) == f"{place}: its folder does not exist (create it first)"
+
+    @pytest.mark.parametrize(
+        ("name", "reason"), [("m" * 300, "File name too long"), ("a\0b", "embedded null byte")]
+    )
+    def test_a_name_that_no_file_can_have(self, little, tmp_path, name, reason):
+        with pytest.raises(DataFileError, match=f"cannot be written: {reason}"):
+            little.save(tmp_path / name)
+
+    def test_a_place_that_may_not_be_looked_at(self, little, folder, monkeypatch):
+        monkeypatch.setattr(Path, "read_text", denied)
+        with pytest.raises(DataFileError) as caught:
+            little.save(folder, overwrite=True)
+        assert str(caught.value) == f"{folder}: cannot be written: Permission denied"
+
+    def test_a_catalog_that_json_cannot_hold(self, small, tmp_path):
+        first, *others = small.catalog
+        odd = Catalog([replace(first, parameters={"x": float("nan")}), *others])
+        with pytest.raises(DataFileError) as caught:
+            fit_router(odd, small.history).save(tmp_path / "model")
+        assert str(caught.value).startswith(
+            f"{tmp_path / 'model'}, line 1: catalog.jsonl: cannot be written as JSON: "
+        )
+        assert inside(tmp_path) == []
+
+    def test_categories_and_names_of_any_kind(self, small, tmp_path):
+        first, *others = small.catalog
+        odd = replace(first, name="{\"array\": 'x'}\n", categories=("array", "\u2028", ""))
+        router = fit_router(Catalog([odd, *others]), small.history)
+        router.save(tmp_path / "model")
+        loaded = load_router(tmp_path / "model")
+        assert loaded.catalog[0] == odd
+        assert loaded.categories.classes_ == router.categories.classes_
+
+
+def denied(*_, **__):
+    raise PermissionError(errno.EACCES, "Permission denied")
+
+
+class TestAtomicity:
+    """Whatever happens in the middle, it is there whole or not at all."""
+
+    FAULTS = (OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt())
+    PLACES = ((np, "save"), (storage, "_seal"), (storage, "_checksum"), (os, "fsync"))
+
+    def fail(self, router, place, fault, **options):
+        expected = DataFileError if isinstance(fault, OSError) else KeyboardInterrupt
+        with pytest.raises(expected) as caught:
+            router.save(place, **options)
+        if isinstance(fault, OSError):
+            assert "cannot be written: No space left on device" in str(caught.value)
+            assert str(caught.value).startswith(str(place))
+
+    def break_at(self, monkeypatch, where, fault):
+        def fails(*_, **__):
+            raise fault
+
+        monkeypatch.setattr(*where, fails)
+
+    @pytest.mark.parametrize("fault", FAULTS, ids=repr)
+    @pytest.mark.parametrize("where", PLACES, ids=lambda where: where[1])
+    def test_nothing_is_left(self, little, tmp_path, monkeypatch, fault, where):
+        self.break_at(monkeypatch, where, fault)
+        self.fail(little, tmp_path / "model", fault)
+        assert inside(tmp_path) == []
+
+    @pytest.mark.parametrize("fault", FAULTS, ids=repr)
+    @pytest.mark.parametrize("where", PLACES, ids=lambda where: where[1])
+    def test_the_old_model_stays(self, router, little, folder, monkeypatch, fault, where):
+        before = inside(folder)
+        with monkeypatch.context() as patch:
+            self.break_at(patch, where, fault)
+            self.fail(router, folder, fault, overwrite=True)
+        assert inside(folder) == before
+        assert load_router(folder).apis == little.apis
+
+    @pytest.mark.parametrize("fault", FAULTS, ids=repr)
+    @pytest.mark.parametrize("renamed", [False, True])
+    def test_the_model_is_the_old_or_the_new_one(
+        self, router, little, folder, monkeypatch, fault, renamed
+    ):
+        """It fails just before or just after the rename that makes the new one the model."""
+        original = Path.replace
+
+        def replace(self, target):
+            if target != folder / "manifest.json":
+                return original(self, target)
+            if renamed:
+                original(self, target)
+            raise fault
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", replace)
+            self.fail(router, folder, fault, overwrite=True)
+        assert len(inside(folder)) == 3
+        expected = router if renamed else little
+        assert verify_router(folder).apis == expected.apis
+
+
+class TestNotThere:
+    @pytest.mark.parametrize("kind", ["nothing", "an empty folder", "a file", "inside a file"])
+    def test_no_model(self, tmp_path, kind):
+        place = tmp_path / "place"
+        if kind == "an empty folder":
+            place.mkdir()
+        elif kind != "nothing":
+            place.write_text("mine", encoding="utf-8")
+        if kind == "inside a file":
+            place /= "model"
+        assert refused(place, ModelNotFoundError) == f"{place}: no model there (fit one first)"
+
+    def test_a_name_that_no_file_can_have(self):
+        message = refused("a\0b", ModelNotFoundError)
+        assert message == r"'a\x00b': no model there (fit one first)"
+
+    def test_a_manifest_that_may_not_be_read(self, folder, monkeypatch):
+        monkeypatch.setattr(Path, "read_bytes", denied)
+        assert refused(folder) == (
+            f"{folder / 'manifest.json'}: no permission to read it (fit it again)"
+        )
+
+    @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root reads all")
+    def test_a_folder_that_may_not_be_read(self, folder):
+        folder.chmod(0)
+        try:
+            assert "no permission to read it" in refused(folder)
+        finally:
+            folder.chmod(0o700)
+
+    def test_a_manifest_that_is_a_folder(self, folder):
+        (folder / "manifest.json").unlink()
+        (folder / "manifest.json").mkdir()
+        assert refused(folder) == f"{folder / 'manifest.json'}: is a directory (fit it again)"
+
+
+class TestVersions:
+    @pytest.mark.parametrize(
+        ("version", "age", "cure"),
+        [(2, "a newer", "upgrade cnp-router"), (0, "an older", "fit it again")],
+    )
+    def test_another_version_of_the_format(self, folder, version, age, cure):
+        reseal(folder, format_version=version)
+        assert refused(folder, ModelVersionError) == (
+            f"{folder}: written in {age} format ({version}, this version reads 1) ({cure})"
+        )
+
+    def test_a_newer_manifest_may_look_quite_different(self, folder):
+        content = {"format": "cnp-router model", "format_version": 9, "parts": []}
+        (folder / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
+        assert "written in a newer format (9," in refused(folder, ModelVersionError)
+
+
+class TestDamage:
+    def everything(self, folder):
+        return [path for path in parts(folder).iterdir() if path.stat().st_size > 128]
+
+    def test_verifying_finds_one_altered_byte_in_any_file(self, folder):
+        verify_router(folder)
+        for file in self.everything(folder):
+            data = bytearray(file.read_bytes())
+            data[len(data) // 2] ^= 1
+            file.write_bytes(data)
+            with pytest.raises(ModelCorruptError) as caught:
+                verify_router(folder)
+            assert str(caught.value) == f"{file}: altered: its checksum differs (fit it again)"
+            data[len(data) // 2] ^= 1
+            file.write_bytes(data)
+
+    @pytest.mark.parametrize("kept", [0, 100])
+    def test_any_file_is_truncated(self, folder, kept):
+        for file in self.everything(folder):
+            data = file.read_bytes()
+            file.write_bytes(data[:kept])
+            assert refused(folder) == f"{file}: truncated or altered: {kept} bytes (fit it again)"
+            file.write_bytes(data)
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_a_file_is_missing(self, folder, name):
+        file = parts(folder) / name
+        file.unlink()
+        assert refused(folder) == (
+            f"{file}: cannot be read: No such file or directory (fit it again)"
+        )
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_a_file_is_a_folder(self, folder, name):
+        file = parts(folder) / name
+        file.unlink()
+        file.mkdir()
+        assert str(file) in refused(folder)
+
+    def test_the_whole_generation_is_missing(self, folder):
+        shutil.rmtree(parts(folder))
+        assert "cannot be read: No such file or directory" in refused(folder)
+
+    def test_any_byte_of_the_manifest(self, folder):
+        file = folder / "manifest.json"
+        data = file.read_bytes()
+        for place in range(0, len(data), 7):
+            if data[place : place + 1].isspace():
+                continue
+            altered = bytearray(data)
+            altered[place] ^= 1
+            file.write_bytes(altered)
+            with pytest.raises(ModelStoreError):
+                load_router(folder)
+
+    @pytest.mark.parametrize(
+        ("content", "problem"),
+        [
+            (b"", "the file is empty"),
+            (b"[", "not JSON at column 2: Expecting value"),
+            (b"[" * 100_000, "not JSON: nested too deep"),
+            (b"[]", "damaged: expected an object, got list"),
+            (b"null", "damaged: expected an object, got NoneType"),
+            (b"{}", "damaged: missing 'format'"),
+            (b'{"format": "cnp-router model"}', "damaged: missing 'format_version'"),
+            (
+                b'{"format": "cnp-router model", "format_version": "1"}',
+                "damaged: 'format_version' must be a whole number, got '1'",
+            ),
+            (
+                b'{"format": "cnp-router model", "format_version": true}',
+                "damaged: 'format_version' must be a whole number, got True",
+            ),
+            (b'{"format": "cnp-router model", "format_version": 1}', "damaged: missing 'files'"),
+            (b"\xff{}", "not UTF-8 (byte 0xff)"),
+        ],
+        ids=lambda value: str(value)[:60],
+    )
+    def test_a_manifest_that_is_none(self, folder, content, problem):
+        (folder / "manifest.json").write_bytes(content)
+        assert refused(folder) == f"{folder / 'manifest.json'}: {problem} (fit it again)"
+
+    @pytest.mark.parametrize(
+        ("changes", "problem"),
+        [
+            ({"files": []}, "'files' and 'summary' must be objects"),
+            ({"summary": []}, "'files' and 'summary' must be objects"),
+            ({"generation": 3}, "'generation' must be the name of one, got 3"),
+            ({"generation": "../model"}, "'generation' must be the name of one, got '../model'"),
+            ({"files": {"../x": {}}}, "'files' must map names to sizes and checksums, got '../x'"),
+            ({"files": {"a.npy": 5}}, "'files' must map names to sizes and checksums, got 'a.npy'"),
+        ],
+    )
+    def test_a_manifest_that_says_something_else(self, folder, changes, problem):
+        reseal(folder, **changes)
+        assert refused(folder) == f"{folder / 'manifest.json'}: damaged: {problem} (fit it again)"
+
+    def test_the_manifest_of_something_else(self, folder):
+        (folder / "manifest.json").write_text('{"format": "npm"}', encoding="utf-8")
+        assert refused(folder) == (
+            f"{folder / 'manifest.json'}: not that of a model (fit one first)"
+        )
+
+    def test_a_changed_summary(self, folder):
+        file = folder / "manifest.json"
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace('"mashups": 12', '"mashups": 13'), encoding="utf-8")
+        assert refused(folder) == (
+            f"{folder / 'manifest.json'}: damaged: its checksum differs (fit it again)"
+        )
+
+    @pytest.mark.parametrize("expected", [{}, {"bytes": "1"}, {"sha256": 5}])
+    def test_checksums_of_the_wrong_kind(self, folder, expected):
+        reseal(folder, files=dict.fromkeys(FILES, expected))
+        assert "catalog.jsonl: truncated or altered" in refused(folder)
+
+
+class TestNothingIsExecuted:
+    @pytest.fixture
+    def trap(self, tmp_path):
+        return Trap(tmp_path / "sprung")
+
+    def test_the_trap_works(self, trap, tmp_path):
+        pickle.loads(pickle.dumps(trap))
+        assert (tmp_path / "sprung").exists()
+
+    @pytest.mark.parametrize("place", ["views.labels", "ranker.parts.0.value", "unasked"])
+    def test_a_pickled_object_among_the_arrays(self, folder, trap, tmp_path, place):
+        with_array(folder, place, np.array([trap], dtype=object))
+        assert NO_FIT in refused(folder)
+        assert not (tmp_path / "sprung").exists()
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_a_file_that_is_a_pickle(self, folder, trap, tmp_path, name):
+        (parts(folder) / name).write_bytes(pickle.dumps(trap))
+        reseal(folder)
+        assert NO_FIT in refused(folder)
+        assert not (tmp_path / "sprung").exists()
+
+    def test_a_zip_of_arrays_in_place_of_an_array(self, folder):
+        with (parts(folder) / "views.labels.npy").open("wb") as file:
+            np.savez(file, np.zeros(3))
+        reseal(folder)
+        assert NO_FIT in refused(folder)
+
+
+class Trap:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def shorter(array):
+    return array[:-1]
+
+
+def longer(array):
+    return np.concatenate([array, array[-1:]])
+
+
+def not_a_number(array):
+    return np.full_like(array, np.nan)
+
+
+def infinite(array):
+    array = array.copy()
+    array.flat[-1] = np.inf
+    return array
+
+
+def far_too_high(array):
+    return np.full_like(array, np.iinfo(array.dtype).max)
+
+
+def below_zero(array):
+    return np.full_like(array, -3)
+
+
+def flattened(array):
+    return array.reshape(-1, 1) if array.ndim == 1 else array.ravel()
+
+
+def doubled(array):
+    return array * 2
+
+
+def text(array):
+    return array.astype("U")
+
+
+def fractions(array):
+    return array + 0.5
+
+
+def swapped(array):
+    return array.astype(array.dtype.newbyteorder())
+
+
+BOTH = (shorter, longer, flattened, text, swapped)
+FLOATS = (*BOTH, not_a_number, infinite)
+WHOLE = (*BOTH, far_too_high, below_zero, fractions)
+
+
+CO_USAGE = {
+    " sparse": [f"views.co_usage.{part}" for part in ("data", "indices", "indptr")],
+    "shape": [6, 6],
+}
+
+
+class TestPartsThatDoNotFit:
+    """All checksums are right, as somebody made them so; the content is not."""
+
+    def survivors(self, folder, arrays, names):
+        survivors = []
+        for name in names:
+            array = arrays[name]
+            for change in FLOATS if array.dtype.kind == "f" else WHOLE:
+                if not array.size:
+                    continue
+                with_array(folder, name, change(array))
+                try:
+                    load_router(folder)
+                except ModelCorruptError as error:
+                    assert str(error).startswith(f"{folder}: {NO_FIT}: ")
+                else:
+                    survivors.append(f"{name} {change.__name__}")
+            with_array(folder, name, array)
+        return survivors
+
+    def test_any_array(self, little_model, tmp_path):
+        """Every array, damaged in every way that can be told from a good one."""
+        arrays = arrays_of(little_model)
+        folder = Path(shutil.copytree(little_model, tmp_path / "model"))
+        assert self.survivors(folder, arrays, arrays) == []
+        for name in ("views.usage.data", "views.membership.data", "recall_control.weights"):
+            with_array(folder, name, doubled(arrays[name]))
+            assert NO_FIT in refused(folder)
+            with_array(folder, name, arrays[name])
+        load_router(folder)
+
+    def test_any_array_of_completion(self, model, tmp_path):
+        """The little history is too short to learn completion from."""
+        arrays = arrays_of(model)
+        folder = Path(shutil.copytree(model, tmp_path / "model"))
+        names = [name for name in arrays if name.startswith("completion.")]
+        assert len(names) > 10
+        assert self.survivors(folder, arrays, names) == []
+
+    def test_a_missing_array(self, folder):
+        (parts(folder) / "views.labels.npy").unlink()
+        reseal(folder)
+        assert refused(folder) == f"{folder}: {NO_FIT}: 'views.labels' (fit it again)"
+
+    def test_the_arrays_of_another_model(self, folder, model):
+        for file in parts(model).glob("*.npy"):
+            shutil.copy(file, parts(folder))
+        reseal(folder)
+        assert NO_FIT in refused(folder)
+
+    @pytest.mark.parametrize("name", ["catalog.jsonl", "history.jsonl", "state.json"])
+    def test_a_file_of_another_model(self, folder, model, name):
+        shutil.copy(parts(model) / name, parts(folder))
+        reseal(folder)
+        assert NO_FIT in refused(folder)
+
+    @pytest.mark.parametrize("name", ["catalog.jsonl", "history.jsonl"])
+    def test_a_line_less(self, folder, name):
+        file = parts(folder) / name
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        file.write_text("".join(lines[:-1]), encoding="utf-8")
+        reseal(folder)
+        assert NO_FIT in refused(folder)
+
+    @pytest.mark.parametrize(
+        ("path", "value"),
+        [
+            (("encoders",), None),
+            (("encoders", "word", "terms"), []),
+            (("encoders", "word", "terms"), "letters"),
+            (("encoders", "word", "terms", 0), 5),
+            (("encoders", "word", "terms", 1), "same"),
+            (("encoders", "character", "idf"), {" array": "nowhere"}),
+            (("encoders", "character", "idf"), 1.0),
+            (("views", "usage"), CO_USAGE),
+            (("views", "usage"), {" array": "views.labels"}),
+            (("views", "unasked"), 1),
+            (("ranker", "first", "intercept"), float("nan")),
+            (("ranker", "first", "intercept"), None),
+            (("ranker", "parts"), {}),
+            (("ranker", "parts", "0", "depth"), -1),
+            (("ranker", "parts", "0", "baseline"), float("inf")),
+            (("completion",), {}),
+            (("confidence", "coefficients"), {" array": "ranker.first.coefficients"}),
+            (("recall_control", "n_requests"), -1),
+            (("recall_control", "n_requests"), 10**6),
+            (("recall_control", "n_requests"), 10**400),
+            (("recall_control", "weights"), {" array": "recall_control.needed"}),
+            (("categories",), None),
+            (("categories", "classes"), []),
+            (("categories", "classes", 0), 7),
+            (("categories", "classes"), ["a", "a"]),
+            (("categories", "scale", "intercept"), float("nan")),
+            (("categories", "prior"), {" array": "views.labels"}),
+        ],
+        ids=str,
+    )
+    def test_a_changed_state(self, folder, path, value):
+        self.changed(folder, path, value)
+
+    @pytest.mark.parametrize(
+        ("path", "value"),
+        [
+            (("ranker",), "none"),
+            (("ranker", "first", "intercept"), float("-inf")),
+            (("ranker", "first", "coefficients"), {" array": "ranker.first.coefficients"}),
+            (("ranker", "scale", "intercept"), float("nan")),
+            (("ranker", "parts"), {}),
+            (("ranker", "parts"), {"0": {}}),
+            (("ranker", "parts", "0", "depth"), -1),
+            (("ranker", "parts", "0", "baseline"), float("inf")),
+        ],
+        ids=str,
+    )
+    def test_a_changed_state_of_completion(self, model, tmp_path, path, value):
+        folder = Path(shutil.copytree(model, tmp_path / "model"))
+        self.changed(folder, ("completion", *path), value)
+
+    def changed(self, folder, path, value):
+        file = parts(folder) / "state.json"
+        state = json.loads(file.read_text(encoding="utf-8"))
+        *above, last = path
+        part = state
+        for key in above:
+            part = part[key]
+        part[last] = value
+        if value == "same":
+            part[last] = part[0]
+        file.write_text(json.dumps(state), encoding="utf-8")
+        reseal(folder)
+        assert NO_FIT in refused(folder)
+
+    @pytest.mark.parametrize("content", ["", "[]", "{}", "null", "5", "[" * 100_000, "\ud800"])
+    def test_a_state_that_is_none(self, folder, content):
+        (parts(folder) / "state.json").write_bytes(content.encode("utf-8", "surrogatepass"))
+        reseal(folder)
+        assert re.search(rf"{NO_FIT}: .+ \(fit it again\)$", refused(folder))
+
+    @pytest.mark.parametrize("size", [0, 20, 127, 150])
+    def test_an_array_that_is_cut_though_its_checksum_says_so(self, folder, size):
+        file = parts(folder) / "views.labels.npy"
+        data = file.read_bytes()
+        file.unlink()
+        file.write_bytes(data[:size])
+        reseal(folder)
+        assert NO_FIT in refused(folder)
+
+    def test_any_byte_of_the_head_of_an_array(self, folder):
+        """It loads as the same router, or is refused."""
+        file = parts(folder) / "views.usage.indices.npy"
+        data = file.read_bytes()
+        expected = load_router(folder).score("a map").probabilities
+        for place in range(128):
+            altered = bytearray(data)
+            altered[place] ^= 2
+            file.unlink()
+            file.write_bytes(altered)
+            reseal(folder)
+            try:
+                loaded = load_router(folder)
+            except ModelCorruptError:
+                continue
+            np.testing.assert_array_equal(loaded.score("a map").probabilities, expected)
+
+
+def test_a_model_without_categories(tmp_path):
+    world = planted(n_cliques=2, size=3, rounds=2)
+    bare = Catalog(Api(api.id, api.name, api.description) for api in world.catalog)
+    router = fit_router(bare, world.history)
+    router.save(tmp_path / "model")
+    loaded = load_router(tmp_path / "model")
+    assert loaded.categories is None
+    request = world.cases[0].request
+    assert loaded.route(request).to_dict() == router.route(request).to_dict()
