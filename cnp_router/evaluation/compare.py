@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +41,9 @@ from cnp_router.protocols import (
     ContractNet,
     Failure,
     Outcome,
+    Protocol,
     RoundSettings,
+    find_protocol,
 )
 from cnp_router.routing import Router
 
@@ -112,7 +114,7 @@ async def compare_async(
     history: History,
     *,
     router: Router | None = None,
-    protocols: Sequence[str] = tuple(PROTOCOLS),
+    protocols: Sequence[str | Protocol] = tuple(PROTOCOLS),
     announcements: Sequence[Announcement] = ("broadcast", "routed"),
     organisations: Sequence[Organisation] = ("api",),
     max_size: int | None = None,
@@ -140,13 +142,14 @@ async def compare_async(
     model : ChatModel
         Answers for managers and contractors.
     history : History
-        The requests, and what was used. Mashups that name an API which the catalog does not have
-        are counted in ``skipped``.
+        The requests, and what was used. Mashups that name an API which the catalog does not have,
+        or that have no description, are counted in ``skipped``.
     router : Router, optional
         Needed for whatever is routed.
-    protocols : sequence of str, default=all in `PROTOCOLS`
-        One that has a single announcement is asked with that, whatever `announcements` says. One
-        without contractors is asked once, with organisation ``"api"``.
+    protocols : sequence of str or Protocol, default=all in `PROTOCOLS`
+        Names, or protocols of your own. One that has a single announcement is asked with that,
+        whatever `announcements` says. One without contractors is asked once, with organisation
+        ``"api"``.
     announcements : sequence of {"broadcast", "routed"}, default=both
     organisations : sequence of {"api", "category", "community", "size"}, default=("api",)
     max_size : int, optional
@@ -187,13 +190,15 @@ async def compare_async(
         raise InputError("there is nothing to retry (name the file to resume)")
     settings = settings or RoundSettings()
     known = history.known_to(catalog)
-    mashups = list(known[:limit])
+    requests = [mashup for mashup in known if mashup.description.strip()]
+    mashups = requests[:limit]
     if not mashups:
         raise InputError(
             f"the catalog does not have all the APIs of any of the {len(history)} mashups "
-            "(compare on mashups of its APIs)"
+            "(compare on mashups of its APIs that have a description)"
         )
-    methods = list(dict.fromkeys(_methods(protocols, announcements, organisations)))
+    named = {each.name: each for each in map(find_protocol, protocols)}
+    methods = list(dict.fromkeys(_methods(named.values(), announcements, organisations)))
     nets = {
         name: ContractNet(
             catalog,
@@ -205,7 +210,7 @@ async def compare_async(
         )
         for name in dict.fromkeys(method.organisation for method in methods)
     }
-    rounds = _Rounds(nets, methods, mashups, progress)
+    rounds = _Rounds(nets, named, methods, mashups, progress)
     with ExitStack() as stack:
         if resume is not None:
             facts = fingerprint(catalog, known, model, router, settings, max_size)
@@ -214,7 +219,7 @@ async def compare_async(
         await rounds.run(concurrent_requests)
     comparison = Comparison(
         requests=len(mashups),
-        skipped=known.skipped,
+        skipped=known.skipped + len(known) - len(requests),
         contractors={name: len(net.contractors) for name, net in nets.items()},
         model=model.name,
         is_offline=isinstance(unwrapped(model), OfflineChatModel),
@@ -226,32 +231,32 @@ async def compare_async(
 
 
 def _methods(
-    protocols: Sequence[str], announcements: Sequence[str], organisations: Sequence[str]
+    protocols: Iterable[Protocol], announcements: Sequence[str], organisations: Sequence[str]
 ) -> Iterator[Method]:
     for organisation in dict.fromkeys((*organisations, _ALONE_WITH)):
-        for name in protocols:
-            protocol = PROTOCOLS[name]
+        for protocol in protocols:
             if organisation in (organisations if protocol.has_contractors else (_ALONE_WITH,)):
                 possible = [a for a in announcements if a in protocol.announcements]
                 for announcement in possible or protocol.announcements:
-                    yield Method(name, announcement, organisation)
+                    yield Method(protocol.name, announcement, organisation)
 
 
 def _check(
-    protocols: Sequence[str],
+    protocols: Sequence[str | Protocol],
     announcements: Sequence[str],
     organisations: Sequence[str],
     limit: int | None,
     concurrent_requests: int,
 ) -> None:
+    choices: Sequence[str]
     for what, names, choices in (
-        ("protocol", protocols, tuple(PROTOCOLS)),
+        ("protocol", protocols, ()),
         ("announcement", announcements, get_args(Announcement)),
         ("organisation", organisations, get_args(Organisation)),
     ):
         if isinstance(names, str) or not names:
             raise InputError(f"give a list of {what}s, at least one (got {names!r})")
-        strangers = [name for name in names if name not in choices]
+        strangers = [name for name in names if choices and name not in choices]
         if strangers:
             raise InputError(f"unknown {what} {strangers[0]!r} (use one of {', '.join(choices)})")
     for option, number in (("limit", limit), ("concurrent_requests", concurrent_requests)):
@@ -276,6 +281,7 @@ class _Rounds:
     """The rounds of a comparison: those that are finished, and those that are to be run."""
 
     nets: Mapping[str, ContractNet]
+    protocols: Mapping[str, Protocol]
     methods: Sequence[Method]
     mashups: Sequence[Mashup]
     progress: Progress | None
@@ -316,7 +322,7 @@ class _Rounds:
         try:
             outcome = await self.nets[method.organisation].run(
                 mashup.description,
-                protocol=method.protocol,
+                protocol=self.protocols[method.protocol],
                 announcement=cast("Announcement", method.announcement),
             )
             _check_replies(outcome)

@@ -273,7 +273,7 @@ class Comparison:
     requests : int
         How many were asked.
     skipped : int
-        Mashups left out, because they name an API that the catalog does not have.
+        Mashups left out: they name an API that the catalog does not have, or describe nothing.
     contractors : mapping of str to int
         Their number, by organisation.
     model : str

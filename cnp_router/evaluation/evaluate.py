@@ -48,7 +48,7 @@ class Evaluation:
     requests : int
         How many mashups were evaluated.
     skipped : int
-        How many were not: they name an API that the router does not have.
+        How many were not: they name an API that the router does not have, or describe nothing.
     ranking : mapping
         ``recall@5 recall@10 recall@20 recall@50 recall@100 ndcg@5 ndcg@10 map@10 complete@20``:
         of the APIs used, in the router's order of all APIs; those in `metrics.RANKING`.

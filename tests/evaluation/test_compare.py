@@ -33,7 +33,14 @@ from cnp_router.exceptions import (
 )
 from cnp_router.history import History, Mashup
 from cnp_router.llm import CachedChatModel, ChatModel, ChatResponse, Usage
-from cnp_router.protocols import PROTOCOLS, ContractNet, RoundSettings, TrafficBudget
+from cnp_router.protocols import (
+    PROTOCOLS,
+    ContractNet,
+    Protocol,
+    RoundSettings,
+    TrafficBudget,
+)
+from cnp_router.protocols.round import Result
 from cnp_router.routing import TopK
 from cnp_router.testing import FunctionChatModel
 from cnp_router.training import fit_router
@@ -187,9 +194,9 @@ class TestRows:
                     assert getattr(scores, name) == pytest.approx(expected), (method, stage, name)
 
     def test_mashups_of_other_apis_are_counted(self, run):
-        more = History([*HELD_OUT, Mashup("x", "rain", ("rainfall",))], skipped=2)
-        comparison = run(history=more, protocols=["learned"])
-        assert (comparison.requests, comparison.skipped) == (3, 3)
+        strange = [Mashup("x", "rain", ("rainfall",)), Mashup("y", " ", ("sms",))]
+        comparison = run(history=History([*strange, *HELD_OUT], skipped=2), protocols=["learned"])
+        assert (comparison.requests, comparison.skipped) == (3, 4)
 
     def test_the_limit(self, run):
         comparison = run(protocols=["single-agent"], limit=2)
@@ -224,6 +231,21 @@ class TestRows:
             ("auto", "category"),
             ("learned", "api"),
         ]
+
+    def test_a_protocol_of_ones_own(self, run):
+        class Everything(Protocol):
+            name = "everything"
+            announcements = ("broadcast",)
+            has_contractors = False
+
+            async def run(self, round_):
+                return Result(tuple(round_.parties.catalog.ids))
+
+        comparison = run(protocols=[Everything(), "learned"], announcements=["routed"])
+        row = comparison.rows[0]
+        assert row.method == Method("everything", "broadcast", "api")
+        assert (row.mean_apis, row.stages["final"].recall) == (5, 1.0)
+        assert comparison.rows[1].method.protocol == "learned"
 
     def test_tokens_of_a_server(self, run):
         served = Counted(CATALOG, usage=Usage(10, 5, "server"))
