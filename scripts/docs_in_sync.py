@@ -96,7 +96,7 @@ def run(command: str, folder: Path) -> str:
             raise DocsError(
                 f"will not run {command!r} (write cnp-router ... or python examples/NAME.py ...)"
             )
-    surroundings = {
+    environment = {
         **os.environ,
         "COLUMNS": "80",
         "NO_COLOR": "1",
@@ -110,7 +110,7 @@ def run(command: str, folder: Path) -> str:
         done = subprocess.run(
             argv,
             cwd=folder,
-            env=surroundings,
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",

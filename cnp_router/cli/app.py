@@ -31,6 +31,7 @@ COMMANDS = {
     "observe": "observe",
     "recommend": "recommend",
     "replay": "replay",
+    "verify": "verify",
 }
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE has ended
 
@@ -74,9 +75,8 @@ class Application(Group):
             ctx.exit(_BROKEN_PIPE)
         except OSError as exc:
             if exc.filename is not None:
-                raise
-            # Files are read and written with errors of our own: this is the output itself.
-            _let_go_of_stdout()
+                raise CnpRouterError(f"{exc.filename}: {exc.strerror}") from exc
+            _let_go_of_stdout()  # it is the output itself
             raise CnpRouterError(f"the output cannot be written: {exc.strerror or exc}") from exc
 
 

@@ -31,7 +31,7 @@ def sample_router() -> LearnedRouter:
             return load_router(place)
         except ModelStoreError as exc:
             if os.path.lexists(place):
-                note(f"Note: the kept model of the sample is fitted again: {exc}")
+                note(f"The kept model of the sample is fitted again: {exc}")
     sample = load_sample()
     with Progress("Fitting on the bundled sample") as progress:
         router = fit_router(sample.catalog, sample.history, n_jobs=-1, progress=progress)
@@ -45,7 +45,9 @@ def sample_router() -> LearnedRouter:
     except (OSError, CnpRouterError) as exc:
         where = place.parent if place else "a cache folder"
         reason = getattr(exc, "strerror", None) or exc
-        note(f"Warning: cannot keep the model in {where} ({reason}), so the next run fits it again")
+        note(
+            f"cannot keep the model in {where} ({reason}), so the next run fits it again", "Warning"
+        )
     return router
 
 

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.online import fitted_router
+from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import Column, echo, echo_json, echo_table, note
 from cnp_router.cli.progress import Progress
 from cnp_router.exceptions import BudgetExceededError, ProtocolError, RoundFailedError
 
 if TYPE_CHECKING:
-    from cnp_router.catalog import Catalog
     from cnp_router.evaluation import Comparison, Table
-    from cnp_router.llm import ChatModel
     from cnp_router.protocols import RoundSettings
 
 __all__ = ["compare"]
@@ -97,7 +95,7 @@ def compare(
     if report is not None:
         check_report(report)
     router, failure = fitted_router(model), None
-    asked = _model(chat, router.catalog, cache)
+    asked = chat.model(router.catalog, cache=cache)
     try:
         with Progress("Comparing") as progress, _how_to_continue(resume):
             comparison = compared(
@@ -127,14 +125,6 @@ def compare(
         write_report(comparison, report)
     if failure is not None:
         raise failure
-
-
-def _model(chat: options.Chat, catalog: Catalog, cache: Path | None) -> ChatModel:
-    from cnp_router.agents import offline_model
-    from cnp_router.llm import CachedChatModel
-
-    model = chat.model(lambda: offline_model(catalog))
-    return CachedChatModel(model, cache) if cache and chat.is_server else model
 
 
 @contextmanager

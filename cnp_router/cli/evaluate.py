@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.online import fitted_router
+from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, number
 
 __all__ = ["evaluate"]

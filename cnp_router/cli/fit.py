@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cnp_router.cli import options
+from cnp_router.cli.models import size
 from cnp_router.cli.output import echo_pairs
 from cnp_router.cli.progress import Progress
 
@@ -69,7 +70,7 @@ def fit(
         [
             ("Learned from", f"{len(mashups):,} mashups{skipped} over {len(apis):,} APIs"),
             ("Fitted in", f"{time.perf_counter() - start:.1f} s"),
-            ("Saved to", f"{output} ({_megabytes(output):.1f} MB)"),
+            ("Saved to", f"{output} ({size(output)[1]:.1f} MB)"),
         ]
     )
 
@@ -87,11 +88,3 @@ def _read(
     apis = Catalog.read(catalog)
     policy: UnknownPolicy = "skip" if unknown == "skip" else "error"
     return apis, History.read(histories, catalog=apis, unknown=policy)
-
-
-def _megabytes(model: Path) -> float:
-    from cnp_router.files import read_json
-    from cnp_router.storage import MANIFEST
-
-    files = read_json(model / MANIFEST)["files"]
-    return sum(int(file["bytes"]) for file in files.values()) / 1e6

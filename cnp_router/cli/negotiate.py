@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.online import any_router
+from cnp_router.cli.models import any_router
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, note
 from cnp_router.exceptions import BudgetExceededError, RoundFailedError
 from cnp_router.files import check_writable
@@ -69,7 +69,6 @@ def negotiate(
     costs nothing; its traffic is that of the real prompts, its choices are no measure of a language
     model. What a protocol has no use for, such as a deadline where nobody bids, changes nothing.
     """
-    from cnp_router.agents import offline_model
     from cnp_router.protocols import ContractNet
 
     if transcript is not None:
@@ -77,7 +76,7 @@ def negotiate(
     router = any_router(model)
     net = ContractNet(
         router.catalog,
-        chat.model(lambda: offline_model(router.catalog)),
+        chat.model(router.catalog),
         router=router,
         organisation=organise,
         max_size=max_size,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.online import next_tool_router
+from cnp_router.cli.models import next_tool_router
 from cnp_router.cli.output import Column, counted, echo, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ def _model(chat: options.Chat) -> ChatModel | None:
     from cnp_router.llm import OfflineChatModel
     from cnp_router.prediction import ChooseTool, offline_choice
 
-    return chat.model(lambda: OfflineChatModel({ChooseTool: offline_choice})) if chat else None
+    if not chat:
+        return None
+    return chat.model() if chat.is_server else OfflineChatModel({ChooseTool: offline_choice})
 
 
 def _echo(decided: RoutedTool, hints: tuple[Hint, ...]) -> None:

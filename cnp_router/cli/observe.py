@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.online import is_fitted, online_file
+from cnp_router.cli.models import online_file
 from cnp_router.cli.output import counted, echo_json, echo_pairs, note
 from cnp_router.cli.progress import Progress
 
@@ -52,9 +52,10 @@ def observe(
         raise click.UsageError("Give --trajectories or --history.")
     from cnp_router.online import OnlineStore, RouterObserver
     from cnp_router.prediction import NextToolRouter
+    from cnp_router.storage import is_model
 
     file, router, fitted = online_file(model), NextToolRouter(), None
-    if is_fitted(model):
+    if is_model(model):
         from cnp_router.training import load_router
 
         fitted = RouterObserver(load_router(model))
@@ -62,14 +63,12 @@ def observe(
     with OnlineStore(file, [router, fitted] if fitted else [router]) as store:
         before = fitted.n_learned if fitted else 0
         receipts = _observe(store, records)
-    summary = _summary(receipts)
-    if summary["changed"]:
-        note(
-            f"{counted(summary['changed'], 'record')} not learned: other content than what was "
-            "observed before under the same id (give a new id)",
-            "Warning",
-        )
-    figures = {
+    observed = sum(receipt.counted for receipt in receipts)
+    changed = sum(receipt.changed for receipt in receipts)
+    result = {
+        "observed": observed,
+        "repeated": len(receipts) - observed - changed,
+        "changed": changed,
         "new_to_model": fitted.n_learned - before if fitted else None,
         "records": store.sequence,
         "trajectories": router.n_trajectories,
@@ -77,7 +76,12 @@ def observe(
         "coverage": router.coverage,
         "threshold": router.threshold,
     }
-    result = {**summary, **figures}
+    if changed:
+        note(
+            f"{counted(changed, 'record')} not learned: other content than what was observed "
+            "before under the same id (give a new id)",
+            "Warning",
+        )
     echo_json(result) if json_ else echo_pairs(_pairs(result))
 
 
@@ -100,13 +104,6 @@ def _observe(store: OnlineStore, records: list[Trajectory | Mashup]) -> list[Rec
             receipts.append(store.observe(record))
             progress("record", place, len(records))
     return receipts
-
-
-def _summary(receipts: list[Receipt]) -> dict[str, int]:
-    observed = sum(receipt.counted for receipt in receipts)
-    changed = sum(receipt.changed for receipt in receipts)
-    repeated = len(receipts) - observed - changed
-    return {"observed": observed, "repeated": repeated, "changed": changed}
 
 
 def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ import click
 from cnp_router.exceptions import DataFileError
 
 if TYPE_CHECKING:
+    from cnp_router.catalog import Catalog
     from cnp_router.llm import ChatModel
     from cnp_router.protocols import RoundSettings
     from cnp_router.routing import SelectionRule
@@ -169,7 +170,14 @@ def _protocols() -> dict[str, str]:
     return {name: protocol.summary for name, protocol in PROTOCOLS.items()}
 
 
+def _providers() -> dict[str, str]:
+    from cnp_router.llm import PROVIDERS
+
+    return {name: provider.summary for name, provider in PROVIDERS.items()}
+
+
 PROTOCOL = Registered("Protocols", _protocols)
+PROVIDER = Registered("Language models, for --llm", _providers)
 
 
 fitted_model = folder("--model", required=True, help="Folder of the model.")
@@ -225,6 +233,7 @@ def round_settings(
     budget_messages: int | None,
     deadline: float | None,
     bid_timeout: float | None,
+    timeout: float,
     iterate: int,
 ) -> RoundSettings:
     """Return the settings that the options ask for."""
@@ -237,6 +246,7 @@ def round_settings(
         fallback=fallback,
         deadline=deadline,
         bid_timeout=bid_timeout,
+        timeout=timeout,
         budget=TrafficBudget(budget_tokens, budget_messages) if limited else None,
         iterate=iterate,
     )
@@ -257,6 +267,12 @@ round_options = gathered(
         "--deadline", help="Ignore proposals that come later than this after the announcement."
     ),
     seconds("--bid-timeout", help="How long one contractor may take."),
+    seconds(
+        "--timeout",
+        default=1800.0,
+        show_default=True,
+        help="How long a whole round may take, the manager included.",
+    ),
     count(
         "--iterate",
         type=click.IntRange(min=0),
@@ -275,44 +291,49 @@ class Chat:
     Parameters
     ----------
     llm : str or None
-        None: not said.
+        Name of its provider; None if not said.
     llm_model, base_url : str or None
         For a server.
+
+    Raises
+    ------
+    UsageError
+        If a server is described, and a provider without one asked for.
     """
 
     llm: str | None
     llm_model: str | None
     base_url: str | None
 
-    @property
-    def is_server(self) -> bool:
-        """Whether a server is asked."""
-        return self.llm == "openai"
+    def __post_init__(self) -> None:
+        if (self.llm_model or self.base_url) and not self.is_server:
+            from cnp_router.llm import PROVIDERS
+
+            servers = " or ".join(name for name, each in PROVIDERS.items() if each.has_server)
+            raise click.UsageError(f"--llm-model and --base-url need --llm {servers}.")
 
     def __bool__(self) -> bool:
         """Return whether any of the options was given."""
-        return any(value is not None for value in (self.llm, self.llm_model, self.base_url))
+        return self.llm is not None
 
-    def model(self, offline: Callable[[], ChatModel]) -> ChatModel:
-        """Return the model.
+    @property
+    def is_server(self) -> bool:
+        """Whether a server is asked."""
+        from cnp_router.llm import PROVIDERS
 
-        Parameters
-        ----------
-        offline : callable
-            Makes the offline model.
+        return self.llm is not None and PROVIDERS[self.llm].has_server
 
-        Raises
-        ------
-        UsageError
-            If a server is described and the offline model asked for.
-        """
-        if not self.is_server:
-            if self.llm_model or self.base_url:
-                raise click.UsageError("--llm-model and --base-url need --llm openai.")
-            return offline()
-        from cnp_router.llm import OpenAIChatModel
+    def model(self, catalog: Catalog | None = None, *, cache: Path | None = None) -> ChatModel:
+        """Return the model: the offline one if nothing else was asked for."""
+        from cnp_router.llm import build_model
 
-        return OpenAIChatModel(self.llm_model, base_url=self.base_url)
+        return build_model(
+            self.llm or "offline",
+            catalog,
+            model=self.llm_model,
+            base_url=self.base_url,
+            cache=cache if self.is_server else None,
+        )
 
 
 def chat_options(help: str, default: str) -> Decorator:
@@ -328,12 +349,7 @@ def chat_options(help: str, default: str) -> Decorator:
     return gathered(
         "chat",
         Chat,
-        click.option(
-            "--llm",
-            type=click.Choice(["offline", "openai"]),
-            help=f"{help}: text similarity, or a server that speaks the OpenAI wire format.  "
-            f"[default: {default}]",
-        ),
+        click.option("--llm", type=PROVIDER, metavar="NAME", help=f"{help}.  [default: {default}]"),
         click.option(
             "--llm-model",
             metavar="NAME",

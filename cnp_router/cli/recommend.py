@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.online import any_router
+from cnp_router.cli.models import any_router
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
@@ -69,10 +69,9 @@ def recommend(
 
 
 def _widening(router: LearnedRouter, chat: options.Chat) -> Any:
-    from cnp_router.agents import CategoryFallback, offline_model
+    from cnp_router.agents import CategoryFallback
 
-    model = chat.model(lambda: offline_model(router.catalog))
-    return CategoryFallback(model, router.catalog)
+    return CategoryFallback(chat.model(router.catalog), router.catalog)
 
 
 def _echo(routing: Routing, rule: SelectionRule, rows: int | None) -> None:

@@ -1,4 +1,4 @@
-"""What was observed online: where it is, beside a model or on its own, and how it is opened."""
+"""Folders of models: the fitted router in them, and what was observed beside it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,16 @@ if TYPE_CHECKING:
     from cnp_router.prediction import NextToolPolicy, NextToolRouter
     from cnp_router.training import LearnedRouter
 
-__all__ = ["any_router", "fitted_router", "is_fitted", "next_tool_router", "online_file"]
+__all__ = ["any_router", "fitted_router", "next_tool_router", "online_file", "size"]
 
 
 def online_file(model: Path) -> Path:
-    """Return where to write what is observed: in the folder of a model, or in a new one.
-
-    Raises
-    ------
-    InputError
-        If something else is there.
-    """
+    """Return where to write what is observed: in the folder of a model, or in a new one."""
     from cnp_router.online import ONLINE_FILE
+    from cnp_router.storage import is_model
 
     file = model / ONLINE_FILE
-    ours = file.exists() or is_fitted(model) or not model.exists()
+    ours = file.exists() or is_model(model) or not model.exists()
     if not ours and not (model.is_dir() and _is_empty(model, but=ONLINE_FILE)):
         raise InputError(f"{model}: something that is not a model is there (choose another place)")
     return file
@@ -42,13 +37,7 @@ def any_router(model: Path | None) -> LearnedRouter:
 
 
 def fitted_router(model: Path) -> LearnedRouter:
-    """Return the fitted router of a folder, which knows the mashups that were observed there.
-
-    Raises
-    ------
-    ModelStoreError
-        If there is none, or what is there cannot be used.
-    """
+    """Return the fitted router of a folder, which knows the mashups that were observed there."""
     from cnp_router.online import ONLINE_FILE
     from cnp_router.training import load_router
 
@@ -65,22 +54,13 @@ def next_tool_router(
 ) -> NextToolRouter:
     """Return a router of next tools that knows what has been observed.
 
-    Parameters
-    ----------
-    model : Path
-    policy : NextToolPolicy
-    asked : ChatModel or None
-        Chooses among what has been observed and the APIs of the fitted model.
-
-    Raises
-    ------
-    ModelNotFoundError
-        If there is neither a model nor anything observed.
+    The model that it asks, if any, chooses among that and the APIs of the fitted model.
     """
     from cnp_router.online import ONLINE_FILE, OnlineStore
     from cnp_router.prediction import NextToolRouter
+    from cnp_router.storage import is_model
 
-    fitted, observed = is_fitted(model), (model / ONLINE_FILE).exists()
+    fitted, observed = is_model(model), (model / ONLINE_FILE).exists()
     if not (fitted or observed):
         raise ModelNotFoundError(f"{model}: no model there, and nothing observed (observe first)")
     catalog: Iterable[Api] = ()
@@ -94,13 +74,13 @@ def next_tool_router(
     return router
 
 
-def is_fitted(model: Path) -> bool:
-    """Return whether a fitted model is there, be it damaged."""
-    try:
-        manifest = (model / "manifest.json").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return '"cnp-router model"' in manifest
+def size(model: Path) -> tuple[int, float]:
+    """Return how many files a saved model has, and their megabytes."""
+    from cnp_router.files import read_json
+    from cnp_router.storage import MANIFEST
+
+    files = read_json(model / MANIFEST)["files"].values()
+    return len(files), sum(int(file["bytes"]) for file in files) / 1e6
 
 
 def _is_empty(folder: Path, *, but: str) -> bool:

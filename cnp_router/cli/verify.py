@@ -1,0 +1,38 @@
+"""``cnp-router verify``: whether a model is to the last bit what was saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cnp_router.cli import options
+from cnp_router.cli.models import fitted_router, size
+from cnp_router.cli.output import echo_json, echo_pairs
+
+__all__ = ["verify"]
+
+
+@options.command("cnp-router verify --model model")
+@options.fitted_model
+@options.as_json
+def verify(*, model: Path, json_: bool) -> None:
+    """Check that a model is to the last bit what was saved.
+
+    Compares every file with its checksum, loads the router, and has it learn what was observed
+    since. For a model that was copied or downloaded: checksums find damage, not forgery.
+    """
+    from cnp_router.training import verify_router
+
+    fitted = verify_router(model)
+    since = len(fitted_router(model).history) - len(fitted.history)
+    n_files, megabytes = size(model)
+    apis, mashups = len(fitted.catalog), len(fitted.history)
+    if json_:
+        echo_json({"files": n_files, "apis": apis, "mashups": mashups, "observed": since})
+        return
+    echo_pairs(
+        [
+            ("Sound", f"{n_files} files, {megabytes:.1f} MB, as they were saved"),
+            ("Learned from", f"{mashups:,} mashups over {apis:,} APIs"),
+            ("Observed since", f"{since:,} mashups"),
+        ]
+    )
