@@ -48,8 +48,8 @@ _COLUMNS = (
     ("NDCG@10", ("ranking", "ndcg@10"), 3),
     ("F1", ("recommendation", "f1"), 3),
     ("ECE", ("calibration", "ece"), 3),
-    ("recall", ("recipients", "recall"), 3),
-    ("asked", ("recipients", "mean"), 1),
+    ("recall of recipients", ("recipients", "recall"), 3),
+    ("recipients", ("recipients", "mean"), 1),
     ("p50 ms", ("latency_ms", "p50"), 2),
     ("p95 ms", ("latency_ms", "p95"), 2),
 )
@@ -62,9 +62,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     facts = environment(options.seed)
     heading(f"Quality on {splits.name}", facts)
     asked = ", ".join(f"{len(h)} of {name}" for name, h in splits.held_out.items())
-    print(f"Learned from {len(splits.train)} mashups over {len(splits.catalog)} contractors.")
+    print(f"Learned from {len(splits.train)} mashups over {len(splits.catalog)} APIs.")
     print(f"Requests: {asked}; figures are averages over them.")
-    print("'recall' and 'asked' are of the recipients, at a target recall of .90.\n", flush=True)
+    print("Recipients are the APIs routed to, at a target recall of .90.\n", flush=True)
     names = options.only or list(ROUTERS)
     results = {name: in_child(measure, name, options.data, options.seed) for name in names}
     rows = [_row(split, name, results[name]) for split in splits.held_out for name in names]

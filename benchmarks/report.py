@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from cnp_router.evaluation import markdown_table
+from cnp_router.evaluation import Table
 from cnp_router.version import __version__
 
 __all__ = ["environment", "heading", "number", "table"]
@@ -38,7 +38,8 @@ def heading(title: str, facts: dict[str, Any]) -> None:
 
 def table(rows: Sequence[Sequence[str]]) -> None:
     """Print a table, the head first."""
-    print(f"{markdown_table(rows)}\n", flush=True)
+    head, *others = rows
+    print(f"{Table('', tuple(head), tuple(map(tuple, others))).markdown()}\n", flush=True)
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -12,9 +12,13 @@ from benchmarks import data
 from benchmarks.report import environment, heading, table
 from cnp_router.agents import Organisation, offline_model
 from cnp_router.evaluation import Comparison, ComparisonRow, compare, comparison_tables
-from cnp_router.evaluation.comparison_report import check_report, write_report
-from cnp_router.evaluation.comparison_tables import answered_by, averaged_over, ratios
-from cnp_router.evaluation.comparison_trouble import TROUBLE_TITLE, trouble_rows
+from cnp_router.evaluation.report import (
+    about,
+    check_report,
+    ratios,
+    trouble_table,
+    write_report,
+)
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.protocols import PROTOCOLS, RoundSettings
@@ -132,10 +136,10 @@ def run_organisations(
         )
         for organisations, size in plans
     ]
-    print(f"{comparisons[0].requests} requests. {answered_by(comparisons[0])}")
+    print(f"{comparisons[0].requests} requests. {about(comparisons[0])[1]}")
     print(f"Organised by size, a contractor holds at most {_LARGEST} APIs.\n")
     rows = [
-        _organised(row, comparison.contractors[row.method.organise])
+        _organised(row, comparison.contractors[row.method.organisation])
         for comparison in comparisons
         for row in comparison.rows
     ]
@@ -162,17 +166,16 @@ def _router(splits: data.Splits, options: argparse.Namespace) -> Any:
 
 
 def _print(comparison: Comparison) -> None:
-    print(f"{comparison.contractors['api']:,} contractors. {averaged_over(comparison)}")
-    print(f"{answered_by(comparison)}\n")
-    for item in comparison_tables(comparison):
+    averaged, answered = about(comparison)
+    print(f"{comparison.contractors['api']:,} contractors. {averaged}\n{answered}\n")
+    for item in comparison_tables(comparison)["api"]:
         print(f"{item.markdown()}\n", flush=True)
     _print_trouble(comparison)
 
 
 def _print_trouble(comparison: Comparison) -> None:
-    if trouble := trouble_rows(comparison):
-        print(TROUBLE_TITLE)
-        table(trouble)
+    if trouble := trouble_table(comparison):
+        print(f"{trouble.markdown()}\n")
 
 
 def _organised(row: ComparisonRow, contractors: int) -> list[str]:
@@ -181,16 +184,16 @@ def _organised(row: ComparisonRow, contractors: int) -> list[str]:
     costs = [(row.recipients, 1), (row.messages, 0), (row.tokens, 0)]
     return [
         row.method.protocol,
-        row.method.organise,
+        row.method.organisation,
         f"{contractors:,}",
-        row.method.announce,
+        row.method.announcement,
         *("-" if cost is None else f"{cost:,.{digits}f}" for cost, digits in costs),
         *(f"{value:.3f}" for value in (_recall(row), *scores)),
     ]
 
 
 def _both(comparison: Comparison, protocol: str) -> tuple[ComparisonRow, ComparisonRow]:
-    rows = [comparison.row(protocol, announce) for announce in ("broadcast", "routed")]
+    rows = [comparison.row(protocol, announced) for announced in ("broadcast", "routed")]
     if rows[0] is None or rows[1] is None:
         raise InputError(f"{protocol} was not compared with both announcements")
     return rows[0], rows[1]

@@ -137,15 +137,10 @@ def _how_to_continue(resume: Path | None) -> Iterator[None]:
 
 
 def _echo(comparison: Comparison) -> None:
-    from cnp_router.evaluation.report import (
-        answered_by,
-        averaged_over,
-        comparison_tables,
-        trouble_table,
-    )
+    from cnp_router.evaluation.report import about, comparison_tables, trouble_table
 
-    echo(averaged_over(comparison))
-    echo(answered_by(comparison))
+    for sentence in about(comparison):
+        echo(sentence)
     for organisation, tables in comparison_tables(comparison).items():
         echo()
         echo(f"Contractors by {organisation}: {comparison.contractors[organisation]:,}")

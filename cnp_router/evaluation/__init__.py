@@ -5,7 +5,7 @@ from cnp_router.evaluation.comparison import Comparison, ComparisonRow, Method
 from cnp_router.evaluation.evaluate import Evaluation, evaluate
 from cnp_router.evaluation.evaluate_completion import CompletionEvaluation, evaluate_completion
 from cnp_router.evaluation.prequential import PrequentialEvaluation, prequential
-from cnp_router.evaluation.report import comparison_tables, evaluation_table, write_report
+from cnp_router.evaluation.report import comparison_tables, write_report
 from cnp_router.evaluation.table import Table
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "comparison_tables",
     "evaluate",
     "evaluate_completion",
-    "evaluation_table",
     "prequential",
     "write_report",
 ]

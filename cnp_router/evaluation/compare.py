@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -21,7 +22,7 @@ from cnp_router.evaluation.comparison import (
     RoundResult,
     TokensAre,
 )
-from cnp_router.evaluation.resume import ResumeFile, fingerprint
+from cnp_router.evaluation.resume import ResumeFile, fingerprint, unwrapped
 from cnp_router.exceptions import (
     BudgetExceededError,
     ChatAccessError,
@@ -33,8 +34,17 @@ from cnp_router.exceptions import (
     RoundFailedError,
 )
 from cnp_router.history import History, Mashup
-from cnp_router.llm import ChatModel, OfflineChatModel, WrappedChatModel, run_sync
-from cnp_router.protocols import PROTOCOLS, Announcement, ContractNet, Outcome, RoundSettings
+from cnp_router.llm import ChatModel, OfflineChatModel, run_sync
+from cnp_router.protocols import (
+    PROTOCOLS,
+    Announcement,
+    ContractNet,
+    Failure,
+    Outcome,
+    Protocol,
+    RoundSettings,
+    find_protocol,
+)
 from cnp_router.routing import Router
 
 __all__ = ["FAILURES_IN_A_ROW", "Progress", "compare", "compare_async"]
@@ -104,7 +114,7 @@ async def compare_async(
     history: History,
     *,
     router: Router | None = None,
-    protocols: Sequence[str] = tuple(PROTOCOLS),
+    protocols: Sequence[str | Protocol] = tuple(PROTOCOLS),
     announcements: Sequence[Announcement] = ("broadcast", "routed"),
     organisations: Sequence[Organisation] = ("api",),
     max_size: int | None = None,
@@ -115,16 +125,16 @@ async def compare_async(
     concurrent_requests: int = 1,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Hold a round for each request by each method, and average what came of them.
+    """Run a round for each request by each method, and average what came of them.
 
     Of a finished round only its figures are kept, so that memory does not grow with the number of
     messages. An API that comes twice in a mashup counts once.
 
     A round may fail because of its request: a prompt is longer than the model can take, the manager
     gets no usable answer, or every contractor fails. It is counted, it is left out of the means of
-    its method, and the others are held. With five in a row, it is not the requests that are at
-    fault: the comparison ends, as it does at once where the set-up or the server is. It is an error
-    too if a method has no round that did not fail, after all others are held.
+    its method, and the others are run. With five in a row, it is not the requests that are at
+    fault: the comparison ends, as it does at once where the set-up or the server is. If all rounds
+    of a method failed, that is an error after the others are run.
 
     Parameters
     ----------
@@ -132,13 +142,14 @@ async def compare_async(
     model : ChatModel
         Answers for managers and contractors.
     history : History
-        The requests, and what was used. Mashups that name an API which the catalog does not have
-        are counted in ``skipped``.
+        The requests, and what was used. Mashups that name an API which the catalog does not have,
+        or that have no description, are counted in ``skipped``.
     router : Router, optional
         Needed for whatever is routed.
-    protocols : sequence of str, default=all in `PROTOCOLS`
-        One that has a single announcement is asked with that, whatever `announcements` says. One
-        without contractors is asked once, with organisation ``"api"``.
+    protocols : sequence of str or Protocol, default=all in `PROTOCOLS`
+        Names, or protocols of your own. One that has a single announcement is asked with that,
+        whatever `announcements` says. One without contractors is asked once, with organisation
+        ``"api"``.
     announcements : sequence of {"broadcast", "routed"}, default=both
     organisations : sequence of {"api", "category", "community", "size"}, default=("api",)
     max_size : int, optional
@@ -153,7 +164,7 @@ async def compare_async(
     retry_failed : bool, default=False
         Ask again where the round in `resume` failed.
     concurrent_requests : int, default=1
-        How many rounds are held at a time. With more than one, the seconds of a round contain
+        How many rounds are run at a time. With more than one, the seconds of a round contain
         its waiting for the others.
     progress : callable, optional
         Called with method, rounds done and rounds in all, after each round.
@@ -170,7 +181,7 @@ async def compare_async(
     DataFileError
         If `resume` cannot be used; see `ResumeFile`.
     RoundFailedError, BudgetExceededError
-        If a round could not be held for the set-up, the server or the budget, or five in a row
+        If a round could not be run for the set-up, the server or the budget, or five in a row
         failed; they name it. What was finished before is in `resume`. If all rounds of a method
         failed, ``comparison`` of the error has what there is.
     """
@@ -179,13 +190,15 @@ async def compare_async(
         raise InputError("there is nothing to retry (name the file to resume)")
     settings = settings or RoundSettings()
     known = history.known_to(catalog)
-    mashups = list(known[:limit])
+    requests = [mashup for mashup in known if mashup.description.strip()]
+    mashups = requests[:limit]
     if not mashups:
         raise InputError(
             f"the catalog does not have all the APIs of any of the {len(history)} mashups "
-            "(compare on mashups of its APIs)"
+            "(compare on mashups of its APIs that have a description)"
         )
-    methods = list(dict.fromkeys(_methods(protocols, announcements, organisations)))
+    named = {each.name: each for each in map(find_protocol, protocols)}
+    methods = list(dict.fromkeys(_methods(named.values(), announcements, organisations)))
     nets = {
         name: ContractNet(
             catalog,
@@ -197,53 +210,53 @@ async def compare_async(
         )
         for name in dict.fromkeys(method.organisation for method in methods)
     }
+    rounds = _Rounds(nets, named, methods, mashups, progress)
     with ExitStack() as stack:
-        file = None
         if resume is not None:
             facts = fingerprint(catalog, known, model, router, settings, max_size)
             file = stack.enter_context(ResumeFile(resume, facts, TypeAdapter(RoundResult)))
-        rounds = _Rounds(nets, methods, mashups, file, progress, retry_failed=retry_failed)
-        await rounds.finish(concurrent_requests)
+            rounds.resume(file, retry_failed=retry_failed)
+        await rounds.run(concurrent_requests)
     comparison = Comparison(
         requests=len(mashups),
-        skipped=known.skipped,
+        skipped=known.skipped + len(known) - len(requests),
         contractors={name: len(net.contractors) for name, net in nets.items()},
         model=model.name,
-        is_offline=_is_offline(model),
+        is_offline=isinstance(unwrapped(model), OfflineChatModel),
         tokens_are=rounds.tokens_are(),
-        rows=rounds.rows(),
+        rows=tuple(ComparisonRow.of(method, rounds.results(method)) for method in methods),
     )
     _check_rows(comparison)
     return comparison
 
 
 def _methods(
-    protocols: Sequence[str], announcements: Sequence[str], organisations: Sequence[str]
+    protocols: Iterable[Protocol], announcements: Sequence[str], organisations: Sequence[str]
 ) -> Iterator[Method]:
     for organisation in dict.fromkeys((*organisations, _ALONE_WITH)):
-        for name in protocols:
-            protocol = PROTOCOLS[name]
+        for protocol in protocols:
             if organisation in (organisations if protocol.has_contractors else (_ALONE_WITH,)):
                 possible = [a for a in announcements if a in protocol.announcements]
                 for announcement in possible or protocol.announcements:
-                    yield Method(name, announcement, organisation)
+                    yield Method(protocol.name, announcement, organisation)
 
 
 def _check(
-    protocols: Sequence[str],
+    protocols: Sequence[str | Protocol],
     announcements: Sequence[str],
     organisations: Sequence[str],
     limit: int | None,
     concurrent_requests: int,
 ) -> None:
+    choices: Sequence[str]
     for what, names, choices in (
-        ("protocol", protocols, tuple(PROTOCOLS)),
+        ("protocol", protocols, ()),
         ("announcement", announcements, get_args(Announcement)),
         ("organisation", organisations, get_args(Organisation)),
     ):
         if isinstance(names, str) or not names:
             raise InputError(f"give a list of {what}s, at least one (got {names!r})")
-        strangers = [name for name in names if name not in choices]
+        strangers = [name for name in names if choices and name not in choices]
         if strangers:
             raise InputError(f"unknown {what} {strangers[0]!r} (use one of {', '.join(choices)})")
     for option, number in (("limit", limit), ("concurrent_requests", concurrent_requests)):
@@ -263,68 +276,53 @@ def _check_rows(comparison: Comparison) -> None:
         )
 
 
-def _is_offline(model: ChatModel) -> bool:
-    while isinstance(model, WrappedChatModel):
-        model = model.model
-    return isinstance(model, OfflineChatModel)
-
-
+@dataclass
 class _Rounds:
-    """The rounds of a comparison: those that are done, and those that are to be held."""
+    """The rounds of a comparison: those that are finished, and those that are to be run."""
 
-    def __init__(
-        self,
-        nets: Mapping[str, ContractNet],
-        methods: Sequence[Method],
-        mashups: Sequence[Mashup],
-        file: ResumeFile[RoundResult] | None,
-        progress: Progress | None,
-        *,
-        retry_failed: bool,
-    ) -> None:
-        self.nets = nets
-        self.methods = methods
-        self.mashups = mashups
+    nets: Mapping[str, ContractNet]
+    protocols: Mapping[str, Protocol]
+    methods: Sequence[Method]
+    mashups: Sequence[Mashup]
+    progress: Progress | None
+    finished: dict[tuple[Method, str], RoundResult] = field(default_factory=dict)
+    failed_in_a_row: Counter[Method] = field(default_factory=Counter)
+    file: ResumeFile[RoundResult] | None = None
+
+    def resume(self, file: ResumeFile[RoundResult], *, retry_failed: bool) -> None:
+        """Take over what is in a file, and keep there what comes."""
         self.file = file
-        self.progress = progress
-        self.wanted = {(method, mashup.id) for method in methods for mashup in mashups}
-        # Of several records of a round, the last one counts.
-        there = {(r.method, r.request): r for r in (file.records if file else ())}
-        self.finished = {
-            job: result
-            for job, result in there.items()
-            if job in self.wanted and not (retry_failed and result.figures is None)
-        }
-        self._failed_in_a_row: Counter[Method] = Counter()
+        wanted = {(method, mashup.id) for method in self.methods for mashup in self.mashups}
+        for result in file.records:
+            job = result.method, result.request
+            if job in wanted and not (retry_failed and result.figures is None):
+                self.finished[job] = result
 
-    async def finish(self, concurrent_requests: int) -> None:
-        """Hold the rounds that are not held yet, several at a time."""
+    async def run(self, at_a_time: int) -> None:
+        """Run the rounds that are not finished yet."""
         rounds = (
-            self._hold(method, mashup)
+            self._run(method, mashup)
             for method in self.methods
             for mashup in self.mashups
             if (method, mashup.id) not in self.finished
         )
-        await _all_of(rounds, concurrent_requests)
+        await _all_of(rounds, at_a_time)
 
-    def rows(self) -> tuple[ComparisonRow, ...]:
-        """Return the means, summed in the order of the requests."""
-        return tuple(
-            ComparisonRow.of(method, [self.finished[method, m.id] for m in self.mashups])
-            for method in self.methods
-        )
+    def results(self, method: Method) -> list[RoundResult]:
+        """Return those of a method, in the order of the requests."""
+        return [self.finished[method, mashup.id] for mashup in self.mashups]
 
     def tokens_are(self) -> TokensAre:
         """Return who counted the tokens."""
         sources = {result.figures.tokens_are for result in self.finished.values() if result.figures}
         return "server" if sources - {None} == {"server"} else "estimated"
 
-    async def _hold(self, method: Method, mashup: Mashup) -> None:
+    async def _run(self, method: Method, mashup: Mashup) -> None:
         where = f"mashup {mashup.id!r}, {method}"
         try:
             outcome = await self.nets[method.organisation].run(
                 mashup.description,
-                protocol=method.protocol,
+                protocol=self.protocols[method.protocol],
                 announcement=cast("Announcement", method.announcement),
             )
             _check_replies(outcome)
@@ -338,23 +336,18 @@ class _Rounds:
             named.transcript = exc.transcript
             raise named from exc
         self._keep(result)
-        self._check_failures(result)
 
     def _keep(self, result: RoundResult) -> None:
+        """Keep a result; raise if it is not single requests that fail."""
         if self.file is not None:
             self.file.add(result)
         self.finished[result.method, result.request] = result
         if self.progress is not None:
             title = f"{result.method.protocol} {result.method.announcement}"
-            self.progress(title, len(self.finished), len(self.wanted))
-
-    def _check_failures(self, result: RoundResult) -> None:
-        """Raise if it is not single requests that fail."""
-        if result.figures is not None:
-            self._failed_in_a_row[result.method] = 0
-            return
-        self._failed_in_a_row[result.method] += 1
-        if self._failed_in_a_row[result.method] >= FAILURES_IN_A_ROW:
+            self.progress(title, len(self.finished), len(self.methods) * len(self.mashups))
+        so_far = self.failed_in_a_row[result.method]
+        self.failed_in_a_row[result.method] = so_far + 1 if result.figures is None else 0
+        if self.failed_in_a_row[result.method] >= FAILURES_IN_A_ROW:
             raise RoundFailedError(
                 f"{FAILURES_IN_A_ROW} rounds in a row failed of {result.method}, the last with "
                 f"mashup {result.request!r}: {result.error} (leave that protocol or announcement "
@@ -366,8 +359,13 @@ def _check_replies(outcome: Outcome) -> None:
     """Raise if every contractor failed: a mean over that would say nothing of the method."""
     ledger = outcome.ledger
     if ledger.every_call_failed:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in ledger.failures.items())
-        raise RoundFailedError(f"every call for proposals failed ({reasons})", outcome.transcript)
+        kinds = ", ".join(f"{count} {reason}" for reason, count in ledger.failures.items())
+        failures = (m for m in outcome.transcript.messages if isinstance(m, Failure))
+        first = next((failure.error for failure in failures if failure.error), "no reason is given")
+        raise RoundFailedError(
+            f"every call for proposals failed ({kinds}), the first with: {first}",
+            outcome.transcript,
+        )
 
 
 async def _all_of(jobs: Generator[Awaitable[None], None, None], at_a_time: int) -> None:

@@ -17,6 +17,7 @@ from cnp_router.protocols import Outcome
 
 __all__ = [
     "STAGES",
+    "STAGE_TITLES",
     "Comparison",
     "ComparisonRow",
     "Method",
@@ -29,6 +30,12 @@ __all__ = [
 Stage = Literal["category", "bid", "final"]
 STAGES: Mapping[Stage, str] = {"category": "mapped", "bid": "proposed", "final": "selected"}
 """After which the APIs in play are measured, and their name in `cnp_router.protocols.Stages`."""
+STAGE_TITLES: Mapping[Stage, str] = {
+    "category": "named categories",
+    "bid": "after bidding",
+    "final": "final set",
+}
+"""As tables and plots name them."""
 
 TokensAre = Literal["server", "estimated"]
 
@@ -75,21 +82,8 @@ class Method:
 class RoundFigures:
     """What one method has done with one request. Small, so that a transcript need not be kept.
 
-    Parameters
-    ----------
-    tokens_in, tokens_out, messages, model_calls : int
-    recipients : int
-        Contractors that received an announcement.
-    mean_apis : int
-        APIs in the recommendation; its mean has the name.
-    seconds : float, seconds
-        Of wall time.
-    tokens_are : {"server", "estimated"} or None
-        None where no model was asked.
-    stages : mapping of str to SetScores or None
-        ``category``, ``bid`` and ``final``; None where the protocol has no such stage.
-    cfps, cached_calls, late, failed, hallucinated : int
-        Calls for proposals, and the others as in a `Ledger`.
+    Fields are as in `ComparisonRow`, whose means and totals they become; `mean_apis` is the number
+    of recommended APIs, and `tokens_are` is None where no model was asked.
     """
 
     tokens_in: Whole
@@ -166,7 +160,7 @@ class ComparisonRow:
     ----------
     method : Method
     rounds : int
-        How many that are. All means are None if there is none.
+        How many that are. All means are None if it is 0.
     tokens_in, tokens_out, messages, model_calls, recipients, mean_apis : float or None
         `recipients` counts contractors that received an announcement; `mean_apis` is the size of
         the recommendation.
@@ -182,7 +176,7 @@ class ComparisonRow:
         How many rounds had the stage ``bid``.
     cfps, cached_calls, late, failed, hallucinated : int
         In all rounds together: calls for proposals, model calls that were answered before, replies
-        after the deadline, contractors without a usable reply, names that a model made up.
+        after the deadline, calls for proposals without a usable reply, names that a model made up.
     """
 
     method: Method
@@ -279,7 +273,7 @@ class Comparison:
     requests : int
         How many were asked.
     skipped : int
-        Mashups left out, because they name an API that the catalog does not have.
+        Mashups left out: they name an API that the catalog does not have, or describe nothing.
     contractors : mapping of str to int
         Their number, by organisation.
     model : str

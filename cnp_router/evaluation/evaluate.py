@@ -15,6 +15,7 @@ import numpy as np
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation.metrics import (
     RANKING,
+    Ranking,
     SetScores,
     brier,
     ece,
@@ -47,7 +48,7 @@ class Evaluation:
     requests : int
         How many mashups were evaluated.
     skipped : int
-        How many were not: they name an API that the router does not have.
+        How many were not: they name an API that the router does not have, or describe nothing.
     ranking : mapping
         ``recall@5 recall@10 recall@20 recall@50 recall@100 ndcg@5 ndcg@10 map@10 complete@20``:
         of the APIs used, in the router's order of all APIs; those in `metrics.RANKING`.
@@ -233,8 +234,9 @@ def _routed(router: Router, mashup: Mashup, **how: Any) -> _Routed:
     seconds = time.perf_counter() - began
     used = tuple(dict.fromkeys(mashup.apis))
     ranked = [router.apis[i] for i in scores.order[:DEEPEST]]
+    ranking = Ranking(ranked, used)
     return _Routed(
-        ranking={name: metric(ranked, used, k) for name, (metric, k) in RANKING.items()},
+        ranking={name: metric(ranking, k) for name, (metric, k) in RANKING.items()},
         recommendation=set_scores(routing.recommendation, used),
         n_recommended=len(routing.recommendation),
         recipients=set_scores(routing.contractors, used),

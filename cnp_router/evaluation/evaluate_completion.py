@@ -45,7 +45,7 @@ class CompletionEvaluation:
     both: Mapping[str, float | None]
 
     def __repr__(self) -> str:
-        hits = ", ".join(f"{name} {share(getattr(self, name)['hit@5'])}" for name in METHODS)
+        hits = ", ".join(f"{name} {share(getattr(self, name).get('hit@5'))}" for name in METHODS)
         return f"CompletionEvaluation({self.requests:,} requests, hit@5 from {hits})"
 
     def _repr_html_(self) -> str:
@@ -112,14 +112,14 @@ def evaluate_completion(
         raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
     cases = _cases(router, history, np.random.default_rng(seed))
     places = in_order(partial(_places, router), cases, n_jobs)
-    figures = {
+    hits = {
         name: {
-            f"hit@{k}": mean([float(place[column] < k) for place in places]) if places else None
+            f"hit@{k}": mean([float(p[name] < k) for p in places]) if places else None
             for k in DEPTHS
         }
-        for column, name in enumerate(METHODS)
+        for name in METHODS
     }
-    return CompletionEvaluation(requests=len(cases), **figures)
+    return CompletionEvaluation(requests=len(cases), **hits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +141,13 @@ def _cases(router: LearnedRouter, history: History, rng: np.random.Generator) ->
     return cases
 
 
-def _places(router: LearnedRouter, case: _Case) -> tuple[int, ...]:
+def _places(router: LearnedRouter, case: _Case) -> dict[str, int]:
     """Return how many others come before the hidden API, by each of the methods."""
-    return (
-        _place_by_score(router, case, ()),
-        _place_in_graph(router, case),
-        _place_by_score(router, case, case.known),
-    )
+    return {
+        "text": _place_by_score(router, case, ()),
+        "graph": _place_in_graph(router, case),
+        "both": _place_by_score(router, case, case.known),
+    }
 
 
 def _place_by_score(router: LearnedRouter, case: _Case, known: tuple[str, ...]) -> int:

@@ -1,8 +1,4 @@
-"""Every metric, once, in its standard definition.
-
-Those of a ranking take what was ranked, the best first, what was used, and a depth. They are pure
-functions of one request; an evaluation averages those in `RANKING` over the requests.
-"""
+"""Every metric, once, in its standard definition; `RANKING` registers those of a ranking."""
 
 from __future__ import annotations
 
@@ -18,17 +14,14 @@ from cnp_router.exceptions import InputError
 
 __all__ = [
     "RANKING",
+    "Ranking",
     "RiskCoverage",
     "SetScores",
-    "average_precision_at",
     "brier",
-    "complete_at",
     "ece",
     "mean",
     "mean_scores",
-    "ndcg_at",
     "percentiles",
-    "recall_at",
     "risk_coverage",
     "rounded",
     "set_scores",
@@ -98,105 +91,80 @@ def mean_scores(scores: Sequence[SetScores]) -> SetScores:
     return SetScores(*(mean([getattr(each, name) for each in scores]) for name in names))
 
 
-def recall_at(ranked: Sequence[Hashable], used: Collection[Hashable], k: int) -> float:
-    """Return the share of what was used that is among the first `k`.
+class Ranking:
+    """What was ranked for one request, and the metrics of its first `k`, each in [0, 1].
 
     Parameters
     ----------
     ranked : sequence of distinct items
-        Best first; may be shorter than `k`.
+        Best first; may be shorter than a `k`.
     used : collection
         At least one; what comes twice counts once.
-    k : int, at least 1
-
-    Returns
-    -------
-    float in [0, 1]
 
     Raises
     ------
     InputError
-        If nothing was used or `k` is below 1.
+        If nothing was used, or a `k` is below 1.
 
     Examples
     --------
-    >>> recall_at(["maps", "sms", "mail"], ["sms", "weather"], 2)
-    0.5
+    >>> ranking = Ranking(["maps", "sms", "mail", "weather"], ["sms", "weather"])
+    >>> ranking.recall(2), ranking.complete(2), ranking.average_precision(4)
+    (0.5, 0.0, 0.5)
     """
-    hits, n_used = _hits(ranked, used, k)
-    return float(hits.sum() / n_used)
+
+    def __init__(self, ranked: Sequence[Hashable], used: Collection[Hashable]) -> None:
+        truth = _truth(used)
+        self.n_used = len(truth)
+        self._hits = np.array([item in truth for item in ranked], dtype=bool)
+
+    def recall(self, k: int) -> float:
+        """Return the share of what was used that is among the first `k`."""
+        return float(self._first(k).sum() / self.n_used)
+
+    def complete(self, k: int) -> float:
+        """Return 1 if all that was used is among the first `k`, else 0."""
+        return float(self._first(k).sum() == self.n_used)
+
+    def ndcg(self, k: int) -> float:
+        """Return the normalised discounted cumulative gain, of gain 1 or 0.
+
+        ``sum over the hits among the first k of 1 / log2(rank + 1)``, over the same sum for an
+        ideal ranking, whose first ``min(k, n_used)`` are hits (Järvelin and Kekäläinen, 2002). It
+        is normalised by what was used, never by what was hit.
+
+        Examples
+        --------
+        >>> round(Ranking(["maps", "sms", "mail"], ["sms", "weather"]).ndcg(3), 4)
+        0.3869
+        """
+        hits = self._first(k)
+        discounts = 1 / np.log2(np.arange(2, k + 2))
+        return float(discounts[: len(hits)][hits].sum() / discounts[: self.n_used].sum())
+
+    def average_precision(self, k: int) -> float:
+        """Return the average precision of the first `k`; its mean over requests is MAP.
+
+        ``sum over the hits among the first k of the precision at their rank``, over
+        ``min(k, n_used)``.
+        """
+        hits = self._first(k)
+        precisions = np.cumsum(hits) / np.arange(1, len(hits) + 1)
+        return float(precisions[hits].sum() / min(k, self.n_used))
+
+    def _first(self, k: int) -> NDArray[np.bool_]:
+        if k < 1:
+            raise InputError(f"k must be at least 1, got {k!r}")
+        return self._hits[:k]
 
 
-def complete_at(ranked: Sequence[Hashable], used: Collection[Hashable], k: int) -> float:
-    """Return 1 if all that was used is among the first `k`, else 0.
-
-    Parameters
-    ----------
-    ranked, used, k
-        As in `recall_at`, and the same errors.
-
-    Returns
-    -------
-    float, 0 or 1
-
-    Examples
-    --------
-    >>> complete_at(["maps", "sms", "mail"], ["sms", "maps"], 2)
-    1.0
-    """
-    hits, n_used = _hits(ranked, used, k)
-    return float(hits.sum() == n_used)
-
-
-def ndcg_at(ranked: Sequence[Hashable], used: Collection[Hashable], k: int) -> float:
-    """Return the normalised discounted cumulative gain, of gain 1 or 0.
-
-    ``sum over the hits among the first k of 1 / log2(rank + 1)``, over the same sum for an ideal
-    ranking, whose first ``min(k, n_used)`` are hits (Järvelin and Kekäläinen, 2002). It is
-    normalised by what was used, never by what was hit.
-
-    Parameters
-    ----------
-    ranked, used, k
-        As in `recall_at`, and the same errors.
-
-    Returns
-    -------
-    float in [0, 1]
-
-    Examples
-    --------
-    >>> round(ndcg_at(["maps", "sms", "mail"], ["sms", "weather"], 3), 4)
-    0.3869
-    """
-    hits, n_used = _hits(ranked, used, k)
-    discounts = 1 / np.log2(np.arange(2, k + 2))
-    return float(discounts[: len(hits)][hits].sum() / discounts[:n_used].sum())
-
-
-def average_precision_at(ranked: Sequence[Hashable], used: Collection[Hashable], k: int) -> float:
-    """Return the average precision of the first `k`.
-
-    ``sum over the hits among the first k of the precision at their rank``, over
-    ``min(k, n_used)``. Its mean over requests is MAP.
-
-    Parameters
-    ----------
-    ranked, used, k
-        As in `recall_at`, and the same errors.
-
-    Returns
-    -------
-    float in [0, 1]
-
-    Examples
-    --------
-    >>> average_precision_at(["maps", "sms", "mail", "weather"], ["sms", "weather"], 4)
-    0.5
-    """
-    hits, n_used = _hits(ranked, used, k)
-    precisions = np.cumsum(hits) / np.arange(1, len(hits) + 1)
-    return float(precisions[hits].sum() / min(k, n_used))
+RANKING: Mapping[str, tuple[Callable[[Ranking, int], float], int]] = {
+    **{f"recall@{k}": (Ranking.recall, k) for k in (5, 10, 20, 50, 100)},
+    **{f"ndcg@{k}": (Ranking.ndcg, k) for k in (5, 10)},
+    "map@10": (Ranking.average_precision, 10),
+    "complete@20": (Ranking.complete, 20),
+}
+"""The metrics of a ranking that `evaluate` reports: name to metric and `k`."""
 
 
 def ece(probabilities: ArrayLike, outcomes: ArrayLike, *, bins: int = 15) -> float:
@@ -238,19 +206,11 @@ def ece(probabilities: ArrayLike, outcomes: ArrayLike, *, bins: int = 15) -> flo
 def brier(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
     """Return the mean squared distance of probability and outcome (Brier, 1950).
 
-    Parameters
-    ----------
-    probabilities : array-like of shape (n,), in [0, 1]
-    outcomes : array-like of shape (n,), 0 or 1
+    Parameters and errors are those of `ece`.
 
     Returns
     -------
     float in [0, 1]
-
-    Raises
-    ------
-    InputError
-        As in `ece`.
 
     Examples
     --------
@@ -270,7 +230,7 @@ class RiskCoverage:
     threshold : float in [0, 1]
         The lowest confidence among them.
     coverage : float in [0, 1]
-        Their share of all steps.
+        Their share of all predictions.
     risk : float in [0, 1]
         The share of them that is wrong.
     """
@@ -281,41 +241,30 @@ class RiskCoverage:
 
 
 def risk_coverage(
-    confidences: ArrayLike, right: ArrayLike, *, n_points: int = 50
+    probabilities: ArrayLike, outcomes: ArrayLike, *, n_points: int = 50
 ) -> tuple[RiskCoverage, ...]:
-    """Return the risk-coverage curve, by rising coverage.
+    """Return the risk-coverage curve, by rising coverage (El-Yaniv and Wiener, JMLR 11, 2010).
+
+    Parameters and errors are those of `ece`.
 
     Parameters
     ----------
-    confidences : array-like of shape (n,), in [0, 1]
-    right : array-like of bool, shape (n,)
     n_points : int >= 1, default=50
-        At most so many points. Equal confidences are covered together or not at all.
-
-    References
-    ----------
-    El-Yaniv and Wiener, "On the foundations of noise-free selective classification", JMLR 11,
-    2010.
+        At most so many points. Equal probabilities are covered together or not at all.
 
     Examples
     --------
     >>> [(p.coverage, p.risk) for p in risk_coverage([0.9, 0.5], [True, False])]
     [(0.5, 0.0), (1.0, 0.5)]
     """
-    claimed, came = np.asarray(confidences, dtype=float), np.asarray(right, dtype=float)
-    if not claimed.size:
-        return ()
-    order = np.argsort(-claimed, kind="stable")
-    claimed, hits = claimed[order], np.cumsum(came[order])
-    ends = np.flatnonzero(np.append(claimed[:-1] > claimed[1:], True))
+    p, y = _pairs(probabilities, outcomes)
+    order = np.argsort(-p, kind="stable")
+    p, hits = p[order], np.cumsum(y[order])
+    ends = np.flatnonzero(np.append(p[:-1] > p[1:], True))
     chosen = np.unique(np.round(np.linspace(0, len(ends) - 1, n_points)).astype(int))
     return tuple(
-        RiskCoverage(
-            float(claimed[end]),
-            (int(end) + 1) / claimed.size,
-            1.0 - float(hits[end]) / (int(end) + 1),
-        )
-        for end in ends[chosen]
+        RiskCoverage(float(p[end]), (int(end) + 1) / p.size, 1.0 - float(hits[end]) / (end + 1))
+        for end in ends[chosen].tolist()
     )
 
 
@@ -327,11 +276,6 @@ def percentiles(values: ArrayLike, levels: Sequence[float] = (50, 95)) -> dict[s
     values : array-like of shape (n,)
         At least one.
     levels : sequence of float in [0, 100], default=(50, 95)
-
-    Returns
-    -------
-    dict of str to float
-        ``"p50"`` and so on.
 
     Raises
     ------
@@ -371,16 +315,6 @@ def _truth(used: Collection[Hashable]) -> set[Hashable]:
     return set(used)
 
 
-def _hits(
-    ranked: Sequence[Hashable], used: Collection[Hashable], k: int
-) -> tuple[NDArray[np.bool_], int]:
-    """Return which of the first `k` were used, and how many were used at all."""
-    if k < 1:
-        raise InputError(f"k must be at least 1, got {k!r}")
-    truth = _truth(used)
-    return np.array([item in truth for item in ranked[:k]], dtype=bool), len(truth)
-
-
 def _pairs(probabilities: ArrayLike, outcomes: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     p = np.asarray(probabilities, dtype=np.float64).ravel()
     y = np.asarray(outcomes, dtype=np.float64).ravel()
@@ -394,14 +328,3 @@ def _pairs(probabilities: ArrayLike, outcomes: ArrayLike) -> tuple[NDArray[Any],
     if not np.isin(y, (0, 1)).all():
         raise InputError("an outcome must be 0 or 1")
     return p, y
-
-
-Metric = Callable[[Sequence[Hashable], Collection[Hashable], int], float]
-
-RANKING: Mapping[str, tuple[Metric, int]] = {
-    **{f"recall@{k}": (recall_at, k) for k in (5, 10, 20, 50, 100)},
-    **{f"ndcg@{k}": (ndcg_at, k) for k in (5, 10)},
-    "map@10": (average_precision_at, 10),
-    "complete@20": (complete_at, 20),
-}
-"""The metrics of a ranking that `evaluate` reports: name to function and depth."""

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow, Stage
+from cnp_router.evaluation.comparison import STAGE_TITLES, STAGES, Comparison, ComparisonRow, Stage
 from cnp_router.exceptions import MissingExtraError
 from cnp_router.files import atomic_write
 
-__all__ = ["PLOTS", "check_plots", "draw_stages", "draw_traffic"]
+__all__ = ["PLOTS", "check_plots", "draw"]
 
-# Okabe and Ito's palette: told apart by people with any colour vision.
+# Okabe and Ito's palette: distinct to people with any colour vision.
 _PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-_METRICS = (("precision", "#0072b2"), ("recall", "#d55e00"), ("f1", "#009e73"))
-_STAGE_TITLES = {
-    "category": "APIs of the named categories",
-    "bid": "APIs that were bid",
-    "final": "APIs of the final set",
-}
-# Organisations, where there are several.
-_MARKERS = ("o", "s", "^", "D")
+_METRICS = {"precision": "#0072b2", "recall": "#d55e00", "f1": "#009e73"}
+_MARKERS = ("o", "s", "^", "D")  # organisations, where there are several
 _GRID = "#e3e6ec"
 _INK = "#444444"
 _DPI = 150
+
+Both = Mapping[str, ComparisonRow]  # a method's rows, by announcement
 
 
 def check_plots() -> None:
@@ -35,14 +31,15 @@ def check_plots() -> None:
         raise MissingExtraError("drawing", package="matplotlib", extra="plot") from exc
 
 
-def draw_traffic(comparison: Comparison, path: str | Path) -> None:
-    """Draw recall against tokens: an arrow for each method, from broadcast to routed.
+def draw(comparison: Comparison, plot: str, path: str | Path) -> None:
+    """Draw a plot of `PLOTS` as a PNG, written atomically.
 
     Parameters
     ----------
     comparison : Comparison
+    plot : str
+        Its name in `PLOTS`.
     path : str or Path
-        Of a PNG. Written atomically.
 
     Raises
     ------
@@ -52,65 +49,70 @@ def draw_traffic(comparison: Comparison, path: str | Path) -> None:
         If the place cannot be written.
     """
     check_plots()
-    from matplotlib.figure import Figure
+    import matplotlib as mpl
 
-    figure = Figure(figsize=(11.0, 5.4), layout="constrained", facecolor="white")
-    panels = figure.subplots(1, 2, sharey=True)
-    colours, markers = _colours(comparison), _markers(comparison)
+    figure = PLOTS[plot](comparison)
+    with mpl.rc_context({"font.family": "DejaVu Sans"}), atomic_write(path, "wb") as out:
+        figure.savefig(out, format="png", dpi=_DPI)
+
+
+def traffic(comparison: Comparison) -> Any:
+    """Return recall against tokens: an arrow for each method, from broadcast to routed."""
+    figure, panels = _panels(5.4, 2)
+    colours = _styles((row.method.protocol for row in comparison.rows), _PALETTE)
+    markers = _styles(comparison.contractors, _MARKERS)
     shown: tuple[Stage, ...] = ("bid", "final")
     for axes, stage in zip(panels, shown, strict=True):
         axes.set_xscale("log")
         for (protocol, organisation), rows in _by_method(comparison).items():
-            _trace(axes, rows, stage, colours[protocol], markers[organisation])
+            _arrow(axes, rows, stage, colours[protocol], markers[organisation])
         _free_of_tokens(axes, comparison, stage, colours)
-        axes.set_title(f"Recall of the {_STAGE_TITLES[stage]}", fontsize=11)
+        axes.set_title(f"Recall, {STAGE_TITLES[stage]}", fontsize=11)
         axes.set_xlabel("tokens per request, in and out")
         axes.grid(color=_GRID)
-        axes.set_axisbelow(True)
         axes.margins(x=0.08)
     panels[0].set_ylim(0, 1.02)
     panels[0].set_ylabel("recall")
     _legend(figure, colours, markers)
-    _save(figure, path)
+    return figure
 
 
-def draw_stages(comparison: Comparison, path: str | Path) -> None:
-    """Draw precision, recall and F1 at each stage, of each method, broadcast and routed.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    path : str or Path
-        Of a PNG. Written atomically.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    DataFileError
-        If the place cannot be written.
-    """
-    check_plots()
-    from matplotlib.figure import Figure
-
+def stages(comparison: Comparison) -> Any:
+    """Return precision, recall and F1 at each stage, of each method, broadcast and routed."""
     methods = _by_method(comparison)
-    height = 1.7 + 0.62 * len(methods)
-    figure = Figure(figsize=(11.0, height), layout="constrained", facecolor="white")
-    panels = figure.subplots(1, 3, sharey=True)
+    figure, panels = _panels(1.7 + 0.62 * len(methods), 3)
     for axes, stage in zip(panels, STAGES, strict=True):
         for place, rows in enumerate(methods.values()):
-            for number, (metric, colour) in enumerate(_METRICS):
+            for number, (metric, colour) in enumerate(_METRICS.items()):
                 _dumbbell(axes, rows, stage, metric, place + 0.22 * (number - 1), colour)
-        axes.set_title(_STAGE_TITLES[stage], fontsize=11)
+        axes.set_title(STAGE_TITLES[stage].capitalize(), fontsize=11)
         axes.set_xlim(-0.02, 1.02)
         axes.grid(axis="x", color=_GRID)
-        axes.set_axisbelow(True)
         for between in range(len(methods) - 1):
             axes.axhline(between + 0.5, color=_GRID, linewidth=0.8)
-    panels[0].set_yticks(range(len(methods)), _names(comparison))
+    several = len(comparison.contractors) > 1
+    names = [", ".join(method) if several else method[0] for method in methods]
+    panels[0].set_yticks(range(len(methods)), names)
     panels[0].set_ylim(len(methods) - 0.5, -0.5)
-    _legend(figure, {("F1" if name == "f1" else name): colour for name, colour in _METRICS}, {})
-    _save(figure, path)
+    _legend(figure, {name.replace("f1", "F1"): colour for name, colour in _METRICS.items()}, {})
+    return figure
+
+
+PLOTS: Mapping[str, Callable[[Comparison], Any]] = {
+    "traffic-recall.png": traffic,
+    "stages.png": stages,
+}
+"""The plots of a report: file name to the function that returns the matplotlib figure."""
+
+
+def _panels(height: float, number: int) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, height), layout="constrained", facecolor="white")
+    panels = figure.subplots(1, number, sharey=True)
+    for axes in panels:
+        axes.set_axisbelow(True)
+    return figure, panels
 
 
 def _by_method(comparison: Comparison) -> dict[tuple[str, str], dict[str, ComparisonRow]]:
@@ -122,40 +124,21 @@ def _by_method(comparison: Comparison) -> dict[tuple[str, str], dict[str, Compar
     return methods
 
 
-def _names(comparison: Comparison) -> list[str]:
-    several = len(comparison.contractors) > 1
-    return [
-        f"{protocol}, {organisation}" if several else protocol
-        for protocol, organisation in _by_method(comparison)
-    ]
+def _styles(names: Iterable[str], styles: tuple[str, ...]) -> dict[str, str]:
+    return {name: styles[i % len(styles)] for i, name in enumerate(dict.fromkeys(names))}
 
 
-def _colours(comparison: Comparison) -> dict[str, str]:
-    protocols = dict.fromkeys(row.method.protocol for row in comparison.rows)
-    return {name: _PALETTE[i % len(_PALETTE)] for i, name in enumerate(protocols)}
-
-
-def _markers(comparison: Comparison) -> dict[str, str]:
-    return {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(comparison.contractors)}
-
-
-def _trace(
-    axes: Any, rows: dict[str, ComparisonRow], stage: Stage, colour: str, marker: str
-) -> None:
+def _arrow(axes: Any, rows: Both, stage: Stage, colour: str, marker: str) -> None:
     spots = {
         announcement: (row.tokens, scores.recall)
         for announcement, row in rows.items()
         if (scores := row.stages[stage]) is not None and row.tokens
     }
-    for announcement, (tokens, recall) in spots.items():
-        _spot(axes, tokens, recall, announcement, colour, marker=marker)
+    for announcement, spot in spots.items():
+        _spot(axes, spot, announcement, colour, marker=marker)
     if len(spots) == 2:
-        axes.annotate(
-            "", spots["routed"], spots["broadcast"],
-            arrowprops={
-                "arrowstyle": "-|>", "color": colour, "shrinkA": 6, "shrinkB": 5, "linewidth": 1.4,
-            },
-        )  # fmt: skip
+        style = {"arrowstyle": "-|>", "color": colour, "shrinkA": 6, "shrinkB": 5, "linewidth": 1.4}
+        axes.annotate("", spots["routed"], spots["broadcast"], arrowprops=style)
 
 
 def _free_of_tokens(
@@ -177,9 +160,7 @@ def _free_of_tokens(
         )  # fmt: skip
 
 
-def _dumbbell(
-    axes: Any, rows: dict[str, ComparisonRow], stage: Stage, metric: str, y: float, colour: str
-) -> None:
+def _dumbbell(axes: Any, rows: Both, stage: Stage, metric: str, y: float, colour: str) -> None:
     values = {
         announcement: float(getattr(row.stages[stage], metric))
         for announcement, row in rows.items()
@@ -188,22 +169,15 @@ def _dumbbell(
     if len(values) == 2:
         axes.plot(list(values.values()), [y, y], color=colour, linewidth=1.4, zorder=1)
     for announcement, value in values.items():
-        _spot(axes, value, y, announcement, colour, size=24)
+        _spot(axes, (value, y), announcement, colour, size=24)
 
 
 def _spot(
-    axes: Any,
-    x: float,
-    y: float,
-    announcement: str,
-    colour: str,
-    *,
-    size: float = 46,
-    marker: str = "o",
+    axes: Any, spot: Any, announcement: str, colour: str, *, size: float = 46, marker: str = "o"
 ) -> None:
     routed = announcement == "routed"
     axes.scatter(
-        [x], [y], s=size if routed else 3.2 * size, marker=marker, linewidth=1.4,
+        *spot, s=size if routed else 3.2 * size, marker=marker, linewidth=1.4,
         facecolor=colour if routed else "white", edgecolor=colour, zorder=4 if routed else 3,
     )  # fmt: skip
 
@@ -223,20 +197,3 @@ def _legend(figure: Any, colours: dict[str, str], markers: dict[str, str]) -> No
     marks += [mark("broadcast", "white", edge=_INK, size=9), mark("routed", _INK)]
     columns = len(marks) if len(marks) <= 8 else (len(marks) + 1) // 2
     figure.legend(handles=marks, loc="outside lower center", ncols=columns, frameon=False)
-
-
-def _save(figure: Any, path: str | Path) -> None:
-    import matplotlib as mpl
-
-    with (
-        mpl.rc_context({"font.family": "DejaVu Sans"}),
-        atomic_write(path, "wb") as out,
-    ):
-        figure.savefig(out, format="png", dpi=_DPI)
-
-
-PLOTS: Mapping[str, Callable[[Comparison, str | Path], None]] = {
-    "traffic-recall.png": draw_traffic,
-    "stages.png": draw_stages,
-}
-"""The plots of a report: file name to the function that draws it."""

@@ -1,30 +1,26 @@
-"""Tables of comparisons and evaluations, and `write_report`: a folder of JSON, Markdown, pictures.
+"""The tables of a comparison, and `write_report`: a folder of JSON, Markdown and plots.
 
-A section of the report is a function in `SECTIONS`, a picture one in `plots.PLOTS`.
+A table is a function in `SECTIONS`, a plot one in `plots.PLOTS`.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
-from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow
-from cnp_router.evaluation.evaluate import Evaluation
-from cnp_router.evaluation.plots import PLOTS, check_plots
+from cnp_router.evaluation.comparison import STAGE_TITLES, STAGES, Comparison, ComparisonRow
+from cnp_router.evaluation.plots import PLOTS, check_plots, draw
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import DataFileError, InputError
-from cnp_router.files import atomic_write, read_json
+from cnp_router.files import atomic_write, check_writable, read_json
 
 __all__ = [
     "REPORT_FILES",
     "SECTIONS",
-    "answered_by",
-    "averaged_over",
+    "about",
     "check_report",
     "comparison_tables",
-    "evaluation_table",
     "markdown",
     "ratios",
     "trouble_table",
@@ -35,7 +31,6 @@ __all__ = [
 REPORT_FILES = ("comparison.json", "comparison.md", *PLOTS)
 
 _WORTH_A_WARNING = 0.05  # of the rounds, or of the calls
-_STAGE_NAMES = {"category": "named categories", "bid": "bids", "final": "final set"}
 _METHOD = ("protocol", "announcement")
 
 Rows = list[ComparisonRow]
@@ -59,14 +54,14 @@ def scores(rows: Rows) -> Table:
                 found = row.stages[stage]
                 if found is not None:
                     shares = [share(value) for value in found.to_dict().values()]
-                    cells.append((protocol, _STAGE_NAMES[stage], row.method.announcement, *shares))
+                    cells.append((protocol, STAGE_TITLES[stage], row.method.announcement, *shares))
     return Table(
         "Precision, recall and F1 of the APIs in play at each stage",
         ("protocol", "stage", "announcement", "precision", "recall", "F1"),
         tuple(cells),
         labels=3,
         notes=tuple(
-            f"The bids of {row.method.protocol} are those of the {row.with_bids:,} of "
+            f"After bidding, {row.method.protocol} has means over the {row.with_bids:,} of "
             f"{row.rounds:,} requests that were negotiated."
             for row in rows
             if row.with_bids not in (0, row.rounds)
@@ -196,29 +191,28 @@ def warnings_of(comparison: Comparison) -> list[str]:
     ]
 
 
-def averaged_over(comparison: Comparison) -> str:
-    """Return a sentence that says what the figures are means over."""
+def about(comparison: Comparison) -> list[str]:
+    """Return sentences that say what the figures are means over, who answered, what that means."""
     skipped = f" ({comparison.skipped:,} skipped)" if comparison.skipped else ""
     failed = any(row.failed_rounds for row in comparison.rows)
     without = ", without the rounds that failed and what these cost" if failed else ""
-    return f"{comparison.requests:,} requests{skipped}; figures are means over them{without}."
-
-
-def answered_by(comparison: Comparison) -> str:
-    """Return a sentence that says who answered, and what that is worth."""
+    counted = "counted by the server" if comparison.tokens_are == "server" else "estimated"
+    answered = f"The model {comparison.model!r} answered. Tokens are {counted}."
     if comparison.is_offline:
-        return (
+        answered = (
             f"The model {comparison.model!r} answered: text similarity, a stand-in that gives the "
             "traffic of the real prompts. Its precision and recall are no measure of a language "
             "model's quality. Tokens are estimated."
         )
-    counted = "counted by the server" if comparison.tokens_are == "server" else "estimated"
-    return f"The model {comparison.model!r} answered. Tokens are {counted}."
+    return [
+        f"{comparison.requests:,} requests{skipped}; figures are means over them{without}.",
+        answered,
+    ]
 
 
 def markdown(comparison: Comparison) -> str:
     """Return a comparison as a Markdown document."""
-    parts = ["# Comparison of protocols", averaged_over(comparison), answered_by(comparison)]
+    parts = ["# Comparison of protocols", *about(comparison)]
     for organisation, tables in comparison_tables(comparison).items():
         contractors = comparison.contractors[organisation]
         parts.append(f"## Contractors by {organisation}: {contractors:,}")
@@ -226,48 +220,6 @@ def markdown(comparison: Comparison) -> str:
     if trouble := trouble_table(comparison):
         parts += ["## What went wrong", trouble.markdown()]
     return "\n\n".join(parts) + "\n"
-
-
-FIGURES: Mapping[str, Callable[[Evaluation], str]] = {
-    "R@5": lambda e: share(e.ranking["recall@5"]),
-    "R@20": lambda e: share(e.ranking["recall@20"]),
-    "nDCG@10": lambda e: share(e.ranking["ndcg@10"]),
-    "F1": lambda e: share(e.recommendation["f1"]),
-    "ECE": lambda e: share(e.calibration["ece"]),
-    "recall of recipients": lambda e: share(e.recipients["recall"]),
-    "recipients": lambda e: count(e.recipients["mean"], 1),
-    "below threshold": lambda e: share(e.fallback_rate),
-    "ms a request": lambda e: count(e.latency_ms["p50"], 1),
-}
-"""Column to figure, as it is shown."""
-
-
-def evaluation_table(
-    evaluations: Mapping[str, Evaluation],
-    figures: Mapping[str, Callable[[Evaluation], str]] = FIGURES,
-) -> Table:
-    """Return a table of routers and figures.
-
-    Parameters
-    ----------
-    evaluations : mapping of str to Evaluation
-        Router name to evaluation, in the order of the rows; at least one.
-    figures : mapping of str to callable, default=FIGURES
-        Column name to the figure of an evaluation, as it is to be shown.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        If there is no evaluation.
-    """
-    if not evaluations:
-        raise InputError("there is no evaluation to show (give at least one)")
-    rows = [(name, *(of(e) for of in figures.values())) for name, e in evaluations.items()]
-    return Table("", ("router", *figures), tuple(rows))
 
 
 def check_report(folder: str | Path) -> None:
@@ -286,9 +238,10 @@ def check_report(folder: str | Path) -> None:
         If matplotlib is not installed.
     """
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise DataFileError(folder, "is a file", cure="name a folder")
-    _check_writable(folder)
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise DataFileError(nearest, "is a file", cure="name another folder")
+    check_writable(nearest / REPORT_FILES[0])
     there = [name for name in REPORT_FILES if (folder / name).exists()]
     if there and not _is_report(folder / REPORT_FILES[0]):
         raise DataFileError(
@@ -324,22 +277,8 @@ def write_report(comparison: Comparison, folder: str | Path) -> None:
         out.write(json.dumps(comparison.to_dict(), ensure_ascii=False, indent=2) + "\n")
     with atomic_write(folder / text) as out:
         out.write(markdown(comparison))
-    for name, draw in PLOTS.items():
-        draw(comparison, folder / name)
-
-
-def _check_writable(folder: Path) -> None:
-    """Raise unless the folder can be made and written; nothing is left of the attempt."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
-    except NotADirectoryError as exc:
-        raise DataFileError(there, "is a file", cure="name another folder") from exc
-    except OSError as exc:
-        raise DataFileError(
-            folder, f"cannot be written: {exc.strerror or exc}", cure="name another folder"
-        ) from exc
+    for name in PLOTS:
+        draw(comparison, name, folder / name)
 
 
 def _is_report(path: Path) -> bool:

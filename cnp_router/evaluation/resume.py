@@ -1,13 +1,13 @@
-"""`ResumeFile`: what is measured is on disk, record by record, so that a killed run can go on."""
+"""`ResumeFile`: what is measured is on disk, record by record, so that a run can be continued."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from types import NoneType, TracebackType
@@ -25,7 +25,7 @@ from cnp_router.protocols import RoundSettings
 from cnp_router.routing import Router
 from cnp_router.version import __version__
 
-__all__ = ["FORMAT_VERSION", "ResumeFile", "fingerprint"]
+__all__ = ["FORMAT_VERSION", "ResumeFile", "fingerprint", "unwrapped"]
 
 FORMAT_VERSION = 1
 
@@ -81,9 +81,12 @@ class ResumeFile(Generic[Record]):
     ) -> None:
         self.path = Path(path)
         self.kind = kind
-        self._out = self._opened()
+        with self._errors(cure=_NEW_FILE):
+            # Unbuffered, and each line in one write: what is there is whole lines and one torn end.
+            self._out = self.path.open("a+b", buffering=0)
         try:
-            self._begin(dict(settings))
+            self._lock()  # before it is read: another run may be writing to it
+            self.records = self._begin(json.loads(json.dumps(settings)))
         except BaseException:
             self.close()
             raise
@@ -96,10 +99,7 @@ class ResumeFile(Generic[Record]):
         DataFileError
             If it cannot be written.
         """
-        try:
-            self._put(self.kind.dump_json(record) + b"\n")
-        except OSError as exc:
-            raise self._unwritable(exc) from exc
+        self._put(self.kind.dump_json(record) + b"\n")
 
     def close(self) -> None:
         """Close the file."""
@@ -119,43 +119,30 @@ class ResumeFile(Generic[Record]):
     ) -> None:
         self.close()
 
-    def _opened(self) -> io.FileIO:
-        """Return the file, open and locked before it is read: another run may be writing to it."""
-        try:
-            # Unbuffered, and each line in one write: what is there is whole lines and one torn end.
-            out = self.path.open("a+b", buffering=0)
-        except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
-            raise self._unwritable(exc, _NEW_FILE) from exc
-        try:
-            lock(out)
-        except OSError as exc:
-            out.close()
-            if isinstance(exc, (BlockingIOError, PermissionError)):
-                raise DataFileError(
-                    self.path, "another comparison is writing to it", cure="wait, or " + _NEW_FILE
-                ) from exc
-            raise self._unwritable(exc, _NEW_FILE) from exc
-        return out
+    def _lock(self) -> None:
+        with self._errors(cure=_NEW_FILE):
+            try:
+                lock(self._out)
+            except (BlockingIOError, PermissionError) as exc:
+                problem = "another comparison is writing to it"
+                raise DataFileError(self.path, problem, cure="wait, or " + _NEW_FILE) from exc
 
-    def _begin(self, settings: dict[str, Any]) -> None:
+    def _begin(self, settings: dict[str, Any]) -> list[Record]:
         head = {"record": _KIND, "format": FORMAT_VERSION, "settings": settings}
         first = json.dumps(head).encode() + b"\n"
-        try:
+        with self._errors("read"):
             self._out.seek(0)
             data = self._out.read()
-        except OSError as exc:
-            raise DataFileError(self.path, f"cannot be read: {exc.strerror or exc}") from exc
         whole = data[: data.rfind(b"\n") + 1]
         if not whole and not first.startswith(data):
             raise self._another_file()
-        self.records = list(self._read(whole.splitlines(), json.loads(first)["settings"]))
-        try:
+        records = list(self._read(whole.splitlines(), settings))
+        with self._errors():
             if len(whole) < len(data):
                 self._out.truncate(len(whole))
-            if not whole:
-                self._put(first)
-        except OSError as exc:
-            raise self._unwritable(exc) from exc
+        if not whole:
+            self._put(first)
+        return records
 
     def _read(self, lines: list[bytes], settings: dict[str, Any]) -> Iterator[Record]:
         if lines:
@@ -165,51 +152,52 @@ class ResumeFile(Generic[Record]):
                 yield self.kind.validate_json(line, strict=True)
             except ValidationError as exc:
                 found = exc.errors(include_url=False)[0]
-                field = ".".join(map(str, found["loc"])) or "the line"
-                raise DataFileError(
-                    self.path,
-                    f"{field}: {found['msg']}",
-                    line=number,
-                    cure="was it altered? " + _NEW_FILE,
-                ) from exc
+                where = ".".join(map(str, found["loc"])) or "the line"
+                problem, cure = f"{where}: {found['msg']}", "was it altered? " + _NEW_FILE
+                raise DataFileError(self.path, problem, line=number, cure=cure) from exc
 
     def _check_head(self, line: bytes, here: dict[str, Any]) -> None:
         try:
             head = json.loads(line)
-            kind, version, there = (head.get(name) for name in ("record", "format", "settings"))
-        except (ValueError, AttributeError, RecursionError):
-            kind = version = there = None
-        if kind != _KIND:
+            is_one = head["record"] == _KIND and isinstance(head["settings"], dict)
+        except (ValueError, LookupError, TypeError, RecursionError):
+            is_one = False
+        if not is_one:
             raise self._another_file()
-        if version != FORMAT_VERSION:
-            problem = f"written in format {version!r}, and this version has {FORMAT_VERSION}"
+        if head.get("format") != FORMAT_VERSION:
+            problem = f"written in format {head.get('format')!r}, this version has {FORMAT_VERSION}"
             raise DataFileError(self.path, problem, cure=_NEW_FILE)
-        if not isinstance(there, dict):
-            raise self._another_file()
+        there = head["settings"]
         differing = [
             f"{name} was {there.get(name)!r} and is {here.get(name)!r}"
             for name in dict.fromkeys((*there, *here))
             if there.get(name) != here.get(name)
         ]
         if differing:
+            problem = f"belongs to another comparison: {'; '.join(differing)}"
             raise DataFileError(
-                self.path,
-                f"belongs to another comparison: {'; '.join(differing)}",
-                cure="go on with the same, or name another file",
+                self.path, problem, cure="continue with the same, or name another file"
             )
 
     def _another_file(self) -> DataFileError:
         return DataFileError(self.path, "is not the file of a comparison", cure=_NEW_FILE)
 
-    def _unwritable(self, exc: OSError | ValueError, cure: str | None = None) -> DataFileError:
-        reason = getattr(exc, "strerror", None) or exc
-        return DataFileError(self.path, f"cannot be written: {reason}", cure=cure)
+    @contextmanager
+    def _errors(self, what: str = "written", cure: str | None = None) -> Iterator[None]:
+        try:
+            yield
+        except DataFileError:
+            raise
+        except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
+            reason = getattr(exc, "strerror", None) or exc
+            raise DataFileError(self.path, f"cannot be {what}: {reason}", cure=cure) from exc
 
     def _put(self, line: bytes) -> None:
         left = memoryview(line)
-        while left:
-            left = left[self._out.write(left) :]
-        os.fsync(self._out.fileno())
+        with self._errors():
+            while left:
+                left = left[self._out.write(left) :]
+            os.fsync(self._out.fileno())
 
 
 def fingerprint(
@@ -261,11 +249,16 @@ def _plain(value: Any) -> Any:
     return re.sub(" at 0x[0-9a-f]+", "", repr(value))
 
 
-def _server(model: ChatModel) -> str | None:
-    """Return the address of the server that answers, without credentials; None if none does."""
+def unwrapped(model: ChatModel) -> ChatModel:
+    """Return the model that answers, below caches and the like."""
     while isinstance(model, WrappedChatModel):
         model = model.model
-    server = getattr(model, "server", None)
+    return model
+
+
+def _server(model: ChatModel) -> str | None:
+    """Return the address of the server that answers, without credentials; None if none does."""
+    server = getattr(unwrapped(model), "server", None)
     if not isinstance(server, str):
         return None
     parts = urlsplit(server)

@@ -1,9 +1,8 @@
-"""`Table`: figures as text, Markdown or HTML."""
+"""`Table`: figures as Markdown or HTML."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 __all__ = ["Table", "count", "printable", "share"]
@@ -29,11 +28,6 @@ class Table:
     Examples
     --------
     >>> table = Table("", ("router", "F1"), (("learned", ".683"), ("random", ".002")))
-    >>> print(table.text())
-    router     F1
-    -------  ----
-    learned  .683
-    random   .002
     >>> print(table.markdown())
     | router  |   F1 |
     | :------ | ---: |
@@ -50,23 +44,23 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.title!r}, {len(self.rows)} rows of {len(self.columns)} columns)"
 
-    def text(self) -> str:
-        """Return the table as aligned text, its title above and its notes below."""
-        head, *rows = self._aligned(self._cells())
-        rule = ["-" * len(cell) for cell in head]
-        lines = "\n".join("  ".join(row).rstrip() for row in (head, rule, *rows))
-        return _parts(self.title, lines, self.notes)
-
     def markdown(self) -> str:
         """Return the table in Markdown, its title above and its notes below."""
         cells = [[cell.replace("|", r"\|") for cell in row] for row in self._cells()]
-        head, *rows = self._aligned(cells, narrowest=3)
+        widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
         rule = [
-            ":" + "-" * (len(cell) - 1) if place < self.labels else "-" * (len(cell) - 1) + ":"
-            for place, cell in enumerate(head)
+            f":{'-' * (width - 1)}" if place < self.labels else f"{'-' * (width - 1)}:"
+            for place, width in enumerate(widths)
         ]
-        lines = "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
-        return _parts(self.title and f"**{self.title}**", lines, self.notes)
+        lines = []
+        for row in (cells[0], rule, *cells[1:]):
+            aligned = [
+                cell.ljust(width) if place < self.labels else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            lines.append(f"| {' | '.join(aligned)} |")
+        title = [f"**{printable(self.title)}**"] if self.title else []
+        return "\n\n".join([*title, "\n".join(lines), *map(printable, self.notes)])
 
     def _repr_html_(self) -> str:
         head, *rows = [[html.escape(cell) for cell in row] for row in self._cells()]
@@ -78,16 +72,6 @@ class Table:
 
     def _cells(self) -> list[list[str]]:
         return [[printable(cell) for cell in row] for row in (self.columns, *self.rows)]
-
-    def _aligned(self, cells: Sequence[Sequence[str]], narrowest: int = 1) -> list[list[str]]:
-        widths = [max(narrowest, *map(len, column)) for column in zip(*cells, strict=True)]
-        return [
-            [
-                cell.ljust(width) if place < self.labels else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            for row in cells
-        ]
 
 
 def share(value: float | None) -> str:
@@ -121,9 +105,3 @@ def printable(text: str) -> str:
     'Maps [31m of the world'
     """
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def _parts(title: str, table: str, notes: Sequence[str]) -> str:
-    return "\n\n".join(
-        [part for part in (printable(title), table) if part] + [*map(printable, notes)]
-    )

@@ -83,7 +83,7 @@ def test_the_marks_are_computed(monkeypatch, sample, sample_router):
     marks = {figure.name: figure for figure in figures(comparison)}
     name = "contractor-led: broadcast / routed tokens"
     dear = [
-        replace(row, tokens_in=1e9) if row.method.announce == "broadcast" else row
+        replace(row, tokens_in=1e9) if row.method.announcement == "broadcast" else row
         for row in comparison.rows
     ]
     cheap = [replace(row, tokens_in=0.0, tokens_out=0.0) for row in comparison.rows]
@@ -99,11 +99,15 @@ def test_a_method_of_which_all_rounds_failed_reaches_nothing(monkeypatch, sample
     from benchmarks.routed_vs_broadcast import _organised, figures
     from cnp_router.agents import offline_model
     from cnp_router.evaluation import ComparisonRow, compare
+    from cnp_router.evaluation.comparison import RoundResult
 
     comparison = compare(
         sample.catalog, offline_model(sample.catalog), sample.history[:1], router=sample_router
     )
-    nothing = [ComparisonRow.of(row.method, [], failed_rounds=1) for row in comparison.rows]
+    nothing = [
+        ComparisonRow.of(row.method, [RoundResult(row.method, "m", None, "nonsense")])
+        for row in comparison.rows
+    ]
     found = figures(replace(comparison, rows=tuple(nothing)))
     assert not any(figure.passed for figure in found)
     assert _organised(nothing[3], 149)[4:7] == ["-", "-", "-"]

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from cnp_router.evaluation.metrics import RANKING
 from cnp_router.history import History, Mashup
 
 KEYS = {
     "requests": None,
     "skipped": None,
-    "ranking": "recall@5 recall@10 recall@20 recall@50 recall@100 ndcg@5 ndcg@10 map@10 "
-    "complete@20",
+    "ranking": " ".join(RANKING),
     "recommendation": "precision recall f1 mean_apis",
     "categories": "precision recall f1",
     "recipients": "target_recall recall mean p50 p95 total",

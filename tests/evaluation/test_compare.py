@@ -33,7 +33,14 @@ from cnp_router.exceptions import (
 )
 from cnp_router.history import History, Mashup
 from cnp_router.llm import CachedChatModel, ChatModel, ChatResponse, Usage
-from cnp_router.protocols import PROTOCOLS, ContractNet, RoundSettings, TrafficBudget
+from cnp_router.protocols import (
+    PROTOCOLS,
+    ContractNet,
+    Protocol,
+    RoundSettings,
+    TrafficBudget,
+)
+from cnp_router.protocols.round import Result
 from cnp_router.routing import TopK
 from cnp_router.testing import FunctionChatModel
 from cnp_router.training import fit_router
@@ -187,9 +194,9 @@ class TestRows:
                     assert getattr(scores, name) == pytest.approx(expected), (method, stage, name)
 
     def test_mashups_of_other_apis_are_counted(self, run):
-        more = History([*HELD_OUT, Mashup("x", "rain", ("rainfall",))], skipped=2)
-        comparison = run(history=more, protocols=["learned"])
-        assert (comparison.requests, comparison.skipped) == (3, 3)
+        strange = [Mashup("x", "rain", ("rainfall",)), Mashup("y", " ", ("sms",))]
+        comparison = run(history=History([*strange, *HELD_OUT], skipped=2), protocols=["learned"])
+        assert (comparison.requests, comparison.skipped) == (3, 4)
 
     def test_the_limit(self, run):
         comparison = run(protocols=["single-agent"], limit=2)
@@ -224,6 +231,21 @@ class TestRows:
             ("auto", "category"),
             ("learned", "api"),
         ]
+
+    def test_a_protocol_of_ones_own(self, run):
+        class Everything(Protocol):
+            name = "everything"
+            announcements = ("broadcast",)
+            has_contractors = False
+
+            async def run(self, round_):
+                return Result(tuple(round_.parties.catalog.ids))
+
+        comparison = run(protocols=[Everything(), "learned"], announcements=["routed"])
+        row = comparison.rows[0]
+        assert row.method == Method("everything", "broadcast", "api")
+        assert (row.mean_apis, row.stages["final"].recall) == (5, 1.0)
+        assert comparison.rows[1].method.protocol == "learned"
 
     def test_tokens_of_a_server(self, run):
         served = Counted(CATALOG, usage=Usage(10, 5, "server"))
@@ -524,6 +546,7 @@ class TestFailedRounds:
         options = {"protocols": ["contractor-led"], "announcements": ["broadcast"]}
         row = run(model, MANY, **options).rows[0]
         assert (row.rounds, row.failed_rounds, row.failed) == (8, 1, 0)
+        assert row.reason == "every call for proposals failed (5 error), the first with: too long"
 
     def test_single_contractors_that_fail_fail_no_round(self, run):
         async def complete(request):
@@ -563,7 +586,7 @@ class TestFailedRounds:
             run(Failing(days), MANY, protocols=["single-agent"], **options)
         failed = file.read_text().count('"figures":null')
         assert 5 <= failed < 5 + at_a_time  # those under way may still end
-        # Gone on with, it asks the next ones.
+        # Continued, it asks the next ones.
         on = Failing(days)
         row = run(on, MANY, protocols=["single-agent"], **options).rows[0]
         assert len(on.asked) == 8 - failed
@@ -584,9 +607,9 @@ class TestFailedRounds:
     def test_who_is_not_the_requests_fault_ends_it_at_once(self, run, tmp_path, kind):
         file = tmp_path / "run.jsonl"
         options = {"resume": file, "protocols": ["single-agent"], "announcements": ["broadcast"]}
-        with pytest.raises(RoundFailedError, match=r"mashup 'r1', single-agent .*not now") as told:
+        with pytest.raises(RoundFailedError, match=r"mashup 'r1', single-agent .*not now") as error:
             run(Failing({1: kind("not now")}), MANY, **options)
-        assert isinstance(told.value.__cause__.__cause__, kind)
+        assert isinstance(error.value.__cause__.__cause__, kind)
         assert len(file.read_text().splitlines()) == 2
         model = Counted(CATALOG)
         assert run(model, MANY, **options).rows[0].failed_rounds == 0
@@ -608,7 +631,7 @@ class TestErrors:
             ({"history": History([Mashup("x", "y", ("z",))])}, "of any of the 1 mashups"),
         ],
     )
-    def test_what_is_wrong_is_said(self, run, options, message):
+    def test_what_is_wrong_is_named(self, run, options, message):
         with pytest.raises(InputError, match=message):
             run(**options)
 

@@ -8,7 +8,7 @@ import pytest
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.evaluation import evaluate
-from cnp_router.evaluation.metrics import ece
+from cnp_router.evaluation.metrics import RANKING, ece
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.routing import (
@@ -34,10 +34,7 @@ CATALOG = Catalog(
 KEYS = {
     "requests": None,
     "skipped": None,
-    "ranking": [
-        *(f"recall@{k}" for k in (5, 10, 20, 50, 100)),
-        *("ndcg@5", "ndcg@10", "map@10", "complete@20"),
-    ],
+    "ranking": list(RANKING),
     "recommendation": ["precision", "recall", "f1", "mean_apis"],
     "categories": ["precision", "recall", "f1"],
     "recipients": ["target_recall", "recall", "mean", "p50", "p95", "total"],
@@ -97,6 +94,11 @@ def test_the_json_object_has_exactly_these_keys(router, history):
         k: v for k, v in KEYS.items() if v
     }
     assert json.loads(json.dumps(record)) == record
+
+
+def test_these_metrics_of_a_ranking_stay():
+    recalls = {f"recall@{k}" for k in (5, 10, 20, 50, 100)}
+    assert {*recalls, "ndcg@5", "ndcg@10", "map@10", "complete@20"} <= set(RANKING)
 
 
 def test_by_hand(router, history):

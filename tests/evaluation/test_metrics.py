@@ -14,20 +14,18 @@ from sklearn.metrics import (
 )
 
 from cnp_router.evaluation.metrics import (
+    Ranking,
     SetScores,
-    average_precision_at,
     brier,
-    complete_at,
     ece,
-    ndcg_at,
     percentiles,
-    recall_at,
+    risk_coverage,
     set_scores,
 )
 from cnp_router.exceptions import InputError
 
 RANKED = ("a", "b", "c", "d", "e")
-AT = [recall_at, complete_at, ndcg_at, average_precision_at]
+AT = [Ranking.recall, Ranking.complete, Ranking.ndcg, Ranking.average_precision]
 
 
 def log2(x):
@@ -47,14 +45,14 @@ class TestByHand:
         ],
     )
     def test_recall(self, used, k, expected):
-        assert recall_at(RANKED, used, k) == expected
+        assert Ranking(RANKED, used).recall(k) == expected
 
     @pytest.mark.parametrize(
         ("used", "k", "expected"),
         [(["a", "c"], 3, 1.0), (["a", "c"], 2, 0.0), (["a", "z"], 5, 0.0), (["a", "a"], 1, 1.0)],
     )
     def test_complete(self, used, k, expected):
-        assert complete_at(RANKED, used, k) == expected
+        assert Ranking(RANKED, used).complete(k) == expected
 
     @pytest.mark.parametrize(
         ("used", "k", "expected"),
@@ -70,7 +68,7 @@ class TestByHand:
         ],
     )
     def test_ndcg(self, used, k, expected):
-        assert ndcg_at(RANKED, used, k) == pytest.approx(expected)
+        assert Ranking(RANKED, used).ndcg(k) == pytest.approx(expected)
 
     @pytest.mark.parametrize(
         ("used", "k", "expected"),
@@ -84,7 +82,7 @@ class TestByHand:
         ],
     )
     def test_average_precision(self, used, k, expected):
-        assert average_precision_at(RANKED, used, k) == pytest.approx(expected)
+        assert Ranking(RANKED, used).average_precision(k) == pytest.approx(expected)
 
     @pytest.mark.parametrize(
         ("predicted", "used", "expected"),
@@ -122,14 +120,14 @@ class TestAgainstScikitLearn:
         ranked = list(range(len(relevant)))
         used = [i for i in ranked if relevant[i]]
         expected = ndcg_score([relevant], [[-i for i in ranked]], k=k)
-        assert ndcg_at(ranked, used, k) == pytest.approx(expected)
+        assert Ranking(ranked, used).ndcg(k) == pytest.approx(expected)
 
     @given(relevance)
     def test_average_precision_of_a_whole_ranking(self, relevant):
         ranked = list(range(len(relevant)))
         used = [i for i in ranked if relevant[i]]
         expected = average_precision_score(relevant, [-i for i in ranked])
-        assert average_precision_at(ranked, used, len(ranked)) == pytest.approx(expected)
+        assert Ranking(ranked, used).average_precision(len(ranked)) == pytest.approx(expected)
 
     @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=20))
     def test_sets(self, pairs):
@@ -160,7 +158,17 @@ class TestCalibration:
     def test_it_is_a_share(self, pairs):
         assert 0 <= ece(*zip(*pairs, strict=True)) <= 1
 
-    @pytest.mark.parametrize("metric", [ece, brier])
+    def test_the_risk_of_the_most_confident(self):
+        points = risk_coverage([0.2, 0.9, 0.5, 0.9], [False, True, True, False])
+        assert [(p.threshold, p.coverage) for p in points] == [(0.9, 0.5), (0.5, 0.75), (0.2, 1.0)]
+        assert [p.risk for p in points] == pytest.approx([1 / 2, 1 / 3, 1 / 2])
+
+    def test_no_more_points_than_asked(self):
+        points = risk_coverage(np.linspace(0, 1, 1000), [True] * 1000, n_points=10)
+        assert len(points) == 10
+        assert {p.risk for p in points} == {0.0}
+
+    @pytest.mark.parametrize("metric", [ece, brier, risk_coverage])
     @pytest.mark.parametrize(
         ("p", "y", "message"),
         [
@@ -184,9 +192,9 @@ class TestWhatCannotBeUsed:
     @pytest.mark.parametrize("metric", AT)
     def test_a_ranking(self, metric):
         with pytest.raises(InputError, match="k must be at least 1, got 0"):
-            metric(RANKED, ["a"], 0)
+            metric(Ranking(RANKED, ["a"]), 0)
         with pytest.raises(InputError, match="nothing was used"):
-            metric(RANKED, [], 5)
+            metric(Ranking(RANKED, []), 5)
 
     def test_a_set(self):
         with pytest.raises(InputError, match="nothing was used"):
@@ -199,4 +207,4 @@ class TestWhatCannotBeUsed:
 
 @pytest.mark.parametrize("metric", AT)
 def test_an_empty_ranking_finds_nothing(metric):
-    assert metric([], ["a"], 5) == 0
+    assert metric(Ranking([], ["a"]), 5) == 0

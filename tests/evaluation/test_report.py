@@ -12,7 +12,7 @@ from cnp_router.evaluation.comparison import RoundResult
 from cnp_router.evaluation.metrics import SetScores
 from cnp_router.evaluation.report import (
     REPORT_FILES,
-    answered_by,
+    about,
     check_report,
     markdown,
     ratios,
@@ -60,21 +60,21 @@ def comparison():
 
 
 def test_the_tables(comparison):
-    tokens, scores, sizes, savings = comparison_tables(comparison)["api"]
-    assert tokens.text().split("\n") == [
-        "Tokens of a request",
+    tokens, scores, sizes, savings, *_ = comparison_tables(comparison)["api"]
+    assert tokens.markdown().split("\n") == [
+        "**Tokens of a request**",
         "",
-        "protocol        announcement         in      out      total",
-        "--------------  ------------  ---------  -------  ---------",
-        "learned         routed                0        0          0",
-        "contractor-led  broadcast     1,000,000  100,000  1,100,000",
-        "contractor-led  routed           25,000    2,500     27,500",
+        "| protocol       | announcement |        in |     out |     total |",
+        "| :------------- | :----------- | --------: | ------: | --------: |",
+        "| learned        | routed       |         0 |       0 |         0 |",
+        "| contractor-led | broadcast    | 1,000,000 | 100,000 | 1,100,000 |",
+        "| contractor-led | routed       |    25,000 |   2,500 |    27,500 |",
     ]
     assert scores.columns == ("protocol", "stage", "announcement", "precision", "recall", "F1")
     assert scores.rows == (
         ("learned", "final set", "routed", ".250", ".400", ".300"),
-        ("contractor-led", "bids", "broadcast", ".010", ".800", ".020"),
-        ("contractor-led", "bids", "routed", ".010", ".760", ".020"),
+        ("contractor-led", "after bidding", "broadcast", ".010", ".800", ".020"),
+        ("contractor-led", "after bidding", "routed", ".010", ".760", ".020"),
         ("contractor-led", "final set", "broadcast", ".250", ".400", ".300"),
         ("contractor-led", "final set", "routed", ".250", ".400", ".300"),
     )
@@ -91,14 +91,13 @@ def test_titles_and_headings_say_what_they_mean_without_the_docs(comparison):
     tables = comparison_tables(comparison)["api"]
     words = " ".join(" ".join([t.title, *t.columns, *sum(t.rows, ())]) for t in tables)
     assert not re.search(r"\b(step|net|recall \d)\b", words)
-    assert all(max(map(len, table.text().split("\n"))) <= 100 for table in tables)
 
 
 def test_one_announcement_alone(comparison):
     routed = replace(comparison, rows=comparison.rows[::2])
     tables = comparison_tables(routed)["api"]
-    assert len(tables) == 3
-    assert "broadcast" not in "".join(table.text() for table in tables)
+    assert tables
+    assert "broadcast" not in "".join(table.markdown() for table in tables)
 
 
 def test_ratios(comparison):
@@ -121,10 +120,10 @@ def test_ratios(comparison):
 
 
 def test_it_says_who_answered(comparison):
-    assert answered_by(comparison) == "The model 'tiny' answered. Tokens are counted by the server."
+    assert about(comparison)[1] == "The model 'tiny' answered. Tokens are counted by the server."
     offline = replace(comparison, is_offline=True, model="offline", tokens_are="estimated")
-    assert "no measure of a language model's quality" in answered_by(offline)
-    assert answered_by(offline) in markdown(offline)
+    assert "no measure of a language model's quality" in about(offline)[1]
+    assert about(offline)[1] in markdown(offline)
 
 
 def test_markdown(comparison):
@@ -178,7 +177,7 @@ def test_reasons_that_differ_in_numbers_only_are_one():
 
 def test_a_method_of_which_all_rounds_failed_has_no_figures(comparison, tmp_path):
     some = replace(comparison, rows=(*comparison.rows[:2], failed("nonsense")))
-    tokens, _, sizes, savings = comparison_tables(some)["api"]
+    tokens, _, sizes, savings, *_ = comparison_tables(some)["api"]
     assert tokens.rows[2] == ("contractor-led", "routed", *"---")
     assert sizes.rows[2] == ("contractor-led", "routed", *"---")
     assert savings.rows == (("contractor-led", *"-----"),)
@@ -205,13 +204,12 @@ def test_warnings_from_five_percent_on(comparison):
     assert warned(late=90, hallucinated=90, cfps=100) == []
 
 
-def test_over_which_requests_the_bids_are(comparison):
+def test_over_which_requests_the_means_after_bidding_are(comparison):
     auto = replace(row("auto", "routed", 1, 0.4), with_bids=2)
     all_of_them = replace(comparison.rows[2], with_bids=7)
     tables = comparison_tables(replace(comparison, rows=(auto, all_of_them)))["api"]
-    note = "The bids of auto are those of the 2 of 7 requests that were negotiated."
-    assert [table.notes for table in tables] == [(), (note,), ()]
-    assert tables[1].text().endswith(f"\n\n{note}")
+    note = "After bidding, auto has means over the 2 of 7 requests that were negotiated."
+    assert [table.notes for table in tables if table.notes] == [(note,)]
     assert tables[1].markdown().endswith(f"\n\n{note}")
 
 
@@ -222,7 +220,8 @@ def test_organisations_have_tables_of_their_own(comparison):
         rows=(*comparison.rows, row("contractor-led", "routed", 9, 0.7, organisation="category")),
     )
     tables = comparison_tables(both)
-    assert {name: len(each) for name, each in tables.items()} == {"api": 4, "category": 3}
+    assert list(tables) == ["api", "category"]
+    assert [len(each[0].rows) for each in tables.values()] == [3, 1]
     assert "## Contractors by category: 133" in markdown(both)
 
 
@@ -288,11 +287,11 @@ class TestReport:
         assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 
     def test_the_nearest_folder_that_is_there_is_tried(self, tmp_path, monkeypatch):
-        def refused(*, dir):
-            raise PermissionError(13, f"Permission denied: {dir}")
+        def refused(path):
+            raise DataFileError(path, "cannot be written: Permission denied")
 
-        monkeypatch.setattr("tempfile.TemporaryFile", refused)
-        with pytest.raises(DataFileError, match=rf"report: .*denied: {tmp_path} \(name another"):
+        monkeypatch.setattr("cnp_router.evaluation.report.check_writable", refused)
+        with pytest.raises(DataFileError, match=rf"^{tmp_path}/[^/]+: .*denied"):
             check_report(tmp_path / "a" / "report")
 
     def test_without_matplotlib_it_is_said_at_once(self, comparison, tmp_path, monkeypatch):

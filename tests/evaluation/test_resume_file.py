@@ -67,14 +67,14 @@ def test_other_settings_are_named(file, written):
         ResumeFile(file, {"model": "tiny", "threshold": 0.7, "iterate": 2}, KIND)
     assert str(caught.value) == (
         f"{file}: belongs to another comparison: threshold was 0.6 and is 0.7; iterate was None "
-        "and is 2 (go on with the same, or name another file)"
+        "and is 2 (continue with the same, or name another file)"
     )
     assert file.read_bytes() == written
 
 
 def test_another_format(file, written):
     file.write_bytes(written.replace(b'"format": 1', b'"format": 9'))
-    with pytest.raises(DataFileError, match="written in format 9, and this version has 1"):
+    with pytest.raises(DataFileError, match="written in format 9, this version has 1"):
         ResumeFile(file, SETTINGS, KIND)
 
 

@@ -2,65 +2,28 @@ from __future__ import annotations
 
 import pytest
 
-from cnp_router.evaluation import Evaluation, Table, evaluate, evaluation_table
-from cnp_router.evaluation.table import count, share
-from cnp_router.exceptions import InputError
-from cnp_router.history import History, Mashup
-from cnp_router.routing import BroadcastRouter
+from cnp_router.evaluation import Table
+from cnp_router.evaluation.table import share
 
 
-@pytest.fixture
-def evaluation(catalog):
-    return evaluate(BroadcastRouter(catalog), History([Mashup("m1", "x", ("weather",))]))
-
-
-def test_routers_side_by_side(evaluation):
-    table = evaluation_table({"one": evaluation, "another": evaluation})
-    assert table.columns[:4] == ("router", "R@5", "R@20", "nDCG@10")
-    assert [row[0] for row in table.rows] == ["one", "another"]
-    assert {len(row) for row in table.rows} == {len(table.columns)}
-    assert table.rows[0][1] == "1.000"
-
-
-def test_own_figures(evaluation: Evaluation):
-    figures = {
-        "share": lambda e: share(0.6834),
-        "almost one": lambda e: share(0.9996),
-        "count": lambda e: count(1345, 1),
-        "none": lambda e: share(e.categories["f1"]),
-        "zero": lambda e: share(0.0),
-    }
-    table = evaluation_table({"one": evaluation}, figures)
-    assert table.columns == ("router", *figures)
-    assert table.rows == (("one", ".683", "1.000", "1,345.0", "-", ".000"),)
-
-
-def test_nothing_to_show():
-    with pytest.raises(InputError, match="no evaluation to show"):
-        evaluation_table({})
-
-
-def test_text():
-    rows = (("a", ".1", "12.0"), ("longer one", "-", "1"))
-    assert Table("Routers", ("router", "F1", "ms"), rows, notes=("Averages.",)).text() == (
-        "Routers\n\n"
-        "router      F1    ms\n----------  --  ----\na           .1  12.0\nlonger one   -     1\n\n"
-        "Averages."
-    )
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0.6834, ".683"), (0.9996, "1.000"), (0.0, ".000"), (None, "-")]
+)
+def test_a_share(value, expected):
+    assert share(value) == expected
 
 
 def test_labels_are_aligned_to_the_left():
     table = Table("", ("protocol", "stage", "F1"), (("auto", "bids", ".1"),), labels=2)
-    assert table.text().splitlines()[2] == "auto      bids   .1"
     assert table.markdown() == (
         "| protocol | stage |  F1 |\n| :------- | :---- | --: |\n| auto     | bids  |  .1 |"
     )
 
 
 def test_markdown():
-    table = Table("Routers", ("router", "F1"), (("a|b", ".12"),))
+    table = Table("Routers", ("router", "F1"), (("a|b", ".12"),), notes=("Averages.",))
     assert table.markdown() == (
-        "**Routers**\n\n| router |  F1 |\n| :----- | --: |\n| a\\|b   | .12 |"
+        "**Routers**\n\n| router |  F1 |\n| :----- | --: |\n| a\\|b   | .12 |\n\nAverages."
     )
 
 
@@ -72,7 +35,7 @@ def test_html_is_escaped():
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt; &amp; more") == 4
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "_repr_html_"])
+@pytest.mark.parametrize("form", ["markdown", "_repr_html_"])
 def test_a_cell_is_one_line_of_printable_characters(form):
     hostile = "a\nb\x1b[31m\x9b2J\u202ec\x7f"
     lines = getattr(Table("", ("x", "y"), ((hostile, "1"),), notes=(hostile,)), form)()
@@ -80,5 +43,5 @@ def test_a_cell_is_one_line_of_printable_characters(form):
     assert lines.count("a b [31m 2J c") == 2
 
 
-def test_a_table_is_one_readable_line(evaluation):
+def test_a_table_is_one_readable_line():
     assert repr(Table("Tokens", ("a", "b"), ())) == "Table('Tokens', 0 rows of 2 columns)"
