@@ -95,7 +95,7 @@ def refused(folder, error=ModelCorruptError):
 class TestRoundTrip:
     def test_it_answers_the_same_to_the_last_bit(self, world, router, model):
         loaded = load_router(model)
-        requests = [m.description for m in world.history] + ["", "地図", "x" * 5000]
+        requests = [m.description for m in world.history] + ["?", "地図", "x" * 5000]
         for request in requests:
             np.testing.assert_array_equal(
                 loaded.score(request).probabilities, router.score(request).probabilities
@@ -233,16 +233,6 @@ class TestSaving:
         with pytest.raises(DataFileError) as caught:
             little.save(folder, overwrite=True)
         assert str(caught.value) == f"{folder}: cannot be written: Permission denied"
-
-    def test_a_catalog_that_json_cannot_hold(self, small, tmp_path):
-        first, *others = small.catalog
-        odd = Catalog([replace(first, parameters={"x": float("nan")}), *others])
-        with pytest.raises(DataFileError) as caught:
-            fit_router(odd, small.history).save(tmp_path / "model")
-        assert str(caught.value).startswith(
-            f"{tmp_path / 'model'}, line 1: catalog.jsonl: cannot be written as JSON: "
-        )
-        assert inside(tmp_path) == []
 
     def test_categories_and_names_of_any_kind(self, small, tmp_path):
         first, *others = small.catalog
