@@ -112,7 +112,7 @@ def export_graph(
     Raises
     ------
     InputError
-        If the format cannot be told, or two ids differ only in characters XML does not allow.
+        If the format cannot be told.
     DataFileError
         If the place cannot be written.
     UnknownApiError, NotFittedError
@@ -120,7 +120,7 @@ def export_graph(
     Notes
     -----
     Attributes are those of `to_networkx`. GraphML and GEXF get the name as ``label`` too, which
-    is what Gephi shows. Characters that XML 1.0 does not allow are taken out of ids and texts
+    is what Gephi shows. Characters that XML 1.0 does not allow are taken out of texts
     there, and carriage returns become line feeds; JSON keeps every character.
 
     Examples
@@ -172,19 +172,11 @@ def _entries(matrix: Any) -> dict[tuple[int, int], float]:
 
 
 def _for_xml(network: networkx.Graph) -> networkx.Graph:
-    clean = network.__class__()
-    origin: dict[str, str] = {}
-    for api, attributes in network.nodes(data=True):
-        node = printable(api)
-        if node in origin:
-            raise InputError(
-                f"API ids {origin[node]!r} and {api!r} are the same without the characters XML "
-                "does not allow (export to .json)"
-            )
-        origin[node] = api
-        texts = {k: printable(v) if isinstance(v, str) else v for k, v in attributes.items()}
-        clean.add_node(node, label=texts["name"], **texts)
-    clean.add_edges_from((printable(a), printable(b), data) for a, b, data in network.edges.data())
+    clean = network.copy()
+    for _, attributes in clean.nodes(data=True):
+        texts = {key: value for key, value in attributes.items() if isinstance(value, str)}
+        attributes.update({key: printable(text) for key, text in texts.items()})
+        attributes["label"] = attributes["name"]
     return clean
 
 

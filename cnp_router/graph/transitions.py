@@ -112,17 +112,6 @@ class TransitionGraph:
     (NextApi(api='weather', probability=0.5, count=2),)
     """
 
-    apis_: tuple[str, ...]
-    catalog_: Catalog | None
-    n_mashups_: int
-    usage_: NDArray[np.int64]
-    co_usage_: csr_array
-    transitions_: csr_array
-    edges_: csr_array
-    transition_: csr_array
-    prior_: NDArray[np.float64]
-    trust_: NDArray[np.float64]
-
     def __init__(
         self,
         *,
