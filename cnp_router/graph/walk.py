@@ -74,7 +74,7 @@ class RandomWalk:
 
     def _repr_html_(self) -> str:
         rows = [(reached.api, f"{reached.probability:.3f}") for reached in self.top(ROWS_SHOWN)]
-        reached = np.count_nonzero(self.probabilities)
+        reached = int(np.count_nonzero(self.probabilities))
         return html_table(repr(self), ("API", "probability"), rows, reached)
 
     def top(self, k: int = 10, *, exclude: Collection[str] = ()) -> tuple[ReachedApi, ...]:
