@@ -9,17 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.training.calibration import confidence_features
-from cnp_router.training.companions import FEATURES
-from cnp_router.training.features import Candidates, candidates, shortlist_features
+from cnp_router.text import TfidfEncoder
+from cnp_router.training.co_usage_features import FEATURES
+from cnp_router.training.decision import confidence_features
+from cnp_router.training.features import Candidates, shortlist_features
+from cnp_router.training.learned import LearnedRouter
 from cnp_router.training.ranker import N_REST_FEATURES, Logistic, Ranker
-from cnp_router.training.router import LearnedRouter
-from cnp_router.training.text import TfidfEncoder
 from cnp_router.training.trees import BoostedTrees
-from cnp_router.training.views import N_VIEWS
+from cnp_router.training.views import CategoryView, CoUsageView
 
 __all__ = ["check_parts", "check_trees"]
 
@@ -31,28 +30,11 @@ def check_parts(router: LearnedRouter) -> None:
     ----------
     router : LearnedRouter
     """
-    encoders, views = router.encoders, router.views
-    index = views.specifications
-    _check_encoder("word", encoders.word)
-    _check_encoder("character", encoders.character)
-    if encoders.projection.ndim != 2 or len(encoders.projection) != len(encoders.word.terms_):
-        raise ValueError(f"the projection is {encoders.projection.shape}")
-    _check_numbers("the projection", encoders.projection)
-    _check_numbers("the latent specifications", index.latent)
-    for name, matrix in {
-        "the words of the specifications": index.word_columns,
-        "the characters of the specifications": index.character_columns,
-        **{f"the view's {name}": part for name, part in views.state().items()},
-    }.items():
-        _check_numbers(name, matrix)
-    views.check(n_mashups=len(router.history), n_apis=len(router.catalog))
-    for name, ones in (("usage", views.usage), ("membership", views.membership)):
-        if (ones.data != 1).any():
-            raise ValueError(f"the {name} holds other numbers than 1")
-    if not _rises(views.labels, len(router.catalog)):
-        raise ValueError("the labels are no rising positions in the catalog")
-    nothing = candidates(views, np.zeros((N_VIEWS, len(router.catalog)), dtype=np.float32))
-    _check_ranker("", router.ranker, router, nothing.features.shape[1])
+    _check_encoder("word", router.encoders.word)
+    _check_encoder("character", router.encoders.character)
+    if router.views.corpus.usage.shape[0] != len(router.history):
+        raise ValueError(f"the views know {router.views.corpus.usage.shape[0]} mashups")
+    _check_ranker("", router.ranker, router, len(router.views.feature_names))
     if router.completion.ranker is not None:
         _check_ranker("completion's ", router.completion.ranker, router, len(FEATURES))
     n_confidence = len(confidence_features(np.zeros(1), 0.0))
@@ -115,7 +97,9 @@ def _check_encoder(name: str, encoder: TfidfEncoder) -> None:
 def _check_ranker(whose: str, ranker: Ranker, router: LearnedRouter, width: int) -> None:
     none = np.zeros(0)
     nothing = Candidates(none.astype(np.intp), np.zeros((0, width), dtype=np.float32))
-    wide = shortlist_features(router.views.co_usage, nothing, none, nothing.positions).shape[1]
+    wide = shortlist_features(
+        router.views[CoUsageView].conditional, nothing, none, nothing.positions
+    ).shape[1]
     _check_logistic(f"{whose}first stage", ranker.first, width)
     _check_logistic(f"{whose}rest", ranker.rest, N_REST_FEATURES)
     _check_logistic(f"{whose}scale", ranker.scale, 1)
@@ -148,7 +132,7 @@ def _check_control(router: LearnedRouter) -> None:
 
 
 def _check_categories(router: LearnedRouter) -> None:
-    width = router.views.category_weights.shape[1]
+    width = router.views[CategoryView].weights.shape[1]
     if router.categories is None:
         if width:
             raise ValueError(f"there are weights of {width} categories, and none is named")
@@ -162,10 +146,3 @@ def _check_numbers(name: str, values: Any) -> None:
         raise ValueError(f"{name}: expected numbers")
     if not np.isfinite(numbers).all():
         raise ValueError(f"{name}: not all numbers are finite")
-
-
-def _rises(positions: NDArray[Any], end: int) -> bool:
-    whole = positions.ndim == 1 and positions.dtype.kind in "iu"
-    if not whole or not len(positions):
-        return whole
-    return bool((np.diff(positions) > 0).all() and positions[0] >= 0 and positions[-1] < end)

@@ -32,15 +32,9 @@ from cnp_router.exceptions import (
     ModelVersionError,
 )
 from cnp_router.history import History
-from cnp_router.routing import RecallControl
-from cnp_router.training.categories import CategoryClassifier
-from cnp_router.training.completion import Completion
-from cnp_router.training.integrity import check_parts
-from cnp_router.training.ranker import Logistic, Ranker
-from cnp_router.training.router import Decision, LearnedRouter
-from cnp_router.training.specifications import Encoders, SpecificationIndex
 from cnp_router.storage import pack, unpack
-from cnp_router.training.views import Views
+from cnp_router.training.integrity import check_parts
+from cnp_router.training.learned import LearnedRouter
 
 __all__ = ["FORMAT_VERSION", "check_target", "load_router", "save_router"]
 
@@ -130,7 +124,10 @@ def load_router(path: str | Path) -> LearnedRouter:
             arrays = {name: file[name] for name in file.files}
         catalog = Catalog.read(folder / "catalog.jsonl")
         history = History.read(folder / "history.jsonl", catalog=catalog)
-        return _assemble(catalog, history, unpack(arrays, plain), manifest["summary"])
+        state = unpack(arrays, plain)
+        router = LearnedRouter.from_state(catalog, history, state, manifest["summary"])
+        check_parts(router)
+        return router
     except Exception as exc:
         # Whatever the readers of JSON, zip and arrays raise on content that nobody saved.
         what = exc if str(exc) else type(exc).__name__
@@ -185,7 +182,7 @@ def _put(temporary: Path, target: Path) -> None:
 def _write(router: LearnedRouter, folder: Path) -> None:
     router.catalog.write(folder / "catalog.jsonl")
     router.history.write(folder / "history.jsonl")
-    arrays, plain = pack(_state(router))
+    arrays, plain = pack(router.state())
     with (folder / "state.json").open("w", encoding="utf-8") as out:
         json.dump(plain, out, ensure_ascii=False)
     with (folder / "arrays.npz").open("wb") as file:
@@ -208,54 +205,6 @@ def _write(router: LearnedRouter, folder: Path) -> None:
     for name in (*_FILES, MANIFEST):
         with (folder / name).open("rb") as file:
             os.fsync(file.fileno())
-
-
-def _state(router: LearnedRouter) -> dict[str, Any]:
-    control = router.decision.recall_control
-    return {
-        "encoders": router.encoders.state(),
-        "specifications": router.views.specifications.state(),
-        "views": router.views.state(),
-        "ranker": router.ranker.state(),
-        "completion": router.completion.state(),
-        "confidence": router.decision.confidence.state(),
-        "recall_control": {
-            "needed": control.needed,
-            "weights": control.weights,
-            "n_requests": control.n_requests,
-        },
-        "categories": router.categories.state() if router.categories else None,
-    }
-
-
-def _assemble(
-    catalog: Catalog, history: History, state: dict[str, Any], summary: dict[str, Any]
-) -> LearnedRouter:
-    encoders = Encoders.from_state(state["encoders"])
-    index = SpecificationIndex.from_state(catalog, encoders, state["specifications"])
-    views = Views(specifications=index, **state["views"])
-    control = state["recall_control"]
-    categories = None
-    if state["categories"] is not None:
-        categories = CategoryClassifier.from_state(
-            encoders.word, views.category_weights, state["categories"]
-        )
-    router = LearnedRouter(
-        catalog=catalog,
-        history=history,
-        encoders=encoders,
-        views=views,
-        ranker=Ranker.from_state(state["ranker"]),
-        completion=Completion.from_state(state["completion"]),
-        decision=Decision(
-            Logistic.from_state(state["confidence"]),
-            RecallControl(control["needed"], control["weights"], int(control["n_requests"])),
-        ),
-        categories=categories,
-        summary=summary,
-    )
-    check_parts(router)
-    return router
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
