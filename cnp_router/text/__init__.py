@@ -2,7 +2,7 @@
 
 from cnp_router.text.bm25 import BM25
 from cnp_router.text.tfidf import TfidfEncoder, dense_product, unit_rows
-from cnp_router.text.words import (
+from cnp_router.text.tokenise import (
     FUNCTION_WORDS,
     content_words,
     pieces,

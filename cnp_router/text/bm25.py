@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text.tfidf import count_terms
-from cnp_router.text.words import content_words
+from cnp_router.text.tokenise import FUNCTION_WORDS, content_words, singular, words
 
 __all__ = ["BM25"]
 
@@ -58,8 +58,7 @@ class BM25:
         -------
         ndarray of shape (n_documents,), at least 0
         """
-        columns = [self._column[word] for word in self._known(text)]
-        return np.asarray(self._by_word[columns].sum(axis=0)).ravel()
+        return np.asarray(self._by_word[list(self._said(text))].sum(axis=0)).ravel()
 
     def shared_words(
         self, text: str, documents: Sequence[int] | NDArray[np.intp], limit: int = 3
@@ -77,13 +76,18 @@ class BM25:
         -------
         list of tuple of str
         """
-        found = self._known(text)
-        columns = [self._column[word] for word in found]
-        shared = []
-        for row in self._by_word[columns].tocsc()[:, documents].toarray().T:
+        said = self._said(text)
+        found, shared = list(said.values()), []
+        for row in self._by_word[list(said)].tocsc()[:, documents].toarray().T:
             order = np.argsort(-row, kind="stable")[:limit]
             shared.append(tuple(found[i] for i in order if row[i] > 0))
         return shared
 
-    def _known(self, text: str) -> list[str]:
-        return [word for word in dict.fromkeys(content_words(text)) if word in self._column]
+    def _said(self, text: str) -> dict[int, str]:
+        """Return the known words of a text: their column, and how the text says them."""
+        said: dict[int, str] = {}
+        for word in words(text):
+            column = self._column.get(singular(word))
+            if column is not None and word not in FUNCTION_WORDS:
+                said.setdefault(column, word)
+        return said

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text.words import ANALYZERS, grams_of, words
+from cnp_router.text.tokenise import ANALYZERS, grams_of, words
 
 __all__ = ["TfidfEncoder", "count_terms", "dense_product", "unit_rows"]
 
@@ -32,7 +32,7 @@ class TfidfEncoder:
     Parameters
     ----------
     analyzer : {"word", "content", "character"}, default="word"
-        Of `cnp_router.text.words`: words and pairs of them, words that carry meaning, or runs of
+        Of `cnp_router.text.tokenise`: words and pairs of them, words that carry meaning, or runs of
         characters.
     min_df : int, default=2
         A term in fewer documents is dropped.
