@@ -27,7 +27,7 @@ from cnp_router.exceptions import (
 )
 from cnp_router.training import fit_router, load_router, verify_router
 
-FILES = ("catalog.jsonl", "history.jsonl", "state.json", "views.labels.npy")
+FILES = ("catalog.jsonl", "history.jsonl", "state.json", "views.expected.map.npy")
 DAMAGED = "the model is damaged"
 
 
@@ -491,7 +491,7 @@ class TestNothingIsExecuted:
         pickle.loads(pickle.dumps(trap))
         assert (tmp_path / "sprung").exists()
 
-    @pytest.mark.parametrize("place", ["views.labels", "ranker.parts.0.value", "unasked"])
+    @pytest.mark.parametrize("place", ["views.expected.map", "ranker.parts.0.value", "unasked"])
     def test_a_pickled_object_among_the_arrays(self, folder, trap, tmp_path, place):
         with_array(folder, place, np.array([trap], dtype=object))
         assert DAMAGED in refused(folder)
@@ -505,7 +505,7 @@ class TestNothingIsExecuted:
         assert not (tmp_path / "sprung").exists()
 
     def test_a_zip_of_arrays_in_place_of_an_array(self, folder):
-        with (parts(folder) / "views.labels.npy").open("wb") as file:
+        with (parts(folder) / "views.expected.map.npy").open("wb") as file:
             np.savez(file, np.zeros(3))
         reseal(folder)
         assert DAMAGED in refused(folder)
@@ -571,7 +571,7 @@ WHOLE = (*BOTH, far_too_high, below_zero, fractions)
 
 
 CO_USAGE = {
-    " sparse": [f"views.co_usage.{part}" for part in ("data", "indices", "indptr")],
+    " sparse": [f"views.co_usage.conditional.{part}" for part in ("data", "indices", "indptr")],
     "shape": [6, 6],
 }
 
@@ -601,7 +601,7 @@ class TestPartsThatDoNotFit:
         arrays = arrays_of(little_model)
         folder = Path(shutil.copytree(little_model, tmp_path / "model"))
         assert self.survivors(folder, arrays, arrays) == []
-        for name in ("views.usage.data", "views.membership.data", "recall_control.weights"):
+        for name in ("views.corpus.usage.data", "views.corpus.membership.data", "decision.weights"):
             with_array(folder, name, doubled(arrays[name]))
             assert DAMAGED in refused(folder)
             with_array(folder, name, arrays[name])
@@ -616,9 +616,9 @@ class TestPartsThatDoNotFit:
         assert self.survivors(folder, arrays, names) == []
 
     def test_a_missing_array(self, folder):
-        (parts(folder) / "views.labels.npy").unlink()
+        (parts(folder) / "views.expected.map.npy").unlink()
         reseal(folder)
-        assert refused(folder) == f"{folder}: {DAMAGED}: 'views.labels' (fit it again)"
+        assert refused(folder) == f"{folder}: {DAMAGED}: 'views.expected.map' (fit it again)"
 
     def test_the_arrays_of_another_model(self, folder, model):
         for file in parts(model).glob("*.npy"):
@@ -650,26 +650,26 @@ class TestPartsThatDoNotFit:
             (("encoders", "word", "terms", 1), "same"),
             (("encoders", "character", "idf"), {" array": "nowhere"}),
             (("encoders", "character", "idf"), 1.0),
-            (("views", "usage"), CO_USAGE),
-            (("views", "usage"), {" array": "views.labels"}),
-            (("views", "unasked"), 1),
+            (("views", "corpus", "usage"), CO_USAGE),
+            (("views", "corpus", "usage"), {" array": "views.expected.map"}),
+            (("views", "unasked"), {}),
             (("ranker", "first", "intercept"), float("nan")),
             (("ranker", "first", "intercept"), None),
             (("ranker", "parts"), {}),
             (("ranker", "parts", "0", "depth"), -1),
             (("ranker", "parts", "0", "baseline"), float("inf")),
             (("completion",), {}),
-            (("confidence", "coefficients"), {" array": "ranker.first.coefficients"}),
-            (("recall_control", "n_requests"), -1),
-            (("recall_control", "n_requests"), 10**6),
-            (("recall_control", "n_requests"), 10**400),
-            (("recall_control", "weights"), {" array": "recall_control.needed"}),
+            (("decision", "confidence", "coefficients"), {" array": "ranker.first.coefficients"}),
+            (("decision", "n_requests"), -1),
+            (("decision", "n_requests"), 10**6),
+            (("decision", "n_requests"), 10**400),
+            (("decision", "weights"), {" array": "decision.needed"}),
             (("categories",), None),
             (("categories", "classes"), []),
             (("categories", "classes", 0), 7),
             (("categories", "classes"), ["a", "a"]),
             (("categories", "scale", "intercept"), float("nan")),
-            (("categories", "prior"), {" array": "views.labels"}),
+            (("categories", "prior"), {" array": "views.expected.map"}),
         ],
         ids=str,
     )
@@ -716,7 +716,7 @@ class TestPartsThatDoNotFit:
 
     @pytest.mark.parametrize("size", [0, 20, 127, 150])
     def test_an_array_that_is_cut_though_its_checksum_says_so(self, folder, size):
-        file = parts(folder) / "views.labels.npy"
+        file = parts(folder) / "views.expected.map.npy"
         data = file.read_bytes()
         file.unlink()
         file.write_bytes(data[:size])
@@ -725,7 +725,7 @@ class TestPartsThatDoNotFit:
 
     def test_any_byte_of_the_head_of_an_array(self, folder):
         """It loads as the same router, or is refused."""
-        file = parts(folder) / "views.usage.indices.npy"
+        file = parts(folder) / "views.corpus.usage.indices.npy"
         data = file.read_bytes()
         expected = load_router(folder).score("a map").probabilities
         for place in range(128):
