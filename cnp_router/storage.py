@@ -68,6 +68,7 @@ _GENERATION = re.compile(r"generation-[0-9a-f]{16}")
 _FILE = re.compile(r"\w[\w.-]*", re.ASCII)
 _ARRAY, _SPARSE = " array", " sparse"
 _PARTS = ("data", "indices", "indptr")
+_OLDER = ("an older", "fit it again")
 _NUMBERS = np.typecodes["AllInteger"] + "fd"
 
 
@@ -161,9 +162,7 @@ def state_to_bytes(state: dict[str, Any]) -> bytes:
     """
     arrays, plain = pack(state)
     out = io.BytesIO()
-    named = {
-        f".{name}": array for name, array in arrays.items()
-    }  # np.savez has a `file` of its own
+    named = {f".{name}": array for name, array in arrays.items()}  # np.savez has own parameters
     np.savez(out, allow_pickle=False, plain=np.frombuffer(_json(plain), np.uint8), **named)
     return out.getvalue()
 
@@ -192,7 +191,7 @@ def save_model(
 ) -> None:
     """Save a model as a folder: whenever this ends, the old or the new one is there whole.
 
-    Where two save at once, the second one waits for the first.
+    Of two that save at once, the second waits for the first.
 
     Parameters
     ----------
@@ -272,7 +271,10 @@ def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str
         for name in manifest["files"]:
             if name.endswith(".npy"):
                 array = np.asarray(np.lib.format.open_memmap(generation / name, mode="r"))
-                _check_numbers(name, array)
+                if array.dtype.char not in _NUMBERS or not array.dtype.isnative:
+                    raise TypeError(f"{name}: expected numbers, got {array.dtype}")
+                if array.dtype.kind == "f" and not np.isfinite(array).all():
+                    raise ValueError(f"{name}: not all numbers are finite")
                 arrays[name.removesuffix(".npy")] = array
         return build(generation, unpack(arrays, read_json(generation / STATE)), manifest["summary"])
 
@@ -297,9 +299,8 @@ def verify_model(path: str | Path) -> None:
 
     def verify(generation: Path, manifest: dict[str, Any]) -> None:
         for name, expected in manifest["files"].items():
-            file = generation / name
-            if _checksum(file) != expected["sha256"]:
-                raise ModelCorruptError(f"{file}: altered: its checksum differs (fit it again)")
+            if _checksum(generation / name) != expected["sha256"]:
+                raise ValueError(f"{name}: altered: its checksum differs")
 
     _while_it_stands(Path(path), verify)
 
@@ -328,11 +329,11 @@ def check_target(target: Path, overwrite: bool) -> None:
         with suppress(FileNotFoundError, NotADirectoryError):
             target.lstat()  # it says what os.path.lexists does not, such as a name too long
         there, home = os.path.lexists(target), target.parent.is_dir()
-        ours = not target.is_symlink() and (is_model(target) or _is_bare(target))
-        model = ours and is_model(target)
+        model = is_model(target)
+        bare = target.is_dir() and {*target.iterdir()} <= {target / LOCK, *_generations(target)}
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
         raise DataFileError(target, f"cannot be written: {_reason(exc)}") from exc
-    if there and not ours:
+    if there and (target.is_symlink() or not (model or bare)):
         raise InputError(f"{target}: something that is not a model is there (choose another place)")
     if model and not overwrite:
         raise InputError(f"{target}: a model is there already (choose another place or overwrite)")
@@ -340,13 +341,6 @@ def check_target(target: Path, overwrite: bool) -> None:
         raise DataFileError(target, "its folder does not exist", cure="create it first")
     if not os.access(target if there else target.parent, os.W_OK | os.X_OK):
         raise DataFileError(target, "cannot be written: Permission denied")
-
-
-def _is_bare(folder: Path) -> bool:
-    return folder.is_dir() and {p.name for p in folder.iterdir()} <= {
-        LOCK,
-        *(p.name for p in _generations(folder)),
-    }
 
 
 def _lock_of(folder: Path) -> ExitStack:
@@ -404,6 +398,7 @@ def _write_generation(
 
 
 def _sync(folder: Path) -> None:
+    """Have the disk know which files are in a folder; Windows sees to that itself."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -426,7 +421,7 @@ def _clean(folder: Path) -> None:
 
 
 def _generations(folder: Path) -> list[Path]:
-    return [p for p in folder.iterdir() if _GENERATION.fullmatch(p.name)]
+    return [path for path in folder.iterdir() if _GENERATION.fullmatch(path.name)]
 
 
 def _while_it_stands(folder: Path, use: Callable[[Path, dict[str, Any]], T]) -> T:
@@ -436,76 +431,53 @@ def _while_it_stands(folder: Path, use: Callable[[Path, dict[str, Any]], T]) -> 
         generation = folder / manifest["generation"]
         try:
             for name, expected in manifest["files"].items():
-                _check_size(generation / name, expected)
+                size = (generation / name).stat().st_size
+                if size != expected["bytes"]:
+                    raise ValueError(f"{name}: truncated or altered: {size} bytes")
             return use(generation, manifest)
+        # Whatever the readers of JSON and of arrays raise on content that nobody saved.
         except Exception as exc:
-            if _manifest(folder)["generation"] != generation.name:
-                continue
-            if isinstance(exc, ModelStoreError):
-                raise
-            # Whatever the readers of JSON and of arrays raise on content that nobody saved.
-            what = exc if str(exc) else type(exc).__name__
-            raise ModelCorruptError(
-                f"{folder}: the parts of the model do not fit together: {what} (fit it again)"
-            ) from exc
+            if _manifest(folder)["generation"] == generation.name:
+                what = exc if str(exc) else type(exc).__name__
+                raise _damaged(folder, what) from exc
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = read_json(folder / MANIFEST)
-        if not isinstance(manifest, dict):
-            raise TypeError(f"expected an object, got {type(manifest).__name__}")
-        found = manifest["format_version"] if manifest["format"] == FORMAT else None
-        if found is not None and type(found) is not int:
-            raise TypeError(f"'format_version' must be a whole number, got {found!r}")
-        if found == FORMAT_VERSION:
-            _check_manifest(manifest)
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise ValueError(f"{MANIFEST} is not that of a model")
+        found = manifest["format_version"]
+        if found != FORMAT_VERSION and type(found) is int:
+            age, cure = ("a newer", "upgrade cnp-router") if found > FORMAT_VERSION else _OLDER
+            which = f"({found}, this version reads {FORMAT_VERSION})"
+            raise ModelVersionError(f"{folder}: written in {age} format {which} ({cure})")
+        names = (manifest["generation"], *manifest["files"])
+        sound = type(found) is int and isinstance(manifest["summary"], dict)
+        if not (sound and _GENERATION.fullmatch(names[0]) and all(map(_FILE.fullmatch, names[1:]))):
+            raise ValueError(f"{MANIFEST} holds what no save writes")
+        if manifest["sha256"] != _seal(manifest):
+            raise ValueError(f"the checksum of {MANIFEST} differs")
     except DataFileError as exc:
-        if not os.path.lexists(folder / MANIFEST):
+        there = os.path.lexists(folder / MANIFEST)
+        if not there or isinstance(exc.__cause__, FileNotFoundError | NotADirectoryError):
             name = str(folder) if str(folder).isprintable() else repr(str(folder))
             raise ModelNotFoundError(f"{name}: no model there (fit one first)") from exc
-        raise ModelCorruptError(f"{exc.path}: {exc.problem} (fit it again)") from exc
-    except (KeyError, TypeError, ValueError) as exc:
-        what = f"missing {exc}" if isinstance(exc, KeyError) else exc
-        raise ModelCorruptError(f"{folder / MANIFEST}: damaged: {what} (fit it again)") from exc
-    if found is None:
-        raise ModelCorruptError(f"{folder / MANIFEST}: not that of a model (fit one first)")
-    if found != FORMAT_VERSION:
-        age = "a newer" if found > FORMAT_VERSION else "an older"
-        cure = "upgrade cnp-router" if found > FORMAT_VERSION else "fit it again"
-        raise ModelVersionError(
-            f"{folder}: written in {age} format ({found}, this version reads {FORMAT_VERSION}) "
-            f"({cure})"
-        )
+        raise _damaged(folder, f"{MANIFEST}: {exc.problem}") from exc
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
+        what = f"{MANIFEST} lacks {exc}" if isinstance(exc, KeyError) else exc
+        raise _damaged(folder, what) from exc
     return manifest
 
 
-def _check_manifest(manifest: dict[str, Any]) -> None:
-    files, generation = manifest["files"], manifest["generation"]
-    if not isinstance(files, dict) or not isinstance(manifest["summary"], dict):
-        raise TypeError("'files' and 'summary' must be objects")
-    if not isinstance(generation, str) or not _GENERATION.fullmatch(generation):
-        raise ValueError(f"'generation' must be the name of one, got {generation!r}")
-    for name, expected in files.items():
-        if not _FILE.fullmatch(name) or not isinstance(expected, dict):
-            raise ValueError(f"'files' must map names to sizes and checksums, got {name!r}")
-    if manifest["sha256"] != _seal(manifest):
-        raise ValueError("its checksum differs")
+def _damaged(folder: Path, what: object) -> ModelCorruptError:
+    return ModelCorruptError(f"{folder}: the model is damaged: {what} (fit it again)")
 
 
 def _seal(manifest: dict[str, Any]) -> str:
     """Return the checksum of all that a manifest says, itself left out."""
     content = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _check_size(file: Path, expected: dict[str, Any]) -> None:
-    try:
-        size = file.stat().st_size
-    except OSError as exc:
-        raise ModelCorruptError(f"{file}: cannot be read: {_reason(exc)} (fit it again)") from exc
-    if size != expected.get("bytes"):
-        raise ModelCorruptError(f"{file}: truncated or altered: {size} bytes (fit it again)")
 
 
 def _checksum(file: Path) -> str:
@@ -515,13 +487,6 @@ def _checksum(file: Path) -> str:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-
-
-def _check_numbers(name: str, array: NDArray[Any]) -> None:
-    if array.dtype.char not in _NUMBERS or not array.dtype.isnative:
-        raise TypeError(f"{name}: expected numbers, got {array.dtype}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"{name}: not all numbers are finite")
 
 
 def _matrix(

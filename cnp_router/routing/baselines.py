@@ -19,8 +19,8 @@ from cnp_router.history import History
 from cnp_router.records import check_instance, check_number
 from cnp_router.routing.base import Router
 from cnp_router.routing.result import Reason, Scores, Source
-from cnp_router.routing.retrieval import Bm25Index, TfidfIndex
 from cnp_router.routing.selection import RecallControl
+from cnp_router.text import BM25, TfidfEncoder, dense_product
 
 __all__ = [
     "BroadcastRouter",
@@ -192,7 +192,7 @@ class SpecificationRouter(_Baseline):
 
     def __init__(self, catalog: Catalog, history: History | None = None) -> None:
         super().__init__(catalog)
-        self._index = Bm25Index([_specification(api) for api in catalog])
+        self._index = BM25([_specification(api) for api in catalog])
         self._logistic: tuple[float, float, float] | None = None
         if history is not None and len(check_instance("history", history, History)):
             self._calibrate(history)
@@ -275,17 +275,19 @@ class HistoryKNNRouter(_Baseline):
         counts = np.bincount(self._usage.indices, minlength=len(catalog))
         self._popularity = counts / len(history)
         self._mashups = tuple(mashup.id for mashup in history)
-        self._index = TfidfIndex(history.texts)
+        self._encoder = TfidfEncoder("content", min_df=1)
+        self._past = self._encoder.fit_transform(history.texts)
+        self._by_word = csr_array(self._past.T)
 
         def left_out(place: int, used: NDArray[Any]) -> NDArray[Any]:
-            similarities = self._index.similarities_within(place)
+            (similarities,) = dense_product(self._past[[place]], self._by_word)
             similarities[place] = 0.0
             return self._vote(similarities, _others(counts, used, len(history)))
 
         self._measure(self._usage, left_out)
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
-        similarities = self._index.similarities(request)
+        (similarities,) = dense_product(self._encoder.transform([request]), self._by_word)
         votes = self._vote(similarities, self._popularity)
         return Scores(self.apis, votes, evidence=self._neighbours(similarities))
 

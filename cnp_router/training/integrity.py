@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from cnp_router.training.calibration import confidence_features
-from cnp_router.training.companions import FEATURES
-from cnp_router.training.features import Candidates, candidates, shortlist_features
+from cnp_router.training.co_usage_features import FEATURES
+from cnp_router.training.decision import confidence_features
+from cnp_router.training.features import Candidates, shortlist_features
+from cnp_router.training.learned import LearnedRouter
 from cnp_router.training.ranker import N_REST_FEATURES, Ranker
-from cnp_router.training.router import LearnedRouter
 from cnp_router.training.trees import BoostedTrees
-from cnp_router.training.views import N_VIEWS
+from cnp_router.training.views import CategoryView, CoUsageView
 
 __all__ = ["check_parts", "check_trees"]
 
@@ -24,29 +24,22 @@ __all__ = ["check_parts", "check_trees"]
 def check_parts(router: LearnedRouter) -> None:
     """Raise ValueError where the parts of a router do not fit each other.
 
+    The views check themselves, when they are made of their states.
+
     Parameters
     ----------
     router : LearnedRouter
     """
-    encoders, views, control = router.encoders, router.views, router.decision.recall_control
-    n_apis, n_words = len(router.catalog), len(encoders.word.terms_)
-    for encoder in (encoders.word, encoders.character):
+    views, control = router.views, router.decision.recall_control
+    for encoder in (router.encoders.word, router.encoders.character):
         terms = encoder.terms_
         _require(set(map(type, terms)) <= {str} and len(set(terms)) == len(terms), "distinct terms")
         _require(encoder.idf_.shape == (len(terms),), "a weight for each term")
-    _require(encoders.projection.shape[:-1] == (n_words,), "a projection of each term")
-    views.check(n_mashups=len(router.history), n_apis=n_apis)
-    _require((views.usage.data == 1).all(), "usage of ones")
-    _require((views.membership.data == 1).all(), "membership of ones")
-    labels = views.labels
-    _require(labels.ndim == 1 and labels.dtype.kind in "iu", "whole numbers as labels")
-    bounds = np.concatenate([[-1], labels.astype(np.int64), [n_apis]])
-    _require((np.diff(bounds) > 0).all(), "labels that are rising positions in the catalog")
-
-    nothing = candidates(views, np.zeros((N_VIEWS, n_apis), dtype=np.float32))
-    _check_ranker(router.ranker, views.co_usage, nothing.features.shape[1])
+    _require(views.corpus.usage.shape[0] == len(router.history), "views of the history")
+    co_usage = views[CoUsageView].conditional
+    _check_ranker(router.ranker, co_usage, len(views.feature_names))
     if router.completion.ranker is not None:
-        _check_ranker(router.completion.ranker, views.co_usage, len(FEATURES))
+        _check_ranker(router.completion.ranker, co_usage, len(FEATURES))
     _check_width(router.decision.confidence, len(confidence_features(np.zeros(1), 0.0)))
 
     needed, weights = control.needed, control.weights
@@ -54,11 +47,11 @@ def check_parts(router: LearnedRouter) -> None:
     # One over the number of APIs for each of a request's APIs: 1 a request.
     whole = control.n_requests >= 1 and np.isclose(weights.sum(), control.n_requests)
     sound = needed.dtype.kind == "f" and (needed >= 0).all() and (weights > 0).all()
-    _require(whole and sound, "shares and weights of held-out requests")
+    _require(whole and sound, "shares and weights of out-of-fold requests")
     if router.categories is not None:
         router.categories.check()
     else:
-        _require(not views.category_weights.shape[1], "names of the categories")
+        _require(not views[CategoryView].weights.shape[1], "names of the categories")
 
 
 def check_trees(trees: BoostedTrees, *, n_features: int) -> None:

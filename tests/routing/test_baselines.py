@@ -20,7 +20,6 @@ from cnp_router.routing import (
     TargetRecall,
     TopK,
 )
-from cnp_router.routing.retrieval import Bm25Index, TfidfIndex
 
 RAIN = "Text me when it rains"
 
@@ -219,35 +218,3 @@ def test_importing_the_routers_imports_no_scikit_learn():
     code = "import sys, cnp_router.routing; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-class TestRetrieval:
-    def test_bm25_by_hand(self):
-        index = Bm25Index(["alpha beta", "alpha gamma delta gamma"])
-        idf = np.log(1 + 1.5 / 1.5)
-        norm = 1.2 * (0.25 + 0.75 * 4 / 3)
-        assert index.scores("gamma") == pytest.approx([0.0, idf * 2 * 2.2 / (2 + norm)])
-
-    def test_bm25_shared_words(self):
-        index = Bm25Index(["alpha beta", "alpha gamma"])
-        assert index.shared_words("gamma alpha zeta", [0, 1]) == [("alpha",), ("gamma", "alpha")]
-
-    def test_tfidf_is_scikit_learns(self, world):
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        vectorizer = TfidfVectorizer(
-            stop_words="english", token_pattern=r"(?u)\b\w+\b", sublinear_tf=True
-        )
-        documents = vectorizer.fit_transform(world.history.texts)
-        index = TfidfIndex(world.history.texts)
-        for case in world.cases[:5]:
-            expected = (documents @ vectorizer.transform([case.request]).T).toarray().ravel()
-            assert index.similarities(case.request) == pytest.approx(expected)
-
-    def test_within_and_from_outside_agree(self, world):
-        index = TfidfIndex(world.history.texts)
-        outside = index.similarities(world.history[3].description)
-        assert index.similarities_within(3) == pytest.approx(outside)
-
-    def test_no_words_at_all(self):
-        assert TfidfIndex(["!", ""]).similarities("anything").tolist() == [0.0, 0.0]

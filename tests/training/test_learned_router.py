@@ -15,8 +15,9 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.routing import BroadcastRouter, MaxCost, Scores, TargetRecall, TopK
 from cnp_router.training import fit_router, load_router
-from cnp_router.training.features import Candidates, candidates
+from cnp_router.training.features import Candidates
 from cnp_router.training.ranker import Example, _fit_rest, _rest_features
+from cnp_router.training.views import CoUsageView
 
 KINDS = {"name", "history", "specification", "co-usage", "category", "popularity"}
 
@@ -408,11 +409,13 @@ class TestBehindTheShortlist:
         world = planted(n_cliques=5, size=4, rounds=6)
         router = fit_router(world.catalog, world.history)
         for case in world.cases[:5]:
-            encoded = router.encoders.encode([case.request])
-            found = candidates(router.views, router.views.scores(encoded).apis[0])
+            batch = router.views.batch(router.encoders.encode([case.request]))
+            (found,) = router.views.candidates(batch)
             first = router.ranker.first.probability(found.features)
             order = np.argsort(-first, kind="stable")
-            behind = router.ranker.probabilities(router.views.co_usage, found)[order[2:]]
+            behind = router.ranker.probabilities(router.views[CoUsageView].conditional, found)[
+                order[2:]
+            ]
             assert (np.diff(behind) <= 1e-12).all()
             assert len(np.unique(behind)) > 1
 
@@ -435,9 +438,9 @@ class TestBehindTheShortlist:
         ]
         wide = router.extended(new)
         for case in world.cases[:6]:
-            encoded = wide.encoders.encode([case.request])
-            found = candidates(wide.views, wide.views.scores(encoded).apis[0])
+            batch = wide.views.batch(wide.encoders.encode([case.request]))
+            (found,) = wide.views.candidates(batch)
             first = np.argsort(-wide.ranker.first.probability(found.features), kind="stable")
-            p = wide.ranker.probabilities(wide.views.co_usage, found)
+            p = wide.ranker.probabilities(wide.views[CoUsageView].conditional, found)
             assert len(first) > 40
             assert p[first[40:]].max() <= np.median(p[first[:40]]) * (1 + 1e-9)
