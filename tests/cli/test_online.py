@@ -12,6 +12,7 @@ import pytest
 
 from cnp_router.history import History, Mashup
 from cnp_router.online import OnlineStore
+from cnp_router.prediction import PREDICTORS
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 KEYS = {"threshold", "coverage", "accuracy", "tokens_saved", "tokens_saved_net", "seconds_saved"}
@@ -307,7 +308,7 @@ class TestReplay:
         thresholds = ("--threshold", "0.6", "--threshold", "0.9")
         told = document(run("replay", "--trajectories", "good.jsonl", *thresholds, "--json"))
         assert (told["trajectories"], told["steps"], told["warm"]) == (20, 60, 0)
-        assert set(told["methods"]) == {"context", "backoff", "first-order", "always-ask"}
+        assert list(told["methods"]) == list(PREDICTORS)
         for rows in told["methods"].values():
             assert [row["threshold"] for row in rows] == [0.6, 0.9]
             assert all(set(row) == KEYS for row in rows)
@@ -331,12 +332,9 @@ class TestReplay:
             "method",
             *["θ", "coverage", "accuracy", "tokens", "net", "seconds"],
         ]
-        assert [line.split()[:2] for line in lines[1:5]] == [
-            ["context", "0.60"],
-            ["backoff", "0.60"],
-            ["first-order", "0.60"],
-            ["always-ask", "any"],
-        ]
+        rows = [line.split()[:2] for line in lines[1:] if line]
+        assert rows[:3] == [["context", "0.60"], ["backoff", "0.60"], ["first-order", "0.60"]]
+        assert ["always-ask", "any"] in rows
         assert "60 steps in 20 runs, after 0 others" in text
         assert "ECE context" in text
 

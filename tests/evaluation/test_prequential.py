@@ -109,7 +109,7 @@ class TestFigures:
     def test_the_json_document(self):
         result = prequential(None, noisy(3), warm=noisy(3, seed=1))
         document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-        assert set(document["methods"]) == {"context", "backoff", "first-order", "always-ask"}
+        assert list(document["methods"]) == list(PREDICTORS)
         for rows in document["methods"].values():
             assert [row["threshold"] for row in rows] == list(THRESHOLDS)
             assert set(rows[0]) == {
