@@ -142,7 +142,7 @@ class Database:
                     continue
                 if before[1] or _version(path) == before:  # with a log, SQLite reads one state
                     return contents
-        raise ModelStoreError(f"{path}: somebody keeps writing to it (read it again later)")
+        raise ModelStoreError(f"{path}: it changes all the time (read it again later)")
 
     def find(self, entry: Entry) -> Experience | None:
         """Return the record of that kind and id, if there is one."""

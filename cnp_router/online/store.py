@@ -58,7 +58,7 @@ class OnlineStore:
         Records from one checkpoint to the next.
     read_only : bool, default=False
         Learn from what is there, make and change no file, and keep none open: what is observed
-        later is not seen.
+        later is not learned.
 
     Attributes
     ----------

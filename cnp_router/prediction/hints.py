@@ -74,14 +74,14 @@ class Hint:
 
 @dataclass(slots=True)
 class _Use:
-    """How often an input was given, and how often each place held its value."""
+    """How often an input was given, and how often each place had its value."""
 
     given: int = 0
     slots: dict[_Slot, int] = field(default_factory=dict)
 
-    def count(self, held: Sequence[_Slot]) -> None:
+    def count(self, places: Sequence[_Slot]) -> None:
         self.given += 1
-        for slot in held:
+        for slot in places:
             if slot not in self.slots and len(self.slots) >= _SLOTS:
                 del self.slots[min(self.slots, key=self.slots.__getitem__)]
             self.slots[slot] = self.slots.get(slot, 0) + 1

@@ -68,7 +68,7 @@ class TestEveryPredictor:
             assert len(set(tools)) == len(tools)
             assert answer.source == kind.name
 
-    def test_before_anything_is_learned_nothing_is_foretold(self, kind):
+    def test_before_anything_is_learned_nothing_is_predicted(self, kind):
         for prefix in ([], ["telex"], [Step("telex", {"x": 1}, "done")]):
             answer = kind().predict_next(prefix, Context("Rain?"))
             assert (answer.tool, answer.confidence, answer.candidates) == (None, 0.0, ())
@@ -211,7 +211,7 @@ class TestEveryLearner:
         predictor.observe_step(["weather"], "sms")
         assert predictor.predict_next(["weather"]).tool == "sms"
 
-    def test_a_deterministic_cycle_is_foretold_with_confidence(self, kind):
+    def test_a_deterministic_cycle_is_predicted_with_confidence(self, kind):
         predictor = taught(kind, [run(n, "Rain?", *"abcabcabcabc") for n in range(30)])
         for prefix, tool in (("a", "b"), ("ab", "c"), ("abc", "a")):
             answer = predictor.predict_next(list(prefix), Context("Rain?"))
