@@ -51,7 +51,7 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
 
     Each of some twenty contexts (`cnp_router.prediction.context_keys`) remembers what followed
     it, the latest weighing most. Their opinions are multiplied, each raised to a weight that says
-    how far a context of its kind is trusted, given how much it has observed and how unanimous that was:
+    how far a context of its kind is trusted, by how much it has observed and how unanimously:
     ``P(t) ~ P_0(t) * prod_i (P_i(t) / P_0(t)) ** w_i``, where ``P_0`` is the overall usage. The
     weights follow the gradient of the logarithmic loss after every step (AdaGrad). Tools that no
     context speaks for share one place, so the probabilities of the others sum to less than 1.

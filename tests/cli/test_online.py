@@ -93,6 +93,15 @@ class TestObserve:
         assert "bad.jsonl, line 1" in result.stderr
         assert not (tmp_path / "m").exists()
 
+    def test_what_a_killed_command_left_is_not_something_else(self, run, tmp_path):
+        (tmp_path / "m").mkdir()
+        for name in ("online.sqlite-lock", ".online.sqlite.new"):
+            (tmp_path / "m" / name).write_bytes(b"half")
+        told = document(run("observe", "--model", "m", "--trajectories", "good.jsonl", "--json"))
+        assert told["observed"] == 20
+        left = {path.name for path in (tmp_path / "m").iterdir()}
+        assert left == {"online.sqlite", "online.sqlite-lock"}
+
     def test_something_else_is_never_written_into(self, run, tmp_path):
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "letter.txt").write_text("x")
