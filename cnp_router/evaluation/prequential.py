@@ -192,8 +192,6 @@ def prequential(
     >>> steps = tuple(Step(t, input_tokens=10) for t in ("weather", "sms", "weather", "sms"))
     >>> log = [Trajectory(f"t{n}", "Rain?", steps) for n in range(10)]
     >>> result = prequential(None, log[5:], warm=log[:5], thresholds=[0.5])
-    >>> sorted(result.methods)
-    ['always-ask', 'backoff', 'context', 'first-order']
     >>> result.methods["context"].thresholds[0].tokens_saved
     1.0
     """
@@ -207,34 +205,25 @@ def prequential(
     steps = [step for trajectory in trajectories for step in trajectory.steps]
     tokens = np.array([step.tokens for step in steps], dtype=float)
     seconds = np.array([step.seconds for step in steps], dtype=float)
-    answers = {p.name: _walk(p, trajectories, left_out) for p in learners}
+
+    def measured(predictor: NextToolPredictor) -> PredictorEvaluation:
+        confidence, right, usable = _walk(predictor, trajectories, left_out)
+        acted = np.where(usable, confidence, -1.0)
+        return PredictorEvaluation(
+            thresholds=tuple(_at(theta, acted, right, tokens, seconds) for theta in thresholds),
+            calibration_error=ece(confidence, right),
+            risk_coverage=risk_coverage(np.where(usable, confidence, 0.0), right & usable),
+        )
+
     return PrequentialEvaluation(
         n_trajectories=len(trajectories),
         n_steps=len(steps),
         n_warm=len(before),
         tokens=sum(step.tokens for step in steps),
         seconds=sum(step.seconds for step in steps),
-        methods={
-            name: PredictorEvaluation(
-                thresholds=tuple(_at(theta, one, tokens, seconds) for theta in thresholds),
-                calibration_error=ece(one.confidence, one.right),
-                risk_coverage=risk_coverage(
-                    np.where(one.usable, one.confidence, 0.0), one.right & one.usable
-                ),
-            )
-            for name, one in answers.items()
-        },
+        methods={predictor.name: measured(predictor) for predictor in learners},
         exclude=left_out,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """One row for each step: what was claimed, whether it came, and whether one may act on it."""
-
-    confidence: NDArray[np.float64]
-    right: NDArray[np.bool_]
-    usable: NDArray[np.bool_]
 
 
 def _check(
@@ -254,7 +243,8 @@ def _check(
 
 def _walk(
     predictor: NextToolPredictor, trajectories: Sequence[Trajectory], exclude: tuple[str, ...]
-) -> _Answers:
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return for each step what was claimed, whether it came, and whether one may act on it."""
     rows = []
     for trajectory in trajectories:
         for prefix, step, context, weight in lessons(trajectory, in_hindsight=False):
@@ -263,22 +253,27 @@ def _walk(
             rows.append((answer.confidence, answer.tool == step.tool, may_act))
             predictor.observe_step(prefix, step, context, weight=weight)
         predictor.end_trajectory()
-    return _Answers(*map(np.array, zip(*rows, strict=True)))
+    confidence, right, usable = map(np.array, zip(*rows, strict=True))
+    return confidence, right, usable
 
 
 def _at(
-    threshold: float, answers: _Answers, tokens: NDArray[Any], seconds: NDArray[Any]
+    threshold: float,
+    confidence: NDArray[Any],
+    right: NDArray[Any],
+    tokens: NDArray[Any],
+    seconds: NDArray[Any],
 ) -> AtThreshold:
-    predicted = answers.usable & (answers.confidence >= threshold)
-    right = predicted & answers.right
-    saved = _share(tokens, right)
+    predicted = confidence >= threshold
+    hits = predicted & right
+    saved = _share(tokens, hits)
     return AtThreshold(
         threshold=threshold,
         coverage=float(predicted.mean()),
-        accuracy=float(right.sum() / predicted.sum()) if predicted.any() else None,
+        accuracy=float(hits.sum() / predicted.sum()) if predicted.any() else None,
         tokens_saved=saved,
-        tokens_saved_net=saved - _share(tokens, predicted & ~answers.right),
-        seconds_saved=_share(seconds, right),
+        tokens_saved_net=saved - _share(tokens, predicted & ~right),
+        seconds_saved=_share(seconds, hits),
     )
 
 

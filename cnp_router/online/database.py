@@ -18,9 +18,8 @@ import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from cnp_router.exceptions import (
     DataFileError,
@@ -36,26 +35,27 @@ from cnp_router.records import Record
 from cnp_router.storage import state_from_bytes, state_to_bytes
 from cnp_router.trajectories import Trajectory, parse_trajectory
 
-__all__ = ["Contents", "Database", "Entry", "Experience", "encode", "read_contents"]
+__all__ = ["Contents", "Database", "Entry", "Experience", "corrupt", "decode", "encode"]
 
 Experience: TypeAlias = Trajectory | Mashup
 """What is kept in a store."""
 
 _APPLICATION = int.from_bytes(b"cnpr", "big")
 _VERSION = 1
-_SCHEMA = (
+_SCHEMA = [
     "CREATE TABLE records (sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, id TEXT NOT NULL, "
     "content BLOB NOT NULL, digest BLOB NOT NULL, UNIQUE (kind, id))",
     "CREATE TABLE checkpoints (kind TEXT PRIMARY KEY, sequence INTEGER NOT NULL, "
     "state BLOB NOT NULL, digest BLOB NOT NULL)",
-)
+]
+_RECORDS = "SELECT sequence, kind, id, content, digest FROM records"
 _ATTEMPTS = 5
 _BUSY_SECONDS = 1.0
-_CURE = "restore it from a backup, or remove the file and observe again"
+# What the readers of JSON, zip and arrays raise on content that nobody wrote.
 _UNREADABLE = (
     AttributeError,
     EOFError,
-    KeyError,
+    LookupError,
     OSError,
     RecursionError,
     TypeError,
@@ -66,28 +66,18 @@ _UNREADABLE = (
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A record as it is written: its kind and id, and its JSON."""
+class Entry(NamedTuple):
+    """A record as it is written: what it is, and its JSON."""
 
     kind: str
     id: str
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What was read of a file.
+class Contents(NamedTuple):
+    """What was read: the states of observers, each with the last record that it includes.
 
-    Parameters
-    ----------
-    sequence : int >= 0
-        Number of the last record.
-    checkpoints : dict of str to (int, dict)
-        By kind of observer: the last record that the state includes, and the state.
-    after : int >= 0
-        All records after this one are in `records`.
-    records : list of Trajectory or Mashup
+    All records after number `after` are in `records`; the last of all has number `sequence`.
     """
 
     sequence: int
@@ -97,104 +87,103 @@ class Contents:
 
 
 class Database:
-    """An open file of a store, for one writer.
-
-    Parameters
-    ----------
-    path : Path
-        Made if it is not there.
-
-    Raises
-    ------
-    ModelStoreError
-        If another writer has it. ModelCorruptError and ModelVersionError as `read_contents`.
-    DataFileError
-        If it cannot be read or written.
-    """
+    """An open file of a store, for one writer; made if it is not there."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._connection: sqlite3.Connection | None = None
-        try:
+        with _clear_errors(path):
             if path.is_dir():
                 raise IsADirectoryError(None, "is a folder (name a file in it)")
             path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(path)
-        except OSError as exc:
-            raise DataFileError(path, f"cannot be opened: {exc.strerror or exc}") from exc
-        try:
-            with _clear_errors(path):
+            try:
                 if not path.exists():
                     _create(path)
-                before = path.stat()
+                before = self._places()
                 self._connection = _connect(path, "mode=rw")
+            except BaseException:
+                self._lock.close()
+                raise
+            try:
                 _check_format(path, self._connection)
                 if self._connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
                     raise DataFileError(path, "cannot be written safely (use a local disk)")
                 self._connection.execute("PRAGMA synchronous = FULL")
                 _check_soundness(path, self._connection)
                 # The connection keeps its file alive, so nobody else gets this inode.
-                self._files = self._places()
-                if self._files[0] != (before.st_dev, before.st_ino):
+                self._own = self._places()
+                if self._own[0] != before[0]:
                     raise ModelStoreError(f"{path}: was replaced while it was opened (open again)")
-        except BaseException:
-            self.close()
-            raise
+            except BaseException:
+                self.close()
+                raise
 
     def read(self, kinds: Collection[str]) -> Contents:
         """Return what observers of these kinds need."""
         with _clear_errors(self.path):
-            return _read(self.path, self._open, kinds)
+            return _read(self.path, self._connection, kinds)
+
+    @staticmethod
+    def read_only(path: Path, kinds: Collection[str]) -> Contents:
+        """Return the same of a file that somebody may be writing to; make and change none."""
+        if not path.exists():
+            raise ModelNotFoundError(f"{path}: nothing was observed there (observe first)")
+        with _clear_errors(path):
+            for attempt in range(_ATTEMPTS):
+                before = _version(path)
+                try:
+                    with _reading(path) as connection:
+                        _check_format(path, connection)
+                        contents = _read(path, connection, kinds)
+                except (OSError, sqlite3.Error, ModelStoreError):
+                    # A writer may have changed the file meanwhile, which is no damage.
+                    if attempt == _ATTEMPTS - 1 or _version(path) == before:
+                        raise
+                    continue
+                if before[1] or _version(path) == before:  # with a log, SQLite reads one state
+                    return contents
+        raise ModelStoreError(f"{path}: it changes all the time (read it again later)")
 
     def find(self, entry: Entry) -> Experience | None:
         """Return the record of that kind and id, if there is one."""
-        query = f"{_RECORDS} WHERE kind = ? AND id = ?"
+        query, names = f"{_RECORDS} WHERE kind = ? AND id = ?", (entry.kind, entry.id)
         with _clear_errors(self.path):
-            row = self._open.execute(query, (entry.kind, entry.id)).fetchone()
+            row = self._connection.execute(query, names).fetchone()
             return None if row is None else _record(self.path, row)
 
     def append(self, sequence: int, entry: Entry) -> None:
         """Add a record; it is on disk when this returns, or nothing is."""
-        digest = _digest(sequence, entry.kind, entry.id, entry.content)
-        row = (sequence, entry.kind, entry.id, entry.content, digest)
-        with _clear_errors(self.path), self._transaction() as connection:
-            connection.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
+        row = (sequence, *entry, _digest(sequence, *entry))
+        with _clear_errors(self.path), self._transaction():
+            self._connection.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
 
     def write_checkpoint(self, sequence: int, states: Mapping[str, dict[str, Any]]) -> None:
         """Replace the states of observers by what they have learned up to a record."""
         packed = {kind: state_to_bytes(state) for kind, state in states.items()}
         rows = [(k, sequence, s, _digest(sequence, k, "", s)) for k, s in packed.items()]
-        with _clear_errors(self.path), self._transaction() as connection:
-            connection.executemany("REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", rows)
+        with _clear_errors(self.path), self._transaction():
+            self._connection.executemany("REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", rows)
 
     def close(self) -> None:
         """Let others write."""
-        if self._connection is not None:
-            # SQLite itself leaves the files of a store that took its place alone.
-            self._connection.close()
-            self._connection = None
+        # SQLite itself leaves the log of a store alone that took the place of this one.
+        self._connection.close()
         self._lock.close()
 
-    @property
-    def _open(self) -> sqlite3.Connection:
-        assert self._connection is not None, "the store looks first"
-        return self._connection
-
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        connection = self._open
-        connection.execute("BEGIN IMMEDIATE")
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
         try:
-            yield connection
-            if self._places() != self._files:
+            yield
+            if self._places() != self._own:
                 raise ModelStoreError(
                     f"{self.path}: the file was moved away, removed or replaced while it was open "
                     "(nothing was written; open the store again, where it is now)"
                 )
-            connection.execute("COMMIT")
+            self._connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
+                self._connection.execute("ROLLBACK")
             raise
 
     def _places(self) -> list[tuple[int, int] | None]:
@@ -210,19 +199,12 @@ class Database:
 
 
 def encode(record: Experience) -> Entry:
-    """Return a record as it is written.
-
-    Raises
-    ------
-    InputError
-        If it is no trajectory or mashup, or cannot be written as JSON in UTF-8.
-    """
+    """Return a record as it is written; InputError if it cannot be written as JSON in UTF-8."""
     if not isinstance(record, Trajectory | Mashup):
         raise InputError(f"a Trajectory or a Mashup was expected, got {record!r}")
     kind = type(record).__name__.lower()
     try:
-        fields = record.to_dict()
-        content = json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+        content = json.dumps(record.to_dict(), ensure_ascii=False, allow_nan=False).encode()
     except (AttributeError, TypeError, ValueError, RecursionError) as exc:
         raise InputError(
             f"{kind} {record.id!r} cannot be written as JSON: {exc} "
@@ -232,7 +214,7 @@ def encode(record: Experience) -> Entry:
 
 
 def decode(entry: Entry, path: Path) -> Experience:
-    """Return the record that was written; ValueError or KeyError and others if it is none."""
+    """Return the record that was written; ValueError, KeyError or another if it is none."""
     fields = json.loads(entry.content)
     if entry.kind == "trajectory":
         record: Experience = parse_trajectory(fields, path, None)
@@ -245,39 +227,10 @@ def decode(entry: Entry, path: Path) -> Experience:
     return record
 
 
-def read_contents(path: Path, kinds: Collection[str]) -> Contents:
-    """Return what observers of these kinds need, of a file that somebody may be writing to.
-
-    No file is made or changed.
-
-    Raises
-    ------
-    ModelNotFoundError
-        If there is no file.
-    ModelVersionError
-        If it was written in another format.
-    ModelCorruptError
-        If it is no such file, or something in it is altered or missing.
-    DataFileError
-        If it cannot be read.
-    """
-    if not path.exists():
-        raise ModelNotFoundError(f"{path}: nothing was observed there (observe first)")
-    with _clear_errors(path):
-        for attempt in range(_ATTEMPTS):
-            before = _version(path)
-            try:
-                with _reading(path) as connection:
-                    _check_format(path, connection)
-                    contents = _read(path, connection, kinds)
-            except (OSError, sqlite3.Error, ModelStoreError):
-                # A writer may have changed the file meanwhile, which is no damage.
-                if attempt == _ATTEMPTS - 1 or _version(path) == before:
-                    raise
-                continue
-            if before[1] or _version(path) == before:  # with a log, SQLite reads one state
-                return contents
-    raise ModelStoreError(f"{path}: somebody keeps writing to it (read it again later)")
+def corrupt(path: Path, problem: str) -> ModelCorruptError:
+    """Return (not raise) the error of an altered file."""
+    cure = "restore it from a backup, or remove the file and observe again"
+    return ModelCorruptError(f"{path}: altered: {problem} ({cure})")
 
 
 @contextmanager
@@ -297,14 +250,11 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
 
 
-_RECORDS = "SELECT sequence, kind, id, content, digest FROM records"
-
-
 def _read(path: Path, connection: sqlite3.Connection, kinds: Collection[str]) -> Contents:
     query = "SELECT count(*), coalesce(max(sequence), 0) FROM records"
     count, sequence = connection.execute(query).fetchone()
     if count != sequence:
-        raise _corrupt(path, f"{sequence} records were observed, and {count} are there")
+        raise corrupt(path, f"{sequence} records were observed, and {count} are there")
     checkpoints = {}
     for kind, last, state, digest in connection.execute("SELECT * FROM checkpoints"):
         if kind not in kinds:
@@ -313,28 +263,28 @@ def _read(path: Path, connection: sqlite3.Connection, kinds: Collection[str]) ->
             _log.warning("%s: the checkpoint of %r is altered; learning again", path, kind)
             continue
         if last > sequence:
-            raise _corrupt(path, f"record {last} was observed, and {sequence} are there")
+            raise corrupt(path, f"record {last} was observed, and {sequence} are there")
         try:
             checkpoints[kind] = last, state_from_bytes(state)
         except _UNREADABLE as exc:
-            raise _corrupt(path, f"the checkpoint of {kind!r}: {exc!r}") from exc
+            raise corrupt(path, f"the checkpoint of {kind!r}: {exc!r}") from exc
     after = min((checkpoints[k][0] if k in checkpoints else 0 for k in kinds), default=sequence)
     rows = connection.execute(f"{_RECORDS} WHERE sequence > ? ORDER BY sequence", (after,))
     records = [_record(path, row) for row in rows]
     if len(records) != sequence - after:
-        raise _corrupt(path, f"records after {after} are missing")
+        raise corrupt(path, f"records after {after} are missing")
     return Contents(sequence, checkpoints, after, records)
 
 
 def _record(path: Path, row: Sequence[Any]) -> Experience:
-    sequence, kind, identifier, content, digest = row
-    if digest != _digest(sequence, kind, identifier, content):
-        raise _corrupt(path, f"record {sequence}: its digest differs")
+    sequence, *fields, digest = row
+    if digest != _digest(sequence, *fields):
+        raise corrupt(path, f"record {sequence}: its digest differs")
     try:
-        return decode(Entry(kind, identifier, content), path)
+        return decode(Entry(*fields), path)
     except _UNREADABLE as exc:
         problem = exc.problem if isinstance(exc, DataFileError) else repr(exc)
-        raise _corrupt(path, f"record {sequence}: {problem}") from exc
+        raise corrupt(path, f"record {sequence}: {problem}") from exc
 
 
 def _digest(sequence: Any, kind: Any, identifier: Any, content: Any) -> bytes:
@@ -344,33 +294,31 @@ def _digest(sequence: Any, kind: Any, identifier: Any, content: Any) -> bytes:
 
 
 def _check_format(path: Path, connection: sqlite3.Connection) -> None:
-    application, version = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("application_id", "user_version")
-    )
+    names = ("application_id", "user_version", "page_size")
+    settings = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+    application, version, page = settings
     if application != _APPLICATION:
-        raise _corrupt(path, "it is a database of something else")
+        raise corrupt(path, "it is a database of something else")
     if version != _VERSION:
         raise ModelVersionError(
             f"{path}: written in another format ({version!r}, this version reads {_VERSION}) "
             "(upgrade cnp-router, or observe again in a new file)"
         )
     tables = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY rowid")
-    if [sql for (sql,) in tables] != list(_SCHEMA):
-        raise _corrupt(path, "its tables are not those of a store")
-    (page,) = connection.execute("PRAGMA page_size").fetchone()
+    if [sql for (sql,) in tables] != _SCHEMA:
+        raise corrupt(path, "its tables are not those of a store")
     if path.stat().st_size % page and not _version(path)[1]:
-        raise _corrupt(path, "its end is missing")
+        raise corrupt(path, "its end is missing")
 
 
 def _check_soundness(path: Path, connection: sqlite3.Connection) -> None:
     """Check all there is: with a damaged index, a record could be counted twice."""
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
-        raise _corrupt(path, found)
-    for sequence, *fields, digest in connection.execute(_RECORDS):
-        if digest != _digest(sequence, *fields):
-            raise _corrupt(path, f"record {sequence}: its digest differs")
+        raise corrupt(path, found)
+    for *fields, digest in connection.execute(_RECORDS):
+        if digest != _digest(*fields):
+            raise corrupt(path, f"record {fields[0]}: its digest differs")
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
@@ -390,17 +338,11 @@ def _create(path: Path) -> None:
     """Make an empty file: it is there whole, or not at all."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
+    numbers = (f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_VERSION}")
     with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
         # Without a journal nothing else is left behind by a process that is killed.
-        for setting in ("journal_mode = OFF", "synchronous = FULL"):
-            connection.execute(f"PRAGMA {setting}").fetchall()
-        for statement in (
-            "BEGIN",
-            f"PRAGMA application_id = {_APPLICATION}",
-            f"PRAGMA user_version = {_VERSION}",
-            *_SCHEMA,
-            "COMMIT",
-        ):
+        connection.execute("PRAGMA journal_mode = OFF").fetchall()
+        for statement in ("BEGIN", *numbers, *_SCHEMA, "COMMIT"):
             connection.execute(statement)
     temporary.replace(path)
     if sys.platform != "win32":  # folders cannot be opened there
@@ -443,24 +385,17 @@ def _clear_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as exc:
-        code = (getattr(exc, "sqlite_errorcode", None) or 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        code = getattr(exc, "sqlite_errorcode", None) or 0
+        if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             problem = f"{path}: another process is writing there (close it first)"
             raise ModelStoreError(problem) from exc
         of_the_place = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
         if not os.access(path, os.W_OK):
             of_the_place |= {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
-        short_read = getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHORT_READ
-        if code in of_the_place and not short_read:
+        if code & 0xFF in of_the_place and code != sqlite3.SQLITE_IOERR_SHORT_READ:
             raise DataFileError(path, f"cannot be used: {exc}") from exc
-        raise _corrupt(path, str(exc)) from exc
+        raise corrupt(path, str(exc)) from exc
     except UnicodeDecodeError as exc:
-        raise _corrupt(path, str(exc)) from exc
-    except DataFileError:
-        raise
+        raise corrupt(path, str(exc)) from exc
     except OSError as exc:
         raise DataFileError(path, f"cannot be used: {exc.strerror or exc}") from exc
-
-
-def _corrupt(path: Path, problem: str) -> ModelCorruptError:
-    return ModelCorruptError(f"{path}: altered: {problem} ({_CURE})")

@@ -51,7 +51,7 @@ class Observer(Protocol):
         InputError
             If its parameters do not go with the state.
         KeyError, TypeError, ValueError
-            If it is no state.
+            If it is not a state.
         """
 
 

@@ -12,20 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cnp_router.exceptions import (
-    DataFileError,
-    InputError,
-    ModelCorruptError,
-    ModelStoreError,
-)
-from cnp_router.online.database import (
-    Contents,
-    Database,
-    Experience,
-    decode,
-    encode,
-    read_contents,
-)
+from cnp_router.exceptions import DataFileError, InputError, ModelStoreError
+from cnp_router.online.database import Contents, Database, Experience, corrupt, decode, encode
 from cnp_router.online.observers import Observer
 
 __all__ = ["ONLINE_FILE", "OnlineStore", "Receipt"]
@@ -70,7 +58,7 @@ class OnlineStore:
         Records from one checkpoint to the next.
     read_only : bool, default=False
         Learn from what is there, make and change no file, and keep none open: what is observed
-        later is not seen.
+        later is not learned.
 
     Attributes
     ----------
@@ -131,9 +119,8 @@ class OnlineStore:
         self._mutex = threading.Lock()
         self._database = None if read_only else Database(self.path)
         try:
-            contents = (
-                self._database.read(kinds) if self._database else read_contents(self.path, kinds)
-            )
+            database = self._database
+            contents = database.read(kinds) if database else Database.read_only(self.path, kinds)
             self.sequence = contents.sequence
             self._checkpointed = min(
                 (contents.checkpoints.get(kind, (0,))[0] for kind in kinds), default=self.sequence
@@ -228,11 +215,9 @@ class OnlineStore:
                     observer.restore(state)
                 except InputError:
                     raise
-                except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
-                    raise ModelCorruptError(
-                        f"{self.path}: altered: the checkpoint of {observer.kind!r}: {exc!r} "
-                        "(restore it from a backup, or remove the file and observe again)"
-                    ) from exc
+                except (AttributeError, LookupError, TypeError, ValueError) as exc:
+                    problem = f"the checkpoint of {observer.kind!r}: {exc!r}"
+                    raise corrupt(self.path, problem) from exc
             if last < contents.sequence:
                 observer.apply(contents.records[last - contents.after :])
 

@@ -1,14 +1,19 @@
 """Which tool an agent calls next: predicted from its steps, its goal and what came before."""
 
 from cnp_router.prediction.agent_run import AgentRun
-from cnp_router.prediction.calibrated import CalibratedPredictor, Decay, Judgement, Priors
+from cnp_router.prediction.calibrated import (
+    AlwaysAsk,
+    CalibratedPredictor,
+    Decay,
+    Judgement,
+    Priors,
+)
 from cnp_router.prediction.choose_tool import ChooseTool, ToolChoice, offline_choice
 from cnp_router.prediction.context import ContextPredictor
 from cnp_router.prediction.hints import Hint, ParameterHints
 from cnp_router.prediction.next_tool import NextToolRouter
 from cnp_router.prediction.policy import NextToolPolicy, RoutedTool
 from cnp_router.prediction.predictor import (
-    AlwaysAsk,
     Candidate,
     Context,
     NextTool,

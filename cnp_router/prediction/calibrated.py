@@ -28,7 +28,7 @@ from cnp_router.prediction.predictor import (
 from cnp_router.records import check_id
 from cnp_router.trajectories import Step
 
-__all__ = ["CalibratedPredictor", "Decay", "Judgement", "Priors"]
+__all__ = ["AlwaysAsk", "CalibratedPredictor", "Decay", "Judgement", "Priors"]
 
 Priors = Mapping[str, Mapping[str, float]]
 """Tool, then tool that follows it, to how many observations the belief is worth."""
@@ -190,6 +190,33 @@ class CalibratedPredictor(NextToolPredictor, Generic[JudgementT]):
     @abstractmethod
     def _take_over(self, state: Mapping[str, Any]) -> None:
         """Take over what `_learned` gave, all or nothing; any error says that it is broken."""
+
+
+class AlwaysAsk(CalibratedPredictor[Judgement]):
+    """Predicts nothing, so that the model is always asked: what the others are compared with.
+
+    Examples
+    --------
+    >>> AlwaysAsk().predict_next(["weather"])
+    NextTool(None, confidence=0.00, source='always-ask')
+    """
+
+    name = "always-ask"
+
+    def _judge(self, steps: list[Step], context: Context) -> Judgement:
+        return Judgement([])
+
+    def _learn(self, judgement: Judgement, tool: str, weight: float) -> None:
+        pass
+
+    def _decay(self, factor: float) -> None:
+        pass
+
+    def _learned(self) -> State:
+        return {}
+
+    def _take_over(self, state: Mapping[str, Any]) -> None:
+        pass
 
 
 def _checked(priors: Priors) -> dict[str, dict[str, float]]:

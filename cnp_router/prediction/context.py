@@ -51,7 +51,7 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
 
     Each of some twenty contexts (`cnp_router.prediction.context_keys`) remembers what followed
     it, the latest weighing most. Their opinions are multiplied, each raised to a weight that says
-    how far a context of its kind is trusted, given how much it has seen and how unanimous that was:
+    how far a context of its kind is trusted, by how much it has observed and how unanimously:
     ``P(t) ~ P_0(t) * prod_i (P_i(t) / P_0(t)) ** w_i``, where ``P_0`` is the overall usage. The
     weights follow the gradient of the logarithmic loss after every step (AdaGrad). Tools that no
     context speaks for share one place, so the probabilities of the others sum to less than 1.
@@ -146,10 +146,10 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
         speaking = [place for place, row in enumerate(rows) if row]
         places = self._candidates([rows[place] for place in speaking])
         base = self._base(places)
-        seen = _matrix([rows[place] for place in speaking], places)
-        totals = seen.sum(axis=1)
-        shares = seen.max(axis=1, initial=0.0) / totals
-        opinions = (seen + _SMOOTHING * base) / (totals + _SMOOTHING)[:, None]
+        counts = _matrix([rows[place] for place in speaking], places)
+        totals = counts.sum(axis=1)
+        shares = counts.max(axis=1, initial=0.0) / totals
+        opinions = (counts + _SMOOTHING * base) / (totals + _SMOOTHING)[:, None]
         evidence = np.log(opinions / base)
         weights = (
             np.array(speaking, dtype=np.intp),
@@ -198,12 +198,12 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
 
 
 def _matrix(rows: list[dict[str, float]], places: dict[str, int]) -> NDArray[np.float64]:
-    """Return what each row has seen of each candidate, and, last, nothing of the others."""
-    seen = np.zeros((len(rows), len(places) + 1))
+    """Return how often each row has observed each candidate, and, last, nothing of the others."""
+    counts = np.zeros((len(rows), len(places) + 1))
     lines = [line for line, row in enumerate(rows) for _ in row]
     columns = [places[tool] for row in rows for tool in row]
-    seen[lines, columns] = [n for row in rows for n in row.values()]
-    return seen
+    counts[lines, columns] = [n for row in rows for n in row.values()]
+    return counts
 
 
 def _like(expected: NDArray[np.float64], value: Any) -> NDArray[np.float64]:

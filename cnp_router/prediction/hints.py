@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from cnp_router.exceptions import InputError
@@ -73,14 +74,14 @@ class Hint:
 
 @dataclass(slots=True)
 class _Use:
-    """How often an input was given, and how often each place held its value."""
+    """How often an input was given, and how often each place had its value."""
 
     given: int = 0
     slots: dict[_Slot, int] = field(default_factory=dict)
 
-    def count(self, held: Sequence[_Slot]) -> None:
+    def count(self, places: Sequence[_Slot]) -> None:
         self.given += 1
-        for slot in held:
+        for slot in places:
             if slot not in self.slots and len(self.slots) >= _SLOTS:
                 del self.slots[min(self.slots, key=self.slots.__getitem__)]
             self.slots[slot] = self.slots.get(slot, 0) + 1
@@ -264,12 +265,7 @@ def _fields(observation: str) -> Mapping[str, Scalar] | None:
 
 def _values(value: Any) -> dict[str, Scalar]:
     """Return the texts and numbers in a JSON value by their path, those that say anything."""
-    found: dict[str, Scalar] = {}
-    for path, scalar in _walk(value, "", 0):
-        found[path] = scalar
-        if len(found) >= _MOST_VALUES:
-            break
-    return found
+    return dict(islice(_walk(value, "", 0), _MOST_VALUES))
 
 
 def _walk(value: Any, path: str, depth: int) -> Iterator[tuple[str, Scalar]]:
@@ -279,11 +275,8 @@ def _walk(value: Any, path: str, depth: int) -> Iterator[tuple[str, Scalar]]:
     elif isinstance(value, list | tuple) and depth < _DEEPEST:
         for place, inner in enumerate(value[:_MOST_VALUES]):
             yield from _walk(inner, f"{path}[{place}]", depth + 1)
-    elif _says_something(value):
+    elif isinstance(value, float):
+        if math.isfinite(value):
+            yield path, value
+    elif isinstance(value, str | int) and not isinstance(value, bool) and value != "":
         yield path, value
-
-
-def _says_something(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return False
-    return value != "" and not (isinstance(value, float) and not math.isfinite(value))

@@ -8,16 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from cnp_router.exceptions import InputError
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = [
-    "AlwaysAsk",
     "Candidate",
     "Context",
-    "Lesson",
     "NextTool",
     "NextToolPredictor",
     "State",
@@ -227,72 +225,23 @@ class NextToolPredictor(ABC):
         """
 
 
-class AlwaysAsk(NextToolPredictor):
-    """Predicts nothing, so that the model is always asked: what the others are compared with.
-
-    Examples
-    --------
-    >>> AlwaysAsk().predict_next(["weather"])
-    NextTool(None, confidence=0.00, source='always-ask')
-    """
-
-    name = "always-ask"
-
-    def predict_next(
-        self, prefix: Sequence[Step | str], context: Context | None = None
-    ) -> NextTool:
-        """Return no tool."""
-        as_steps(prefix)
-        as_context(context)
-        return NextTool(None, 0.0, (), self.name)
-
-    def observe_step(
-        self,
-        prefix: Sequence[Step | str],
-        step: Step | str,
-        context: Context | None = None,
-        *,
-        weight: float = 1.0,
-    ) -> None:
-        """Learn nothing."""
-
-    def end_trajectory(self) -> None:
-        """Count nothing."""
-
-    def state(self) -> State:
-        """Return that there is none."""
-        return {"kind": self.name}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over nothing."""
-        with readable_state(self.name, state):
-            pass
-
-
-class Lesson(NamedTuple):
-    """One step of a trajectory, and what came before it."""
-
-    prefix: tuple[Step, ...]
-    step: Step
-    context: Context
-    weight: float
-
-
-def lessons(trajectory: Trajectory, *, in_hindsight: bool = True) -> Iterator[Lesson]:
-    """Yield what there is to learn from a trajectory: each step with its weight, 0 if it failed.
+def lessons(
+    trajectory: Trajectory, *, in_hindsight: bool = True
+) -> Iterator[tuple[tuple[Step, ...], Step, Context, float]]:
+    """Yield prefix, step, context and weight of each step; the weight is 0 if it failed.
 
     Whether the whole trajectory failed is known `in_hindsight` only.
 
     Examples
     --------
     >>> steps = (Step("weather"), Step("sms", success=False))
-    >>> [lesson.weight for lesson in lessons(Trajectory("t1", "Rain?", steps))]
+    >>> [weight for *_, weight in lessons(Trajectory("t1", "Rain?", steps))]
     [1.0, 0.0]
     """
     context, lost = Context(trajectory.goal), in_hindsight and trajectory.success is False
     for place, step in enumerate(trajectory.steps):
         weight = 0.0 if lost or step.success is False else 1.0
-        yield Lesson(trajectory.steps[:place], step, context, weight)
+        yield trajectory.steps[:place], step, context, weight
 
 
 def as_steps(prefix: Sequence[Step | str]) -> list[Step]:

@@ -160,7 +160,7 @@ class TestKeeping:
 
     def test_what_is_acknowledged_is_synced(self, file):
         with OnlineStore(file, [Tally()]) as store:
-            connection = store._database._open
+            connection = store._database._connection
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -339,12 +339,12 @@ class TestRefusing:
     def test_a_folder_in_the_way(self, file):
         file.mkdir(parents=True)
         for read_only in (False, True):
-            with pytest.raises(DataFileError, match=r"name a file in it|cannot be used"):
+            with pytest.raises(DataFileError, match="cannot be used"):
                 OnlineStore(file, [Tally()], read_only=read_only)
 
     def test_a_file_in_the_way_of_its_folder(self, file):
         file.parent.write_text("x")
-        with pytest.raises(DataFileError, match="cannot be opened"):
+        with pytest.raises(DataFileError, match="cannot be used"):
             OnlineStore(file, [Tally()])
 
 
@@ -640,7 +640,7 @@ class TestTheDiskFails:
     def test_a_record_that_could_not_be_written(self, file, monkeypatch):
         store = OnlineStore(file, [Tally()])
         store.observe(LOG[0])
-        store._database._open.execute("PRAGMA max_page_count = 1")
+        store._database._connection.execute("PRAGMA max_page_count = 1")
         with pytest.raises(DataFileError, match="full"):
             store.observe(run(1, "Rain?" * 10_000, "weather"))
         with pytest.raises(ModelStoreError, match="open it again"):

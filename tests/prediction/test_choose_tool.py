@@ -12,10 +12,10 @@ from cnp_router.trajectories import Step
 
 TOOLS = (Api("sms", "SMS", "Sends texts."), Api("mail", "Mail"))
 ALLOWED = frozenset({"sms", "mail"})
-FORETOLD = (Candidate("sms", 0.4),)
+PREDICTED = (Candidate("sms", 0.4),)
 
 
-def task(goal="Rain?", prefix=(), candidates=FORETOLD):
+def task(goal="Rain?", prefix=(), candidates=PREDICTED):
     return ChooseTool(goal, tuple(prefix), tuple(candidates), TOOLS, ALLOWED)
 
 
@@ -29,11 +29,11 @@ def test_the_prompt_has_four_parts_and_all_that_is_known():
     titles = [line for line in system.content.splitlines() if line.startswith("# ")]
     assert titles == ["# Role and constraints", "# Reasoning", "# Output format"]
     assert user.content.startswith("# Information\n")
-    told = information(task(prefix=steps))
-    assert told["goal"] == "Rain?"
-    assert told["candidates"] == [{"id": "sms", "probability": 0.4}]
-    assert [tool["id"] for tool in told["tools"]] == ["sms", "mail"]
-    assert told["steps"] == [
+    shown = information(task(prefix=steps))
+    assert shown["goal"] == "Rain?"
+    assert shown["candidates"] == [{"id": "sms", "probability": 0.4}]
+    assert [tool["id"] for tool in shown["tools"]] == ["sms", "mail"]
+    assert shown["steps"] == [
         {"tool": "weather", "inputs": {"city": "Kyoto"}, "observation": "rain", "success": False}
     ]
 
@@ -46,14 +46,14 @@ def test_what_others_wrote_stays_data(hostile):
     asked = task(hostile, [Step("weather", {hostile: [hostile]}, hostile)])
     system, user = asked.chat_request().messages
     assert system == task().chat_request().messages[0]
-    told = json.loads(user.content.removeprefix("# Information\n"))
-    assert set(told) == {"goal", "steps", "candidates", "tools"}
-    assert len(told["steps"][0]["observation"]) <= 1003
+    shown = json.loads(user.content.removeprefix("# Information\n"))
+    assert set(shown) == {"goal", "steps", "candidates", "tools"}
+    assert len(shown["steps"][0]["observation"]) <= 1003
 
 
 def test_only_the_last_ten_steps_are_shown():
-    told = information(task(prefix=[Step(f"t{n}") for n in range(25)]))
-    assert [step["tool"] for step in told["steps"]] == [f"t{n}" for n in range(15, 25)]
+    shown = information(task(prefix=[Step(f"t{n}") for n in range(25)]))
+    assert [step["tool"] for step in shown["steps"]] == [f"t{n}" for n in range(15, 25)]
 
 
 def test_an_hallucinated_tool_is_dropped():

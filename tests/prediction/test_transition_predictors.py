@@ -40,7 +40,7 @@ class TestFirstOrder:
         predictor.observe_step(["a"], "c")
         assert raw(predictor, "a") == {"b": 0.75, "c": 0.25}
 
-    def test_what_was_learned_fades_when_the_window_is_full(self):
+    def test_what_was_learned_decays_when_the_window_is_full(self):
         predictor = FirstOrderPredictor(decay=Decay(0.5, window=2))
         predictor.observe(run(0, "Rain?", "a", "b"))
         predictor.observe(run(1, "Rain?", "a", "b"))
@@ -48,7 +48,7 @@ class TestFirstOrder:
         assert raw(predictor, "a") == {"b": 0.5, "c": 0.5}
         assert predictor.n_trajectories == 3
 
-    def test_what_has_faded_is_forgotten(self):
+    def test_what_has_decayed_is_forgotten(self):
         predictor = FirstOrderPredictor(decay=Decay(0.5, window=1))
         predictor.observe(run(0, "Rain?", "a", "b"))
         for _ in range(12):
