@@ -384,7 +384,12 @@ class Round:
     def _metered(
         self, task: Task[Any], what: str, stage: str, agent: str, **more: Any
     ) -> MeteredModel:
-        who = {"agent": agent, "role": task.role, "stage": stage, "steps": task.steps}
+        who: dict[str, Any] = {
+            "agent": agent,
+            "role": task.role,
+            "stage": stage,
+            "steps": task.steps,
+        }
         return MeteredModel(self.model, self.books, what, **who, **more)
 
     def _certain(self) -> int:

@@ -188,7 +188,10 @@ class Transcript:
 def _content(message: Message) -> str:
     """Return what a message says, for a person."""
     said = message.to_dict()
-    names = [api["api"] if isinstance(api, dict) else api for api in said.get("apis", ())]
+    names = [
+        f"{api['api']}: {api['grounds']}" if isinstance(api, dict) else api
+        for api in said.get("apis", ())
+    ]
     texts = [said.get(key) for key in ("text", "request", "function", "category", "grounds")]
     return ", ".join([*names, *(text for text in (*texts, said.get("error")) if text)])
 

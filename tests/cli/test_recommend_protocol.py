@@ -137,7 +137,7 @@ def test_a_server_that_is_not_there_is_an_error(recommend, monkeypatch):
     options = ("--llm", "openai", "--base-url", "http://127.0.0.1:9/v1")
     result = recommend("--protocol", "manager-led", *options, REQUEST)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("Error: the manager got no answer for step 1: model 'gpt-oss")
+    assert result.stderr.startswith("Error: the manager got no answer for the decomposition (step 1): model 'gpt-oss")
 
 
 @pytest.mark.parametrize(
