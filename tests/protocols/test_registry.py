@@ -135,7 +135,7 @@ class TestOwn:
 
     @pytest.mark.parametrize("protocol", ["fipa", None, 3, FirstComeProtocol, ["learned"]])
     def test_what_is_no_protocol(self, protocol):
-        with pytest.raises(InputError, match="unknown protocol .* or a Protocol of your own"):
+        with pytest.raises(InputError, match=r"unknown protocol .* or a Protocol of your own"):
             find_protocol(protocol)
 
 

@@ -53,7 +53,7 @@ def test_it_is_an_error_and_no_empty_outcome(answer, protocol, good):
 def test_it_ends_the_round_at_once(concurrency):
     model = Wrong(None)
     net = ContractNet(CATALOG, model, settings=RoundSettings(max_concurrency=concurrency))
-    with pytest.raises(InputError, match="Wrong.complete must return a ChatResponse, got None"):
+    with pytest.raises(InputError, match=r"Wrong\.complete must return a ChatResponse, got None"):
         hold(net, announcement="broadcast")
 
 
