@@ -52,7 +52,7 @@ class AnswerModel(BaseModel):
 def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
         schema = definitions[schema["$ref"].rpartition("/")[2]]
-    plain = {key: schema[key] for key in reversed(schema) if key not in _LEFT_OUT}
+    plain = {key: schema[key] for key in reversed(list(schema)) if key not in _LEFT_OUT}
     if "properties" in plain:
         parts = plain["properties"].items()
         plain["properties"] = {name: _plain(part, definitions) for name, part in parts}

@@ -181,8 +181,10 @@ _ADAPTER: TypeAdapter[Message] = TypeAdapter(
     Annotated[Message, Field(discriminator="performative")]
 )
 PERFORMATIVES: Mapping[str, type[Any]] = {
-    next(f.default for f in dataclasses.fields(kind) if f.name == "performative"): kind
+    str(field.default): kind
     for kind in get_args(Message)
+    for field in dataclasses.fields(kind)
+    if field.name == "performative"
 }
 """Performative to message type."""
 

@@ -9,34 +9,24 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cnp_router.agents import Asked, Bid, ProposedApi, SelectApis, Task, ask
-from cnp_router.agents.answers import allowed_names
+from cnp_router.agents import ProposedApi, SelectApis, Task, ask
 from cnp_router.agents.prompts import sendable
-from cnp_router.catalog import Contractor
 from cnp_router.exceptions import (
     BudgetExceededError,
-    ChatAccessError,
-    ChatAnswerError,
-    ChatConnectionError,
-    ChatDisallowedError,
-    ChatModelUnknownError,
-    ChatTimeoutError,
-    InputError,
     LanguageModelError,
     RoundFailedError,
 )
 from cnp_router.llm import ChatModel
 from cnp_router.protocols.audience import Audience, broadcast, routed
+from cnp_router.protocols.bidding import Bidding, Invitation
 from cnp_router.protocols.messages import (
     MANAGER,
     USER,
     Award,
     CallForProposals,
     Failure,
-    FailureReason,
     Message,
     Proposal,
-    Refusal,
     Rejection,
     Report,
     Request,
@@ -50,39 +40,11 @@ from cnp_router.routing import Routing
 
 __all__ = ["Invitation", "Result", "Round", "as_proposed"]
 
-# They would meet every contractor alike.
-_SET_UP_AT_FAULT = (
-    ChatAccessError,
-    ChatConnectionError,
-    ChatDisallowedError,
-    ChatModelUnknownError,
-)
-
 GROUNDS_TOKENS = 25  # of a proposal, usually
 
 logger = logging.getLogger("cnp_router.protocols")
 
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class Invitation:
-    """A task that is to be announced to a contractor.
-
-    Parameters
-    ----------
-    contractor : Contractor
-    task : Task
-        What the contractor is to reason about.
-    request, function, category : str or None
-        What the call for proposals carries.
-    """
-
-    contractor: Contractor
-    task: Task[Bid]
-    request: str | None = None
-    function: str | None = None
-    category: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +111,9 @@ class Round:
         self.announcement = announcement
         self.messages: list[Message] = []
         self.books = Books(settings.budget)
-        self._categories = frozenset(parties.catalog.categories)
-        self._iterations = 0
-        self._closed: set[int] = set()
-        self._open: dict[int, CallForProposals] = {}
-        self._workers: set[asyncio.Task[None]] = set()
-        self._unreachable: dict[int, LanguageModelError] = {}
+        self._bidding = Bidding(
+            settings, frozenset(parties.catalog.categories), self._send, self._metered
+        )
         self._began = time.perf_counter()
 
     async def hold(self, run: Callable[[Round], Awaitable[Result]]) -> tuple[Result, Transcript]:
@@ -181,20 +140,20 @@ class Round:
             async with limit:
                 result = check_instance("what a protocol returns", await run(self), Result)
         except (BudgetExceededError, RoundFailedError) as exc:
-            await self._dismiss()
+            await self._bidding.dismiss()
             exc.transcript = self.transcript()
             raise
         except TimeoutError as exc:
             if not limit.expired():
                 raise
-            await self._dismiss()
+            await self._bidding.dismiss()
             raise RoundFailedError(
                 f"the round took longer than {self.settings.timeout:g} s (raise the timeout of "
                 "the settings, or ask a faster model)",
                 self.transcript(),
             ) from exc
         finally:
-            await self._dismiss()
+            await self._bidding.dismiss()
         self._warn_of_failures()
         self._send(Report, sender=MANAGER, receiver=USER, in_reply_to=1, apis=result.apis)
         return result, self.transcript(result)
@@ -279,14 +238,8 @@ class Round:
         self.check_announcement(
             f"an announcement of {len(invitations)} calls for proposals", invitations
         )
-        self._iterations += 1
-        calls = [(self._call(invitation), invitation.task) for invitation in invitations]
-        await self._collect(calls)
-        sent = {call.id for call, _ in calls}
-        replies = [m for m in self.messages if getattr(m, "in_reply_to", 0) in sent]
-        failures = [m for m in replies if isinstance(m, Failure)]
-        if len(failures) == len(calls):
-            self._check_reached(failures)
+        calls = await self._bidding.collect(invitations)
+        replies = [m for m in self.messages if getattr(m, "in_reply_to", 0) in calls]
         in_time = [m for m in replies if isinstance(m, Proposal) and not m.late]
         return sorted(in_time, key=lambda proposal: proposal.in_reply_to)
 
@@ -384,7 +337,12 @@ class Round:
     def _metered(
         self, task: Task[Any], what: str, stage: str, agent: str, **more: Any
     ) -> MeteredModel:
-        who = {"agent": agent, "role": task.role, "stage": stage, "steps": task.steps}
+        who: dict[str, Any] = {
+            "agent": agent,
+            "role": task.role,
+            "stage": stage,
+            "steps": task.steps,
+        }
         return MeteredModel(self.model, self.books, what, **who, **more)
 
     def _certain(self) -> int:
@@ -392,125 +350,7 @@ class Round:
 
         Those still at work get a reply too, and no round ends without a report.
         """
-        return len(self.messages) + len(self._open) + 1
-
-    def _call(self, invitation: Invitation) -> CallForProposals:
-        deadline = self.settings.deadline
-        call: CallForProposals = self._send(
-            CallForProposals,
-            sender=MANAGER,
-            receiver=invitation.contractor.id,
-            request=invitation.request,
-            function=invitation.function,
-            category=invitation.category,
-            reply_by=None if deadline is None else float(deadline),
-            iteration=self._iterations,
-        )
-        self._open[call.id] = call
-        return call
-
-    async def _collect(self, calls: Sequence[tuple[CallForProposals, Task[Bid]]]) -> None:
-        """Have contractors work until all have replied, or the deadline is over."""
-        queue = iter(calls)
-
-        async def work() -> None:
-            for call, task in queue:
-                await self._bid(call, task)
-
-        size = min(self.settings.max_concurrency, len(calls))
-        workers = {asyncio.create_task(work()) for _ in range(size)}
-        if not workers:
-            return
-        self._workers |= workers
-        done, pending = await asyncio.wait(
-            workers, timeout=self.settings.deadline, return_when=asyncio.FIRST_EXCEPTION
-        )
-        for worker in done:
-            worker.result()
-        self._workers -= done
-        if pending:
-            self._closed.add(self._iterations)
-            for call, _ in queue:
-                self._fail(call, "deadline", "the deadline passed before its turn came")
-
-    async def _bid(self, call: CallForProposals, task: Task[Bid]) -> None:
-        """Have a contractor reply. Whatever goes wrong with it ends here, as a message."""
-        what = f"the bid of {call.receiver!r}"
-        model = self._metered(task, what, task.stage, call.receiver, cfp=call.id)
-        limit = asyncio.timeout(self.settings.bid_timeout)
-        try:
-            async with limit:
-                asked = await ask(model, task, self.settings.limits)
-        except InputError:  # the set-up is at fault, not the contractor
-            raise
-        except (Exception, asyncio.CancelledError) as exc:
-            worker = asyncio.current_task()
-            if isinstance(exc, asyncio.CancelledError) and worker and worker.cancelling():
-                raise
-            if limit.expired():
-                self._fail(call, "timeout", f"no reply within {self.settings.bid_timeout} s")
-            else:
-                self._fail_by(call, exc)
-            return
-        self._reply(call, asked, model)
-
-    def _reply(self, call: CallForProposals, asked: Asked[Bid], model: MeteredModel) -> None:
-        bid = asked.answer
-        categories, no_categories = allowed_names(bid.categories, self._categories)
-        model.note((*bid.hallucinated, *no_categories), asked.cut)
-        self._open.pop(call.id)
-        reply = {
-            "sender": call.receiver,
-            "receiver": MANAGER,
-            "in_reply_to": call.id,
-            "late": call.iteration in self._closed,
-        }
-        if bid.apis:
-            self._send(
-                Proposal, apis=bid.apis, functions=bid.functions, categories=categories, **reply
-            )
-        else:
-            self._send(Refusal, grounds=bid.grounds, **reply)
-
-    def _fail_by(self, call: CallForProposals, exc: BaseException) -> None:
-        """Let a contractor fail by an error."""
-        reason: FailureReason = "error"
-        if isinstance(exc, ChatTimeoutError):
-            reason = "timeout"
-        elif isinstance(exc, ChatAnswerError):
-            reason = "unusable"
-        elif isinstance(exc, BudgetExceededError):
-            reason = "budget"
-        elif isinstance(exc, _SET_UP_AT_FAULT):
-            self._unreachable[call.id] = exc
-        elif not isinstance(exc, LanguageModelError):
-            logger.warning("contractor %r failed: %r", call.receiver, exc)
-            self._fail(call, reason, f"{type(exc).__name__}: {exc}")
-            return
-        self._fail(call, reason, str(exc))
-
-    def _fail(self, call: CallForProposals, reason: FailureReason, error: str) -> None:
-        self._open.pop(call.id)
-        self._send(
-            Failure,
-            sender=call.receiver,
-            receiver=MANAGER,
-            in_reply_to=call.id,
-            reason=reason,
-            error=self.settings.limits.cut_error(sendable(error)),
-        )
-
-    def _check_reached(self, failures: Sequence[Failure]) -> None:
-        """Raise if it is the way to the contractors that failed, and not they themselves."""
-        at_fault = [self._unreachable.get(failure.in_reply_to) for failure in failures]
-        cause = next((exc for exc in at_fault if exc is not None), None)
-        reached = any(failure.reason == "unusable" for failure in failures)
-        # What was awarded after a first announcement is not lost with a second one.
-        if cause is not None and not reached and self._iterations == 1:
-            asked = len({failure.sender for failure in failures})
-            raise RoundFailedError(
-                f"not one of {asked} contractors could be reached: {cause}"
-            ) from cause
+        return len(self.messages) + self._bidding.n_open + 1
 
     def _warn_of_failures(self) -> None:
         failures = [message for message in self.messages if isinstance(message, Failure)]
@@ -521,15 +361,6 @@ class Round:
                 len(failures),
                 failures[0].error,
             )
-
-    async def _dismiss(self) -> None:
-        """Stop those who are still at work; what they have not said is a failure."""
-        workers, self._workers = self._workers, set()
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
-        for call in list(self._open.values()):
-            self._fail(call, "deadline", "no reply by the end of the round")
 
 
 def as_proposed(proposals: Iterable[Proposal]) -> tuple[ProposedApi, ...]:

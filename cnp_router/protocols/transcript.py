@@ -41,6 +41,8 @@ class _Head:
 
 _HEAD = TypeAdapter(_Head)
 _CALL = TypeAdapter(ModelCall)
+_CALLS = TypeAdapter(tuple[ModelCall, ...])
+_MESSAGES = TypeAdapter(tuple[Message, ...])
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,20 +100,21 @@ class Transcript:
 
     def computed_digest(self) -> str:
         """Return the SHA-256 of all that the transcript says now, but for the wall time."""
-        digest = hashlib.sha256()
-        for record in self.records(sealed=False):
-            digest.update(json.dumps(record, sort_keys=True).encode())
+        digest = hashlib.sha256(json.dumps(self._head()).encode())
+        digest.update(_MESSAGES.dump_json(self.messages))
+        digest.update(_CALLS.dump_json(self.calls))
         return digest.hexdigest()
 
-    def records(self, *, sealed: bool = True) -> Iterator[dict[str, Any]]:
-        """Yield the transcript as JSON objects: the round, its messages, its model calls.
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield the transcript as JSON objects: the round, its messages, its model calls."""
+        yield {**self._head(), "seconds": round(self.seconds, 6), "digest": self.digest}
+        for message in self.messages:
+            yield {"record": "message", **message.to_dict()}
+        for call in self.calls:
+            yield {"record": "call", **call.to_dict()}
 
-        Parameters
-        ----------
-        sealed : bool, default=True
-            With wall time and digest.
-        """
-        yield {
+    def _head(self) -> dict[str, Any]:
+        return {
             "record": "round",
             "format": FORMAT_VERSION,
             "request": self.request,
@@ -120,12 +123,7 @@ class Transcript:
             "model": self.model,
             "categories": None if self.categories is None else list(self.categories),
             "candidates": None if self.candidates is None else list(self.candidates),
-            **({"seconds": round(self.seconds, 6), "digest": self.digest} if sealed else {}),
         }
-        for message in self.messages:
-            yield {"record": "message", **message.to_dict()}
-        for call in self.calls:
-            yield {"record": "call", **call.to_dict()}
 
     def write(self, path: str | Path) -> None:
         """Write the transcript as JSON Lines, atomically.
@@ -188,7 +186,10 @@ class Transcript:
 def _content(message: Message) -> str:
     """Return what a message says, for a person."""
     said = message.to_dict()
-    names = [api["api"] if isinstance(api, dict) else api for api in said.get("apis", ())]
+    names = [
+        f"{api['api']}: {api['grounds']}" if isinstance(api, dict) else api
+        for api in said.get("apis", ())
+    ]
     texts = [said.get(key) for key in ("text", "request", "function", "category", "grounds")]
     return ", ".join([*names, *(text for text in (*texts, said.get("error")) if text)])
 

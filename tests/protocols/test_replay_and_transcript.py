@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,93 @@ class TestReplay:
     def test_another_request_in_the_head(self, mixed):
         with pytest.raises(TranscriptError, match="of another request"):
             validate(dataclasses.replace(mixed, request="another"))
+
+
+ALTERED = {
+    "the report of the router": ("learned-routed", lambda t: report(t, ("photos",))),
+    "less in the report of the router": ("learned-routed", lambda t: report(t, ())),
+    "the report of a single agent": ("single-agent-broadcast", lambda t: report(t, ("photos",))),
+    "less in the report of a single agent": ("single-agent-routed", lambda t: report(t, ())),
+    "candidates": ("single-agent-broadcast", lambda t: {"candidates": t.candidates[:-1]}),
+    "more candidates": ("single-agent-routed", lambda t: {"candidates": (*t.candidates, "mail")}),
+    "APIs of a rejected proposal": (
+        "contractor-led-broadcast",
+        lambda t: changed(t, rejected(t), apis=(ProposedApi("evil", "So."),)),
+    ),
+    "grounds of a rejected proposal": (
+        "contractor-led-broadcast",
+        lambda t: changed(t, rejected(t), apis=(ProposedApi(rejected(t).apis[0].api, "So."),)),
+    ),
+    "tokens in": ("contractor-led-routed", lambda t: booked(t, tokens_in=1)),
+    "tokens out": ("single-agent-routed", lambda t: booked(t, tokens_out=0)),
+    "who counted": ("single-agent-routed", lambda t: booked(t, tokens_are="server")),
+    "a call less": ("manager-led-broadcast", lambda t: {"calls": t.calls[:-1]}),
+    "hallucinated names": ("manager-led-routed", lambda t: booked(t, hallucinated=("evil",))),
+    "categories": ("manager-led-broadcast", lambda t: {"categories": ("Photos",)}),
+    "the model": ("collaborative-routed", lambda t: {"model": "gpt-9"}),
+    "the protocol": ("contractor-led-routed", lambda t: {"protocol": "collaborative"}),
+    "the announcement": ("contractor-led-routed", lambda t: {"announcement": "broadcast"}),
+    "the digest": ("contractor-led-routed", lambda t: {"digest": "0" * 64}),
+}
+
+
+def changed(transcript, message, **fields):
+    messages = list(transcript.messages)
+    messages[message.id - 1] = dataclasses.replace(message, **fields)
+    return {"messages": tuple(messages)}
+
+
+def report(transcript, apis):
+    return changed(transcript, transcript.messages[-1], apis=apis)
+
+
+def rejected(transcript):
+    place = next(m.in_reply_to for m in transcript.messages if m.performative == "reject-proposal")
+    return transcript.messages[place - 1]
+
+
+def booked(transcript, **fields):
+    first, *others = transcript.calls
+    return {"calls": (dataclasses.replace(first, **fields), *others)}
+
+
+class TestAltered:
+    @pytest.mark.parametrize(("name", "alter"), ALTERED.values(), ids=ALTERED)
+    def test_a_single_change_is_noticed_in_memory_and_in_the_file(self, name, alter, tmp_path):
+        transcript = Transcript.read(FOLDER / f"{name}.jsonl")
+        validate(transcript)
+        altered = dataclasses.replace(transcript, **alter(transcript))
+        assert altered != transcript
+        altered.write(tmp_path / "round.jsonl")
+        for each in (altered, Transcript.read(tmp_path / "round.jsonl")):
+            with pytest.raises(TranscriptError, match=r"was altered|not among the candidates"):
+                validate(each)
+
+    @settings(max_examples=60)
+    @given(data=st.data(), path=st.sampled_from(sorted(FOLDER.glob("*.jsonl"))))
+    def test_a_value_changed_in_the_file_is_noticed(self, data, path):
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        place = data.draw(st.integers(0, len(records) - 1))
+        name = data.draw(st.sampled_from(sorted(set(records[place]) - {"seconds"})))
+        old = records[place][name]
+        new = data.draw(st.sampled_from(["evil", ["evil"], [], None, 7, True, 0]))
+        assume(new != old)
+        records[place][name] = new
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "round.jsonl"
+            file.write_text("".join(json.dumps(record) + "\n" for record in records))
+            with pytest.raises((TranscriptError, DataFileError)):
+                validate(Transcript.read(file))
+
+    def test_the_wall_time_is_not_sealed(self):
+        for transcript in ROUNDS:
+            validate(dataclasses.replace(transcript, seconds=99.0))
+
+    def test_a_file_without_a_digest_is_refused(self, tmp_path):
+        head = {name: value for name, value in HEAD.items() if name != "digest"}
+        (tmp_path / "round.jsonl").write_text(json.dumps(head) + "\n")
+        with pytest.raises(DataFileError, match="a round needs the field 'digest'"):
+            Transcript.read(tmp_path / "round.jsonl")
 
 
 class TestLedger:

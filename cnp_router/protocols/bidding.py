@@ -1,0 +1,247 @@
+"""`Bidding`: contractors at work at the same time, each in its time, whatever they do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cnp_router.agents import Asked, Bid, Task, ask
+from cnp_router.agents.answers import allowed_names
+from cnp_router.agents.prompts import sendable
+from cnp_router.catalog import Contractor
+from cnp_router.exceptions import (
+    BudgetExceededError,
+    ChatAccessError,
+    ChatAnswerError,
+    ChatConnectionError,
+    ChatDisallowedError,
+    ChatModelUnknownError,
+    ChatTimeoutError,
+    InputError,
+    LanguageModelError,
+    RoundFailedError,
+)
+from cnp_router.protocols.messages import (
+    MANAGER,
+    CallForProposals,
+    Failure,
+    FailureReason,
+    Proposal,
+    Refusal,
+)
+from cnp_router.protocols.metered import MeteredModel
+from cnp_router.protocols.settings import RoundSettings
+
+__all__ = ["Bidding", "Invitation"]
+
+logger = logging.getLogger("cnp_router.protocols")
+
+# They would meet every contractor alike.
+_SET_UP_AT_FAULT = (
+    ChatAccessError,
+    ChatConnectionError,
+    ChatDisallowedError,
+    ChatModelUnknownError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """A task that is to be announced to a contractor.
+
+    Parameters
+    ----------
+    contractor : Contractor
+    task : Task
+        What the contractor is to reason about.
+    request, function, category : str or None
+        What the call for proposals carries.
+    """
+
+    contractor: Contractor
+    task: Task[Bid]
+    request: str | None = None
+    function: str | None = None
+    category: str | None = None
+
+
+class Bidding:
+    """The announcements of a round and those who reply to them.
+
+    Parameters
+    ----------
+    settings : RoundSettings
+    categories : frozenset of str
+        Those that exist.
+    send : callable
+        Sends a message of a type with some fields, and returns it.
+    metered : callable
+        Returns the metered model of a contractor.
+    """
+
+    def __init__(
+        self,
+        settings: RoundSettings,
+        categories: frozenset[str],
+        send: Callable[..., Any],
+        metered: Callable[..., MeteredModel],
+    ) -> None:
+        self.settings = settings
+        self._categories = categories
+        self._send = send
+        self._metered = metered
+        self._iterations = 0
+        self._closed: set[int] = set()
+        self._open: dict[int, CallForProposals] = {}
+        self._workers: set[asyncio.Task[None]] = set()
+        self._reached = False  # whether any contractor said anything
+        self._cause: LanguageModelError | None = None  # why one could not be reached
+
+    @property
+    def n_open(self) -> int:
+        """How many calls wait for a reply."""
+        return len(self._open)
+
+    def _call(self, invitation: Invitation) -> CallForProposals:
+        deadline = self.settings.deadline
+        call: CallForProposals = self._send(
+            CallForProposals,
+            sender=MANAGER,
+            receiver=invitation.contractor.id,
+            request=invitation.request,
+            function=invitation.function,
+            category=invitation.category,
+            reply_by=None if deadline is None else float(deadline),
+            iteration=self._iterations,
+        )
+        self._open[call.id] = call
+        return call
+
+    async def collect(self, invitations: Sequence[Invitation]) -> set[int]:
+        """Send calls for proposals, and have contractors work until all replied or time is over.
+
+        Parameters
+        ----------
+        invitations : sequence of Invitation
+
+        Returns
+        -------
+        set of int
+            Ids of the calls.
+
+        Raises
+        ------
+        RoundFailedError
+            If it is the way to all the contractors that failed, and not they themselves.
+        """
+        self._iterations += 1
+        calls = [(self._call(invitation), invitation.task) for invitation in invitations]
+        queue = iter(calls)
+
+        async def work() -> None:
+            for call, task in queue:
+                await self._bid(call, task)
+
+        size = min(self.settings.max_concurrency, len(calls))
+        workers = {asyncio.create_task(work()) for _ in range(size)}
+        if not workers:
+            return set()
+        self._workers |= workers
+        done, pending = await asyncio.wait(
+            workers, timeout=self.settings.deadline, return_when=asyncio.FIRST_EXCEPTION
+        )
+        for worker in done:
+            worker.result()
+        self._workers -= done
+        if pending:
+            self._closed.add(self._iterations)
+            for call, _ in queue:
+                self._fail(call, "deadline", "the deadline passed before its turn came")
+        # What was awarded after a first announcement is not lost with a second one.
+        if self._iterations == 1 and self._cause and not (self._reached or self._open):
+            asked = len({invitation.contractor.id for invitation in invitations})
+            raise RoundFailedError(
+                f"not one of {asked} contractors could be reached: {self._cause}"
+            ) from self._cause
+        return {call.id for call, _ in calls}
+
+    async def _bid(self, call: CallForProposals, task: Task[Bid]) -> None:
+        """Have a contractor reply. Whatever goes wrong with it ends here, as a message."""
+        what = f"the bid of {call.receiver!r}"
+        model = self._metered(task, what, task.stage, call.receiver, cfp=call.id)
+        limit = asyncio.timeout(self.settings.bid_timeout)
+        try:
+            async with limit:
+                asked = await ask(model, task, self.settings.limits)
+        except InputError:  # the set-up is at fault, not the contractor
+            raise
+        except (Exception, asyncio.CancelledError) as exc:
+            worker = asyncio.current_task()
+            if isinstance(exc, asyncio.CancelledError) and worker and worker.cancelling():
+                raise
+            if limit.expired():
+                self._fail(call, "timeout", f"no reply within {self.settings.bid_timeout} s")
+            else:
+                self._fail_by(call, exc)
+            return
+        self._reply(call, asked, model)
+
+    def _reply(self, call: CallForProposals, asked: Asked[Bid], model: MeteredModel) -> None:
+        bid = asked.answer
+        categories, no_categories = allowed_names(bid.categories, self._categories)
+        model.note((*bid.hallucinated, *no_categories), asked.cut)
+        self._open.pop(call.id)
+        self._reached = True
+        reply = {
+            "sender": call.receiver,
+            "receiver": MANAGER,
+            "in_reply_to": call.id,
+            "late": call.iteration in self._closed,
+        }
+        if bid.apis:
+            self._send(
+                Proposal, apis=bid.apis, functions=bid.functions, categories=categories, **reply
+            )
+        else:
+            self._send(Refusal, grounds=bid.grounds, **reply)
+
+    def _fail_by(self, call: CallForProposals, exc: BaseException) -> None:
+        """Let a contractor fail by an error."""
+        reason: FailureReason = "error"
+        if isinstance(exc, ChatTimeoutError):
+            reason = "timeout"
+        elif isinstance(exc, ChatAnswerError):
+            reason = "unusable"
+            self._reached = True
+        elif isinstance(exc, BudgetExceededError):
+            reason = "budget"
+        elif isinstance(exc, _SET_UP_AT_FAULT):
+            self._cause = exc
+        elif not isinstance(exc, LanguageModelError):
+            logger.warning("contractor %r failed: %r", call.receiver, exc)
+            self._fail(call, reason, f"{type(exc).__name__}: {exc}")
+            return
+        self._fail(call, reason, str(exc))
+
+    def _fail(self, call: CallForProposals, reason: FailureReason, error: str) -> None:
+        self._open.pop(call.id)
+        self._send(
+            Failure,
+            sender=call.receiver,
+            receiver=MANAGER,
+            in_reply_to=call.id,
+            reason=reason,
+            error=self.settings.limits.cut_error(sendable(error)),
+        )
+
+    async def dismiss(self) -> None:
+        """Stop those who are still at work; what they have not said is a failure."""
+        workers, self._workers = self._workers, set()
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        for call in list(self._open.values()):
+            self._fail(call, "deadline", "no reply by the end of the round")
