@@ -44,8 +44,7 @@ def read_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     if not text.strip():
         raise ChatAnswerError("the answer is empty")
     problem = ""
-    found: list[dict[str, Any]] = list(islice(_objects(text), _MOST_OBJECTS))
-    for value in reversed(found):
+    for value in [*islice(_objects(text), _MOST_OBJECTS)][::-1]:
         wrong = misfit(value, schema)
         if wrong is None:
             return value
