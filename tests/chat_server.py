@@ -46,7 +46,7 @@ def completion(
     seconds: float = 0.0,
     **message: Any,
 ) -> Reply:
-    """Return a well-formed answer; `content` that is no string is written as JSON."""
+    """Return a well-formed answer; `content` that is not a string is written as JSON."""
     text = content if isinstance(content, str | None) else json.dumps(content)
     body: dict[str, Any] = {
         "id": "c1",

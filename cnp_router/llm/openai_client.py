@@ -15,9 +15,9 @@ from typing import Any
 import openai
 
 from cnp_router.exceptions import ChatAnswerError, ChatRequestError, LanguageModelError
-from cnp_router.llm.openai_errors import one_line
 from cnp_router.llm.secret import Secret
 from cnp_router.llm.switch import check_model_request
+from cnp_router.llm.wording import one_line
 
 __all__ = ["FAULT", "GuardedClient"]
 

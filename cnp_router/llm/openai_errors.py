@@ -18,8 +18,9 @@ from cnp_router.exceptions import (
     ContextTooLongError,
     LanguageModelError,
 )
+from cnp_router.llm.wording import one_line
 
-__all__ = ["concerns_the_schema", "mapped", "one_line", "only_this_schema"]
+__all__ = ["concerns_the_schema", "mapped", "only_this_schema"]
 
 # Each server has its own words for the same thing (OpenAI, vLLM before and after 0.16, llama.cpp).
 _TOO_LONG = re.compile(
@@ -40,19 +41,6 @@ _BY_STATUS: dict[int, tuple[type[LanguageModelError], str]] = {
     429: (ChatRateLimitError, "ask later, or lower max_concurrency"),
 }
 _ONLY_THIS_SCHEMA = re.compile(r"invalid schema|grammar", re.IGNORECASE)
-
-
-def one_line(text: str, most: int = 300) -> str:
-    r"""Return what a server said, in one short line that a terminal can be shown.
-
-    Examples
-    --------
-    >>> one_line("busy\n\x1b[2J now")
-    'busy \\x1b[2J now'
-    """
-    flat = " ".join(text[: 10 * most].split())
-    flat = "".join(c if c.isprintable() else repr(c)[1:-1] for c in flat)
-    return flat if len(flat) <= most else flat[: most - 3] + "..."
 
 
 def _message_of(error: openai.APIError) -> str:

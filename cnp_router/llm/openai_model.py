@@ -24,9 +24,10 @@ from cnp_router.llm.chat import ChatRequest, ChatResponse
 from cnp_router.llm.chat_model import ChatModel
 from cnp_router.llm.openai_body import FORMS, read_body, request_body
 from cnp_router.llm.openai_client import FAULT, GuardedClient
-from cnp_router.llm.openai_errors import concerns_the_schema, mapped, one_line, only_this_schema
+from cnp_router.llm.openai_errors import concerns_the_schema, mapped, only_this_schema
 from cnp_router.llm.parsing import read_answer, repair_request
 from cnp_router.llm.secret import Secret
+from cnp_router.llm.wording import one_line
 
 __all__ = ["DEFAULT_LOCAL_MODEL", "OpenAIChatModel", "build"]
 
@@ -34,6 +35,7 @@ logger = logging.getLogger("cnp_router.llm")
 
 DEFAULT_LOCAL_MODEL = "gpt-oss:20b"
 _NOT_REPAIRED = ("length", "content_filter", "refusal")
+_LONGEST = 10_000_000  # seconds
 _OPENAI = "https://api.openai.com/v1"
 
 
@@ -83,7 +85,7 @@ class OpenAIChatModel(ChatModel):
     Raises
     ------
     InputError
-        If an argument is out of range, there is no model name, or the base URL is none.
+        If an argument is out of range, there is no model name, or the base URL is not one.
     ChatAccessError
         If OpenAI itself is to be asked and there is no key.
 
@@ -108,12 +110,14 @@ class OpenAIChatModel(ChatModel):
         name = model or (DEFAULT_LOCAL_MODEL if base_url else None)
         if name is None:
             raise InputError("which model? (name one, or give the base_url of a server)")
-        if not timeout > 0:
-            raise InputError(f"timeout must be above 0 seconds, got {timeout!r}")
+        if not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST:
+            raise InputError(
+                f"timeout must be above 0 and at most {_LONGEST:,} seconds, got {timeout!r:.40}"
+            )
         least = {"max_retries": (max_retries, 0), "max_concurrency": (max_concurrency, 1)}
         for what, (value, minimum) in {**least, "max_bytes": (max_bytes, 1)}.items():
-            if value < minimum:
-                raise InputError(f"{what} must be at least {minimum}, got {value!r}")
+            if not isinstance(value, int) or value < minimum:
+                raise InputError(f"{what} must be a whole number from {minimum}, got {value!r}")
         self.name = name
         self.server: str = _checked_url(base_url or _OPENAI)
         self.timeout = timeout

@@ -12,6 +12,7 @@ from typing import Any
 from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm.chat import ChatMessage, ChatRequest
 from cnp_router.llm.schema import misfit
+from cnp_router.llm.wording import one_line
 
 __all__ = ["read_answer", "repair_request", "with_schema_in_prompt"]
 
@@ -44,14 +45,12 @@ def read_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     if not text.strip():
         raise ChatAnswerError("the answer is empty")
     problem = ""
-    found: list[dict[str, Any]] = list(islice(_objects(text), _MOST_OBJECTS))
-    for value in reversed(found):
+    for value in [*islice(_objects(text), _MOST_OBJECTS)][::-1]:
         wrong = misfit(value, schema)
         if wrong is None:
             return value
         problem = problem or f"the answer does not fit the schema: {wrong}"
-    flat = " ".join(text[:1_000].split())
-    shown = repr(flat if len(flat) <= 80 else flat[:77] + "...")
+    shown = one_line(repr(" ".join(text[:1_000].split())), 80)
     raise ChatAnswerError(problem or f"the answer has no JSON object: {shown}")
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from cnp_router.exceptions import InputError
+from cnp_router.llm.wording import one_line
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["check_schema", "is_strict", "misfit"]
 
 _MOST_SHOWN = 200  # characters of what is wrong
-_DATA = {"const", "default", "enum", "examples"}  # what stands under these is no schema
+_DATA = {"const", "default", "enum", "examples"}  # what stands under these is not a schema
 _NOT_STRICT = {"allOf", "oneOf", "not", "if", "patternProperties", "prefixItems", "contains"}
 
 
@@ -62,7 +63,7 @@ def misfit(value: Any, schema: Mapping[str, Any], where: str = "answer") -> str 
         return None
     error = best_match([error]) or error  # of several alternatives, the one that nearly fits
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.path)
-    return _shortened(f"{where}{place}: {_message(error)}")
+    return one_line(f"{where}{place}: {_message(error)}", _MOST_SHOWN)
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:
@@ -153,9 +154,4 @@ def _message(error: Any) -> str:
 
 
 def _wrong(place: str, problem: str) -> InputError:
-    return InputError(_shortened(f"schema{f' at {place}' if place else ''}: {problem}"))
-
-
-def _shortened(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _MOST_SHOWN else flat[: _MOST_SHOWN - 3] + "..."
+    return InputError(one_line(f"schema{f' at {place}' if place else ''}: {problem}", _MOST_SHOWN))

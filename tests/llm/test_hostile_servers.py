@@ -21,6 +21,7 @@ from cnp_router.exceptions import (
     ChatTimeoutError,
     ChatUnavailableError,
     InputError,
+    LanguageModelError,
 )
 from cnp_router.llm import ChatMessage, ChatRequest, model_requests_allowed
 from cnp_router.llm.openai_client import GuardedClient
@@ -229,7 +230,6 @@ def test_a_redirect_to_another_server_is_not_followed(status):
         "http://user@192.0.2.1/",
         "//192.0.2.1/v1",
         "ftp://127.0.0.1/x",
-        "http://[::1/",
         "http://127.0.0.1:{port}@192.0.2.1/",
     ],
 )
@@ -244,6 +244,11 @@ def test_other_hosts_schemes_and_ports_are_not_asked(to):
             return server.requests
 
     assert len(run(main())) == 1  # more is an error of the guard against the network, too
+
+
+def test_a_redirect_to_what_is_not_an_address():
+    with pytest.raises(LanguageModelError, match=r"redirects to|Invalid URL"):  # by version
+        ask([redirect("http://[::1/")])
 
 
 def test_a_redirect_that_would_lose_the_question():

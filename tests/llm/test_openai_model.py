@@ -386,6 +386,11 @@ def test_the_base_url_may_come_from_the_environment(monkeypatch):
     "options",
     [
         {"timeout": 0},
+        {"timeout": 10**400},
+        {"timeout": float("nan")},
+        {"timeout": "5"},
+        {"max_retries": 1.5},
+        {"max_concurrency": None},
         {"max_retries": -1},
         {"max_concurrency": 0},
         {"base_url": "localhost:11434"},
