@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,6 +102,8 @@ def app(context: click.Context) -> None:
     handler = _StderrHandler(logging.WARNING)
     logger.addHandler(handler)
     context.call_on_close(lambda: logger.removeHandler(handler))
+    context.with_resource(warnings.catch_warnings())
+    warnings.showwarning = lambda message, *_, **__: note(str(message), "Warning")
 
 
 def _tolerate_any_character() -> None:

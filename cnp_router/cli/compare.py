@@ -23,46 +23,38 @@ if TYPE_CHECKING:
 @options.command("cnp-router compare --model model --history held-out.jsonl --limit 3")
 @options.fitted_model
 @options.held_out
-@options.gathered(
-    "how",
-    options.given,
-    click.option(
-        "--protocol",
-        "protocols",
-        type=options.PROTOCOL,
-        multiple=True,
-        metavar="NAME",
-        help="To compare. Can be given more than once.  [default: all]",
-    ),
-    click.option(
-        "--announce",
-        "announcements",
-        type=click.Choice(["broadcast", "routed"]),
-        multiple=True,
-        help="Whom to announce to. Can be given more than once.  [default: both]",
-    ),
-    click.option(
-        "--organise",
-        "organisations",
-        type=click.Choice(options.ORGANISATIONS),
-        multiple=True,
-        help="Which APIs a contractor holds. Can be given more than once.  [default: api]",
-    ),
-    options.max_size,
-    options.count("--limit", help="Ask the first N requests only."),
-    options.file(
-        "--resume", help="Keep each finished request there, and continue with the others."
-    ),
-    click.option(
-        "--retry-failed",
-        is_flag=True,
-        help="Ask again where the round in the file of --resume failed.",
-    ),
-    options.count(
-        "--concurrent",
-        "concurrent_requests",
-        help="Requests at a time.  [default: 4 with a server, else 1]",
-    ),
+@click.option(
+    "--protocol",
+    "protocols",
+    type=options.PROTOCOL,
+    multiple=True,
+    metavar="NAME",
+    help="To compare. Can be given more than once.  [default: all]",
+)
+@click.option(
+    "--announce",
+    "announcements",
+    type=click.Choice(["broadcast", "routed"]),
+    multiple=True,
+    help="Whom to announce to. Can be given more than once.  [default: both]",
+)
+@click.option(
+    "--organise",
+    "organisations",
+    type=click.Choice(options.ORGANISATIONS),
+    multiple=True,
+    help="Which APIs a contractor holds. Can be given more than once.  [default: api]",
+)
+@options.max_size
+@options.count("--limit", help="Ask the first N requests only.")
+@options.file("--resume", help="Keep each finished request there, and continue with the others.")
+@click.option(
+    "--retry-failed", is_flag=True, help="Ask again where the round in the file of --resume failed."
+)
+@options.count(
+    "--concurrent",
+    "concurrent_requests",
+    help="Requests at a time.  [default: 4 with a server, else 1]",
 )
 @options.folder("--report", help="Write JSON, Markdown and pictures there too.")
 @options.round_options
@@ -73,12 +65,12 @@ def compare(
     *,
     model: Path,
     histories: tuple[Path, ...],
-    how: dict[str, Any],
     report: Path | None,
     settings: RoundSettings,
     chat: options.Chat,
     cache: Path | None,
     json_: bool,
+    **how: Any,
 ) -> None:
     """Compare the protocols, routed and broadcast.
 
@@ -92,19 +84,17 @@ def compare(
     from cnp_router.evaluation.report import check_report, warnings_of, write_report
     from cnp_router.history import History
 
-    if "retry_failed" in how and "resume" not in how:
+    if how["retry_failed"] and how["resume"] is None:
         raise click.UsageError("--retry-failed needs --resume.")
     if report is not None:
         check_report(report)
     router, failure = fitted_router(model), None
-    how = {"concurrent_requests": 4 if chat.is_server else 1, "router": router, **how}
+    how = {"concurrent_requests": 4 if chat.is_server else 1} | options.given(**how)
     asked = chat.model(router.catalog, cache=cache)
     try:
         with Progress("Comparing") as progress, _how_to_continue(how.get("resume")):
-            history = History.read(histories)
-            comparison = compared(
-                router.catalog, asked, history, settings=settings, progress=progress, **how
-            )
+            how |= {"router": router, "settings": settings, "progress": progress}
+            comparison = compared(router.catalog, asked, History.read(histories), **how)
     except RoundFailedError as exc:
         if exc.comparison is None:
             raise

@@ -26,7 +26,7 @@ from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_tabl
 @options.threshold
 @options.choice(
     "--fallback",
-    ["none", "broadcast"],
+    of=["none", "broadcast"],
     default="none",
     help="What to do below the threshold: keep what was learned, or ask everyone.",
 )
@@ -36,10 +36,8 @@ def evaluate(
     model: Path,
     histories: tuple[Path, ...],
     complete: bool,
-    target_recall: float | None,
-    threshold: float,
-    fallback: Any,
     json_: bool,
+    **how: Any,
 ) -> None:
     """Measure a model on mashups it has not seen.
 
@@ -51,13 +49,7 @@ def evaluate(
     from cnp_router.history import History
 
     router, history = fitted_router(model), History.read(histories)
-    result = evaluated(
-        router,
-        history,
-        target_recall=0.9 if target_recall is None else target_recall,
-        threshold=threshold,
-        fallback=fallback,
-    ).to_dict()
+    result: dict[str, Any] = evaluated(router, history, **options.given(**how)).to_dict()
     if complete:
         result["completion"] = evaluate_completion(router, history).to_dict()
     echo_json(result) if json_ else _echo(result)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.models import size
+from cnp_router.cli.models import read_past, size
 from cnp_router.cli.output import echo_pairs
 from cnp_router.cli.progress import Progress
-
-if TYPE_CHECKING:
-    from cnp_router.catalog import Catalog
-    from cnp_router.history import History, UnknownPolicy
 
 
 @options.command("cnp-router fit --catalog apis.jsonl --history mashups.jsonl --output model")
@@ -26,18 +22,19 @@ if TYPE_CHECKING:
 @click.option("--overwrite", is_flag=True, help="Replace a model that is there already.")
 @options.choice(
     "--unknown",
-    ["error", "skip"],
+    of=["error", "skip"],
     default="error",
     help="What to do with a mashup that names an API the catalog does not have.",
 )
 @options.count(
     "--seed",
+    "random_state",
     type=click.IntRange(0, 2**32 - 1),
     default=0,
     show_default=True,
     help="The same seed gives the same model.",
 )
-@options.count("--jobs", type=int, default=-1, help="Cores to use; -1, the default: all.")
+@options.count("--jobs", "n_jobs", type=int, default=-1, help="Cores to use; -1, the default: all.")
 def fit(
     *,
     catalog: Path | None,
@@ -45,9 +42,8 @@ def fit(
     sample: bool,
     output: Path,
     overwrite: bool,
-    unknown: str,
-    seed: int,
-    jobs: int,
+    unknown: Any,
+    **how: Any,
 ) -> None:
     """Learn a router from past mashups and save it to a folder."""
     if sample and (catalog or histories):
@@ -58,31 +54,16 @@ def fit(
     from cnp_router.training import fit_router
 
     check_target(output, overwrite)
-    apis, mashups = _read(catalog, histories, unknown)
+    apis, mashups = read_past(catalog, histories, unknown)
     start = time.perf_counter()
     with Progress("Fitting") as progress:
-        router = fit_router(apis, mashups, random_state=seed, n_jobs=jobs, progress=progress)
+        router = fit_router(apis, mashups, progress=progress, **how)
     router.save(output, overwrite=overwrite)
     skipped = f" ({mashups.skipped} skipped)" if mashups.skipped else ""
     echo_pairs(
         [
-            ("Learned from", f"{len(mashups):,} mashups{skipped} over {len(apis):,} APIs"),
+            ("Learned from", f"{len(mashups):,} mashups{skipped} over {len(router.apis):,} APIs"),
             ("Fitted in", f"{time.perf_counter() - start:.1f} s"),
             ("Saved to", f"{output} ({size(output)[1]:.1f} MB)"),
         ]
     )
-
-
-def _read(
-    catalog: Path | None, histories: tuple[Path, ...], unknown: str
-) -> tuple[Catalog, History]:
-    from cnp_router.catalog import Catalog
-    from cnp_router.datasets import load_sample
-    from cnp_router.history import History
-
-    if catalog is None:
-        sample = load_sample()
-        return sample.catalog, sample.history
-    apis = Catalog.read(catalog)
-    policy: UnknownPolicy = "skip" if unknown == "skip" else "error"
-    return apis, History.read(histories, catalog=apis, unknown=policy)

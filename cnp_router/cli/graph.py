@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.models import fitted_router
+from cnp_router.cli.models import fitted_router, read_past
 from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, number
 
 if TYPE_CHECKING:
-    from cnp_router.catalog import Catalog
     from cnp_router.graph import TransitionGraph
-    from cnp_router.history import History
 
 
 def transition_graph(
@@ -28,25 +26,12 @@ def transition_graph(
         raise click.UsageError("--catalog needs --history.")
     from cnp_router.graph import TransitionGraph
 
-    return TransitionGraph(directed=directed).fit(*_past(model, histories, catalog))
-
-
-def _past(
-    model: Path | None, histories: tuple[Path, ...], catalog: Path | None
-) -> tuple[History, Catalog | None]:
     if model:
         router = fitted_router(model)
-        return router.history, router.catalog
-    if not histories:
-        from cnp_router.datasets import load_sample
-
-        sample = load_sample()
-        return sample.history, sample.catalog
-    from cnp_router.catalog import Catalog
-    from cnp_router.history import History
-
-    apis = Catalog.read(catalog) if catalog else None
-    return History.read(histories, catalog=apis), apis
+        apis, history = router.catalog, router.history
+    else:
+        apis, history = read_past(catalog, histories)
+    return TransitionGraph(directed=directed).fit(history, apis)
 
 
 graph_options = options.gathered(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cnp_router.cli.cache import sample_router
 from cnp_router.exceptions import InputError, ModelNotFoundError
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cnp_router.catalog import Api
+    from cnp_router.history import History, UnknownPolicy
     from cnp_router.llm import ChatModel
     from cnp_router.prediction import NextToolPolicy, NextToolRouter
     from cnp_router.training import LearnedRouter
@@ -70,6 +71,21 @@ def next_tool_router(
     if observed:
         OnlineStore(model / ONLINE_FILE, [router], read_only=True)
     return router
+
+
+def read_past(
+    catalog: Path | None, histories: tuple[Path, ...], unknown: UnknownPolicy = "error"
+) -> tuple[Any, History]:
+    """Return catalog, where there is one, and history of some files, or else of the sample."""
+    from cnp_router.catalog import Catalog
+    from cnp_router.datasets import load_sample
+    from cnp_router.history import History
+
+    if not histories:
+        sample = load_sample()
+        return sample.catalog, sample.history
+    apis = Catalog.read(catalog) if catalog else None
+    return apis, History.read(histories, catalog=apis, unknown=unknown)
 
 
 def size(model: Path) -> tuple[int, float]:

@@ -11,7 +11,7 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.models import any_router
-from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, note
+from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, note, verdict
 from cnp_router.exceptions import BudgetExceededError, RoundFailedError
 from cnp_router.files import check_writable
 
@@ -35,12 +35,16 @@ if TYPE_CHECKING:
 )
 @options.choice(
     "--announce",
-    ["routed", "broadcast"],
+    of=["routed", "broadcast"],
     default="routed",
     help="To the recipients the router chooses, or to all that the protocol reaches.",
 )
 @options.choice(
-    "--organise", options.ORGANISATIONS, default="api", help="How APIs are given to contractors."
+    "--organise",
+    "organisation",
+    of=options.ORGANISATIONS,
+    default="api",
+    help="How APIs are given to contractors.",
 )
 @options.max_size
 @options.round_options
@@ -51,14 +55,13 @@ def negotiate(
     *,
     text: str,
     model: Path | None,
-    protocol: Any,
-    announce: Any,
-    organise: Any,
-    max_size: int | None,
     settings: RoundSettings,
     chat: options.Chat,
     transcript: Path | None,
     json_: bool,
+    protocol: Any,
+    announce: Any,
+    **who: Any,
 ) -> None:
     """Hold a round of the Contract Net for the request TEXT.
 
@@ -72,20 +75,17 @@ def negotiate(
     if transcript is not None:
         check_writable(transcript)
     router = any_router(model)
-    net = ContractNet(
-        router.catalog,
-        chat.model(router.catalog),
-        router=router,
-        organisation=organise,
-        max_size=max_size,
-        settings=settings,
-    )
+    asked = chat.model(router.catalog)
+    net = ContractNet(router.catalog, asked, router=router, settings=settings, **who)
     with _costs_of_failure(transcript):
         outcome = net.run_sync(text, protocol=protocol, announcement=announce)
     echo_json(outcome.to_dict()) if json_ else _echo(outcome)
     if transcript is not None:
         outcome.transcript.write(transcript)
-    _raise_if_every_call_failed(outcome)
+    ledger = outcome.ledger
+    if ledger.every_call_failed:
+        reasons = ", ".join(f"{count} by {reason}" for reason, count in ledger.failures.items())
+        raise RoundFailedError(f"every call for proposals failed: {reasons}", outcome.transcript)
 
 
 @contextmanager
@@ -101,13 +101,6 @@ def _costs_of_failure(transcript: Path | None) -> Iterator[None]:
             if transcript is not None:
                 exc.transcript.write(transcript)
         raise
-
-
-def _raise_if_every_call_failed(outcome: Outcome) -> None:
-    ledger = outcome.ledger
-    if ledger.every_call_failed:
-        reasons = ", ".join(f"{count} by {reason}" for reason, count in ledger.failures.items())
-        raise RoundFailedError(f"every call for proposals failed: {reasons}", outcome.transcript)
 
 
 def _echo(outcome: Outcome) -> None:
@@ -149,15 +142,8 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
     if protocol.has_contractors:
         yield "Announced to", f"{len(outcome.recipients)} of {outcome.n_contractors} contractors"
     if routing is not None:
-        verdict = "at or above" if routing.is_confident else "below"
-        widened = (
-            "" if routing.source == "learned" else f"; widened by the {routing.source} fallback"
-        )
-        yield (
-            "Confidence",
-            f"{routing.confidence:.2f}, {verdict} the threshold of "
-            f"{routing.threshold:.2f}{widened}",
-        )
+        widened = "" if routing.source == "learned" else f"; the fallback was {routing.source}"
+        yield "Confidence", f"{verdict(routing)}{widened}"
     kinds = ", ".join(f"{count:,} {name}" for name, count in ledger.messages.items())
     yield "Messages", f"{ledger.n_messages:,} ({kinds})"
     usage = ledger.usage

@@ -121,10 +121,10 @@ def files(*names: str, help: str, required: bool = False) -> Decorator:
     )
 
 
-def choice(name: str, names: Sequence[str], *, default: str, help: str) -> Decorator:
-    """Return an option that takes one of some names."""
+def choice(*names: str, of: Sequence[str], default: str, help: str) -> Decorator:
+    """Return an option that takes one of some words."""
     return click.option(
-        name, type=click.Choice(names), default=default, show_default=True, help=help
+        *names, type=click.Choice(of), default=default, show_default=True, help=help
     )
 
 
@@ -163,7 +163,8 @@ def gathered(into: str, make: Callable[..., Any], *options: Decorator) -> Decora
 
 def given(**values: Any) -> dict[str, Any]:
     """Return the options that were given: for the others, the library has its defaults."""
-    return {name: value for name, value in values.items() if value not in (None, (), False)}
+    nothing = (None, (), False)
+    return {name: v for name, v in values.items() if not any(v is each for each in nothing)}
 
 
 def _request(text: str) -> str:
@@ -219,7 +220,7 @@ select_options = gathered("select", selection, target_recall, top_k)
 all_fallbacks = functools.partial(
     choice,
     "--fallback",
-    ["none", "llm", "broadcast"],
+    of=["none", "llm", "broadcast"],
     help="What to do below the threshold: keep what was learned, widen to the categories that "
     "the language model names, or ask everyone.",
 )

@@ -16,6 +16,8 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod, RenderableType
 
+    from cnp_router.routing import Routing
+
 __all__ = [
     "Column",
     "console",
@@ -204,6 +206,12 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
+
+
+def verdict(routing: Routing) -> str:
+    """Return a routing's confidence, and where it is to the threshold."""
+    place = "at or above" if routing.is_confident else "below"
+    return f"{routing.confidence:.2f}, {place} the threshold of {routing.threshold:.2f}"
 
 
 def _show(renderable: RenderableType) -> None:

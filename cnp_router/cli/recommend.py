@@ -10,7 +10,7 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.models import any_router
-from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table
+from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, verdict
 
 if TYPE_CHECKING:
     from cnp_router.routing import Recipient, Routing, SelectionRule
@@ -107,17 +107,16 @@ def _facts(routing: Routing, rule: SelectionRule) -> Iterator[tuple[str, str]]:
     else:
         how = "as many as asked for"
     yield "Recipients", f"{asked} of {everyone} contractors, {how}"
-    yield "Confidence", f"{routing.confidence:.2f}, {_verdict(routing)}"
+    yield "Confidence", f"{verdict(routing)}{_consequence(routing)}"
     saved = everyone - asked
     yield "Messages saved", f"{saved} of the {everyone} of a broadcast ({saved / everyone:.0%})"
 
 
-def _verdict(routing: Routing) -> str:
+def _consequence(routing: Routing) -> str:
     if routing.is_confident:
-        return f"at or above the threshold of {routing.threshold:.2f}"
-    below = f"below the threshold of {routing.threshold:.2f}"
+        return ""
     if routing.source == "learned":
-        return f"{below}: kept as learned, as no fallback is allowed (--fallback broadcast)"
+        return ": kept as learned, as no fallback is allowed (--fallback broadcast)"
     if routing.source == "llm":
-        return f"{below}: widened to the categories that the language model named"
-    return f"{below}: the fallback was a {routing.source}"
+        return ": widened to the categories that the language model named"
+    return f": the fallback was a {routing.source}"

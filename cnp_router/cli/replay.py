@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -50,9 +50,8 @@ def replay(
     *,
     trajectories: tuple[Path, ...],
     warm: tuple[Path, ...],
-    thresholds: tuple[float, ...],
-    exclude: tuple[str, ...],
     json_: bool,
+    **how: Any,
 ) -> None:
     """Count what predicting each step of a log would have saved.
 
@@ -60,13 +59,12 @@ def replay(
     saved are shares of the log's, for the steps that are predicted rightly; less errors, they lose
     the tokens of the steps predicted wrongly.
     """
-    from cnp_router.evaluation.prequential import THRESHOLDS, prequential
+    from cnp_router.evaluation import prequential
     from cnp_router.trajectories import read_trajectories
 
     log = read_trajectories(trajectories)
     before = read_trajectories(warm) if warm else ()
-    thresholds = thresholds or THRESHOLDS
-    found = prequential(None, log, warm=before, thresholds=thresholds, exclude=exclude)
+    found = prequential(None, log, warm=before, **options.given(**how))
     if json_:
         echo_json(found.to_dict())
         return

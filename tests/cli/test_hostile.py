@@ -106,6 +106,17 @@ def test_what_files_say(place, model):
         assert out or err.startswith("Error: unknown API ")
 
 
+def test_a_warning_is_one_line(place):
+    Catalog([Api("maps", "Maps"), Api("sms", "SMS")]).write(place / "twins.jsonl")
+    text = (place / "twins.jsonl").read_text().replace('"sms"', r'"m\u0430ps"')
+    (place / "twins.jsonl").write_text(text)
+    History([Mashup("m", "Maps", ("maps",))]).write(place / "one.jsonl")
+    files = ("--catalog", "twins.jsonl", "--history", "one.jsonl", "--json")
+    code, out, err = run(command(place, "graph", "stats", *files))
+    assert (code, json.loads(out)["n_apis"], err.count("\n")) == (0, 2, 1)
+    assert err.startswith("Warning: ") and ".py" not in err
+
+
 def test_json_escapes_what_steers_and_can_be_read_back(place, model):
     request = f"rain {EVIL}"
     for verb in ("recommend", "negotiate"):
