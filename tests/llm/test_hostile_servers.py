@@ -96,8 +96,8 @@ def test_an_answer_takes_bounded_memory(kind):
             return (await child.communicate())[0].decode().splitlines()
 
     problem, more = run(main(), limit=60)
-    # Many small things are within the limit: 2 MB of JSON make 100 MB of Python's objects.
-    assert int(more) < (150 if kind == "many small things" else 40)
+    # Many small things are within the limit: 2 MB of JSON make some 50 MB of objects.
+    assert int(more) < (100 if kind == "many small things" else 40)
     if kind.startswith("an error"):
         assert problem.startswith("ChatRequestError the server answered 400")
     elif kind != "many small things":
