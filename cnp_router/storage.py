@@ -1,67 +1,131 @@
-"""Nested plain data to arrays and JSON, and back. Nothing in it can run."""
+"""How what was learned is kept: as arrays and JSON, in a folder or as one block of bytes.
+
+Nothing in it can run. A model folder holds
+
+=====================  ==========================================================================
+``manifest.json``      which generation is the model, with sizes and checksums; replaced at once
+``generation-…/``      one whole model: JSON, JSON Lines, and a ``.npy`` file an array
+``lock``               held by whoever saves
+=====================  ==========================================================================
+
+and whatever else is put there, which is never touched. Files of a generation are never changed, so
+that arrays are mapped into memory as they are.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
-from typing import Any
+import math
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["pack", "state_from_bytes", "state_to_bytes", "unpack"]
+from cnp_router.exceptions import (
+    DataFileError,
+    InputError,
+    ModelCorruptError,
+    ModelNotFoundError,
+    ModelStoreError,
+    ModelVersionError,
+)
+from cnp_router.files import lock, read_json
 
-_PLAIN = " plain"
-_SPARSE = ("data", "indices", "indptr", "shape")
+__all__ = [
+    "FORMAT_VERSION",
+    "MANIFEST",
+    "check_target",
+    "is_model",
+    "load_model",
+    "pack",
+    "save_model",
+    "state_from_bytes",
+    "state_to_bytes",
+    "unpack",
+    "verify_model",
+]
+
+T = TypeVar("T")
+Arrays = dict[str, NDArray[Any]]
+
+FORMAT = "cnp-router model"
+FORMAT_VERSION = 1
+MANIFEST, STATE, LOCK = "manifest.json", "state.json", "lock"
+MAX_WAIT = 60.0  # seconds for another process that saves
+
+_GENERATION = re.compile(r"generation-[0-9a-f]{16}")
+_FILE = re.compile(r"\w[\w.-]*", re.ASCII)
+_ARRAY, _SPARSE = " array", " sparse"
+_PARTS = ("data", "indices", "indptr")
+_NUMBERS = np.typecodes["AllInteger"] + "fd"
 
 
-def pack(state: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def pack(state: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
     """Split a state into named arrays and what JSON can hold.
 
     Parameters
     ----------
     state : dict
-        Of str to ndarray, sparse array, list of str, number, None or such a dict. A sparse array
-        comes back as csr_array.
+        Of str, not beginning with a space, to ndarray, sparse array, list of str, number, None or
+        such a dict. A sparse array comes back as csr_array.
 
     Returns
     -------
     arrays : dict of str to ndarray
-        Named by their path, ``"a/b"``; a sparse matrix is four arrays.
+        Named by their path, ``"a.b"``; a sparse matrix is three arrays.
     plain : dict
-        The rest, nested as it was; an array is replaced by ``{"array": path}``.
+        The rest, nested as it was, with the name of each array in its place.
+
+    Raises
+    ------
+    ValueError
+        If a key begins with a space.
 
     Examples
     --------
     >>> arrays, plain = pack({"a": {"x": np.arange(2), "n": 3}})
     >>> list(arrays), plain
-    (['a/x'], {'a': {'x': {'array': 'a/x'}, 'n': 3}})
+    (['a.x'], {'a': {'x': {' array': 'a.x'}, 'n': 3}})
     >>> unpack(arrays, plain)
     {'a': {'x': array([0, 1]), 'n': 3}}
     """
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: Arrays = {}
 
-    def walk(value: Any, path: str) -> Any:
+    def add(name: str, array: NDArray[Any]) -> str:
+        while name in arrays:  # "a.b" may be a key, too
+            name += "_"
+        arrays[name] = array
+        return name
+
+    def walk(value: Any, path: tuple[str, ...]) -> Any:
         if isinstance(value, dict):
-            return {
-                key: walk(inner, f"{path}/{key}" if path else key) for key, inner in value.items()
-            }
+            if any(key.startswith(" ") for key in value):
+                raise ValueError(f"a key of a state begins with a space: {list(value)!r}")
+            return {key: walk(inner, (*path, key)) for key, inner in value.items()}
+        name = ".".join(path)
         if isinstance(value, np.ndarray):
-            arrays[path] = value
-            return {"array": path}
+            return {_ARRAY: add(name, value)}
         if sparse.issparse(value):
             rows = sparse.csr_array(value)  # whatever it was: it is read back as this
-            parts = (rows.data, rows.indices, rows.indptr, np.array(rows.shape))
-            for name, part in zip(_SPARSE, parts, strict=True):
-                arrays[f"{path}.{name}"] = part
-            return {"sparse": path}
+            names = [add(f"{name}.{part}", getattr(rows, part)) for part in _PARTS]
+            return {_SPARSE: names, "shape": [int(n) for n in rows.shape]}
         return value
 
-    return arrays, walk(state, "")
+    return arrays, walk(state, ())
 
 
-def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> dict[str, Any]:
+def unpack(arrays: Arrays, plain: dict[str, Any]) -> dict[str, Any]:
     """Put a state together again.
 
     Raises
@@ -72,18 +136,19 @@ def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> dict[str, 
     """
 
     def walk(value: Any) -> Any:
-        if isinstance(value, dict):
-            if list(value) == ["array"]:
-                return _array(arrays, value["array"])
-            if list(value) == ["sparse"]:
-                return _matrix(*(_array(arrays, f"{value['sparse']}.{n}") for n in _SPARSE))
-            return {key: walk(inner) for key, inner in value.items()}
-        return value
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{value} is not a finite number")
+        if not isinstance(value, dict):
+            return value
+        if _ARRAY in value:
+            return arrays[value[_ARRAY]]
+        if _SPARSE in value:
+            return _matrix(*(arrays[name] for name in value[_SPARSE]), shape=value["shape"])
+        return {key: walk(inner) for key, inner in value.items()}
 
-    result = walk(plain)
-    if not isinstance(result, dict):
-        raise TypeError(f"expected an object, got {type(result).__name__}")
-    return result
+    if not isinstance(plain, dict):
+        raise TypeError(f"expected an object, got {type(plain).__name__}")
+    return dict(walk(plain))
 
 
 def state_to_bytes(state: dict[str, Any]) -> bytes:
@@ -95,9 +160,11 @@ def state_to_bytes(state: dict[str, Any]) -> bytes:
     {'x': array([0, 1]), 'n': 3}
     """
     arrays, plain = pack(state)
-    text = json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()
     out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **arrays, **{_PLAIN: np.frombuffer(text, np.uint8)})
+    named = {
+        f".{name}": array for name, array in arrays.items()
+    }  # np.savez has a `file` of its own
+    np.savez(out, allow_pickle=False, plain=np.frombuffer(_json(plain), np.uint8), **named)
     return out.getvalue()
 
 
@@ -110,23 +177,362 @@ def state_from_bytes(data: bytes) -> dict[str, Any]:
         If the bytes are none of it.
     """
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    return unpack(arrays, json.loads(arrays.pop(_PLAIN).tobytes()))
+        plain = json.loads(file["plain"].tobytes())
+        arrays = {name[1:]: np.asanyarray(file[name]) for name in file.files if name != "plain"}
+    return unpack(arrays, plain)
 
 
-def _array(arrays: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
-    found = arrays[name]
-    # A file inside an .npz that is no array comes as bytes.
-    if not isinstance(found, np.ndarray):
-        raise TypeError(f"{name} is no array")
+def save_model(
+    path: str | Path,
+    state: dict[str, Any],
+    *,
+    files: Mapping[str, Callable[[Path], object]],
+    summary: dict[str, Any],
+    overwrite: bool = False,
+) -> None:
+    """Save a model as a folder: whenever this ends, the old or the new one is there whole.
+
+    Where two save at once, the second one waits for the first.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder; the one above it must exist.
+    state : dict
+        As `pack` takes it.
+    files : mapping of str to callable
+        Further files: name to a function that writes it to the path that it is given.
+    summary : dict
+        What JSON can hold; it goes into the manifest.
+    overwrite : bool, default=False
+        Replace a model that is there. Anything else that is there is never replaced.
+
+    Raises
+    ------
+    InputError
+        If something is there already.
+    DataFileError
+        If the place cannot be written, or a file not be written as JSON.
+    ModelStoreError
+        If another process has been saving there for a minute.
+    """
+    folder = Path(path)
+    check_target(folder, overwrite)
+    is_new = not folder.exists()
+    try:
+        with _lock_of(folder):
+            try:
+                check_target(folder, overwrite)  # another process may have been first
+                _clean(folder)
+                _write_generation(folder, state, files, summary)
+            finally:
+                _clean(folder)
+                if is_new and not (folder / MANIFEST).exists():
+                    with suppress(OSError):
+                        (folder / LOCK).unlink()
+                        folder.rmdir()
+    except DataFileError as exc:
+        problem = exc.problem if exc.path == folder else f"{exc.path.name}: {exc.problem}"
+        raise DataFileError(path, problem, line=exc.line, cure=exc.cure) from exc
+    except OSError as exc:
+        raise DataFileError(path, f"cannot be written: {_reason(exc)}") from exc
+
+
+def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str, Any]], T]) -> T:
+    """Load a model that was saved: one that stood there whole at some moment, whoever saves.
+
+    What killed saves left is removed by the way. Sizes are checked, and what compiled code relies
+    on; `verify_model` checks the rest.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder.
+    build : callable
+        Makes the model of the folder with its further files, its state and its summary. The arrays
+        of the state cannot be written to. May be called again, if the model is replaced meanwhile.
+
+    Returns
+    -------
+    object
+        What `build` returns.
+
+    Raises
+    ------
+    ModelNotFoundError
+        If there is no model.
+    ModelVersionError
+        If another version of the format wrote it.
+    ModelCorruptError
+        If it is truncated, altered or incomplete.
+    """
+
+    def load(generation: Path, manifest: dict[str, Any]) -> T:
+        arrays = {}
+        for name in manifest["files"]:
+            if name.endswith(".npy"):
+                array = np.asarray(np.lib.format.open_memmap(generation / name, mode="r"))
+                _check_numbers(name, array)
+                arrays[name.removesuffix(".npy")] = array
+        return build(generation, unpack(arrays, read_json(generation / STATE)), manifest["summary"])
+
+    folder = Path(path)
+    found = _while_it_stands(folder, load)
+    with suppress(OSError):  # somebody is saving, or the folder is read-only
+        if len(_generations(folder)) > 1:
+            with (folder / LOCK).open("ab") as file:
+                lock(file)
+                _clean(folder)
     return found
 
 
+def verify_model(path: str | Path) -> None:
+    """Check that every file of a model is to the last bit what was saved.
+
+    Raises
+    ------
+    ModelStoreError
+        As `load_model`, and if a checksum differs.
+    """
+
+    def verify(generation: Path, manifest: dict[str, Any]) -> None:
+        for name, expected in manifest["files"].items():
+            file = generation / name
+            if _checksum(file) != expected["sha256"]:
+                raise ModelCorruptError(f"{file}: altered: its checksum differs (fit it again)")
+
+    _while_it_stands(Path(path), verify)
+
+
+def is_model(folder: Path) -> bool:
+    """Return whether the folder is a model, be it damaged: many other things have a manifest.
+
+    Raises
+    ------
+    OSError
+        If that cannot be seen.
+    """
+    try:
+        text = (folder / MANIFEST).read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+    return json.dumps(FORMAT) in text
+
+
+def check_target(target: Path, overwrite: bool) -> None:
+    """Raise what `save_model` would, if something is in its way: before a long fit, say.
+
+    An empty folder, and one that a killed save left, can be saved to.
+    """
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            target.lstat()  # it says what os.path.lexists does not, such as a name too long
+        there, home = os.path.lexists(target), target.parent.is_dir()
+        ours = not target.is_symlink() and (is_model(target) or _is_bare(target))
+        model = ours and is_model(target)
+    except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
+        raise DataFileError(target, f"cannot be written: {_reason(exc)}") from exc
+    if there and not ours:
+        raise InputError(f"{target}: something that is not a model is there (choose another place)")
+    if model and not overwrite:
+        raise InputError(f"{target}: a model is there already (choose another place or overwrite)")
+    if not home:
+        raise DataFileError(target, "its folder does not exist", cure="create it first")
+    if not os.access(target if there else target.parent, os.W_OK | os.X_OK):
+        raise DataFileError(target, "cannot be written: Permission denied")
+
+
+def _is_bare(folder: Path) -> bool:
+    return folder.is_dir() and {p.name for p in folder.iterdir()} <= {
+        LOCK,
+        *(p.name for p in _generations(folder)),
+    }
+
+
+def _lock_of(folder: Path) -> ExitStack:
+    """Return the lock of those who save to the folder, held; the folder is made if need be."""
+    deadline = time.monotonic() + MAX_WAIT
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError), ExitStack() as held:
+            folder.mkdir(exist_ok=True)
+            file = held.enter_context((folder / LOCK).open("ab"))
+            with suppress(BlockingIOError, PermissionError):
+                lock(file)
+                # Whoever held it before may have taken it away, with the folder.
+                if os.path.samestat(os.fstat(file.fileno()), (folder / LOCK).stat()):
+                    return held.pop_all()
+        time.sleep(0.005)
+    raise ModelStoreError(f"{folder}: another process is saving there (try again when it is done)")
+
+
+def _write_generation(
+    folder: Path,
+    state: dict[str, Any],
+    files: Mapping[str, Callable[[Path], object]],
+    summary: dict[str, Any],
+) -> None:
+    """Write all files of a model, and then make them the model by one rename."""
+    generation = folder / f"generation-{secrets.token_hex(8)}"
+    generation.mkdir()
+    arrays, plain = pack(state)
+    for name, write in files.items():
+        write(generation / name)
+    (generation / STATE).write_bytes(_json(plain))
+    for name, array in arrays.items():
+        with (generation / f"{name}.npy").open("xb") as out:
+            np.save(out, array, allow_pickle=False)
+    written = sorted(generation.iterdir())
+    manifest = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "generation": generation.name,
+        "summary": summary,
+        "files": {
+            file.name: {"bytes": file.stat().st_size, "sha256": _checksum(file)} for file in written
+        },
+    }
+    manifest["sha256"] = _seal(manifest)
+    prepared = generation / MANIFEST
+    prepared.write_text(json.dumps(manifest, indent=1, ensure_ascii=False), encoding="utf-8")
+    for file in (*written, prepared):
+        with file.open("r+b") as data:
+            os.fsync(data.fileno())
+    _sync(generation)
+    _sync(folder)
+    prepared.replace(folder / MANIFEST)
+    _sync(folder)
+
+
+def _sync(folder: Path) -> None:
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _clean(folder: Path) -> None:
+    """Remove all generations but the model's. Only for whoever holds the lock."""
+    try:
+        current = _manifest(folder)["generation"]
+    except ModelNotFoundError:
+        current = None
+    except ModelStoreError:  # damaged: nobody can say which it is
+        return
+    for entry in _generations(folder):
+        if entry.name != current:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _generations(folder: Path) -> list[Path]:
+    return [p for p in folder.iterdir() if _GENERATION.fullmatch(p.name)]
+
+
+def _while_it_stands(folder: Path, use: Callable[[Path, dict[str, Any]], T]) -> T:
+    """Do something with the current generation; again, if a save replaces it meanwhile."""
+    while True:
+        manifest = _manifest(folder)
+        generation = folder / manifest["generation"]
+        try:
+            for name, expected in manifest["files"].items():
+                _check_size(generation / name, expected)
+            return use(generation, manifest)
+        except Exception as exc:
+            if _manifest(folder)["generation"] != generation.name:
+                continue
+            if isinstance(exc, ModelStoreError):
+                raise
+            # Whatever the readers of JSON and of arrays raise on content that nobody saved.
+            what = exc if str(exc) else type(exc).__name__
+            raise ModelCorruptError(
+                f"{folder}: the parts of the model do not fit together: {what} (fit it again)"
+            ) from exc
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest = read_json(folder / MANIFEST)
+        if not isinstance(manifest, dict):
+            raise TypeError(f"expected an object, got {type(manifest).__name__}")
+        found = manifest["format_version"] if manifest["format"] == FORMAT else None
+        if found is not None and type(found) is not int:
+            raise TypeError(f"'format_version' must be a whole number, got {found!r}")
+        if found == FORMAT_VERSION:
+            _check_manifest(manifest)
+    except DataFileError as exc:
+        if not os.path.lexists(folder / MANIFEST):
+            name = str(folder) if str(folder).isprintable() else repr(str(folder))
+            raise ModelNotFoundError(f"{name}: no model there (fit one first)") from exc
+        raise ModelCorruptError(f"{exc.path}: {exc.problem} (fit it again)") from exc
+    except (KeyError, TypeError, ValueError) as exc:
+        what = f"missing {exc}" if isinstance(exc, KeyError) else exc
+        raise ModelCorruptError(f"{folder / MANIFEST}: damaged: {what} (fit it again)") from exc
+    if found is None:
+        raise ModelCorruptError(f"{folder / MANIFEST}: not that of a model (fit one first)")
+    if found != FORMAT_VERSION:
+        age = "a newer" if found > FORMAT_VERSION else "an older"
+        cure = "upgrade cnp-router" if found > FORMAT_VERSION else "fit it again"
+        raise ModelVersionError(
+            f"{folder}: written in {age} format ({found}, this version reads {FORMAT_VERSION}) "
+            f"({cure})"
+        )
+    return manifest
+
+
+def _check_manifest(manifest: dict[str, Any]) -> None:
+    files, generation = manifest["files"], manifest["generation"]
+    if not isinstance(files, dict) or not isinstance(manifest["summary"], dict):
+        raise TypeError("'files' and 'summary' must be objects")
+    if not isinstance(generation, str) or not _GENERATION.fullmatch(generation):
+        raise ValueError(f"'generation' must be the name of one, got {generation!r}")
+    for name, expected in files.items():
+        if not _FILE.fullmatch(name) or not isinstance(expected, dict):
+            raise ValueError(f"'files' must map names to sizes and checksums, got {name!r}")
+    if manifest["sha256"] != _seal(manifest):
+        raise ValueError("its checksum differs")
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    """Return the checksum of all that a manifest says, itself left out."""
+    content = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _check_size(file: Path, expected: dict[str, Any]) -> None:
+    try:
+        size = file.stat().st_size
+    except OSError as exc:
+        raise ModelCorruptError(f"{file}: cannot be read: {_reason(exc)} (fit it again)") from exc
+    if size != expected.get("bytes"):
+        raise ModelCorruptError(f"{file}: truncated or altered: {size} bytes (fit it again)")
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _check_numbers(name: str, array: NDArray[Any]) -> None:
+    if array.dtype.char not in _NUMBERS or not array.dtype.isnative:
+        raise TypeError(f"{name}: expected numbers, got {array.dtype}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{name}: not all numbers are finite")
+
+
 def _matrix(
-    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: NDArray[Any]
+    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], *, shape: list[int]
 ) -> sparse.csr_array:
-    if any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
+    if any(part.dtype.kind not in "iu" for part in (indices, indptr)):
         raise TypeError("the indices of a sparse matrix are whole numbers")
-    matrix = sparse.csr_array((data, indices, indptr), shape=tuple(map(int, shape)))
+    matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
     matrix.check_format(full_check=True)
     return matrix
+
+
+def _reason(exc: Exception) -> str:
+    return getattr(exc, "strerror", None) or str(exc)

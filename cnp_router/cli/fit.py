@@ -70,7 +70,7 @@ def fit(
     if not sample and not (catalog and histories):
         raise click.UsageError("Give --catalog and --history, or --sample.")
     from cnp_router.training import fit_router
-    from cnp_router.training.store import check_target
+    from cnp_router.storage import check_target
 
     check_target(output, overwrite)
     apis, mashups = _read(catalog, histories, unknown)

@@ -61,7 +61,7 @@ class Decision:
         control = self.recall_control
         return {
             "confidence": self.confidence.state(),
-            "needed": control.needed,
+            "needed": np.minimum(control.needed, 2.0),  # no share is above 1
             "weights": control.weights,
             "n_requests": control.n_requests,
         }
@@ -69,9 +69,10 @@ class Decision:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Decision:
         """Rebuild it."""
+        needed = np.where(state["needed"] > 1, np.inf, state["needed"])
         return cls(
             Logistic.from_state(state["confidence"]),
-            RecallControl(state["needed"], state["weights"], int(state["n_requests"])),
+            RecallControl(needed, state["weights"], int(state["n_requests"])),
         )
 
 
