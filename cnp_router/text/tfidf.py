@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text.tokenise import ANALYZERS, grams_of, words
+from cnp_router.text.tokenise import ANALYZERS, grams_of, standing_words
 
 __all__ = ["TfidfEncoder", "count_terms", "dense_product", "unit_rows"]
 
@@ -78,7 +78,7 @@ class TfidfEncoder:
         """
         if self.analyzer == "character":
             # A history says the same words all the time: their runs are counted once a word.
-            said, vocabulary = count_terms(words(text) for text in texts)
+            said, vocabulary = count_terms(map(standing_words, texts))
             grams, column = count_terms(map(grams_of, vocabulary))
             counts = sparse.csr_array(said @ grams)
         else:

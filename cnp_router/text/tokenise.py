@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 __all__ = [
     "ANALYZERS",
@@ -17,6 +18,7 @@ __all__ = [
     "pieces",
     "singular",
     "split_identifier",
+    "standing_words",
     "word_grams",
     "words",
 ]
@@ -36,6 +38,9 @@ _PIECE = re.compile(rf"[{_UNSPACED}]|(?:[^\W_{_UNSPACED}]|[\u0900-\u0963\u0966-\
 _BOUNDARY = re.compile(
     r"_+|(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z]{2})(?=[0-9])"
 )
+
+# Prose is full of such names, and their parts say little there: YouTube, SoundCloud, eBay.
+_BRAND = re.compile(r"(?:[A-Z][a-z]+){2}|[a-z][A-Z][a-z]+")
 
 # In a text of a few words they would be as telling as any other.
 _COMMON = (
@@ -80,7 +85,18 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("天気予報 API")
     ('天気', '気予', '予報', 'api')
     """
-    return tuple(word for whole, parts in _tokens(text) for word in (whole, *parts))
+    return tuple(word for token in _tokens(text) for word in (token.word, *token.parts))
+
+
+def standing_words(text: str) -> tuple[str, ...]:
+    """Return the `words` of a text without the parts of identifiers.
+
+    Examples
+    --------
+    >>> standing_words("readFile of get_weather")
+    ('readfile', 'of', 'get_weather')
+    """
+    return tuple(token.word for token in _tokens(text))
 
 
 @lru_cache(maxsize=64)
@@ -133,12 +149,12 @@ def word_grams(text: str) -> Iterator[str]:
     --------
     >>> list(word_grams("photos on maps"))
     ['photo', 'on', 'map', 'photo on', 'on map']
-    >>> list(word_grams("readFile now"))
-    ['readfile', 'now', 'read', 'file', 'readfile now', 'read file']
+    >>> list(word_grams("readFile or YouTube"))
+    ['readfile', 'or', 'youtube', 'read', 'file', 'readfile or', 'or youtube', 'read file']
     """
     tokens = _tokens(text)
-    phrases = [[singular(whole) for whole, _ in tokens]]
-    phrases += [[singular(part) for part in parts] for _, parts in tokens if parts]
+    phrases = [[singular(token.word) for token in tokens]]
+    phrases += [list(map(singular, t.parts)) for t in tokens if t.parts and not t.is_brand]
     for phrase in phrases:
         yield from phrase
     for phrase in phrases:
@@ -153,7 +169,7 @@ def character_grams(text: str) -> Iterator[str]:
     >>> list(character_grams("maps"))
     [' ma', 'map', 'aps', 'ps ', ' map', 'maps', 'aps ', ' maps', 'maps ']
     """
-    return itertools.chain.from_iterable(map(grams_of, words(text)))
+    return itertools.chain.from_iterable(map(grams_of, standing_words(text)))
 
 
 @lru_cache(maxsize=50_000)
@@ -170,9 +186,14 @@ ANALYZERS: dict[str, Callable[[str], Iterator[str]]] = {
 }
 
 
-def _tokens(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the words that stand in a text, each with the parts of an identifier."""
-    return [pair for token in _TOKEN.findall(_plain(text)) for pair in _token(token)]
+class _Token(NamedTuple):
+    word: str
+    parts: tuple[str, ...] = ()
+    is_brand: bool = False
+
+
+def _tokens(text: str) -> list[_Token]:
+    return [token for found in _TOKEN.findall(_plain(text)) for token in _token(found)]
 
 
 def _plain(text: str) -> str:
@@ -180,12 +201,14 @@ def _plain(text: str) -> str:
 
 
 @lru_cache(maxsize=50_000)
-def _token(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    if token.isalpha() and token.islower():
-        return ((token, ()),)
-    if re.match(f"[{_UNSPACED}]", token):
-        pairs = [a + b for a, b in itertools.pairwise(token)] or [token]
-        return tuple((pair, ()) for pair in pairs)
-    whole = token.strip("_")
-    parts = [part.lower() for part in _BOUNDARY.split(whole) if part]
-    return ((whole.lower(), tuple(parts) if len(parts) > 1 else ()),) if whole else ()
+def _token(found: str) -> tuple[_Token, ...]:
+    if found.isalpha() and found.islower():
+        return (_Token(found),)
+    if re.match(f"[{_UNSPACED}]", found):
+        pairs = [a + b for a, b in itertools.pairwise(found)] or [found]
+        return tuple(map(_Token, pairs))
+    whole = found.strip("_")
+    parts = tuple(part.lower() for part in _BOUNDARY.split(whole) if part)
+    if len(parts) < 2:
+        return (_Token(whole.lower()),) if whole else ()
+    return (_Token(whole.lower(), parts, _BRAND.fullmatch(whole) is not None),)

@@ -1,4 +1,4 @@
-"""From history to a fitted router: views, ranker, calibration, categories and the model store."""
+"""From history to a fitted router: views, ranker, calibration, categories, and how it is kept."""
 
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.fit import fit_router

@@ -172,13 +172,12 @@ class Corpus:
         """Return all but the specifications as plain data."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "specifications"}
 
-    def check(self) -> None:
+    def check(self, *, n_mashups: int) -> None:
         """Raise ValueError where the arrays do not fit the catalog, the encoders or each other."""
         index = self.specifications
         n_words = len(index.encoders.word.terms_)
         n_characters = len(index.encoders.character.terms_)
-        n_apis, n_mashups = len(index.catalog), self.usage.shape[0]
-        n_components = index.encoders.projection.shape[-1]
+        n_apis, n_components = len(index.catalog), index.encoders.projection.shape[-1]
         check_array("projection", index.encoders.projection, [n_words, n_components])
         check_array("latent", index.latent, [n_apis, n_components])
         check_array("word_columns", index.word_columns, (n_words, n_apis))
@@ -186,7 +185,7 @@ class Corpus:
         check_array("history_words", self.history_words, (n_words, n_mashups))
         check_array("history_characters", self.history_characters, (n_characters, n_mashups))
         check_array("usage", self.usage, (n_mashups, n_apis), ones=True)
-        check_array("membership", self.membership, (n_apis, self.membership.shape[1]), ones=True)
+        check_array("membership", self.membership, (n_apis, self.membership.shape[-1]), ones=True)
 
 
 def beside(matrix: sparse.csr_array, more: sparse.sparray) -> sparse.csr_array:
@@ -204,22 +203,12 @@ def widened(matrix: sparse.sparray, rows: int, columns: int) -> sparse.csr_array
 def check_array(
     name: str, values: Any, shape: tuple[int, ...] | list[int], *, ones: bool = False
 ) -> None:
-    """Raise ValueError unless the values are of some kind and shape.
-
-    Parameters
-    ----------
-    name : str
-    values : Any
-        What was read.
-    shape : tuple of int for a sparse array, list of int for an ndarray
-    ones : bool
-        Whether the values of a sparse array must all be 1.
-    """
+    """Raise ValueError unless the values have a shape: a tuple if sparse, a list if not."""
     kind = sparse.sparray if isinstance(shape, tuple) else np.ndarray
     if not isinstance(values, kind) or list(values.shape) != list(shape):
         raise ValueError(f"{name} is {np.shape(values) or type(values)}, not {shape}")
     if ones and np.any(values.data != 1):
-        raise ValueError(f"{name}: holds other numbers than 1")
+        raise ValueError(f"{name} holds other numbers than 1")
 
 
 def usage_matrix(catalog: Catalog, history: History) -> sparse.csr_array:

@@ -61,9 +61,7 @@ class Decision:
         control = self.recall_control
         return {
             "confidence": self.confidence.state(),
-            "needed": np.minimum(
-                control.needed, 2.0
-            ),  # what is kept is finite, and no share above 1
+            "needed": np.minimum(control.needed, 2.0),  # no share is above 1
             "weights": control.weights,
             "n_requests": control.n_requests,
         }

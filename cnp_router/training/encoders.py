@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.catalog import Api
-from cnp_router.text import TfidfEncoder
+from cnp_router.text import TfidfEncoder, split_identifier
 
 __all__ = ["EncodedRequests", "Encoders", "Memo", "specification_text"]
 
@@ -19,14 +19,15 @@ T = TypeVar("T")
 
 
 def specification_text(api: Api) -> str:
-    """Return the text that stands for an API: its name, description and categories.
+    """Return the text that stands for an API: its name, also split, description and categories.
 
     Examples
     --------
-    >>> specification_text(Api("w", "getWeather", "Forecasts.", ("Weather",)))
-    'getWeather . Forecasts. . Weather'
+    >>> specification_text(Api("w", "GetWeather", "Forecasts.", ("Weather",)))
+    'GetWeather Get Weather . Forecasts. . Weather'
     """
-    return f"{api.name} . {api.description} . {' , '.join(api.categories)}"
+    name = dict.fromkeys([api.name, split_identifier(api.name)])
+    return f"{' '.join(name)} . {api.description} . {' , '.join(api.categories)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,16 +30,16 @@ def check_parts(router: LearnedRouter) -> None:
     ----------
     router : LearnedRouter
     """
-    views, control = router.views, router.decision.recall_control
-    for encoder in (router.encoders.word, router.encoders.character):
+    encoders, views, control = router.encoders, router.views, router.decision.recall_control
+    for encoder in (encoders.word, encoders.character):
         terms = encoder.terms_
         _require(set(map(type, terms)) <= {str} and len(set(terms)) == len(terms), "distinct terms")
         _require(encoder.idf_.shape == (len(terms),), "a weight for each term")
-    _require(views.corpus.usage.shape[0] == len(router.history), "views of the history")
-    co_usage = views[CoUsageView].conditional
-    _check_ranker(router.ranker, co_usage, len(views.feature_names))
+    views.check(n_mashups=len(router.history))
+    conditional = views[CoUsageView].conditional
+    _check_ranker(router.ranker, conditional, len(views.feature_names))
     if router.completion.ranker is not None:
-        _check_ranker(router.completion.ranker, co_usage, len(FEATURES))
+        _check_ranker(router.completion.ranker, conditional, len(FEATURES))
     _check_width(router.decision.confidence, len(confidence_features(np.zeros(1), 0.0)))
 
     needed, weights = control.needed, control.weights

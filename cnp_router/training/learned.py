@@ -263,6 +263,40 @@ class LearnedRouter(Router):
             "mashups": len(self.history),
         }
 
+    def __getstate__(self) -> dict[str, Any]:
+        with self._learning:  # a copy is of one moment
+            return {name: value for name, value in self.__dict__.items() if name != "_learning"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._learning = threading.Lock()
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Save the router as a folder of data, which is there whole or not at all.
+
+        Whoever loads meanwhile gets the old or the new router. Of two that save at once, the second
+        waits for the first. Files that are not the model's stay, `online.sqlite` for one.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder to make. The one above it must exist.
+        overwrite : bool, default=False
+            Replace a model that is there. Anything else that is there is never replaced.
+
+        Raises
+        ------
+        InputError
+            If something is there already.
+        DataFileError
+            If the place cannot be written, or the catalog or the history not be written as JSON.
+        ModelStoreError
+            If another process has been saving there for a minute.
+        """
+        now = copy.copy(self)
+        files = {CATALOG: now.catalog.write, HISTORY: now.history.write}
+        save_model(path, now.state(), files=files, summary=now.summary, overwrite=overwrite)
+
     def state(self) -> dict[str, Any]:
         """Return all that was learned as plain data; catalog, history and summary stand beside it.
 
@@ -311,40 +345,6 @@ class LearnedRouter(Router):
             categories=categories,
             summary=summary,
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        with self._learning:  # a copy is of one moment
-            return {name: value for name, value in self.__dict__.items() if name != "_learning"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._learning = threading.Lock()
-
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Save the router as a folder of data, which is there whole or not at all.
-
-        Whoever loads meanwhile gets the old or the new router. Of two that save at once, the second
-        waits for the first. Files that are not the model's stay, `online.sqlite` for one.
-
-        Parameters
-        ----------
-        path : str or Path
-            The folder to make. The one above it must exist.
-        overwrite : bool, default=False
-            Replace a model that is there. Anything else that is there is never replaced.
-
-        Raises
-        ------
-        InputError
-            If something is there already.
-        DataFileError
-            If the place cannot be written, or the catalog or the history not be written as JSON.
-        ModelStoreError
-            If another process has been saving there for a minute.
-        """
-        now = copy.copy(self)
-        files = {CATALOG: now.catalog.write, HISTORY: now.history.write}
-        save_model(path, now.state(), files=files, summary=now.summary, overwrite=overwrite)
 
     def __repr__(self) -> str:
         return f"LearnedRouter({len(self.apis)} APIs, {len(self.history)} mashups)"

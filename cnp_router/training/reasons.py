@@ -24,7 +24,8 @@ def explain(
     positions : sequence of int
         The APIs to explain.
     """
-    given = [view.reasons(evidence, positions) for view in views]
+    views_by_telling = sorted(views, key=lambda view: view.telling)
+    given = [view.reasons(evidence, positions) for view in views_by_telling]
     answers = {}
     for position in positions:
         found = [reasons[position] for reasons in given if position in reasons]

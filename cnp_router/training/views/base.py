@@ -116,6 +116,8 @@ class View(ABC):
     scores: ClassVar[tuple[str, ...]]
     extras: ClassVar[tuple[str, ...]] = ()
     context: ClassVar[tuple[str, ...]] = ()
+    # Whose reason tells most, comes first: the lowest.
+    telling: ClassVar[int] = 9
 
     corpus: Corpus
 

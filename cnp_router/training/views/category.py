@@ -27,6 +27,7 @@ class CategoryView(ScoringView):
     """
 
     name: ClassVar[str] = "category"
+    telling: ClassVar[int] = 4
     scores: ClassVar[tuple[str, ...]] = ("category",)
 
     weights: sparse.csr_array

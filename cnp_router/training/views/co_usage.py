@@ -30,6 +30,7 @@ class CoUsageView(ScoringView):
     """
 
     name: ClassVar[str] = "co_usage"
+    telling: ClassVar[int] = 1
     scores: ClassVar[tuple[str, ...]] = ("co-usage",)
 
     conditional: sparse.csc_array

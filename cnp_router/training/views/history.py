@@ -58,6 +58,7 @@ class HistoryView(ScoringView):
     """
 
     name: ClassVar[str] = "history"
+    telling: ClassVar[int] = 2
     scores: ClassVar[tuple[str, ...]] = (
         "ridge",  # linear model of the words against each API's use
         "neighbours",  # share of the most similar past requests that used it

@@ -27,6 +27,7 @@ class NamesView(ScoringView):
     """What the request says of each API's name. Nothing is learned: names are in the catalog."""
 
     name: ClassVar[str] = "names"
+    telling: ClassVar[int] = 0
     scores: ClassVar[tuple[str, ...]] = (
         "name",  # the request says its whole name
         "name words",  # share of its name that the request says
@@ -95,9 +96,9 @@ class NameIndex:
         for position, api in enumerate(catalog):
             name = pieces(api.name)
             joined = "".join(name)
-            if len(joined) > 1 and len(name) <= MAX_NAME_PIECES:
+            if len(joined) > 1:
                 self._whole.setdefault(joined, []).append(position)
-                self._longest = max(self._longest, len(name))
+                self._longest = max(self._longest, len(joined))
 
     def partly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the APIs with a word of their name in the text, and the weight of these words."""
@@ -118,8 +119,10 @@ class NameIndex:
         found: set[int] = set()
         for start in range(len(tokens)):
             joined = ""
-            for token in tokens[start : start + self._longest]:
+            for token in tokens[start : start + MAX_NAME_PIECES]:
                 joined += token
+                if len(joined) > self._longest:
+                    break
                 found.update(self._whole.get(joined, ()))
         apis = np.array(sorted(found), dtype=np.intp)
         return apis, self.weight[apis]

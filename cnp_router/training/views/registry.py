@@ -1,4 +1,4 @@
-"""The views, in the order in which their reasons are given: the most telling first."""
+"""The views, in the order of their features."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cnp_router.training.views.specification import SpecificationView
 __all__ = ["VIEWS"]
 
 VIEWS: tuple[type[View], ...] = (
-    NamesView,
-    CoUsageView,
     HistoryView,
     SpecificationView,
-    CategoryView,
+    NamesView,
     ExpectedView,
+    CategoryView,
+    CoUsageView,
     SimilarView,
 )

@@ -24,6 +24,7 @@ class SpecificationView(ScoringView):
     """Similarity of the request to each specification, by words and by runs of characters."""
 
     name: ClassVar[str] = "specification"
+    telling: ClassVar[int] = 3
     scores: ClassVar[tuple[str, ...]] = ("words", "characters")
     context: ClassVar[tuple[str, ...]] = ("best words",)
 

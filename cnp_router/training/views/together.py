@@ -116,19 +116,21 @@ class Views:
 
         Raises
         ------
-        ValueError
-            If the parts do not fit each other, or some are missing.
+        KeyError, TypeError, ValueError
+            If some parts are missing, or more are there.
         """
         if set(state) != {"corpus", *(kind.name for kind in VIEWS)}:
             raise ValueError(f"views {sorted(state)}, not those of this version")
         corpus = Corpus(specifications, **state["corpus"])
-        corpus.check()
-        views: dict[type[View], View] = {}
-        for kind in VIEWS:
-            view = views[kind] = kind(corpus, **state[kind.name])
-            for name, shape in view.shapes().items():
-                check_array(f"{kind.name}/{name}", getattr(view, name), shape)
+        views = {kind: kind(corpus, **state[kind.name]) for kind in VIEWS}
         return cls(corpus, views)
+
+    def check(self, *, n_mashups: int) -> None:
+        """Raise ValueError where the parts do not fit each other, or the number of mashups."""
+        self.corpus.check(n_mashups=n_mashups)
+        for view in self:
+            for name, shape in view.shapes().items():
+                check_array(f"{view.name}/{name}", getattr(view, name), shape)
 
 
 def _features(

@@ -1,0 +1,163 @@
+"""What every view promises, and what each one sees."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from cnp_router.catalog import Api
+from cnp_router.history import Mashup
+from cnp_router.routing import Reason
+from cnp_router.training import fit_router, load_router
+from cnp_router.training.views import VIEWS, Evidence, HistoryView, Views, together
+from cnp_router.training.views.base import Dense, ScoringView, Sparse
+
+
+@pytest.fixture(scope="module")
+def views(router):
+    return router.views
+
+
+@pytest.fixture(scope="module")
+def batch(router, world):
+    texts = [case.request for case in world.cases[:3]]
+    texts += [f"only {world.catalog[0].name}", "", "qwxyz"]
+    return router.views.batch(router.encoders.encode(texts))
+
+
+def test_names_are_unique(views):
+    for names in ([v.name for v in views], views.feature_names):
+        assert len(set(names)) == len(names)
+    assert [type(view) for view in views] == list(VIEWS)
+
+
+@pytest.mark.parametrize("kind", VIEWS, ids=lambda kind: kind.name)
+class TestEveryView:
+    def test_candidates_are_the_best_by_its_scores(self, views, batch, kind):
+        view, everyone = views[kind], np.arange(views.corpus.n_apis)
+        scores = view.features(batch, [everyone] * len(batch))
+        for found, values in zip(view.candidates(batch, 3), scores, strict=True):
+            best = set()
+            for row in values[: len(view.scores)]:
+                order = np.argsort(-row, kind="stable")[:3]
+                best |= set(order[row[order] > 0].tolist())
+            assert set(found.tolist()) == best
+
+    def test_it_answers_by_request_and_never_by_catalog(self, views, batch, kind):
+        view = views[kind]
+        some = [np.array([2, 5]), np.array([], dtype=int), *[np.array([7])] * (len(batch) - 2)]
+        shapes = [features.shape for features in view.features(batch, some)]
+        assert shapes == [(len(view.scores) + len(view.extras), len(own)) for own in some]
+        assert view.request_features(batch).shape == (len(batch), len(view.context))
+        assert all(len(own) <= 3 * len(view.scores) for own in view.candidates(batch, 3))
+
+    def test_one_by_one_is_all_at_once(self, router, views, batch, kind):
+        some = [np.arange(0, views.corpus.n_apis, 2)] * len(batch)
+        together = views[kind].features(batch, some)
+        for i, expected in enumerate(together):
+            alone = views.batch(batch.requests.take(np.array([i])))
+            (found,) = views[kind].features(alone, some[:1])
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+    def test_it_is_kept_by_name(self, views, batch, kind):
+        again = Views.from_state(views.corpus.specifications, views.state())[kind]
+        assert set(again.state()) == set(views[kind].shapes())
+        some = [np.arange(views.corpus.n_apis)] * len(batch)
+        for left, right in zip(
+            again.features(views.batch(batch.requests), some),
+            views[kind].features(batch, some),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(left, right)
+
+    def test_a_part_of_another_shape_is_refused(self, views, kind):
+        view = views[kind]
+        for name in view.shapes():
+            state = views.state()
+            array = state[kind.name][name]
+            state[kind.name] = {**state[kind.name], name: array[:-1]}
+            with pytest.raises(ValueError):
+                again = Views.from_state(views.corpus.specifications, state)
+                again.check(n_mashups=views.corpus.usage.shape[0])
+
+    def test_its_reasons_are_of_the_apis_that_were_asked_for(self, router, world, views, kind):
+        batch = views.batch(router.encoders.encode([world.cases[0].request]))
+        evidence = Evidence(batch, router.history, (1,), {world.catalog.categories[0]: 0.9})
+        assert set(views[kind].reasons(evidence, [0, 3, 8])) <= {0, 3, 8}
+
+
+def test_columns_without_scores_propose_nobody():
+    assert [len(own) for own in Dense(np.zeros((2, 5))).best(3)] == [0, 0]
+    none = Sparse([(np.zeros(0, dtype=int), np.zeros(0))])
+    assert [len(own) for own in none.best(3)] == [0]
+    assert none.at(0, np.array([1, 2])).tolist() == [0, 0]
+    assert none.highest().tolist() == none.total().tolist() == [0]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 9])
+def test_dense_and_sparse_columns_agree(k):
+    rng = np.random.default_rng(k)
+    values = np.round(np.clip(rng.normal(size=(30, 8)), 0, None), 1).astype(np.float32)
+    dense = Dense(values)
+    sparse = Sparse([(np.flatnonzero(row), row[row > 0]) for row in values])
+    for left, right in zip(dense.best(k), sparse.best(k), strict=True):
+        assert left.tolist() == sorted(right.tolist())
+    np.testing.assert_allclose(dense.total(), sparse.total(), rtol=1e-6)
+    np.testing.assert_array_equal(dense.highest(), sparse.highest())
+    places = np.array([0, 3, 7])
+    for row in range(30):
+        np.testing.assert_array_equal(dense.at(row, places), sparse.at(row, places))
+
+
+def test_a_view_can_be_added_with_a_file_and_a_line(world, monkeypatch, tmp_path):
+    """As the recipe says: a class and its place in the registry; all else follows."""
+
+    @dataclass(frozen=True, eq=False)
+    class ShortView(ScoringView):
+        """The shorter the specification, the better."""
+
+        name: ClassVar[str] = "short"
+        scores: ClassVar[tuple[str, ...]] = ("shortness",)
+        telling: ClassVar[int] = -1
+
+        lengths: np.ndarray
+
+        @classmethod
+        def fit(cls, corpus, requests):
+            return cls(corpus, cls._lengths(corpus))
+
+        @staticmethod
+        def _lengths(corpus):
+            return np.array([1 / len(api.name) for api in corpus.specifications.catalog])
+
+        def extended(self, corpus):
+            return type(self)(corpus, self._lengths(corpus))
+
+        def columns(self, batch):
+            return (Dense(np.tile(self.lengths, (len(batch), 1))),)
+
+        def reasons(self, evidence, positions):
+            return {i: Reason("specification", "it is short") for i in positions}
+
+        def shapes(self):
+            return {"lengths": [self.corpus.n_apis]}
+
+    monkeypatch.setattr(together, "VIEWS", (*VIEWS, ShortView))
+    router = fit_router(world.catalog, world.history)
+    assert "share of the best shortness" in router.views.feature_names
+    wide = router.extended([Api("x", "X", "Something new.")])
+    wide.observe(Mashup("more", "Something new.", ("x",)))
+    wide.save(tmp_path / "model")
+    request = world.cases[0].request
+    assert load_router(tmp_path / "model").route(request).to_dict() == wide.route(request).to_dict()
+    assert wide.route(request).recipients[0].reasons[0].text == "it is short"
+
+
+def test_neighbours_are_the_most_similar_past_requests(router, world):
+    views = router.views
+    (near,) = views[HistoryView].neighbours(
+        views.batch(router.encoders.encode([world.history[5].description]))
+    )
+    assert near.rows[0] == 5
+    assert (np.diff(near.similarity) <= 0).all() and near.similarity[0] == pytest.approx(1)
