@@ -466,6 +466,14 @@ class TestAnotherStoreTakesItsPlace:
         store.close()
         assert file.read_bytes() == whole
 
+    def test_the_process_goes_elsewhere(self, file, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with OnlineStore(file.relative_to(tmp_path), [Tally()]) as store:
+            (tmp_path / "elsewhere").mkdir()
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            assert store.observe(LOG[0]).counted
+        assert found(file) == IDS[:1]
+
     def test_it_comes_back(self, file, tmp_path):
         store = self.opened(file)
         file.parent.rename(tmp_path / "away")
