@@ -14,7 +14,6 @@ __all__ = ["pack", "state_from_bytes", "state_to_bytes", "unpack"]
 
 _PLAIN = " plain"
 _SPARSE = ("data", "indices", "indptr", "shape")
-_MARKS = (["array"], ["sparse"], ["dict"])
 
 
 def pack(state: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -45,11 +44,9 @@ def pack(state: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]
 
     def walk(value: Any, path: str) -> Any:
         if isinstance(value, dict):
-            inside = {
+            return {
                 key: walk(inner, f"{path}/{key}" if path else key) for key, inner in value.items()
             }
-            # A dict that looks like a place of an array, such as counts of a tool called "array".
-            return {"dict": inside} if list(value) in _MARKS else inside
         if isinstance(value, np.ndarray):
             arrays[path] = value
             return {"array": path}
@@ -80,8 +77,7 @@ def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> dict[str, 
                 return _array(arrays, value["array"])
             if list(value) == ["sparse"]:
                 return _matrix(*(_array(arrays, f"{value['sparse']}.{n}") for n in _SPARSE))
-            inside = value["dict"] if list(value) == ["dict"] else value
-            return {key: walk(inner) for key, inner in inside.items()}
+            return {key: walk(inner) for key, inner in value.items()}
         return value
 
     result = walk(plain)
