@@ -37,12 +37,11 @@ if TYPE_CHECKING:
     from cnp_router.history import History, Mashup
     from cnp_router.llm import OpenAIChatModel
     from cnp_router.protocols import ContractNet, RoundSettings, Transcript
-    from cnp_router.routing import Budget, Router, Routing, TargetRecall, TopK
+    from cnp_router.routing import Router, Routing, TargetRecall, TopK
     from cnp_router.training import CategoryClassifier, LearnedRouter, fit_router, load_router
 
 __all__ = [
     "Api",
-    "Budget",
     "Catalog",
     "CategoryClassifier",
     "CnpRouterError",
@@ -85,7 +84,7 @@ _ROOMS = {
     "history": ("History", "Mashup"),
     "llm": ("OpenAIChatModel",),
     "protocols": ("ContractNet", "RoundSettings", "Transcript"),
-    "routing": ("Budget", "Router", "Routing", "TargetRecall", "TopK"),
+    "routing": ("Router", "Routing", "TargetRecall", "TopK"),
     "training": ("CategoryClassifier", "LearnedRouter", "fit_router", "load_router"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

@@ -3,27 +3,51 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, overload
 
-from cnp_router.exceptions import DataFileError, InputError, UnknownApiError
-from cnp_router.files import read_jsonl, write_jsonl
-from cnp_router.records import Record, check_id, string_tuple
+from cnp_router.exceptions import InputError, UnknownApiError
+from cnp_router.files import write_jsonl
+from cnp_router.records import (
+    RESERVED_IDS,
+    check_id,
+    check_json,
+    check_text,
+    instances,
+    read_records,
+    shown,
+    string_tuple,
+)
 
-__all__ = ["Api", "Catalog", "Contractor"]
+__all__ = ["Api", "Catalog", "Contractor", "LookAlikeWarning"]
+
+# Cyrillic and Greek letters that look like Latin letters in most fonts.
+_LATIN = str.maketrans(
+    "АВЕКМНОРСТХаеорсухіјѕΑΒΕΖΗΙΚΜΝΟΡΤΥΧοινρ",  # noqa: RUF001  (that is the point)
+    "ABEKMHOPCTXaeopcyxijsABEZHIKMNOPTYXoivp",
+)
+ROWS_SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
+class LookAlikeWarning(UserWarning):
+    """Two APIs of a catalog have ids or names that a person cannot tell apart."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Api:
     """One callable capability. A tool is an API.
 
     Parameters
     ----------
     id : str
-        Unique in a catalog.
+        Unique in a catalog. Kept in Unicode's normal form C; blank ids, spaces at the ends,
+        control and invisible characters, ``"manager"`` and ``"user"`` are refused.
     name : str
         What people call it.
     description : str, default=""
@@ -31,7 +55,13 @@ class Api:
     categories : tuple of str, default=()
         The categories it is filed under.
     parameters : mapping or None, default=None
-        Its input parameters, name to type or schema. Carried along, not interpreted.
+        Its input parameters, name to type or schema. Carried along, not interpreted; what JSON
+        cannot hold is refused.
+
+    Raises
+    ------
+    InputError
+        If a value cannot be used.
 
     Examples
     --------
@@ -46,7 +76,12 @@ class Api:
     parameters: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "id", check_id("API", self.id))
+        check_text("name", self.name)
+        check_text("description", self.description)
         object.__setattr__(self, "categories", string_tuple("categories", self.categories))
+        if self.parameters is not None:
+            check_json("parameters", self.parameters)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this API, as in ``apis.jsonl``."""
@@ -60,21 +95,25 @@ class Api:
             record["parameters"] = dict(self.parameters)
         return record
 
+    def __repr__(self) -> str:
+        return f"Api({self.id!r}, {shown(self.name)}, {shown(self.description)})"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Contractor:
     """An agent that holds APIs and bids for tasks. It sees the specifications of these only.
 
     Parameters
     ----------
     id : str
+        As that of an `Api`.
     apis : tuple of Api
         At least one.
 
     Raises
     ------
     InputError
-        If the id is blank or there is no API.
+        If the id cannot be used or there is no API.
 
     Examples
     --------
@@ -87,8 +126,8 @@ class Contractor:
     apis: tuple[Api, ...]
 
     def __post_init__(self) -> None:
-        check_id("contractor", self.id)
-        object.__setattr__(self, "apis", tuple(self.apis))
+        object.__setattr__(self, "id", check_id("contractor", self.id))
+        object.__setattr__(self, "apis", instances("apis", self.apis, Api))
         if not self.apis:
             raise InputError(f"contractor {self.id!r} holds no API (give it at least one)")
 
@@ -97,9 +136,16 @@ class Contractor:
         """The categories of its APIs, each once."""
         return tuple(dict.fromkeys(name for api in self.apis for name in api.categories))
 
+    def __repr__(self) -> str:
+        return f"Contractor({self.id!r}, {len(self.apis)} APIs)"
+
 
 class Catalog:
     """An immutable, ordered set of APIs.
+
+    Ids or names that look alike (in another case, with letters of another script, or with
+    characters that cannot be seen) give one `LookAlikeWarning`: neither a person nor a model
+    tells them apart.
 
     Parameters
     ----------
@@ -109,7 +155,7 @@ class Catalog:
     Raises
     ------
     InputError
-        If two APIs have the same id, an id is blank, or there is no API.
+        If something is not an Api, two have the same id, or there is none.
 
     Examples
     --------
@@ -121,14 +167,14 @@ class Catalog:
     """
 
     def __init__(self, apis: Iterable[Api]) -> None:
-        self._apis = tuple(apis)
+        self._apis = instances("apis", apis, Api)
         self._positions: dict[str, int] = {}
         for position, api in enumerate(self._apis):
-            check_id("API", api.id)
             if self._positions.setdefault(api.id, position) != position:
                 raise InputError(f"duplicate API id {api.id!r} (ids must be unique)")
         if not self._apis:
             raise InputError("a catalog needs at least one API (got none)")
+        _warn_of_look_alikes(self._apis)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -138,14 +184,15 @@ class Catalog:
     @property
     def categories(self) -> tuple[str, ...]:
         """All categories, sorted."""
-        return tuple(sorted({name for api in self._apis for name in api.categories}))
+        return tuple(sorted(self._filed))
 
     def in_categories(self, categories: Iterable[str]) -> tuple[Api, ...]:
         """Return the APIs that are filed under any of some categories, in catalog order.
 
         Categories that no API has are passed over.
         """
-        found = {place for name in categories for place in self._filed.get(name, ())}
+        names = string_tuple("categories", categories)
+        found = {place for name in names for place in self._filed.get(name, ())}
         return tuple(self._apis[place] for place in sorted(found))
 
     @cached_property
@@ -165,15 +212,15 @@ class Catalog:
         UnknownApiError
             If the catalog does not have it.
         """
-        try:
-            return self._positions[api_id]
-        except KeyError:
+        place = self._positions.get(_normal(api_id))
+        if place is None:
             close = difflib.get_close_matches(str(api_id), self._positions, n=1)
-            raise UnknownApiError(api_id, close=close) from None
+            raise UnknownApiError(api_id, close=close)
+        return place
 
     def extended(self, apis: Iterable[Api]) -> Catalog:
         """Return a new catalog with more APIs at its end."""
-        return Catalog((*self._apis, *apis))
+        return Catalog((*self._apis, *instances("apis", apis, Api)))
 
     @classmethod
     def read(cls, path: str | Path) -> Catalog:
@@ -190,27 +237,7 @@ class Catalog:
         DataFileError
             With the line number and the cure.
         """
-        apis: list[Api] = []
-        first_line: dict[str, int] = {}
-        for line, fields in read_jsonl(path):
-            record = Record(fields, path, line)
-            api = Api(
-                id=record.identifier("id"),
-                name=record.text("name"),
-                description=record.text("description", default=""),
-                categories=record.strings("categories", default=()),
-                parameters=record.mapping("parameters"),
-            )
-            if api.id in first_line:
-                raise DataFileError(
-                    path,
-                    f"duplicate API id {api.id!r}, first on line {first_line[api.id]}",
-                    line=line,
-                    cure="ids must be unique",
-                )
-            first_line[api.id] = line
-            apis.append(api)
-        return cls(apis)
+        return cls(api for _, api in read_records(path, "API", lambda record: record.make(Api)))
 
     def write(self, path: str | Path) -> None:
         """Write the catalog as JSON Lines, atomically.
@@ -218,7 +245,7 @@ class Catalog:
         Raises
         ------
         DataFileError
-            If the place cannot be written, or an API not be written as JSON.
+            If the place cannot be written.
         """
         write_jsonl(path, (api.to_dict() for api in self._apis))
 
@@ -229,7 +256,7 @@ class Catalog:
         return iter(self._apis)
 
     def __contains__(self, item: object) -> bool:
-        return (item.id if isinstance(item, Api) else item) in self._positions
+        return _normal(item.id if isinstance(item, Api) else item) in self._positions
 
     @overload
     def __getitem__(self, key: int | str) -> Api: ...
@@ -248,3 +275,72 @@ class Catalog:
 
     def __repr__(self) -> str:
         return f"Catalog({len(self)} APIs, {len(self.categories)} categories)"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (api.id, api.name, ", ".join(api.categories), api.description)
+            for api in self._apis[:ROWS_SHOWN]
+        ]
+        return html_table(repr(self), ("id", "name", "categories", "description"), rows, len(self))
+
+
+def html_table(
+    title: str, head: Iterable[str], rows: Iterable[Iterable[object]], total: int
+) -> str:
+    """Return a table for a notebook, everything escaped and long texts cut.
+
+    Parameters
+    ----------
+    title : str
+    head : iterable of str
+    rows : iterable of iterable of object
+    total : int
+        How many rows there are; it says how many are not shown.
+
+    Examples
+    --------
+    >>> html_table("One <b>", ["id"], [["a&b"]], 1)
+    '<p>One &lt;b&gt;</p><table><tr><th>id</th></tr><tr><td>a&amp;b</td></tr></table>'
+    """
+
+    def line(tag: str, cells: Iterable[object]) -> str:
+        cut = (text if len(text) <= 200 else f"{text[:197]}..." for text in map(str, cells))
+        return f"<tr>{''.join(f'<{tag}>{escape(text)}</{tag}>' for text in cut)}</tr>"
+
+    lines = [line("td", row) for row in rows]
+    more = f"<p>and {total - len(lines)} more</p>" if total > len(lines) else ""
+    return f"<p>{escape(title)}</p><table>{line('th', head)}{''.join(lines)}</table>{more}"
+
+
+def _normal(value: object) -> Any:
+    """Return an id as `check_id` would keep it; None for what is not a string."""
+    return unicodedata.normalize("NFC", value) if isinstance(value, str) else None
+
+
+def _looks(text: str) -> str:
+    """Return the same for texts that look the same in most fonts."""
+    if not text.isascii():
+        wide = unicodedata.normalize("NFKC", text)
+        text = "".join(c for c in wide if c.isprintable()).translate(_LATIN)
+    return text.casefold()
+
+
+def _warn_of_look_alikes(apis: tuple[Api, ...]) -> None:
+    pairs = []
+    first_ids = {_looks(name): name for name in RESERVED_IDS}
+    first_names: dict[str, Api] = {}
+    for api in apis:
+        other = first_ids.setdefault(_looks(api.id), api.id)
+        if other != api.id:
+            pairs.append(f"ids {other!a} and {api.id!a}")
+        named = first_names.setdefault(_looks(api.name), api)
+        if named.name != api.name:
+            pairs.append(f"names {named.name!a} and {api.name!a}")
+    if pairs:
+        more = f", and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
+        warnings.warn(
+            f"some APIs of the catalog look alike: {', '.join(pairs[:3])}{more} "
+            "(rename one of each pair)",
+            LookAlikeWarning,
+            stacklevel=3,
+        )

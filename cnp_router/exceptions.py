@@ -26,7 +26,7 @@
     ├── ProtocolError              a round of the Contract Net
     │   ├── BudgetExceededError    it would cost more than allowed: it was not started
     │   ├── RoundFailedError       the manager could not go on, or no contractor could answer
-    │   └── TranscriptError        messages that are no such round
+    │   └── TranscriptError        messages that are not a round
     └── MissingExtraError          an optional dependency is not installed (also an ImportError)
 
 Each message says what came, where it came from, and what cures it.
@@ -34,7 +34,6 @@ Each message says what came, where it came from, and what cures it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -71,6 +70,24 @@ __all__ = [
 class CnpRouterError(Exception):
     """Base of every error raised on purpose by this library."""
 
+    # An exception is pickled by its message alone, which cannot rebuild those of more arguments
+    # in the parent of a worker process. So the attributes travel too, and no argument is needed.
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _rebuilt, (type(self), self.args, vars(self))
+
+
+def _rebuilt(
+    kind: type[CnpRouterError], args: tuple[Any, ...], details: dict[str, Any]
+) -> CnpRouterError:
+    error = kind.__new__(kind, *args)
+    super(CnpRouterError, error).__init__(*args)
+    vars(error).update(details)
+    return error
+
+
+def _message(where: str, problem: str, cure: str | None) -> str:
+    return (f"{where}: " if where else "") + problem + (f" ({cure})" if cure else "")
+
 
 class InputError(CnpRouterError, ValueError):
     """An argument or a piece of data from the caller is not usable."""
@@ -105,13 +122,7 @@ class DataFileError(InputError):
         self.cure = cure
         name = str(path) or "''"
         where = name if line is None else f"{name}, line {line}"
-        super().__init__(f"{where}: {problem}" + (f" ({cure})" if cure else ""))
-
-    # An exception is pickled by its message alone, which cannot rebuild this one in the parent
-    # of a worker process; so here, and in the two below, the arguments travel instead.
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        build = functools.partial(type(self), line=self.line, cure=self.cure)
-        return build, (self.path, self.problem)
+        super().__init__(_message(where, problem, cure))
 
 
 class UnknownApiError(InputError, KeyError):
@@ -131,9 +142,6 @@ class UnknownApiError(InputError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return functools.partial(type(self), close=self.close), (self.api_id,)
 
 
 class NotFittedError(CnpRouterError, ValueError, AttributeError):
@@ -199,11 +207,7 @@ class LanguageModelError(CnpRouterError):
         self.calls = calls
         where = f"model {model!r}" if model else ""
         where += f"{' at ' if where else ''}{server}" if server else ""
-        super().__init__((f"{where}: " if where else "") + problem + (f" ({cure})" if cure else ""))
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        details = {name: value for name, value in vars(self).items() if name != "problem"}
-        return functools.partial(type(self), **details), (self.problem,)
+        super().__init__(_message(where, problem, cure))
 
 
 class ChatRequestError(LanguageModelError):
@@ -243,11 +247,11 @@ class ChatConnectionError(ChatUnavailableError):
 
 
 class ChatAnswerError(LanguageModelError):
-    """The model answered, and the answer is empty, cut off, no JSON, or off the schema."""
+    """The model answered, and the answer is empty, cut off, not JSON, or off the schema."""
 
 
 class ProtocolError(CnpRouterError):
-    """A round of the Contract Net that cannot be held or read."""
+    """A round of the Contract Net that cannot be run or read."""
 
 
 class BudgetExceededError(ProtocolError):
@@ -287,9 +291,6 @@ class BudgetExceededError(ProtocolError):
         )
         super().__init__(f"{what} would cost {over} (raise the budget, or announce to fewer)")
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return type(self), (self.what, self.costs, self.allowed)
-
 
 class RoundFailedError(ProtocolError):
     """The manager could not go on, or not one contractor could answer.
@@ -305,9 +306,6 @@ class RoundFailedError(ProtocolError):
         self.problem = problem
         self.transcript = transcript
         super().__init__(problem)
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return type(self), (self.problem, self.transcript)
 
 
 class TranscriptError(ProtocolError):
@@ -328,7 +326,3 @@ class MissingExtraError(CnpRouterError, ImportError):
         self.package = package
         self.extra = extra
         super().__init__(f"{purpose} needs {package} (pip install 'cnp-router[{extra}]')")
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        build = functools.partial(type(self), package=self.package, extra=self.extra)
-        return build, (self.purpose,)

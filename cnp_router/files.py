@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from cnp_router.exceptions import DataFileError
+from cnp_router.exceptions import DataFileError, InputError
 
 __all__ = [
     "atomic_write",
@@ -53,8 +53,9 @@ def read_text(path: str | Path) -> str:
         ...
     cnp_router.exceptions.DataFileError: no-such-file.jsonl: no such file (check the path)
     """
+    file = _as_path(path)
     try:
-        data = Path(path).read_bytes()
+        data = file.read_bytes()
     except FileNotFoundError as exc:
         raise DataFileError(path, "no such file", cure="check the path") from exc
     except IsADirectoryError as exc:
@@ -81,7 +82,7 @@ def read_json(path: str | Path) -> Any:
     Parameters
     ----------
     path : str or Path
-        UTF-8. NaN, infinities, lone surrogates and repeated keys are no JSON here.
+        UTF-8. NaN, infinities, lone surrogates and repeated keys are not JSON here.
 
     Raises
     ------
@@ -111,7 +112,7 @@ def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     ------
     DataFileError
         As `read_text`, or if a line is not a JSON object. NaN, infinities, lone surrogates and
-        repeated keys are no JSON here.
+        repeated keys are not JSON here.
 
     Examples
     --------
@@ -163,7 +164,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     'done'
     """
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
-    target = Path(path)
+    target = _as_path(path)
     temporary: Path | None = None
     try:
         if target.is_dir():
@@ -295,6 +296,13 @@ def write_jsonl(path: str | Path, records: Iterable[Mapping[str, Any]]) -> None:
                     cure="use strings, finite numbers, true, false, null, lists and objects",
                 ) from exc
             out.write(line + b"\n")
+
+
+def _as_path(path: str | Path) -> Path:
+    try:
+        return Path(path)
+    except TypeError as exc:
+        raise InputError(f"a path must be a string or a Path, got {path!r}") from exc
 
 
 def _put(temporary: Path, target: Path, path: str | Path) -> None:

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, overload
 
-from cnp_router.catalog import Catalog
-from cnp_router.exceptions import DataFileError, InputError
-from cnp_router.files import read_jsonl, write_jsonl
-from cnp_router.records import Record, check_id, string_tuple
+from cnp_router.catalog import ROWS_SHOWN, Catalog, html_table
+from cnp_router.exceptions import InputError
+from cnp_router.files import write_jsonl
+from cnp_router.records import (
+    Record,
+    check_flag,
+    check_id,
+    check_instance,
+    check_number,
+    check_text,
+    instances,
+    read_records,
+    shown,
+    string_tuple,
+)
 
 __all__ = ["History", "Mashup", "UnknownPolicy", "parse_mashup"]
 
 UnknownPolicy = Literal["error", "skip"]
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Mashup:
     """One past composition.
 
@@ -37,6 +51,11 @@ class Mashup:
     ordered : bool, default=False
         Whether `apis` is in order of use.
 
+    Raises
+    ------
+    InputError
+        If a value is of another type, an id cannot be used, or a text cannot be kept in UTF-8.
+
     Examples
     --------
     >>> Mashup("m1", "Send me a text when it rains.", ("weather", "sms")).apis
@@ -52,8 +71,17 @@ class Mashup:
     ordered: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "apis", string_tuple("apis", self.apis))
+        apis = string_tuple("apis", self.apis)
+        object.__setattr__(self, "id", check_id("mashup", self.id))
+        check_text("description", self.description)
+        object.__setattr__(self, "apis", tuple(check_id("used API", api) for api in apis))
         object.__setattr__(self, "categories", string_tuple("categories", self.categories))
+        if self.name is not None:
+            check_text("name", self.name)
+        # A datetime is a date to Python, but its text is not that of a day.
+        if self.date is not None and type(self.date) is not datetime.date:
+            raise InputError(f"date must be a datetime.date, got {shown(self.date)}")
+        check_flag("ordered", self.ordered)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this mashup, as in ``mashups.jsonl``."""
@@ -72,6 +100,9 @@ class Mashup:
             record["ordered"] = True
         return record
 
+    def __repr__(self) -> str:
+        return f"Mashup({self.id!r}, {shown(self.description)}, {shown(self.apis)})"
+
 
 class History(Sequence[Mashup]):
     """An immutable list of mashups.
@@ -86,7 +117,7 @@ class History(Sequence[Mashup]):
     Raises
     ------
     InputError
-        If two mashups have the same id, an id is blank, or a mashup has no API.
+        If something is not a Mashup, two have the same id, or one has no API.
 
     Examples
     --------
@@ -96,11 +127,10 @@ class History(Sequence[Mashup]):
     """
 
     def __init__(self, mashups: Iterable[Mashup], *, skipped: int = 0) -> None:
-        self._mashups = tuple(mashups)
-        self.skipped = skipped
+        self._mashups = instances("mashups", mashups, Mashup)
+        self.skipped: int = check_number("skipped", skipped, 0, whole=True)
         seen: set[str] = set()
         for mashup in self._mashups:
-            check_id("mashup", mashup.id)
             if mashup.id in seen:
                 raise InputError(f"duplicate mashup id {mashup.id!r} (ids must be unique)")
             if not mashup.apis:
@@ -125,6 +155,7 @@ class History(Sequence[Mashup]):
         >>> len(kept), kept.skipped
         (0, 1)
         """
+        check_instance("catalog", catalog, Catalog)
         kept = [m for m in self._mashups if all(api in catalog for api in m.apis)]
         return History(kept, skipped=self.skipped + len(self) - len(kept))
 
@@ -157,34 +188,22 @@ class History(Sequence[Mashup]):
             If `unknown` is neither of the two.
         """
         if unknown not in get_args(UnknownPolicy):
-            raise InputError(f"unknown must be 'error' or 'skip', got {unknown!r}")
-        paths = [path] if isinstance(path, str | Path) else list(path)
+            raise InputError(f"unknown must be 'error' or 'skip', got {shown(unknown)}")
+        if catalog is not None:
+            check_instance("catalog", catalog, Catalog)
         mashups: list[Mashup] = []
-        first_seen: dict[str, str] = {}
         skipped = 0
-        for file in paths:
-            for line, fields in read_jsonl(file):
-                mashup = parse_mashup(Record(fields, file, line))
-                if mashup.id in first_seen:
-                    raise DataFileError(
-                        file,
-                        f"duplicate mashup id {mashup.id!r}, first in {first_seen[mashup.id]}",
-                        line=line,
-                        cure="ids must be unique",
-                    )
-                first_seen[mashup.id] = f"{file}, line {line}"
-                strangers = [a for a in mashup.apis if catalog is not None and a not in catalog]
-                if strangers and unknown == "error":
-                    raise DataFileError(
-                        file,
-                        f"unknown API {strangers[0]!r}",
-                        line=line,
-                        cure="add it to the catalog, or skip such mashups with unknown='skip'",
-                    )
-                if strangers:
-                    skipped += 1
-                else:
-                    mashups.append(mashup)
+        for record, mashup in read_records(path, "mashup", parse_mashup):
+            strangers = [a for a in mashup.apis if catalog is not None and a not in catalog]
+            if strangers and unknown == "error":
+                raise record.error(
+                    f"unknown API {strangers[0]!r}",
+                    cure="add it to the catalog, or skip such mashups with unknown='skip'",
+                )
+            if strangers:
+                skipped += 1
+            else:
+                mashups.append(mashup)
         return cls(mashups, skipped=skipped)
 
     def write(self, path: str | Path) -> None:
@@ -193,7 +212,7 @@ class History(Sequence[Mashup]):
         Raises
         ------
         DataFileError
-            If the place cannot be written, or a mashup not be written as JSON.
+            If the place cannot be written.
         """
         write_jsonl(path, (mashup.to_dict() for mashup in self._mashups))
 
@@ -222,20 +241,22 @@ class History(Sequence[Mashup]):
         note = f", {self.skipped} skipped" if self.skipped else ""
         return f"History({len(self)} mashups{note})"
 
+    def _repr_html_(self) -> str:
+        rows = [(m.id, m.description, ", ".join(m.apis)) for m in self._mashups[:ROWS_SHOWN]]
+        return html_table(repr(self), ("id", "request", "APIs"), rows, len(self))
+
 
 def parse_mashup(record: Record) -> Mashup:
     """Return the mashup in a record of a file, or raise DataFileError."""
-    apis = record.strings("apis")
-    if not apis:
+
+    def day(value: Any) -> datetime.date:
+        # date.fromisoformat alone would take "20240131" and "2024-W05-3" as well.
+        if isinstance(value, str) and _DAY.fullmatch(value):
+            with suppress(ValueError):
+                return datetime.date.fromisoformat(value)
+        raise record.error(f"field 'date' must be YYYY-MM-DD, got {shown(value)}")
+
+    mashup = record.make(Mashup, date=day)
+    if not mashup.apis:
         raise record.error("field 'apis' must not be empty", cure="name at least one API id")
-    if not all(api.strip() for api in apis):
-        raise record.error("field 'apis' must not hold a blank id", cure="remove it")
-    return Mashup(
-        id=record.identifier("id"),
-        description=record.text("description"),
-        apis=apis,
-        categories=record.strings("categories", default=()),
-        name=record.optional_text("name"),
-        date=record.day("date"),
-        ordered=record.flag("ordered"),
-    )
+    return mashup

@@ -1,19 +1,235 @@
-"""Checks on single records: typed access to the fields of one, with errors that say where."""
+"""Checks on what callers and files give: each returns the value to keep, or says what is wrong.
+
+Constructors and readers of files use the same ones, so that what was accepted once can be saved,
+and what was saved can be read.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import json
+import math
 import re
-from collections.abc import Iterable, Mapping
-from datetime import date
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from cnp_router.exceptions import DataFileError, InputError
+from cnp_router.files import read_jsonl
 
-__all__ = ["Record", "check_id", "string_tuple"]
+__all__ = [
+    "RESERVED_IDS",
+    "Record",
+    "check_flag",
+    "check_id",
+    "check_instance",
+    "check_json",
+    "check_number",
+    "check_text",
+    "instances",
+    "read_records",
+    "shown",
+    "string_tuple",
+]
 
+RESERVED_IDS = ("manager", "user")
+"""Who else speaks in a round: no API and no contractor may be called so."""
+
+T = TypeVar("T")
 _REQUIRED: Any = object()
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# Printable by Unicode's categories, and yet nothing is seen.
+_BLANKS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+def shown(value: object, most: int = 60) -> str:
+    """Return the repr of a value in at most `most` characters, whatever its repr does."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return f"a deeply nested {type(value).__name__}"
+    except Exception:  # the repr of somebody else's object may do anything
+        return f"a {type(value).__name__}"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def check_id(kind: str, value: object) -> str:
+    r"""Return an id in Unicode's normal form C, so that one typed and one read are the same.
+
+    Parameters
+    ----------
+    kind : str
+        Whose id it is. Those of an ``"API"`` or a ``"contractor"`` cannot be in `RESERVED_IDS`.
+    value : str
+        Not blank, no space at either end, no control or invisible character (nor another space
+        than the usual one).
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> check_id("API", "cafe\u0301") == "caf\u00e9"
+    True
+    >>> check_id("API", " ")
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.InputError: an id must be a non-blank string, got ' ' (API)
+    >>> check_id("contractor", "user")
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.InputError: the id 'user' is reserved for a role in rounds (contractor)
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"an id must be a non-blank string, got {shown(value)} ({kind})")
+    name = value if value.isascii() else unicodedata.normalize("NFC", value)
+    if name != name.strip():
+        problem = f"an id must not begin or end with a space, got {shown(value)}"
+    elif not name.isprintable() or _BLANKS.search(name):
+        problem = f"an id must not hold control or invisible characters, got {ascii(value)[:60]}"
+    elif name in RESERVED_IDS and kind in ("API", "contractor"):
+        problem = f"the id {name!r} is reserved for a role in rounds"
+    else:
+        return name
+    raise InputError(f"{problem} ({kind})")
+
+
+def check_text(name: str, value: object) -> str:
+    """Return a string that UTF-8 can hold: one without halves of surrogate pairs."""
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a string, got {shown(value)}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as exc:
+            raise InputError(
+                f"{name} holds half of a surrogate pair, {value[exc.start]!a} "
+                "(replace it; UTF-8 cannot hold it)"
+            ) from None
+    return value
+
+
+def string_tuple(name: str, value: Iterable[str]) -> tuple[str, ...]:
+    """Return several strings as a tuple. One bare string is refused: its letters are never meant.
+
+    Examples
+    --------
+    >>> string_tuple("apis", ["sms", "maps"])
+    ('sms', 'maps')
+    >>> string_tuple("apis", "sms")
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.InputError: apis must be a list of strings, got 'sms'
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InputError(f"{name} must be a list of strings, got {shown(value)}")
+    items = tuple(value)
+    try:
+        "".join(items).encode()
+    except TypeError:
+        raise InputError(f"{name} must be a list of strings, got {shown(list(items))}") from None
+    except UnicodeEncodeError:
+        for item in items:
+            check_text(name, item)
+    return items
+
+
+def instances(name: str, value: Iterable[T], kind: type[T]) -> tuple[T, ...]:
+    """Return several objects of one type as a tuple."""
+    if isinstance(value, str | kind) or not isinstance(value, Iterable):
+        raise InputError(f"{name} must be several {kind.__name__} objects, got {shown(value)}")
+    items = tuple(value)
+    for item in items:
+        if not isinstance(item, kind):
+            raise InputError(f"{name} must be several {kind.__name__} objects, got {shown(item)}")
+    return items
+
+
+def check_instance(name: str, value: T, *kinds: type[Any]) -> T:
+    """Return a value of one of some types."""
+    if not isinstance(value, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise InputError(f"{name} must be of type {names}, got {shown(value)}")
+    return value
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be true or false, got {shown(value)}")
+    return value
+
+
+def check_number(
+    name: str,
+    value: object,
+    low: float,
+    high: float = math.inf,
+    *,
+    whole: bool = False,
+    ends: bool = True,
+) -> Any:
+    """Return a number as a float, or as an int where it has to be whole.
+
+    Parameters
+    ----------
+    name : str
+    value : int, float or a scalar of numpy
+        Not a bool, not NaN.
+    low, high : float
+    whole : bool, default=False
+    ends : bool, default=True
+        Whether `low` and `high` themselves are allowed.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> check_number("k", True, 1, whole=True)
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.InputError: k must be a whole number of at least 1, got True
+    >>> check_number("threshold", float("nan"), 0, 1)
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.InputError: threshold must be a number from 0 to 1, got nan
+    """
+    if isinstance(value, Integral if whole else Real) and not isinstance(value, bool):
+        given: Any = value
+        try:
+            number = int(given) if whole else float(given)
+        except OverflowError:
+            number = math.nan
+        if low < number < high or (ends and number in (low, high)):
+            return number
+    most = "10^12" if high == 10**12 else high
+    span = f"from {low} to {most}" if ends else f"between {low} and {most}"
+    if high == math.inf:
+        span = f"of at least {low}" if ends else f"above {low}"
+    kind = "a whole number" if whole else "a number"
+    raise InputError(f"{name} must be {kind} {span}, got {shown(value)}")
+
+
+def check_json(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object that JSON in UTF-8 can hold."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InputError(f"{name} must be an object with string keys, got {shown(value)}")
+    try:
+        json.dumps(dict(value), ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as exc:
+        reason = "nested too deep" if isinstance(exc, RecursionError) else ascii(str(exc))[1:-1]
+        raise InputError(
+            f"{name} cannot be written as JSON: {reason} "
+            "(use strings, finite numbers, true, false, null, lists and objects)"
+        ) from exc
+    return value
 
 
 class Record:
@@ -46,119 +262,116 @@ class Record:
         *,
         entry: int | None = None,
     ) -> None:
-        self._fields = fields
-        self._path = path
-        self._line = line
-        self._entry = entry
+        self.fields = fields
+        self.path = path
+        self.line = line
+        self.entry = entry
 
     def error(self, problem: str, cure: str | None = None) -> DataFileError:
         """Return (not raise) the error of this record."""
-        if self._entry is not None:
-            problem = f"entry {self._entry}: {problem}"
-        return DataFileError(self._path, problem, line=self._line, cure=cure)
+        if self.entry is not None:
+            problem = f"entry {self.entry}: {problem}"
+        return DataFileError(self.path, problem, line=self.line, cure=cure)
 
     def text(self, key: str, default: str = _REQUIRED) -> str:
         """Return a string field; a null or missing one is the default, if there is one."""
-        value = self._get(key, default)
-        if not isinstance(value, str):
-            raise self.error(f"field {key!r} must be a string, got {_shown(value)}")
-        return value
+        return self._checked(check_text, f"field {key!r}", self._get(key, default))
 
     def optional_text(self, key: str) -> str | None:
         """Return a string field, or None where it is missing or null."""
-        return None if self._fields.get(key) is None else self.text(key)
+        return None if self.fields.get(key) is None else self.text(key)
 
     def identifier(self, key: str) -> str:
-        """Return a non-blank string field."""
-        value = self.text(key)
-        if not value.strip():
-            raise self.error(f"field {key!r} must not be blank, got {value!r}")
-        return value
+        """Return the id in a field."""
+        return self._checked(check_id, f"field {key!r}", self.text(key))
 
     def strings(self, key: str, default: tuple[str, ...] = _REQUIRED) -> tuple[str, ...]:
         """Return a field that is a list of strings, as a tuple."""
-        value = self._get(key, default)
-        if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-            raise self.error(f"field {key!r} must be a list of strings, got {_shown(value)}")
-        return tuple(value)
+        return self._checked(string_tuple, f"field {key!r}", self._get(key, default))
 
-    def mapping(self, key: str) -> dict[str, Any] | None:
-        """Return an optional object field."""
-        value = self._get(key, None)
-        if value is not None and not isinstance(value, dict):
-            raise self.error(f"field {key!r} must be an object, got {_shown(value)}")
-        return value
+    def make(self, kind: Callable[..., T], **convert: Callable[[Any], Any]) -> T:
+        """Return a dataclass made of the fields of the same names.
 
-    def flag(self, key: str) -> bool:
-        """Return an optional boolean field, false by default."""
-        value = self._get(key, False)
-        if not isinstance(value, bool):
-            raise self.error(f"field {key!r} must be true or false, got {_shown(value)}")
-        return value
+        Fields that are missing or null have their default, if there is one; others are ignored.
 
-    def day(self, key: str) -> date | None:
-        """Return an optional ``YYYY-MM-DD`` field."""
-        value = self._get(key, None)
-        if value is None:
-            return None
-        # date.fromisoformat alone would take "20240131" and "2024-W05-3" as well.
-        problem = f"field {key!r} must be YYYY-MM-DD, got {_shown(value)}"
-        if not isinstance(value, str) or not _DAY.fullmatch(value):
-            raise self.error(problem)
+        Parameters
+        ----------
+        kind : dataclass
+        **convert : callable
+            By name of a field, what makes its value of the one in the file.
+        """
+        values: dict[str, Any] = {}
+        for name, default in _defaults(kind):
+            value = self._get(name, default)
+            if value is not None:
+                values[name] = convert[name](value) if name in convert else value
+        return self._checked(kind, **values)
+
+    def _checked(self, check: Callable[..., T], *args: Any, **values: Any) -> T:
         try:
-            return date.fromisoformat(value)
-        except ValueError as exc:
-            raise self.error(problem) from exc
+            return check(*args, **values)
+        except InputError as exc:
+            name, _, problem = str(exc).partition(" ")
+            text = f"field {name!r} {problem}" if name in values else str(exc)
+            raise self.error(text) from None
 
     def _get(self, key: str, default: Any) -> Any:
-        value = self._fields.get(key)
+        value = self.fields.get(key)
         if value is not None:
             return value
-        if default is _REQUIRED and key in self._fields:
+        if default is _REQUIRED and key in self.fields:
             raise self.error(f"field {key!r} is null", cure="give it a value")
         if default is _REQUIRED:
-            raise self.error(f"missing field {key!r}", cure=f"it has {_keys(self._fields)}")
+            there = ", ".join(repr(name) for name in list(self.fields)[:6]) or "no fields"
+            raise self.error(f"missing field {key!r}", cure=f"it has {there}")
         return default
 
 
-def check_id(kind: str, value: object) -> None:
-    """Raise InputError unless `value` is a non-blank string.
+@functools.cache
+def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
+    """Return the fields of a dataclass: those without default as required, others as None."""
+    bare = (dataclasses.MISSING, dataclasses.MISSING)
+    return tuple(
+        (part.name, _REQUIRED if (part.default, part.default_factory) == bare else None)
+        for part in dataclasses.fields(kind)
+    )
 
-    Examples
-    --------
-    >>> check_id("API", " ")
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: an id must be a non-blank string, got ' ' (API)
+
+class _HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+Item = TypeVar("Item", bound=_HasId)
+
+
+def read_records(
+    path: str | Path | Iterable[str | Path], kind: str, make: Callable[[Record], Item]
+) -> Iterator[tuple[Record, Item]]:
+    """Yield what is made of each line of one or more JSON Lines files.
+
+    Parameters
+    ----------
+    path : str, Path or iterable of them
+    kind : str
+        What the ids are of, for the error of one that comes twice.
+    make : callable from Record to an object with an ``id``
+
+    Raises
+    ------
+    DataFileError
+        As `cnp_router.files.read_jsonl`, or if an id comes twice.
     """
-    if not isinstance(value, str) or not value.strip():
-        raise InputError(f"an id must be a non-blank string, got {_shown(value)} ({kind})")
-
-
-def string_tuple(name: str, value: Iterable[str]) -> tuple[str, ...]:
-    """Return `value` as a tuple, unless it is one bare string: its letters are never meant.
-
-    Examples
-    --------
-    >>> string_tuple("apis", ["sms", "maps"])
-    ('sms', 'maps')
-    >>> string_tuple("apis", "sms")
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: apis must be several strings, got 'sms' (write ('sms',))
-    """
-    if isinstance(value, str):
-        raise InputError(f"{name} must be several strings, got {value!r} (write ({value!r},))")
-    return tuple(value)
-
-
-def _shown(value: Any) -> str:
-    try:
-        text = repr(value)
-    except RecursionError:
-        return f"a deeply nested {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _keys(fields: Mapping[str, Any]) -> str:
-    return ", ".join(repr(key) for key in list(fields)[:6]) or "no fields"
+    places: dict[str, tuple[str | Path, int | None]] = {}
+    paths = [path] if isinstance(path, str | Path) or not isinstance(path, Iterable) else path
+    for file in paths:
+        for line, fields in read_jsonl(file):
+            record = Record(fields, file, line)
+            item = make(record)
+            if item.id in places:
+                there, number = places[item.id]
+                first = f"on line {number}" if there == file else f"in {there}, line {number}"
+                problem = f"duplicate {kind} id {item.id!r}, first {first}"
+                raise record.error(problem, cure="ids must be unique")
+            places[item.id] = (file, line)
+            yield record, item

@@ -1,89 +1,153 @@
-"""Nested plain data to arrays and JSON, and back. Nothing in it can run."""
+"""How what was learned is kept: as arrays and JSON, in a folder or as one block of bytes.
+
+Nothing in it can run. A model folder holds
+
+=====================  ==========================================================================
+``manifest.json``      which generation is the model, with sizes and checksums; replaced at once
+``generation-…/``      one whole model: JSON, JSON Lines, and a ``.npy`` file an array
+``lock``               held by whoever saves
+=====================  ==========================================================================
+
+and whatever else is put there, which is never touched. Files of a generation are never changed, so
+that arrays are mapped into memory as they are.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
-from typing import Any
+import math
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["pack", "state_from_bytes", "state_to_bytes", "unpack"]
+from cnp_router.exceptions import (
+    DataFileError,
+    InputError,
+    ModelCorruptError,
+    ModelNotFoundError,
+    ModelStoreError,
+    ModelVersionError,
+)
+from cnp_router.files import lock, read_json
 
-_PLAIN = " plain"
-_SPARSE = ("data", "indices", "indptr", "shape")
+__all__ = [
+    "MANIFEST",
+    "check_target",
+    "is_model",
+    "load_model",
+    "pack",
+    "save_model",
+    "state_from_bytes",
+    "state_to_bytes",
+    "unpack",
+    "verify_model",
+]
+
+T = TypeVar("T")
+Arrays = dict[str, NDArray[Any]]
+
+FORMAT = "cnp-router model"
+FORMAT_VERSION = 1
+MANIFEST, STATE, LOCK = "manifest.json", "state.json", "lock"
+MAX_WAIT = 60.0  # seconds for another process that saves
+
+_GENERATION = re.compile(r"generation-[0-9a-f]{16}")
+_FILE = re.compile(r"\w[\w.-]*", re.ASCII)
+_ARRAY, _SPARSE = " array", " sparse"
+_PARTS = ("data", "indices", "indptr")
+_OLDER = ("an older", "fit it again")
+_NUMBERS = np.typecodes["AllInteger"] + "fd"
 
 
-def pack(state: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def pack(state: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
     """Split a state into named arrays and what JSON can hold.
 
     Parameters
     ----------
     state : dict
-        Of str to ndarray, sparse array, list of str, number, None or such a dict. A sparse array
-        comes back as csr_array.
+        Of str, not beginning with a space, to ndarray, sparse array, list of str, number, None or
+        such a dict. A sparse array comes back as csr_array.
 
     Returns
     -------
     arrays : dict of str to ndarray
-        Named by their path, ``"a/b"``; a sparse matrix is four arrays.
+        Named by their path, ``"a.b"``; a sparse matrix is three arrays.
     plain : dict
-        The rest, nested as it was; an array is replaced by ``{"array": path}``.
+        The rest, nested as it was, with the name of each array in its place.
+
+    Raises
+    ------
+    ValueError
+        If a key begins with a space.
 
     Examples
     --------
     >>> arrays, plain = pack({"a": {"x": np.arange(2), "n": 3}})
     >>> list(arrays), plain
-    (['a/x'], {'a': {'x': {'array': 'a/x'}, 'n': 3}})
+    (['a.x'], {'a': {'x': {' array': 'a.x'}, 'n': 3}})
     >>> unpack(arrays, plain)
     {'a': {'x': array([0, 1]), 'n': 3}}
     """
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: Arrays = {}
 
-    def walk(value: Any, path: str) -> Any:
+    def add(name: str, array: NDArray[Any]) -> str:
+        while name in arrays:  # "a.b" may be a key, too
+            name += "_"
+        arrays[name] = array
+        return name
+
+    def walk(value: Any, path: tuple[str, ...]) -> Any:
         if isinstance(value, dict):
-            return {
-                key: walk(inner, f"{path}/{key}" if path else key) for key, inner in value.items()
-            }
+            if any(key.startswith(" ") for key in value):
+                raise ValueError(f"a key of a state begins with a space: {list(value)!r}")
+            return {key: walk(inner, (*path, key)) for key, inner in value.items()}
+        name = ".".join(path)
         if isinstance(value, np.ndarray):
-            arrays[path] = value
-            return {"array": path}
+            return {_ARRAY: add(name, value)}
         if sparse.issparse(value):
             rows = sparse.csr_array(value)  # whatever it was: it is read back as this
-            parts = (rows.data, rows.indices, rows.indptr, np.array(rows.shape))
-            for name, part in zip(_SPARSE, parts, strict=True):
-                arrays[f"{path}.{name}"] = part
-            return {"sparse": path}
+            names = [add(f"{name}.{part}", getattr(rows, part)) for part in _PARTS]
+            return {_SPARSE: names, "shape": [int(n) for n in rows.shape]}
         return value
 
-    return arrays, walk(state, "")
+    return arrays, walk(state, ())
 
 
-def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> dict[str, Any]:
+def unpack(arrays: Arrays, plain: dict[str, Any]) -> dict[str, Any]:
     """Put a state together again.
 
     Raises
     ------
     KeyError, TypeError, ValueError
-        If the parts do not fit; indices of sparse matrices are checked too, since compiled code
-        will follow them.
+        If the parts do not fit, or a sparse array's indices, which compiled code will follow.
     """
 
     def walk(value: Any) -> Any:
-        if isinstance(value, dict):
-            if list(value) == ["array"]:
-                return _array(arrays, value["array"])
-            if list(value) == ["sparse"]:
-                return _matrix(*(_array(arrays, f"{value['sparse']}.{n}") for n in _SPARSE))
-            return {key: walk(inner) for key, inner in value.items()}
-        return value
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{value} is not a finite number")
+        if not isinstance(value, dict):
+            return value
+        if _ARRAY in value:
+            return arrays[value[_ARRAY]]
+        if _SPARSE in value:
+            return _matrix(*(arrays[name] for name in value[_SPARSE]), shape=value["shape"])
+        return {key: walk(inner) for key, inner in value.items()}
 
-    result = walk(plain)
-    if not isinstance(result, dict):
-        raise TypeError(f"expected an object, got {type(result).__name__}")
-    return result
+    if not isinstance(plain, dict):
+        raise TypeError(f"expected an object, got {type(plain).__name__}")
+    return dict(walk(plain))
 
 
 def state_to_bytes(state: dict[str, Any]) -> bytes:
@@ -95,9 +159,9 @@ def state_to_bytes(state: dict[str, Any]) -> bytes:
     {'x': array([0, 1]), 'n': 3}
     """
     arrays, plain = pack(state)
-    text = json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()
     out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **arrays, **{_PLAIN: np.frombuffer(text, np.uint8)})
+    named = {f".{name}": array for name, array in arrays.items()}  # np.savez has own parameters
+    np.savez(out, allow_pickle=False, plain=np.frombuffer(_json(plain), np.uint8), **named)
     return out.getvalue()
 
 
@@ -107,26 +171,319 @@ def state_from_bytes(data: bytes) -> dict[str, Any]:
     Raises
     ------
     KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile
-        If the bytes are none of it.
+        If the bytes are something else.
     """
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    return unpack(arrays, json.loads(arrays.pop(_PLAIN).tobytes()))
+        plain = json.loads(file["plain"].tobytes())
+        arrays = {name[1:]: np.asanyarray(file[name]) for name in file.files if name != "plain"}
+    return unpack(arrays, plain)
 
 
-def _array(arrays: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
-    found = arrays[name]
-    # A file inside an .npz that is no array comes as bytes.
-    if not isinstance(found, np.ndarray):
-        raise TypeError(f"{name} is no array")
+def save_model(
+    path: str | Path,
+    state: dict[str, Any],
+    *,
+    files: Mapping[str, Callable[[Path], object]],
+    summary: dict[str, Any],
+    overwrite: bool = False,
+) -> None:
+    """Save a model as a folder: whenever this ends, the old or the new one is there whole.
+
+    Of two that save at once, the second waits for the first.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder; the one above it must exist.
+    state : dict
+        As `pack` takes it.
+    files : mapping of str to callable
+        Further files: name to a function that writes it to the path that it is given.
+    summary : dict
+        What JSON can hold; it goes into the manifest.
+    overwrite : bool, default=False
+        Replace a model that is there. Anything else that is there is never replaced.
+
+    Raises
+    ------
+    InputError
+        If something is there already.
+    DataFileError
+        If the place cannot be written, or a file not be written as JSON.
+    ModelStoreError
+        If another process has been saving there for a minute.
+    """
+    folder = Path(path)
+    check_target(folder, overwrite)
+    is_new = not folder.exists()
+    try:
+        with _lock_of(folder):
+            try:
+                check_target(folder, overwrite)  # another process may have been first
+                _clean(folder)
+                _write_generation(folder, state, files, summary)
+            finally:
+                _clean(folder)
+                if is_new and not (folder / MANIFEST).exists():
+                    with suppress(OSError):
+                        (folder / LOCK).unlink()
+                        folder.rmdir()
+    except DataFileError as exc:
+        problem = exc.problem if exc.path == folder else f"{exc.path.name}: {exc.problem}"
+        raise DataFileError(path, problem, line=exc.line, cure=exc.cure) from exc
+    except OSError as exc:
+        raise DataFileError(path, f"cannot be written: {_reason(exc)}") from exc
+
+
+def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str, Any]], T]) -> T:
+    """Load a model that was saved: one that stood there whole at some moment, whoever saves.
+
+    What killed saves left is removed by the way. Sizes are checked, and what compiled code relies
+    on; `verify_model` checks the rest.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder.
+    build : callable
+        Makes the model of the folder with its further files, its state and its summary. The arrays
+        of the state cannot be written to. May be called again, if the model is replaced meanwhile.
+
+    Returns
+    -------
+    object
+        What `build` returns.
+
+    Raises
+    ------
+    ModelNotFoundError
+        If there is no model.
+    ModelVersionError
+        If another version of the format wrote it.
+    ModelCorruptError
+        If it is truncated, altered or incomplete.
+    """
+
+    def load(generation: Path, manifest: dict[str, Any]) -> T:
+        arrays = {}
+        for name in manifest["files"]:
+            if name.endswith(".npy"):
+                array = np.asarray(np.lib.format.open_memmap(generation / name, mode="r"))
+                if array.dtype.char not in _NUMBERS or not array.dtype.isnative:
+                    raise TypeError(f"{name}: expected numbers, got {array.dtype}")
+                if array.dtype.kind == "f" and not np.isfinite(array).all():
+                    raise ValueError(f"{name}: not all numbers are finite")
+                arrays[name.removesuffix(".npy")] = array
+        return build(generation, unpack(arrays, read_json(generation / STATE)), manifest["summary"])
+
+    folder = Path(path)
+    found = _while_it_stands(folder, load)
+    with suppress(OSError):  # somebody is saving, or the folder is read-only
+        if len(_generations(folder)) > 1:
+            with (folder / LOCK).open("ab") as file:
+                lock(file)
+                _clean(folder)
     return found
 
 
+def verify_model(path: str | Path) -> None:
+    """Raise what `load_model` would, and ModelCorruptError if the checksum of a file differs."""
+
+    def verify(generation: Path, manifest: dict[str, Any]) -> None:
+        for name, expected in manifest["files"].items():
+            if _checksum(generation / name) != expected["sha256"]:
+                raise ValueError(f"{name}: altered: its checksum differs")
+
+    _while_it_stands(Path(path), verify)
+
+
+def is_model(folder: Path) -> bool:
+    """Return whether the folder is a model, be it damaged: many other things have a manifest."""
+    try:
+        text = (folder / MANIFEST).read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+    return json.dumps(FORMAT) in text
+
+
+def check_target(target: Path, overwrite: bool) -> None:
+    """Raise what `save_model` would, if something is in its way: before a long fit, say.
+
+    An empty folder, and one that a killed save left, can be saved to.
+    """
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            target.lstat()  # it says what os.path.lexists does not, such as a name too long
+        there, home = os.path.lexists(target), target.parent.is_dir()
+        model = is_model(target)
+        bare = target.is_dir() and {*target.iterdir()} <= {target / LOCK, *_generations(target)}
+    except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
+        raise DataFileError(target, f"cannot be written: {_reason(exc)}") from exc
+    if there and (target.is_symlink() or not (model or bare)):
+        raise InputError(f"{target}: something that is not a model is there (choose another place)")
+    if model and not overwrite:
+        raise InputError(f"{target}: a model is there already (choose another place or overwrite)")
+    if not home:
+        raise DataFileError(target, "its folder does not exist", cure="create it first")
+    if not os.access(target if there else target.parent, os.W_OK | os.X_OK):
+        raise DataFileError(target, "cannot be written: Permission denied")
+
+
+def _lock_of(folder: Path) -> ExitStack:
+    """Return the lock of those who save to the folder, held; the folder is made if need be."""
+    deadline = time.monotonic() + MAX_WAIT
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError), ExitStack() as held:
+            folder.mkdir(exist_ok=True)
+            file = held.enter_context((folder / LOCK).open("ab"))
+            with suppress(BlockingIOError, PermissionError):
+                lock(file)
+                # Whoever held it before may have taken it away, with the folder.
+                if os.path.samestat(os.fstat(file.fileno()), (folder / LOCK).stat()):
+                    return held.pop_all()
+        time.sleep(0.005)
+    raise ModelStoreError(f"{folder}: another process is saving there (try again when it is done)")
+
+
+def _write_generation(
+    folder: Path,
+    state: dict[str, Any],
+    files: Mapping[str, Callable[[Path], object]],
+    summary: dict[str, Any],
+) -> None:
+    """Write all files of a model, and then make them the model by one rename."""
+    generation = folder / f"generation-{secrets.token_hex(8)}"
+    generation.mkdir()
+    arrays, plain = pack(state)
+    for name, write in files.items():
+        write(generation / name)
+    (generation / STATE).write_bytes(_json(plain))
+    for name, array in arrays.items():
+        with (generation / f"{name}.npy").open("xb") as out:
+            np.save(out, array, allow_pickle=False)
+    written = sorted(generation.iterdir())
+    manifest = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "generation": generation.name,
+        "summary": summary,
+        "files": {
+            file.name: {"bytes": file.stat().st_size, "sha256": _checksum(file)} for file in written
+        },
+    }
+    manifest["sha256"] = _seal(manifest)
+    prepared = generation / MANIFEST
+    prepared.write_text(json.dumps(manifest, indent=1, ensure_ascii=False), encoding="utf-8")
+    for file in (*written, prepared):
+        with file.open("r+b") as data:
+            os.fsync(data.fileno())
+    _sync(generation)
+    _sync(folder)
+    prepared.replace(folder / MANIFEST)
+    _sync(folder)
+
+
+def _sync(folder: Path) -> None:
+    """Have the disk know which files are in a folder; Windows sees to that itself."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _clean(folder: Path) -> None:
+    """Remove all generations but the model's. Only for whoever holds the lock."""
+    try:
+        current = _manifest(folder)["generation"]
+    except ModelNotFoundError:
+        current = None
+    except ModelStoreError:  # damaged: nobody can say which it is
+        return
+    for entry in _generations(folder):
+        if entry.name != current:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _generations(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if _GENERATION.fullmatch(path.name)]
+
+
+def _while_it_stands(folder: Path, use: Callable[[Path, dict[str, Any]], T]) -> T:
+    """Do something with the current generation; again, if a save replaces it meanwhile."""
+    while True:
+        manifest = _manifest(folder)
+        generation = folder / manifest["generation"]
+        try:
+            for name, expected in manifest["files"].items():
+                size = (generation / name).stat().st_size
+                if size != expected["bytes"]:
+                    raise ValueError(f"{name}: truncated or altered: {size} bytes")
+            return use(generation, manifest)
+        # Whatever the readers of JSON and of arrays raise on content that nobody saved.
+        except Exception as exc:
+            if _manifest(folder)["generation"] == generation.name:
+                what = exc if str(exc) else type(exc).__name__
+                raise _damaged(folder, what) from exc
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest = read_json(folder / MANIFEST)
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise ValueError(f"{MANIFEST} is not that of a model")
+        found = manifest["format_version"]
+        if found != FORMAT_VERSION and type(found) is int:
+            age, cure = ("a newer", "upgrade cnp-router") if found > FORMAT_VERSION else _OLDER
+            which = f"({found}, this version reads {FORMAT_VERSION})"
+            raise ModelVersionError(f"{folder}: written in {age} format {which} ({cure})")
+        names = (manifest["generation"], *manifest["files"])
+        sound = type(found) is int and isinstance(manifest["summary"], dict)
+        if not (sound and _GENERATION.fullmatch(names[0]) and all(map(_FILE.fullmatch, names[1:]))):
+            raise ValueError(f"{MANIFEST} holds what no save writes")
+        if manifest["sha256"] != _seal(manifest):
+            raise ValueError(f"the checksum of {MANIFEST} differs")
+    except DataFileError as exc:
+        there = os.path.lexists(folder / MANIFEST)
+        if not there or isinstance(exc.__cause__, FileNotFoundError | NotADirectoryError):
+            name = str(folder) if str(folder).isprintable() else repr(str(folder))
+            raise ModelNotFoundError(f"{name}: no model there (fit one first)") from exc
+        raise _damaged(folder, f"{MANIFEST}: {exc.problem}") from exc
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
+        what = f"{MANIFEST} lacks {exc}" if isinstance(exc, KeyError) else exc
+        raise _damaged(folder, what) from exc
+    return manifest
+
+
+def _damaged(folder: Path, what: object) -> ModelCorruptError:
+    return ModelCorruptError(f"{folder}: the model is damaged: {what} (fit it again)")
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    """Return the checksum of all that a manifest says, itself left out."""
+    content = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
 def _matrix(
-    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: NDArray[Any]
+    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], *, shape: list[int]
 ) -> sparse.csr_array:
-    if any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
+    if any(part.dtype.kind not in "iu" for part in (indices, indptr)):
         raise TypeError("the indices of a sparse matrix are whole numbers")
-    matrix = sparse.csr_array((data, indices, indptr), shape=tuple(map(int, shape)))
+    matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
     matrix.check_format(full_check=True)
     return matrix
+
+
+def _reason(exc: Exception) -> str:
+    return getattr(exc, "strerror", None) or str(exc)

@@ -7,9 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cnp_router.exceptions import DataFileError, InputError
-from cnp_router.files import read_json, read_jsonl, write_jsonl
-from cnp_router.records import Record, check_id
+from cnp_router.exceptions import DataFileError
+from cnp_router.files import read_json, write_jsonl
+from cnp_router.records import (
+    Record,
+    check_flag,
+    check_id,
+    check_json,
+    check_number,
+    check_text,
+    instances,
+    read_records,
+    shown,
+)
 
 __all__ = [
     "Step",
@@ -24,7 +34,7 @@ __all__ = [
 _MOST = 10**12
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Step:
     """One tool call of an agent.
 
@@ -46,8 +56,8 @@ class Step:
     Raises
     ------
     InputError
-        If the tool is blank, the observation or the inputs are of another type, or an amount is
-        out of range.
+        If the tool's id cannot be used, a value is of another type, JSON cannot hold the inputs,
+        or an amount is out of range.
 
     Examples
     --------
@@ -64,15 +74,14 @@ class Step:
     success: bool | None = None
 
     def __post_init__(self) -> None:
-        check_id("tool", self.tool)
-        if not isinstance(self.observation, str):
-            raise InputError(f"observation must be a string, got {_shown(self.observation)}")
-        if not isinstance(self.inputs, dict) or not all(isinstance(k, str) for k in self.inputs):
-            raise InputError(f"inputs must be a dict with string keys, got {_shown(self.inputs)}")
-        for name in ("input_tokens", "output_tokens", "seconds"):
-            value = getattr(self, name)
-            if not 0 <= value <= _MOST:
-                raise InputError(f"{name} must be a number from 0 to 10^12, got {_shown(value)}")
+        object.__setattr__(self, "tool", check_id("tool", self.tool))
+        check_json("inputs", self.inputs)
+        check_text("observation", self.observation)
+        for name, whole in (("input_tokens", True), ("output_tokens", True), ("seconds", False)):
+            amount = check_number(name, getattr(self, name), 0, _MOST, whole=whole)
+            object.__setattr__(self, name, amount)
+        if self.success is not None:
+            check_flag("success", self.success)
 
     @property
     def tokens(self) -> int:
@@ -93,8 +102,11 @@ class Step:
             record["success"] = self.success
         return record
 
+    def __repr__(self) -> str:
+        return f"Step({self.tool!r}, {shown(self.inputs)}, {shown(self.observation)})"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Trajectory:
     """One run of an agent: its goal and its steps, in order.
 
@@ -111,7 +123,7 @@ class Trajectory:
     Raises
     ------
     InputError
-        If the id is blank.
+        If the id cannot be used, or a value is of another type.
 
     Examples
     --------
@@ -125,8 +137,11 @@ class Trajectory:
     success: bool | None = None
 
     def __post_init__(self) -> None:
-        check_id("trajectory", self.id)
-        object.__setattr__(self, "steps", tuple(self.steps))
+        object.__setattr__(self, "id", check_id("trajectory", self.id))
+        check_text("goal", self.goal)
+        object.__setattr__(self, "steps", instances("steps", self.steps, Step))
+        if self.success is not None:
+            check_flag("success", self.success)
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -143,6 +158,9 @@ class Trajectory:
         if self.success is not None:
             record["success"] = self.success
         return record
+
+    def __repr__(self) -> str:
+        return f"Trajectory({self.id!r}, {shown(self.goal)}, {len(self.steps)} steps)"
 
 
 def read_trajectories(path: str | Path | Iterable[str | Path]) -> tuple[Trajectory, ...]:
@@ -173,23 +191,7 @@ def read_trajectories(path: str | Path | Iterable[str | Path]) -> tuple[Trajecto
     >>> read_trajectories(file)[0].steps[0].tool
     'weather'
     """
-    paths = [path] if isinstance(path, str | Path) else list(path)
-    trajectories: list[Trajectory] = []
-    first_seen: dict[str, str] = {}
-    for file in paths:
-        for line, fields in read_jsonl(file):
-            trajectory = parse_trajectory(fields, file, line)
-            if trajectory.id in first_seen:
-                raise DataFileError(
-                    file,
-                    f"duplicate trajectory id {trajectory.id!r}, "
-                    f"first in {first_seen[trajectory.id]}",
-                    line=line,
-                    cure="ids must be unique",
-                )
-            first_seen[trajectory.id] = f"{file}, line {line}"
-            trajectories.append(trajectory)
-    return tuple(trajectories)
+    return tuple(trajectory for _, trajectory in read_records(path, "trajectory", _parse))
 
 
 def read_trajectory(path: str | Path) -> Trajectory:
@@ -219,9 +221,9 @@ def read_trajectory(path: str | Path) -> Trajectory:
     except DataFileError as exc:
         raise _not_one(path, exc) from None
     if not isinstance(fields, dict):
-        problem = f"expected the JSON object of a trajectory, got {_shown(fields)}"
+        problem = f"expected the JSON object of a trajectory, got {shown(fields)}"
         raise DataFileError(path, problem, cure='write {"id": ..., "goal": ..., "steps": [...]}')
-    return parse_trajectory(fields, path, None)
+    return _parse(Record(fields, path, None))
 
 
 def _not_one(path: str | Path, trouble: DataFileError) -> DataFileError:
@@ -239,7 +241,7 @@ def write_trajectories(path: str | Path, trajectories: Iterable[Trajectory]) -> 
     Raises
     ------
     DataFileError
-        If the place cannot be written, or a trajectory not be written as JSON.
+        If the place cannot be written.
 
     Examples
     --------
@@ -255,58 +257,19 @@ def write_trajectories(path: str | Path, trajectories: Iterable[Trajectory]) -> 
 
 def parse_trajectory(fields: dict[str, Any], path: str | Path, line: int | None) -> Trajectory:
     """Return the trajectory in a JSON object of a file, or raise DataFileError."""
-    record = Record(fields, path, line)
-    goal, steps = record.text("goal"), fields.get("steps")
-    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-        raise record.error(
-            f"field 'steps' must be a list of objects, got {_shown(steps)}",
-            cure='write {"tool": ...} for each step',
+    return _parse(Record(fields, path, line))
+
+
+def _parse(record: Record) -> Trajectory:
+    def steps(value: Any) -> tuple[Step, ...]:
+        if not isinstance(value, list) or not all(isinstance(step, dict) for step in value):
+            raise record.error(
+                f"field 'steps' must be a list of objects, got {shown(value)}",
+                cure='write {"tool": ...} for each step',
+            )
+        return tuple(
+            Record(step, record.path, record.line, entry=n).make(Step)
+            for n, step in enumerate(value, 1)
         )
-    return Trajectory(
-        id=record.identifier("id"),
-        goal=goal,
-        steps=tuple(_parse_step(s, Record(s, path, line, entry=n)) for n, s in enumerate(steps, 1)),
-        success=_outcome(fields, record),
-    )
 
-
-def _parse_step(fields: dict[str, Any], record: Record) -> Step:
-    return Step(
-        tool=record.identifier("tool"),
-        inputs=record.mapping("inputs") or {},
-        observation=record.text("observation", default=""),
-        input_tokens=_tokens("input_tokens", fields, record),
-        output_tokens=_tokens("output_tokens", fields, record),
-        seconds=_seconds("seconds", fields, record),
-        success=_outcome(fields, record),
-    )
-
-
-def _tokens(key: str, fields: dict[str, Any], record: Record) -> int:
-    value = fields.get(key)
-    if value is None:
-        return 0
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
-        raise record.error(
-            f"field {key!r} must be a whole number from 0 to 10^12, got {_shown(value)}"
-        )
-    return value
-
-
-def _seconds(key: str, fields: dict[str, Any], record: Record) -> float:
-    value = fields.get(key)
-    if value is None:
-        return 0.0
-    good = isinstance(value, int | float) and not isinstance(value, bool)
-    if not good or not 0 <= value <= _MOST:
-        raise record.error(f"field {key!r} must be a number from 0 to 10^12, got {_shown(value)}")
-    return float(value)
-
-
-def _outcome(fields: dict[str, Any], record: Record) -> bool | None:
-    return None if fields.get("success") is None else record.flag("success")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return record.make(Trajectory, steps=steps)

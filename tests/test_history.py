@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import pickle
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,15 @@ from hypothesis import strategies as st
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.history import History, Mashup
+from cnp_router.records import check_id
 
 GOOD = '{"id": "m1", "description": "Rain by text", "apis": ["weather", "sms"]}\n'
+
+
+def usable_id(text):
+    with suppress(InputError):
+        return check_id("mashup", text) == text
+    return False
 
 
 @pytest.fixture
@@ -44,7 +52,7 @@ class TestRead:
             ),
             (
                 '{"id": "m2", "description": "x", "apis": ["a", ""]}',
-                "field 'apis' must not hold a blank id (remove it)",
+                "an id must be a non-blank string, got '' (used API)",
             ),
             (
                 '{"id": "m2", "description": "x", "apis": "a"}',
@@ -60,7 +68,7 @@ class TestRead:
             ),
             (
                 '{"id": "m1", "description": "x", "apis": ["a"]}',
-                "duplicate mashup id 'm1', first in FILE, line 1 (ids must be unique)",
+                "duplicate mashup id 'm1', first on line 1 (ids must be unique)",
             ),
         ],
     )
@@ -104,7 +112,7 @@ class TestRead:
     def test_a_skipped_mashup_still_holds_its_id(self, file, catalog):
         lines = '{"id": "m2", "description": "x", "apis": ["fax"]}\n' * 2
         message = read_error(file, lines, catalog=catalog, unknown="skip")
-        assert message.startswith("FILE, line 2: duplicate mashup id 'm2', first in FILE, line 1")
+        assert message.startswith("FILE, line 2: duplicate mashup id 'm2', first on line 1")
 
     def test_without_a_catalog_any_api_will_do(self, file):
         file.write_text('{"id": "m2", "description": "x", "apis": ["fax"]}\n')
@@ -133,7 +141,7 @@ class TestRead:
         )
 
     text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-    identifier = text.filter(str.strip)
+    identifier = text.filter(usable_id)
     mashups = st.lists(
         st.builds(
             Mashup,
@@ -156,12 +164,6 @@ class TestRead:
         History(mashups).write(file)
         assert History.read(file) == History(mashups)
 
-    def test_what_cannot_be_written_leaves_the_old_file(self, file, history):
-        history.write(file)
-        with pytest.raises(DataFileError, match=r"line 2: half of a surrogate pair"):
-            History([history[0], Mashup("m", "a\udfff", ("sms",))]).write(file)
-        assert History.read(file) == history
-
 
 class TestHistory:
     @pytest.mark.parametrize(
@@ -172,10 +174,8 @@ class TestHistory:
                 r"^duplicate mashup id 'm' \(ids must be unique\)$",
             ),
             ([Mashup("m", "x", ())], r"^mashup 'm' has no API \(give at least one\)$"),
-            (
-                [Mashup("", "x", ("a",))],
-                r"^an id must be a non-blank string, got '' \(mashup\)$",
-            ),
+            ([{"id": "m"}], r"^mashups must be several Mashup objects, got \{'id': 'm'\}$"),
+            (None, r"^mashups must be several Mashup objects, got None$"),
         ],
     )
     def test_bad_mashups(self, mashups, message):
@@ -183,7 +183,7 @@ class TestHistory:
             History(mashups)
 
     def test_apis_as_one_string(self):
-        with pytest.raises(InputError, match=r"^apis must be several strings, got 'sms' \(write"):
+        with pytest.raises(InputError, match=r"^apis must be a list of strings, got 'sms'$"):
             Mashup("m", "x", "sms")
 
     def test_lists_are_kept_as_tuples(self):

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 import pickle
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cnp_router.exceptions import DataFileError, InputError
+from cnp_router.records import check_id
 from cnp_router.trajectories import (
     Step,
     Trajectory,
@@ -17,6 +19,12 @@ from cnp_router.trajectories import (
 )
 
 GOOD = '{"id": "t1", "goal": "Rain?", "steps": [{"tool": "weather"}]}\n'
+
+
+def usable_id(text):
+    with suppress(InputError):
+        return check_id("tool", text) == text
+    return False
 
 
 @pytest.fixture
@@ -45,12 +53,11 @@ class TestRead:
             ),
             (
                 '{"id": " ", "goal": "Rain?", "steps": []}',
-                "field 'id' must not be blank, got ' '",
+                "an id must be a non-blank string, got ' ' (trajectory)",
             ),
             (
                 '{"id": "t2", "goal": "Rain?"}',
-                "field 'steps' must be a list of objects, got None "
-                '(write {"tool": ...} for each step)',
+                "missing field 'steps' (it has 'id', 'goal')",
             ),
             (
                 line('["weather"]'),
@@ -63,7 +70,7 @@ class TestRead:
             ),
             (
                 line('[{"tool": "w", "inputs": [1]}]'),
-                "entry 1: field 'inputs' must be an object, got [1]",
+                "entry 1: field 'inputs' must be an object with string keys, got [1]",
             ),
             (
                 line('[{"tool": "w", "observation": 1}]'),
@@ -92,7 +99,7 @@ class TestRead:
             (line("[]", ', "success": 1'), "field 'success' must be true or false, got 1"),
             (
                 GOOD.strip(),
-                "duplicate trajectory id 't1', first in FILE, line 1 (ids must be unique)",
+                "duplicate trajectory id 't1', first on line 1 (ids must be unique)",
             ),
         ],
     )
@@ -140,7 +147,7 @@ class TestRead:
         assert [t.id for t in read_trajectories(str(f) for f in files)] == ["b.jsonl", "a.jsonl"]
 
     text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-    identifier = text.filter(str.strip)
+    identifier = text.filter(usable_id)
     values = st.recursive(
         st.none() | st.booleans() | st.integers() | text, lambda inner: st.lists(inner, max_size=2)
     )
@@ -172,12 +179,6 @@ class TestRead:
         file = tmp_path_factory.mktemp("trajectories") / "trajectories.jsonl"
         write_trajectories(file, trajectories)
         assert read_trajectories(file) == tuple(trajectories)
-
-    def test_what_cannot_be_written_leaves_the_old_file(self, file):
-        file.write_text(GOOD)
-        with pytest.raises(DataFileError, match=r"line 1: cannot be written as JSON"):
-            write_trajectories(file, [Trajectory("t", "Rain?", (Step("w", {"x": object()}),))])
-        assert file.read_text() == GOOD
 
 
 class TestReadOne:
@@ -221,7 +222,9 @@ class TestValues:
         with pytest.raises(InputError, match=r"^observation must be a string, got None$"):
             Step("w", observation=None)
         for inputs in ([1], {1: "a"}):
-            with pytest.raises(InputError, match=r"^inputs must be a dict with string keys, got"):
+            with pytest.raises(
+                InputError, match=r"^inputs must be an object with string keys, got"
+            ):
                 Step("w", inputs)
 
     def test_a_blank_id(self):

@@ -6,9 +6,8 @@ beforehand, as a language model does, is which words are common.
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
+import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -24,7 +23,7 @@ from cnp_router.agents.tasks import (
 )
 from cnp_router.catalog import Api, Catalog
 from cnp_router.llm import OfflineChatModel
-from cnp_router.training.text import singular, split_compound, words
+from cnp_router.text import TfidfEncoder, content_words
 
 __all__ = ["TextSimilarity", "offline_model"]
 
@@ -35,21 +34,13 @@ MOST_CATEGORIES = 2  # of a function
 MOST_SELECTED = 5
 SHARE_OF_BEST = 0.7  # what the selected have at least of the best one's similarity
 
-# In a specification of a few words they would be as telling as any other.
-_COMMON = (
-    "a about after all also an and any are as at be before between both but by can do each every "
-    "for from get give has have how i if in into is it its like make me more my need no not of on "
-    "one or other our out should so some such than that the their them then there they this to up "
-    "us use using via want was we were what when where which who will with would you your"
-)
-_FUNCTION_WORDS = frozenset(_COMMON.split())
 _CLAUSE = re.compile(r"[.;:!?,()\n]+|\s(?:and|then|while|or)\s", re.IGNORECASE)
 
 
 class TextSimilarity:
     """Cosine of TF-IDF vectors, one pair of texts at a time.
 
-    Weights as in `cnp_router.training.text.TfidfEncoder`, over single words.
+    Weights as in `cnp_router.text.TfidfEncoder`, over single words.
 
     Parameters
     ----------
@@ -64,12 +55,8 @@ class TextSimilarity:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        documents = [set(_terms(text)) for text in texts]
-        frequency = Counter(term for document in documents for term in document)
-        n = len(documents)
-        self._idf = {term: 1 + math.log((1 + n) / (1 + df)) for term, df in frequency.items()}
-        self._rare = 1 + math.log(1 + n)
-        self.vector = lru_cache(maxsize=65_536)(self._vector)
+        encoder = TfidfEncoder("content", min_df=1, max_terms=sys.maxsize).fit(list(texts))
+        self.vector = lru_cache(maxsize=65_536)(encoder.weights)
 
     def __call__(self, left: str, right: str) -> float:
         """Return the similarity of two texts, in [0, 1]."""
@@ -83,14 +70,6 @@ class TextSimilarity:
         a, b = self.vector(left), self.vector(right)
         common = [(weight * b[term], term) for term, weight in a.items() if term in b]
         return [term for _, term in sorted(common, key=lambda pair: (-pair[0], pair[1]))[:k]]
-
-    def _vector(self, text: str) -> Mapping[str, float]:
-        weights = {
-            term: (1 + math.log(count)) * self._idf.get(term, self._rare)
-            for term, count in Counter(_terms(text)).items()
-        }
-        length = math.sqrt(sum(weight * weight for weight in weights.values()))  # 0 if empty
-        return {term: weight / length for term, weight in weights.items()}
 
 
 def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatModel:
@@ -198,7 +177,7 @@ class _Answers:
 
     @staticmethod
     def _categories(function: str, categories: Iterable[str]) -> list[str]:
-        said = frozenset(_terms(function))
+        said = frozenset(content_words(function))
         scored = [(_likeness(said, name), name) for name in categories]
         fitting = sorted((-score, name) for score, name in scored if score >= LEAST_CATEGORY)
         return [name for _, name in fitting[:MOST_CATEGORIES]]
@@ -211,7 +190,7 @@ class _Answers:
 
 @lru_cache(maxsize=65_536)
 def _text(api: Api) -> str:
-    return f"{split_compound(api.name)} {' '.join(api.categories)} {api.description}"
+    return f"{api.name} {' '.join(api.categories)} {api.description}"
 
 
 @lru_cache(maxsize=256)
@@ -226,10 +205,10 @@ def _likeness(said: frozenset[str], name: str) -> float:
 
     A name is too short for its words to come back as they are: "Mapping" is said as "map".
     """
-    words_ = _terms(name)
-    if not words_ or not said:
+    own = list(content_words(name))
+    if not own or not said:
         return 0.0
-    return sum(max(_dice(word, other) for other in said) for word in words_) / len(words_)
+    return sum(max(_dice(word, other) for other in said) for word in own) / len(own)
 
 
 @lru_cache(maxsize=1_000_000)
@@ -252,7 +231,3 @@ def _named(apis: Iterable[Api], bid: Mapping[str, Any]) -> list[Api]:
 
 def _categories_of(apis: Iterable[Api]) -> list[str]:
     return list(dict.fromkeys(name for api in apis for name in api.categories))
-
-
-def _terms(text: str) -> list[str]:
-    return [singular(word) for word in words(text) if word not in _FUNCTION_WORDS]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
-import shutil
 import sys
 from importlib import resources
 from pathlib import Path
@@ -34,11 +32,20 @@ def sample_router() -> LearnedRouter:
         except ModelStoreError as exc:
             if os.path.lexists(place):
                 note(f"Note: the kept model of the sample is fitted again: {exc}")
-                _move_away(place)
     sample = load_sample()
     with Progress("Fitting on the bundled sample") as progress:
         router = fit_router(sample.catalog, sample.history, n_jobs=-1, progress=progress)
-    _keep(router, place)
+    try:
+        if place is None:
+            raise OSError("there is no home folder")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_file():  # nothing else than a model is ever replaced, but this place is ours
+            place.unlink()
+        router.save(place, overwrite=True)
+    except (OSError, CnpRouterError) as exc:
+        where = place.parent if place else "a cache folder"
+        reason = getattr(exc, "strerror", None) or exc
+        note(f"Warning: cannot keep the model in {where} ({reason}), so the next run fits it again")
     return router
 
 
@@ -71,32 +78,3 @@ def _place() -> Path | None:
         return cache_folder() / f"sample-{__version__}-{digest.hexdigest()[:12]}"
     except RuntimeError:
         return None
-
-
-def _keep(router: LearnedRouter, place: Path | None) -> None:
-    try:
-        if place is None:
-            raise OSError("there is no home folder")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        router.save(place)
-    except (OSError, CnpRouterError) as exc:
-        # Another process may have been first. Its model is the same.
-        if place is None or not os.path.lexists(place):
-            reason = getattr(exc, "strerror", None) or exc
-            note(
-                f"Warning: cannot keep the model in {place.parent if place else 'a cache folder'} "
-                f"({reason}), so the next run fits it again"
-            )
-
-
-def _move_away(place: Path) -> None:
-    """Take a damaged model away in one step, as another process may be about to read it."""
-    away = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
-    try:
-        place.rename(away)
-    except OSError:
-        return
-    if away.is_dir() and not away.is_symlink():
-        shutil.rmtree(away, ignore_errors=True)
-    else:
-        away.unlink(missing_ok=True)

@@ -69,8 +69,8 @@ def fit(
         raise click.UsageError("--sample takes no --catalog and no --history.")
     if not sample and not (catalog and histories):
         raise click.UsageError("Give --catalog and --history, or --sample.")
+    from cnp_router.storage import check_target
     from cnp_router.training import fit_router
-    from cnp_router.training.store import check_target
 
     check_target(output, overwrite)
     apis, mashups = _read(catalog, histories, unknown)
@@ -103,5 +103,9 @@ def _read(
     return apis, History.read(histories, catalog=apis, unknown=policy)
 
 
-def _megabytes(folder: Path) -> float:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+def _megabytes(model: Path) -> float:
+    from cnp_router.files import read_json
+    from cnp_router.storage import MANIFEST
+
+    files = read_json(model / MANIFEST)["files"]
+    return sum(int(file["bytes"]) for file in files.values()) / 1e6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cnp_router.catalog import Catalog
+from cnp_router.catalog import Catalog, html_table
 from cnp_router.history import History
 
 __all__ = ["Dataset", "ReadReport", "Tally"]
@@ -67,7 +67,7 @@ class ReadReport:
         return f"APIs: {self.apis}\nmashups: {self.mashups}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Dataset:
     """A catalog and the history of its use.
 
@@ -96,3 +96,11 @@ class Dataset:
     history: History
     source: str
     report: ReadReport
+
+    def __repr__(self) -> str:
+        size = f"{len(self.catalog)} APIs, {len(self.history)} mashups"
+        return f"Dataset({self.name!r}, {size}, from {self.source!r})"
+
+    def _repr_html_(self) -> str:
+        rows = [("APIs", self.report.apis), ("mashups", self.report.mashups)]
+        return html_table(repr(self), ("", "kept"), rows, len(rows))

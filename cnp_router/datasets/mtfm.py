@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cnp_router.catalog import Api
-from cnp_router.datasets._assembly import assemble, read_document, unknown_id
 from cnp_router.datasets.dataset import Dataset
+from cnp_router.datasets.reading import Clone, unknown_id
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import Mashup
 
 __all__ = ["read_mtfm"]
-
-_REPOSITORY = "whale-ynu/MTFM"
 
 
 def read_mtfm(path: str | Path) -> Dataset:
@@ -70,72 +69,51 @@ def read_mtfm(path: str | Path) -> Dataset:
     >>> data.history.texts, data.catalog["sms-gateway"].name
     (('rain text',), 'sms gateway')
     """
-    folder = Path(path)
-    names = _names(folder, "data/api_name.json")
-    descriptions = _lists(folder, "data/api_description.json", len(names))
-    categories = _lists(folder, "data/api_category.json", len(names))
+    clone = Clone(Path(path), "whale-ynu/MTFM")
     apis: dict[str, Api] = {}
     apis_dropped: Counter[str] = Counter()
-    for name, words, filed in zip(names, descriptions, categories, strict=True):
-        if not name:
-            apis_dropped["no name"] += 1
-        elif name in apis:
-            apis_dropped["repeated name"] += 1
+    for name, words, filed in _rows(clone, "api", "description", "category"):
+        if not name or name in apis:
+            apis_dropped["repeated name" if name else "no name"] += 1
         else:
             apis[name] = Api(name, name.replace("-", " "), " ".join(words), filed)
-
-    names = _names(folder, "data/mashup_name.json")
-    descriptions = _lists(folder, "data/mashup_description.json", len(names))
-    categories = _lists(folder, "data/mashup_category.json", len(names))
-    used = _lists(folder, "data/mashup_used_api.json", len(names))
     mashups: list[Mashup] = []
-    mashups_dropped: Counter[str] = Counter()
-    for name, words, filed, called in zip(names, descriptions, categories, used, strict=True):
-        if not name:
-            mashups_dropped["no name"] += 1
-            continue
+    no_name = 0
+    for name, words, filed, used in _rows(clone, "mashup", "description", "category", "used_api"):
         # dict.fromkeys: an API that is listed twice was used once as far as anybody knows.
-        known = dict.fromkeys(api if api in apis else unknown_id(api) for api in called)
-        mashups.append(
-            Mashup(name, " ".join(words), tuple(known), filed, name=name.replace("-", " "))
-        )
-    return assemble(
-        name="mtfm",
-        folder=folder,
-        repository=_REPOSITORY,
-        apis=apis.values(),
+        known = dict.fromkeys(api if api in apis else unknown_id(api) for api in used)
+        spoken = name.replace("-", " ")
+        if name:
+            mashups.append(Mashup(name, " ".join(words), tuple(known), filed, name=spoken))
+        no_name += not name
+    return clone.dataset(
+        "mtfm",
+        apis.values(),
+        mashups,
         apis_dropped=apis_dropped,
-        mashups=mashups,
-        mashups_dropped=mashups_dropped,
+        mashups_dropped={"no name": no_name},
     )
 
 
-def _names(folder: Path, file: str) -> list[str]:
-    names = read_document(folder, file, list, _REPOSITORY)
+def _rows(clone: Clone, kind: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the name of each API or mashup, and a list of strings from each of the files."""
+    file = f"data/{kind}_name.json"
+    names = clone.read(file, list)
     for entry, name in enumerate(names, start=1):
         if not isinstance(name, str):
-            raise _wrong(folder / file, entry, "a string", name)
-    return [name.strip() for name in names]
+            raise clone.error(file, f"entry {entry} must be a string, got {type(name).__name__}")
+    lists = [_lists(clone, f"data/{kind}_{column}.json", len(names)) for column in columns]
+    return zip((name.strip() for name in names), *lists, strict=True)
 
 
-def _lists(folder: Path, file: str, count: int) -> list[tuple[str, ...]]:
-    entries = read_document(folder, file, list, _REPOSITORY)
+def _lists(clone: Clone, file: str, count: int) -> list[tuple[str, ...]]:
+    entries = clone.read(file, list)
     if len(entries) != count:
         names = file.split("_", maxsplit=1)[0] + "_name.json"
-        raise DataFileError(
-            folder / file,
-            f"has {len(entries)} entries where {names} has {count}",
-            cure="take both files from the same commit",
-        )
+        problem = f"has {len(entries)} entries where {names} has {count}"
+        raise DataFileError(clone.folder / file, problem, cure="take both from the same commit")
     for entry, strings in enumerate(entries, start=1):
         if not isinstance(strings, list) or not all(isinstance(s, str) for s in strings):
-            raise _wrong(folder / file, entry, "a list of strings", strings)
+            got = type(strings).__name__
+            raise clone.error(file, f"entry {entry} must be a list of strings, got {got}")
     return [tuple(strings) for strings in entries]
-
-
-def _wrong(path: Path, entry: int, expected: str, value: Any) -> DataFileError:
-    return DataFileError(
-        path,
-        f"entry {entry} must be {expected}, got {type(value).__name__}",
-        cure=f"use the file as it is in the GitHub repository {_REPOSITORY}",
-    )

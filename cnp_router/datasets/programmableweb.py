@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from cnp_router.catalog import Api
-from cnp_router.datasets._assembly import assemble, plain_text, read_document, slug, unknown_id
 from cnp_router.datasets.dataset import Dataset
-from cnp_router.exceptions import DataFileError
+from cnp_router.datasets.reading import Clone, plain_text, slug, unknown_id
 from cnp_router.history import Mashup
 from cnp_router.records import Record
 
 __all__ = ["read_programmableweb"]
 
-_REPOSITORY = "zhenqincn/ProgrammableWebDataSet"
 _APIS = "apis/api_8459.json"
 _CATEGORIES = "apis/categories_20.json"
 _MASHUPS = "mashups/mashups.json"
@@ -81,44 +79,33 @@ def read_programmableweb(path: str | Path) -> Dataset:
     >>> data.history[0].apis, data.catalog["weather-api"].categories
     (('weather-api', 'sms'), ('Science',))
     """
-    folder = Path(path)
-    apis, apis_dropped = _apis(folder)
+    clone = Clone(Path(path), "zhenqincn/ProgrammableWebDataSet")
+    apis, apis_dropped = _apis(clone)
     id_of_name = {_key(api.name): api.id for api in apis}
-    mashups = [
-        _mashup(Record(fields, folder / _MASHUPS, None, entry=entry), id_of_name)
-        for entry, fields in _objects(folder, _MASHUPS)
-    ]
-    return assemble(
-        name="programmableweb",
-        folder=folder,
-        repository=_REPOSITORY,
-        apis=apis,
-        apis_dropped=apis_dropped,
-        mashups=mashups,
-        mashups_dropped={},
+    mashups = [_mashup(record, id_of_name) for record in _records(clone, _MASHUPS)]
+    return clone.dataset(
+        "programmableweb", apis, mashups, apis_dropped=apis_dropped, mashups_dropped={}
     )
 
 
-def _apis(folder: Path) -> tuple[list[Api], Counter[str]]:
-    categories = _categories(folder)
-    apis: list[Api] = []
+def _apis(clone: Clone) -> tuple[list[Api], Counter[str]]:
+    categories = _categories(clone)
+    apis: dict[str, Api] = {}
     dropped: Counter[str] = Counter()
-    names: set[str] = set()
-    ids: set[str] = set()
-    for entry, fields in _objects(folder, _APIS):
-        record = Record(fields, folder / _APIS, None, entry=entry)
+    ids: Counter[str] = Counter()
+    for record in _records(clone, _APIS):
         name = plain_text(record.text("api_name", default=""))
-        if not name:
-            dropped["no name"] += 1
-        elif _key(name) in names:
-            dropped["repeated name"] += 1
-        else:
-            names.add(_key(name))
-            api_id = _unused(slug(name) or "api", ids)
-            ids.add(api_id)
-            description = plain_text(record.text("api_desc", default=""))
-            apis.append(Api(api_id, name, description, _category(record, fields, categories)))
-    return apis, dropped
+        if not name or _key(name) in apis:
+            dropped["repeated name" if name else "no name"] += 1
+            continue
+        api_id = slug(name) or "api"
+        while ids[api_id]:
+            ids[api_id] += 1
+            api_id = f"{api_id}-{ids[api_id]}"
+        ids[api_id] += 1
+        description = plain_text(record.text("api_desc", default=""))
+        apis[_key(name)] = Api(api_id, name, description, _category(record, categories))
+    return list(apis.values()), dropped
 
 
 def _mashup(record: Record, id_of_name: dict[str, str]) -> Mashup:
@@ -134,34 +121,25 @@ def _mashup(record: Record, id_of_name: dict[str, str]) -> Mashup:
     )
 
 
-def _objects(folder: Path, file: str) -> list[tuple[int, dict[str, Any]]]:
-    records = read_document(folder, file, list, _REPOSITORY)
-    for entry, fields in enumerate(records, start=1):
+def _records(clone: Clone, file: str) -> Iterator[Record]:
+    for entry, fields in enumerate(clone.read(file, list), start=1):
         if not isinstance(fields, dict):
-            raise DataFileError(
-                folder / file,
-                f"entry {entry}: expected a JSON object, got {type(fields).__name__}",
-                cure=f"use the file as it is in the GitHub repository {_REPOSITORY}",
-            )
-    return list(enumerate(records, start=1))
+            got = type(fields).__name__
+            raise clone.error(file, f"entry {entry}: expected a JSON object, got {got}")
+        yield Record(fields, clone.folder / file, None, entry=entry)
 
 
-def _categories(folder: Path) -> dict[int, str]:
-    numbers = read_document(folder, _CATEGORIES, dict, _REPOSITORY)
+def _categories(clone: Clone) -> dict[int, str]:
+    numbers = clone.read(_CATEGORIES, dict)
     for name, number in numbers.items():
         if type(number) is not int:
-            raise DataFileError(
-                folder / _CATEGORIES,
-                f"category {name!r} must have a whole number, got {number!r}",
-                cure=f"use the file as it is in the GitHub repository {_REPOSITORY}",
-            )
+            problem = f"category {name!r} must have a whole number, got {number!r}"
+            raise clone.error(_CATEGORIES, problem)
     return {number: name for name, number in numbers.items()}
 
 
-def _category(
-    record: Record, fields: dict[str, Any], categories: dict[int, str]
-) -> tuple[str, ...]:
-    number = fields.get("api_prim_cate")
+def _category(record: Record, categories: dict[int, str]) -> tuple[str, ...]:
+    number = record.fields.get("api_prim_cate")
     if number is None:
         return ()
     if type(number) is not int or number not in categories:
@@ -174,11 +152,3 @@ def _category(
 
 def _key(name: str) -> str:
     return plain_text(name).casefold().removesuffix(" api")
-
-
-def _unused(api_id: str, taken: set[str]) -> str:
-    candidate, number = api_id, 1
-    while candidate in taken:
-        number += 1
-        candidate = f"{api_id}-{number}"
-    return candidate

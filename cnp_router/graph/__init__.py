@@ -2,14 +2,15 @@
 
 from cnp_router.graph.draw import draw_graph
 from cnp_router.graph.export import export_graph, to_networkx
-from cnp_router.graph.statistics import Coverage, GraphStatistics
+from cnp_router.graph.hit_rate import HitRate, hit_rate
+from cnp_router.graph.statistics import GraphStatistics
 from cnp_router.graph.transitions import NextApi, TransitionGraph
 from cnp_router.graph.walk import RandomWalk, ReachedApi
 from cnp_router.graph.weighting import Weighting
 
 __all__ = [
-    "Coverage",
     "GraphStatistics",
+    "HitRate",
     "NextApi",
     "RandomWalk",
     "ReachedApi",
@@ -17,5 +18,6 @@ __all__ = [
     "Weighting",
     "draw_graph",
     "export_graph",
+    "hit_rate",
     "to_networkx",
 ]

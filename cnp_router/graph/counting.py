@@ -15,7 +15,7 @@ from scipy.sparse import coo_array, csr_array
 from cnp_router.exceptions import UnknownApiError
 from cnp_router.history import History
 
-__all__ = ["Counts", "count"]
+__all__ = ["Counts", "at_least", "count"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +72,10 @@ def count(history: History, ids: Sequence[str] | None = None) -> Counts:
         raise UnknownApiError(stranger, close=close) from None
     sizes = np.fromiter((len(m.apis) for m in history), dtype=np.int64, count=len(history))
     rows = np.repeat(np.arange(len(history)), sizes)
-    membership = _binary(rows, columns, (len(history), len(apis)))
+    ones = np.ones(len(columns), dtype=np.int64)
+    membership = _csr(rows, columns, ones, (len(history), len(apis)))
+    membership.data[:] = 1  # an API that is listed twice was used once
+    square = (len(apis), len(apis))
     both = (membership.T @ membership).tocoo()
     apart = both.row != both.col
     ordered = np.fromiter((m.ordered for m in history), dtype=bool, count=len(history))
@@ -80,24 +83,26 @@ def count(history: History, ids: Sequence[str] | None = None) -> Counts:
     return Counts(
         apis=apis,
         usage=np.asarray(membership.sum(axis=0), dtype=np.int64),
-        co_usage=_csr(both.data[apart], both.row[apart], both.col[apart], len(apis)),
-        transitions=_csr(
-            np.ones(int(follows.sum()), dtype=np.int64),
-            columns[:-1][follows],
-            columns[1:][follows],
-            len(apis),
-        ),
+        co_usage=_csr(both.row[apart], both.col[apart], both.data[apart], square),
+        transitions=_csr(columns[:-1][follows], columns[1:][follows], ones[1:][follows], square),
     )
 
 
-def _binary(rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int]) -> csr_array:
-    matrix = coo_array((np.ones(len(rows), dtype=np.int64), (rows, columns)), shape=shape).tocsr()
-    matrix.sum_duplicates()
-    matrix.data[:] = 1
-    return matrix
+def at_least(least: int, counts: csr_array) -> csr_array:
+    """Return the entries that are at least so many.
+
+    Examples
+    --------
+    >>> at_least(2, csr_array([[0, 1], [3, 0]])).toarray().tolist()
+    [[0, 0], [3, 0]]
+    """
+    kept = counts.copy()
+    kept.data[kept.data < least] = 0
+    kept.eliminate_zeros()
+    return kept
 
 
-def _csr(data: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any], n: int) -> csr_array:
-    matrix = coo_array((data, (rows, columns)), shape=(n, n)).tocsr()
-    matrix.sum_duplicates()
-    return matrix
+def _csr(
+    rows: NDArray[Any], columns: NDArray[Any], data: NDArray[Any], shape: tuple[int, int]
+) -> csr_array:
+    return coo_array((data, (rows, columns)), shape=shape).tocsr()

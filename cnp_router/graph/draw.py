@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from cnp_router.exceptions import InputError, MissingExtraError
 from cnp_router.files import atomic_write
 from cnp_router.graph.export import printable, to_networkx
+from cnp_router.graph.transitions import TransitionGraph
 
 if TYPE_CHECKING:
     import networkx
-
-    from cnp_router.graph.transitions import TransitionGraph
 
 __all__ = ["draw_graph"]
 

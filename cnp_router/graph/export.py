@@ -10,12 +10,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cnp_router.exceptions import InputError
 from cnp_router.files import atomic_write
-from cnp_router.graph.neighbourhood import supported_edges, surroundings
+from cnp_router.graph.counting import at_least
+from cnp_router.graph.neighbourhood import neighbourhood
+from cnp_router.graph.transitions import TransitionGraph
 
 if TYPE_CHECKING:
     import networkx
-
-    from cnp_router.graph.transitions import TransitionGraph
 
 __all__ = ["FORMATS", "export_graph", "printable", "to_networkx"]
 
@@ -44,7 +44,8 @@ def to_networkx(
         without an edge.
     hops : int, default=1
     max_nodes : int, optional
-        Only the strongest so many; see `cnp_router.graph.neighbourhood.surroundings`.
+        Only the strongest so many. `around` is always among them; then nearer hops come first, then
+        the larger total count of the edges to the hop before, then usage, then id.
 
     Returns
     -------
@@ -60,23 +61,21 @@ def to_networkx(
 
     Examples
     --------
-    >>> from cnp_router.graph import TransitionGraph
     >>> from cnp_router.history import History, Mashup
-    >>> graph = TransitionGraph().fit(History([
+    >>> network = to_networkx(TransitionGraph().fit(History([
     ...     Mashup("m1", "Weather on a map", ("maps", "weather")),
-    ...     Mashup("m2", "Photos on a map", ("maps", "photos")),
-    ...     Mashup("m3", "Rain where you are", ("maps", "weather")),
-    ...     Mashup("m4", "Rain by text", ("sms", "weather")),
-    ... ]))
-    >>> network = to_networkx(graph, around=["maps"])
+    ...     Mashup("m2", "Rain by text", ("sms", "weather")),
+    ... ])), around=["maps"])
     >>> list(network.nodes), network.edges["maps", "weather"]["count"]
-    (['maps', 'photos', 'weather'], 2)
+    (['maps', 'weather'], 1)
     """
     import networkx as nx
 
     graph.check_fitted()
-    edges = supported_edges(graph, min_count)
-    shown = sorted(surroundings(graph, edges, around, hops=hops, max_nodes=max_nodes).tolist())
+    if min_count < 1:
+        raise InputError(f"min_count must be at least 1, got {min_count!r}")
+    edges = at_least(min_count, graph.edges_)
+    shown = sorted(neighbourhood(graph, edges, around, hops=hops, max_nodes=max_nodes).tolist())
     ids = [graph.apis_[position] for position in shown]
     network = nx.DiGraph() if graph.directed else nx.Graph()
     for position, api in zip(shown, ids, strict=True):
@@ -95,10 +94,7 @@ def export_graph(
     path: str | Path,
     *,
     format: str | None = None,
-    min_count: int = 1,
-    around: Iterable[str] | None = None,
-    hops: int = 1,
-    max_nodes: int | None = None,
+    **part: Any,
 ) -> None:
     """Write the graph to a file, atomically.
 
@@ -110,13 +106,13 @@ def export_graph(
     format : {"graphml", "gexf", "json"}, optional
         GraphML, GEXF, or networkx's node-link JSON (with the edges under ``"edges"``). Without
         it, the ending of `path` decides.
-    min_count, around, hops, max_nodes
-        As in `to_networkx`.
+    **part
+        `min_count`, `around`, `hops` and `max_nodes`, as in `to_networkx`.
 
     Raises
     ------
     InputError
-        If the format cannot be told, or two ids differ only in characters XML does not allow.
+        If the format cannot be told.
     DataFileError
         If the place cannot be written.
     UnknownApiError, NotFittedError
@@ -124,13 +120,12 @@ def export_graph(
     Notes
     -----
     Attributes are those of `to_networkx`. GraphML and GEXF get the name as ``label`` too, which
-    is what Gephi shows. Characters that XML 1.0 does not allow are taken out of ids and texts
+    is what Gephi shows. Characters that XML 1.0 does not allow are taken out of texts
     there, and carriage returns become line feeds; JSON keeps every character.
 
     Examples
     --------
     >>> import json, pathlib, tempfile
-    >>> from cnp_router.graph import TransitionGraph
     >>> from cnp_router.history import History, Mashup
     >>> graph = TransitionGraph().fit(History([
     ...     Mashup("m1", "Weather on a map", ("maps", "weather")),
@@ -141,7 +136,7 @@ def export_graph(
     [{'source': 'maps', 'target': 'weather', 'count': 1, 'weight': 1.0}]
     """
     write = _WRITERS[_format(path, format)]
-    network = to_networkx(graph, min_count=min_count, around=around, hops=hops, max_nodes=max_nodes)
+    network = to_networkx(graph, **part)
     if write is not _write_json:
         network = _for_xml(network)
     with atomic_write(path, "wb") as out:
@@ -177,34 +172,25 @@ def _entries(matrix: Any) -> dict[tuple[int, int], float]:
 
 
 def _for_xml(network: networkx.Graph) -> networkx.Graph:
-    clean = network.__class__()
-    origin: dict[str, str] = {}
-    for api, attributes in network.nodes(data=True):
-        node = printable(api)
-        if node in origin:
-            raise InputError(
-                f"API ids {origin[node]!r} and {api!r} are the same without the characters XML "
-                "does not allow (export to .json)"
-            )
-        origin[node] = api
-        texts = {k: printable(v) if isinstance(v, str) else v for k, v in attributes.items()}
-        clean.add_node(node, label=texts["name"], **texts)
-    clean.add_edges_from((printable(a), printable(b), data) for a, b, data in network.edges.data())
+    clean = network.copy()
+    for _, attributes in clean.nodes(data=True):
+        texts = {key: value for key, value in attributes.items() if isinstance(value, str)}
+        attributes.update({key: printable(text) for key, text in texts.items()})
+        attributes["label"] = attributes["name"]
     return clean
 
 
 def _format(path: str | Path, format: str | None) -> str:
-    names = ", ".join(repr(name) for name in FORMATS)
-    if format is None:
-        format = Path(path).suffix.lower().removeprefix(".")
-        if format not in FORMATS:
-            raise InputError(
-                f"cannot tell the format of {str(path)!r} from its ending "
-                f"(end it in .graphml, .gexf or .json, or give a format: one of {names})"
-            )
-    if format not in FORMATS:
+    names = ", ".join(map(repr, FORMATS))
+    found = format or Path(path).suffix.lower().removeprefix(".")
+    if found in FORMATS:
+        return found
+    if format is not None:
         raise InputError(f"unknown format {format!r} (use one of {names})")
-    return format
+    raise InputError(
+        f"cannot tell the format of {str(path)!r} from its ending "
+        f"(end it in .graphml, .gexf or .json, or give a format: one of {names})"
+    )
 
 
 def _write_graphml(network: networkx.Graph, out: IO[bytes]) -> None:

@@ -3,48 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from cnp_router.exceptions import InputError
+from cnp_router.graph.transitions import TransitionGraph
 
-if TYPE_CHECKING:
-    from cnp_router.graph.transitions import TransitionGraph
-
-__all__ = ["supported_edges", "surroundings"]
+__all__ = ["neighbourhood"]
 
 
-def supported_edges(graph: TransitionGraph, min_count: int) -> csr_array:
-    """Return the edges counted at least `min_count` times.
-
-    Parameters
-    ----------
-    graph : TransitionGraph
-        Fitted.
-    min_count : int
-        At least 1.
-
-    Returns
-    -------
-    csr_array of shape (n_apis, n_apis), int
-
-    Raises
-    ------
-    InputError
-        If `min_count` is below 1.
-    """
-    if min_count < 1:
-        raise InputError(f"min_count must be at least 1, got {min_count!r}")
-    edges = graph.edges_.copy()
-    edges.data[edges.data < min_count] = 0
-    edges.eliminate_zeros()
-    return edges
-
-
-def surroundings(
+def neighbourhood(
     graph: TransitionGraph,
     edges: csr_array,
     around: Iterable[str] | None = None,
@@ -60,13 +30,8 @@ def surroundings(
         Fitted.
     edges : csr_array of shape (n_apis, n_apis)
         The edges to follow, in either direction.
-    around : iterable of str, optional
-        Ids in the middle, always shown. Without it, every API, the most used first.
-    hops : int, default=1
-        How many edges away from the middle, with `around`.
-    max_nodes : int, optional
-        Keep only so many, the strongest: nearer hops first, then the larger total count of the
-        edges to the hop before, then usage, then id.
+    around, hops, max_nodes
+        As in `cnp_router.graph.to_networkx`.
 
     Returns
     -------
@@ -76,21 +41,19 @@ def surroundings(
     ------
     InputError
         If `around` is empty or a single string, `hops` is negative, or `max_nodes` does not even
-        hold the middle.
+        hold the APIs in the middle.
     UnknownApiError
         If the graph does not have one of the ids.
 
     Examples
     --------
-    >>> from cnp_router.graph import TransitionGraph
     >>> from cnp_router.history import History, Mashup
     >>> graph = TransitionGraph().fit(History([
     ...     Mashup("m1", "Weather on a map", ("maps", "weather")),
     ...     Mashup("m2", "Photos on a map", ("maps", "photos")),
     ...     Mashup("m3", "Rain where you are", ("maps", "weather")),
-    ...     Mashup("m4", "Rain by text", ("sms", "weather")),
     ... ]))
-    >>> shown = surroundings(graph, graph.edges_, ["maps"], max_nodes=2)
+    >>> shown = neighbourhood(graph, graph.edges_, ["maps"], max_nodes=2)
     >>> [graph.apis_[position] for position in shown]
     ['maps', 'weather']
     """

@@ -1,23 +1,16 @@
-"""The size and shape of a transition graph, and how much of a history it foretells."""
+"""The size and shape of a transition graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from cnp_router.exceptions import InputError
-from cnp_router.history import History, Mashup
-
-if TYPE_CHECKING:
-    from cnp_router.graph.transitions import TransitionGraph
-
-__all__ = ["Coverage", "GraphStatistics", "coverage", "statistics"]
+__all__ = ["GraphStatistics", "statistics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,51 +50,6 @@ class GraphStatistics:
     largest_component: int
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """The share of composition steps that a graph foretells.
-
-    Parameters
-    ----------
-    ks : tuple of int
-        The list lengths asked for, ascending.
-    shares : tuple of float in [0, 1]
-        For each of `ks`, `foretold` out of `steps` (0 without steps).
-    foretold : tuple of int
-        For each of `ks`, the steps whose API was among the first so many.
-    steps : int
-        Every step asked about.
-    mashups : int
-        The mashups they come from.
-    unknown : int
-        Steps whose API the graph does not know. They count as missed.
-
-    Examples
-    --------
-    >>> Coverage((1, 5), (0.25, 0.5), (1, 2), steps=4, mashups=2, unknown=1).at(5)
-    0.5
-    """
-
-    ks: tuple[int, ...]
-    shares: tuple[float, ...]
-    foretold: tuple[int, ...]
-    steps: int
-    mashups: int
-    unknown: int
-
-    def at(self, k: int) -> float:
-        """Return the share for one of `ks`.
-
-        Raises
-        ------
-        InputError
-            If coverage was not measured at `k`.
-        """
-        if k not in self.ks:
-            raise InputError(f"coverage was measured at k in {self.ks}, not at {k!r}")
-        return self.shares[self.ks.index(k)]
-
-
 def statistics(usage: NDArray[Any], edges: csr_array, *, directed: bool) -> GraphStatistics:
     """Describe a graph of counts.
 
@@ -114,7 +62,7 @@ def statistics(usage: NDArray[Any], edges: csr_array, *, directed: bool) -> Grap
     Examples
     --------
     >>> from cnp_router.graph import TransitionGraph
-    >>> from cnp_router.history import Mashup
+    >>> from cnp_router.history import History, Mashup
     >>> history = History([
     ...     Mashup("m1", "Weather on a map", ("maps", "weather")),
     ...     Mashup("m2", "Photos on a map", ("maps", "photos")),
@@ -144,81 +92,3 @@ def statistics(usage: NDArray[Any], edges: csr_array, *, directed: bool) -> Grap
         components=int(components),
         largest_component=int(np.bincount(labels).max(initial=0)),
     )
-
-
-def coverage(
-    graph: TransitionGraph, history: History, *, k: int | Sequence[int] = (1, 3, 5, 10)
-) -> Coverage:
-    """Measure how often the graph foretells the API that was in fact used.
-
-    Undirected: of each mashup with at least two APIs, each API is left out in turn and looked for
-    among the first `k` given the others. Directed: of each ordered mashup, each API after the
-    first is looked for among the first `k` given the ones before it. Known APIs that the graph
-    does not know are passed over; an unknown API that is looked for counts as missed.
-
-    Parameters
-    ----------
-    graph : TransitionGraph
-        Fitted, on other mashups: on its own history it flatters itself.
-    history : History
-        Held out.
-    k : int or sequence of int, default=(1, 3, 5, 10)
-
-    Returns
-    -------
-    Coverage
-
-    Raises
-    ------
-    InputError
-        If a `k` is below 1, or there is none.
-
-    Examples
-    --------
-    >>> from cnp_router.graph import TransitionGraph
-    >>> past = History([
-    ...     Mashup("m1", "Weather on a map", ("maps", "weather")),
-    ...     Mashup("m2", "Photos on a map", ("maps", "photos")),
-    ...     Mashup("m3", "Rain where you are", ("maps", "weather")),
-    ... ])
-    >>> held_out = History([Mashup("m4", "Snow on a map", ("maps", "weather"))])
-    >>> coverage(TransitionGraph().fit(past), held_out, k=1)
-    Coverage(ks=(1,), shares=(1.0,), foretold=(2,), steps=2, mashups=1, unknown=0)
-    """
-    ks = tuple(sorted({k} if isinstance(k, int) else set(k)))
-    if not ks or ks[0] < 1:
-        raise InputError(f"k must be at least 1, got {k!r}")
-    positions = {api: position for position, api in enumerate(graph.apis_)}
-    foretold = np.zeros(len(ks), dtype=np.int64)
-    steps = mashups = unknown = 0
-    for mashup in history:
-        before = steps
-        for known, wanted in _steps(mashup, directed=graph.directed):
-            steps += 1
-            if wanted not in positions:
-                unknown += 1
-                continue
-            evidence = [positions[api] for api in known if api in positions]
-            first = graph.ranked(graph.scores(evidence))[: ks[-1]]
-            rank = np.flatnonzero(first == positions[wanted])
-            if rank.size:
-                foretold += np.asarray(ks) > rank[0]
-        mashups += steps > before
-    return Coverage(
-        ks=ks,
-        shares=tuple(float(hits) / max(steps, 1) for hits in foretold),
-        foretold=tuple(int(hits) for hits in foretold),
-        steps=steps,
-        mashups=mashups,
-        unknown=unknown,
-    )
-
-
-def _steps(mashup: Mashup, *, directed: bool) -> Iterator[tuple[Sequence[str], str]]:
-    if not directed:
-        apis = sorted(set(mashup.apis))
-        for position, wanted in enumerate(apis if len(apis) > 1 else ()):
-            yield apis[:position] + apis[position + 1 :], wanted
-    elif mashup.ordered:
-        for position in range(1, len(mashup.apis)):
-            yield mashup.apis[:position], mashup.apis[position]

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from cnp_router.catalog import Catalog
+from cnp_router.catalog import ROWS_SHOWN, Catalog, html_table
 from cnp_router.exceptions import InputError, NotFittedError, UnknownApiError
-from cnp_router.graph.counting import count
-from cnp_router.graph.statistics import Coverage, GraphStatistics, coverage, statistics
+from cnp_router.graph.counting import Counts, at_least, count
+from cnp_router.graph.statistics import GraphStatistics, statistics
 from cnp_router.graph.walk import RandomWalk, random_walk_with_restart
-from cnp_router.graph.weighting import WEIGHTINGS, Weighting, probability, weigh
+from cnp_router.graph.weighting import Weighting, check_weighting, probability, weigh
 from cnp_router.history import History
 
 __all__ = ["NextApi", "TransitionGraph"]
@@ -25,7 +25,7 @@ __all__ = ["NextApi", "TransitionGraph"]
 
 @dataclass(frozen=True, slots=True)
 class NextApi:
-    """One foretold API.
+    """One predicted API.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class TransitionGraph:
     smoothing : float >= 0, default=0.0
         Strength of a Dirichlet prior centred on the overall usage, in observations:
         ``(count(i, j) + smoothing * prior_j) / (sum_k count(i, k) + smoothing)``. An API with
-        little history is thus foretold by popularity, one with much by its own row. It acts in
+        little history is thus predicted by popularity, one with much by its own row. It acts in
         `scores` and `predict_next`, as ``trust_i * transition_i + (1 - trust_i) * prior``, which
         is the same number without a dense matrix; `transition_` itself is not smoothed.
     min_support : int >= 1, default=1
@@ -112,17 +112,6 @@ class TransitionGraph:
     (NextApi(api='weather', probability=0.5, count=2),)
     """
 
-    apis_: tuple[str, ...]
-    catalog_: Catalog | None
-    n_mashups_: int
-    usage_: NDArray[np.int64]
-    co_usage_: csr_array
-    transitions_: csr_array
-    edges_: csr_array
-    transition_: csr_array
-    prior_: NDArray[np.float64]
-    trust_: NDArray[np.float64]
-
     def __init__(
         self,
         *,
@@ -169,10 +158,8 @@ class TransitionGraph:
                 "a directed graph needs ordered mashups, and none of the "
                 f"{len(history)} is (set 'ordered', or use directed=False)"
             )
-        counts = count(history, None if catalog is None else catalog.ids)
-        self.apis_ = counts.apis
         self.catalog_ = catalog
-        self._set_counts(len(history), counts.usage, counts.co_usage, counts.transitions)
+        self._set_counts(len(history), count(history, None if catalog is None else catalog.ids))
         return self
 
     def partial_fit(self, history: History) -> TransitionGraph:
@@ -210,33 +197,30 @@ class TransitionGraph:
         self._check_parameters()
         ids = self.apis_
         if self.catalog_ is None:
-            new = {api for mashup in history for api in mashup.apis}.difference(ids)
-            ids = (*ids, *sorted(new))
-        counts = count(history, ids)
-        self.apis_ = ids
+            used = {api for mashup in history for api in mashup.apis}
+            ids = (*ids, *sorted(used.difference(ids)))
+        new, n = count(history, ids), len(ids)
         self._set_counts(
             self.n_mashups_ + len(history),
-            np.pad(self.usage_, (0, len(ids) - len(self.usage_))) + counts.usage,
-            _widened(self.co_usage_, len(ids)) + counts.co_usage,
-            _widened(self.transitions_, len(ids)) + counts.transitions,
+            Counts(
+                ids,
+                np.pad(self.usage_, (0, n - len(self.usage_))) + new.usage,
+                _widened(self.co_usage_, n) + new.co_usage,
+                _widened(self.transitions_, n) + new.transitions,
+            ),
         )
         return self
 
-    def _set_counts(
-        self,
-        n_mashups: int,
-        usage: NDArray[np.int64],
-        co_usage: csr_array,
-        transitions: csr_array,
-    ) -> None:
+    def _set_counts(self, n_mashups: int, counts: Counts) -> None:
         self.n_mashups_ = n_mashups
-        self.usage_ = usage
-        self.co_usage_ = csr_array(co_usage)
-        self.transitions_ = csr_array(transitions)
+        self.apis_ = counts.apis
+        self.usage_ = counts.usage
+        self.co_usage_ = csr_array(counts.co_usage)
+        self.transitions_ = csr_array(counts.transitions)
         self._positions = {api: position for position, api in enumerate(self.apis_)}
-        by_rank = sorted(range(len(self.apis_)), key=lambda p: (-usage[p], self.apis_[p]))
-        self._tie_rank = np.empty(len(by_rank), dtype=np.int64)
-        self._tie_rank[by_rank] = np.arange(len(by_rank))
+        by_rank = sorted(self.apis_, key=lambda api: (-self.usage_[self._positions[api]], api))
+        rank = {api: place for place, api in enumerate(by_rank)}
+        self._tie_rank = np.array([rank[api] for api in self.apis_], dtype=np.int64)
         self._set_transition()
 
     def scores(self, known_positions: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[Any]:
@@ -289,7 +273,7 @@ class TransitionGraph:
         return np.minimum(result, 1.0)
 
     def predict_next(self, known: Iterable[str], *, k: int = 10) -> tuple[NextApi, ...]:
-        """Foretell the next API.
+        """Predict the next API.
 
         Parameters
         ----------
@@ -359,23 +343,16 @@ class TransitionGraph:
             close = difflib.get_close_matches(str(api_id), self.apis_, n=1)
             raise UnknownApiError(api_id, close=close) from None
 
-    def random_walk(
-        self,
-        seeds: Mapping[str, float],
-        *,
-        restart: float = 0.15,
-        tolerance: float = 1e-8,
-        max_iter: int = 200,
-    ) -> RandomWalk:
+    def random_walk(self, seeds: Mapping[str, float], **settings: Any) -> RandomWalk:
         """Walk the graph with restarts at weighted seeds (personalised PageRank).
 
         Parameters
         ----------
         seeds : mapping of str to float
             API ids and their non-negative weights, at least one positive.
-        restart : float in (0, 1], default=0.15
-        tolerance : float, default=1e-8
-        max_iter : int, default=200
+        **settings
+            `restart`, `tolerance` and `max_iter`, as in
+            `cnp_router.graph.walk.random_walk_with_restart`.
 
         Returns
         -------
@@ -400,26 +377,12 @@ class TransitionGraph:
         weights = np.zeros(len(self.apis_))
         for api, weight in seeds.items():
             weights[self.position(api)] = weight
-        state = random_walk_with_restart(
-            self.transition_, weights, restart=restart, tolerance=tolerance, max_iter=max_iter
-        )
-        return RandomWalk(
-            self.apis_, state.probabilities, state.iterations, state.residual, state.converged
-        )
+        return random_walk_with_restart(self.apis_, self.transition_, weights, **settings)
 
     def statistics(self) -> GraphStatistics:
         """Return the size and shape of the graph; see `GraphStatistics`."""
         self.check_fitted()
         return statistics(self.usage_, self.edges_, directed=self.directed)
-
-    def coverage(self, history: History, *, k: int | Sequence[int] = (1, 3, 5, 10)) -> Coverage:
-        """Return the share of composition steps of `history` that the graph foretells.
-
-        See `cnp_router.graph.statistics.coverage`. Give a history the graph was not fitted on:
-        on its own it flatters itself.
-        """
-        self.check_fitted()
-        return coverage(self, history, k=k)
 
     @property
     def tie_ranks(self) -> NDArray[np.int64]:
@@ -433,10 +396,24 @@ class TransitionGraph:
             raise NotFittedError("this TransitionGraph is not fitted (call fit(history) first)")
 
     def __repr__(self) -> str:
-        return (
-            f"TransitionGraph(directed={self.directed!r}, smoothing={self.smoothing!r}, "
-            f"min_support={self.min_support!r}, weighting={self.weighting!r})"
+        settings = (
+            f"directed={self.directed!r}, smoothing={self.smoothing!r}, "
+            f"min_support={self.min_support!r}, weighting={self.weighting!r}"
         )
+        if not hasattr(self, "trust_"):
+            return f"TransitionGraph({settings})"
+        n_edges = self.edges_.nnz if self.directed else self.edges_.nnz // 2
+        return f"TransitionGraph({settings}; {len(self.apis_)} APIs, {n_edges} edges)"
+
+    def _repr_html_(self) -> str:
+        if not hasattr(self, "trust_"):
+            return html_table(repr(self), (), (), 0)
+        edges = self.edges_.tocoo()
+        one_way = np.flatnonzero(edges.row <= edges.col if not self.directed else edges.data > 0)
+        first = one_way[np.argsort(-edges.data[one_way], kind="stable")][:ROWS_SHOWN]
+        rows = [(self.apis_[edges.row[i]], self.apis_[edges.col[i]], edges.data[i]) for i in first]
+        head = ("API", "then" if self.directed else "with", "count")
+        return html_table(repr(self), head, rows, len(one_way))
 
     def _check_parameters(self) -> None:
         if not isinstance(self.directed, bool):
@@ -447,15 +424,11 @@ class TransitionGraph:
             raise InputError(
                 f"min_support must be a whole number of at least 1, got {self.min_support!r}"
             )
-        if self.weighting not in WEIGHTINGS:
-            names = ", ".join(repr(name) for name in WEIGHTINGS)
-            raise InputError(f"unknown weighting {self.weighting!r} (use one of {names})")
+        check_weighting(self.weighting)
 
     def _set_transition(self) -> None:
         raw = self.transitions_ if self.directed else self.co_usage_
-        self.edges_ = raw.copy()
-        self.edges_.data[self.edges_.data < self.min_support] = 0
-        self.edges_.eliminate_zeros()
+        self.edges_ = at_least(self.min_support, raw)
         if self.directed:
             sources, targets = np.asarray(raw.sum(axis=1)), np.asarray(raw.sum(axis=0))
             total, arrivals = float(raw.sum()), targets.astype(float)
@@ -467,11 +440,8 @@ class TransitionGraph:
         # A weighting may drop every edge of a row: such a row has no evidence either.
         has_row = np.diff(self.transition_.indptr) > 0
         evidence = np.where(has_row, np.asarray(self.edges_.sum(axis=1), dtype=float), 0.0)
-        self.trust_ = (
-            evidence / (evidence + self.smoothing)
-            if self.smoothing > 0
-            else np.ones(len(self.apis_))
-        )
+        s = self.smoothing
+        self.trust_ = evidence / (evidence + s) if s > 0 else np.ones_like(evidence)
 
     def _evidence(self, positions: list[int]) -> NDArray[np.int64]:
         known = positions[-1:] if self.directed else sorted(set(positions))

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from cnp_router.catalog import ROWS_SHOWN, html_table
 from cnp_router.exceptions import InputError
 
-__all__ = ["RandomWalk", "ReachedApi", "WalkState", "random_walk_with_restart"]
+__all__ = ["RandomWalk", "ReachedApi", "random_walk_with_restart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +31,7 @@ class ReachedApi:
     probability: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WalkState:
-    """Where a power iteration ended.
-
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n,), sums to 1
-        Read-only.
-    iterations : int
-        Steps taken.
-    residual : float
-        L1 change in the last step.
-    converged : bool
-        Whether `residual` is within the tolerance.
-    """
-
-    probabilities: NDArray[np.float64]
-    iterations: int
-    residual: float
-    converged: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RandomWalk:
     """The stationary distribution of a walk over a transition graph.
 
@@ -76,6 +55,8 @@ class RandomWalk:
     (ReachedApi(api='maps', probability=0.75),)
     >>> walk.top(1, exclude={"maps"})
     (ReachedApi(api='sms', probability=0.25),)
+    >>> walk
+    RandomWalk(2 APIs, converged after 9 iterations, nearest 'maps')
     """
 
     apis: tuple[str, ...]
@@ -83,6 +64,18 @@ class RandomWalk:
     iterations: int
     residual: float
     converged: bool
+
+    def __repr__(self) -> str:
+        first, how = self.top(1), "converged" if self.converged else "stopped"
+        nearest = f", nearest {first[0].api!r}" if first else ""
+        return (
+            f"RandomWalk({len(self.apis)} APIs, {how} after {self.iterations} iterations{nearest})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [(reached.api, f"{reached.probability:.3f}") for reached in self.top(ROWS_SHOWN)]
+        reached = int(np.count_nonzero(self.probabilities))
+        return html_table(repr(self), ("API", "probability"), rows, reached)
 
     def top(self, k: int = 10, *, exclude: Collection[str] = ()) -> tuple[ReachedApi, ...]:
         """Return the `k` most visited APIs, descending, ties broken by id.
@@ -110,13 +103,14 @@ class RandomWalk:
 
 
 def random_walk_with_restart(
+    apis: tuple[str, ...],
     transition: csr_array,
     seeds: NDArray[np.float64],
     *,
     restart: float = 0.15,
     tolerance: float = 1e-8,
     max_iter: int = 200,
-) -> WalkState:
+) -> RandomWalk:
     """Return the stationary distribution of a walker that keeps returning to its seeds.
 
     At each step the walker goes back to a seed with probability `restart`, and otherwise follows
@@ -126,8 +120,9 @@ def random_walk_with_restart(
 
     Parameters
     ----------
-    transition : csr_array of shape (n, n), rows sum to 1 or 0
-    seeds : ndarray of shape (n,), non-negative, with a positive sum
+    apis : tuple of str
+    transition : csr_array of shape (n_apis, n_apis), rows sum to 1 or 0
+    seeds : ndarray of shape (n_apis,), non-negative, with a positive sum
         Scaled to sum to 1.
     restart : float in (0, 1], default=0.15
     tolerance : float, default=1e-8
@@ -136,7 +131,7 @@ def random_walk_with_restart(
 
     Returns
     -------
-    WalkState
+    RandomWalk
         With ``converged`` False if `max_iter` steps were too few.
 
     Raises
@@ -152,11 +147,19 @@ def random_walk_with_restart(
     Examples
     --------
     >>> transition = csr_array([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]])
-    >>> state = random_walk_with_restart(transition, np.array([1.0, 0.0, 0.0]))
-    >>> state.probabilities.round(3), state.converged
-    (array([0.452, 0.384, 0.163]), True)
+    >>> random_walk_with_restart(tuple("abc"), transition, np.eye(3)[0]).probabilities.round(3)
+    array([0.452, 0.384, 0.163])
     """
-    _check(transition, seeds, restart, tolerance, max_iter)
+    if seeds.shape != (transition.shape[0],):
+        raise InputError(f"seeds must have shape ({transition.shape[0]},), got {seeds.shape}")
+    if not (np.isfinite(seeds).all() and (seeds >= 0).all() and seeds.sum() > 0):
+        raise InputError("seed weights must be finite and non-negative, at least one positive")
+    if not 0 < restart <= 1:
+        raise InputError(f"restart must be in (0, 1], got {restart!r}")
+    if not tolerance > 0:
+        raise InputError(f"tolerance must be above 0, got {tolerance!r}")
+    if max_iter < 1:
+        raise InputError(f"max_iter must be at least 1, got {max_iter!r}")
     home = seeds / seeds.sum()
     backwards = transition.T.tocsr()
     dangling = np.asarray(transition.sum(axis=1)) == 0
@@ -169,25 +172,4 @@ def random_walk_with_restart(
         now = then
         iterations += 1
     now.setflags(write=False)
-    return WalkState(now, iterations, residual, residual <= tolerance)
-
-
-def _check(
-    transition: csr_array,
-    seeds: NDArray[np.float64],
-    restart: float,
-    tolerance: float,
-    max_iter: int,
-) -> None:
-    if seeds.shape != (transition.shape[0],):
-        raise InputError(
-            f"seeds must have shape ({transition.shape[0]},), one weight per API, got {seeds.shape}"
-        )
-    if not (np.isfinite(seeds).all() and (seeds >= 0).all() and seeds.sum() > 0):
-        raise InputError("seed weights must be finite and non-negative, at least one positive")
-    if not 0 < restart <= 1:
-        raise InputError(f"restart must be in (0, 1], got {restart!r}")
-    if not tolerance > 0:
-        raise InputError(f"tolerance must be above 0, got {tolerance!r}")
-    if max_iter < 1:
-        raise InputError(f"max_iter must be at least 1, got {max_iter!r}")
+    return RandomWalk(apis, now, iterations, residual, residual <= tolerance)

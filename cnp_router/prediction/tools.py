@@ -10,8 +10,7 @@ import numpy as np
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.records import check_id
-from cnp_router.routing.retrieval import Bm25Index
-from cnp_router.training.text import split_compound
+from cnp_router.text import BM25
 
 __all__ = ["ToolList"]
 
@@ -84,7 +83,5 @@ class ToolList:
         return tuple(self._apis[tool] for tool in list(ids)[:k])
 
     @cached_property
-    def _index(self) -> Bm25Index:
-        return Bm25Index(
-            [f"{split_compound(api.name)} {api.description}" for api in self._apis.values()]
-        )
+    def _index(self) -> BM25:
+        return BM25([f"{api.name} {api.description}" for api in self._apis.values()])

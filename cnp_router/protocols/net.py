@@ -91,8 +91,8 @@ class ContractNet:
         self.model = model
         self.router = router
         self.settings = settings or RoundSettings()
-        if router is not None and not set(router.contractors).issubset(catalog.ids):
-            stranger = next(name for name in router.contractors if name not in catalog)
+        if router is not None and not set(router.apis).issubset(catalog.ids):
+            stranger = next(name for name in router.apis if name not in catalog)
             raise InputError(
                 f"the router routes to {stranger!r}, which the catalog does not have "
                 "(give the catalog it was fitted on)"
@@ -341,7 +341,7 @@ class _Widened:
         self.apis = apis
 
     def recipients(self, request: str, scores: Scores, chosen: Sequence[str]) -> Sequence[str]:
-        known = set(scores.contractors)
+        known = set(scores.apis)
         return [name for name in self.apis if name in known]
 
 

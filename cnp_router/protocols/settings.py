@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cnp_router.exceptions import BudgetExceededError, InputError
-from cnp_router.routing import Selection, TargetRecall
+from cnp_router.routing import SelectionRule, TargetRecall
 
 __all__ = ["RoundSettings", "TrafficBudget"]
 
@@ -77,7 +77,7 @@ class RoundSettings:
 
     Parameters
     ----------
-    select : TargetRecall, TopK or Budget, default=TargetRecall(0.9)
+    select : SelectionRule, default=TargetRecall(0.9)
         How the learned router chooses the recipients.
     threshold : float in [0, 1], default=0.6
         Below this confidence of the router the fallback decides.
@@ -107,7 +107,7 @@ class RoundSettings:
     0.6
     """
 
-    select: Selection = field(default_factory=TargetRecall)
+    select: SelectionRule = field(default_factory=TargetRecall)
     threshold: float = 0.6
     fallback: Literal["llm", "broadcast", "none"] = "llm"
     deadline: float | None = None
@@ -121,9 +121,10 @@ class RoundSettings:
             raise InputError(
                 f"unknown fallback {self.fallback!r} (use 'llm', 'broadcast' or 'none')"
             )
-        if not isinstance(self.select, Selection):
+        if not isinstance(self.select, SelectionRule):
             raise InputError(
-                f"unknown selection {self.select!r} (use a TargetRecall, a TopK or a Budget)"
+                f"unknown selection {self.select!r} (use a TargetRecall, a TopK, a MaxCost or a "
+                "SelectionRule of your own)"
             )
         if not _is_number(self.threshold) or not 0 <= self.threshold <= 1:
             raise InputError(f"threshold must be between 0 and 1, got {self.threshold!r}")

@@ -9,22 +9,30 @@ from cnp_router.routing.baselines import (
     SpecificationRouter,
 )
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores
-from cnp_router.routing.selection import Budget, RecallControl, Selection, TargetRecall, TopK
+from cnp_router.routing.selection import (
+    MaxCost,
+    Ranked,
+    RecallControl,
+    SelectionRule,
+    TargetRecall,
+    TopK,
+)
 
 __all__ = [
     "BroadcastRouter",
-    "Budget",
     "Fallback",
     "HistoryKNNRouter",
+    "MaxCost",
     "PopularityRouter",
     "RandomRouter",
+    "Ranked",
     "Reason",
     "RecallControl",
     "Recipient",
     "Router",
     "Routing",
     "Scores",
-    "Selection",
+    "SelectionRule",
     "SpecificationRouter",
     "TargetRecall",
     "TopK",

@@ -12,9 +12,9 @@ from scipy import sparse
 
 from cnp_router.exceptions import InputError, NotFittedError
 from cnp_router.routing.selection import expected_f1_size
+from cnp_router.text import TfidfEncoder
 from cnp_router.training.linear import ridge_weights
 from cnp_router.training.ranker import Logistic
-from cnp_router.training.text import TfidfEncoder
 
 __all__ = ["CategoryClassifier"]
 

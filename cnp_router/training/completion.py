@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnp_router.training.companions import Companions
+from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.ranker import Example, Ranker
 from cnp_router.training.views import Neighbours
 
-__all__ = ["Completed", "Completion", "Surroundings"]
+__all__ = ["Completed", "Completion", "Neighbourhood"]
 
 # Fewer examples teach no more than the text says, and more than the most only cost time. The
 # least is of those that calibrate: out of folds that hide nothing.
@@ -26,18 +26,18 @@ MAX_EXAMPLES = 1_500
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Neighbourhood:
     """What lies around one request besides its candidates.
 
     Attributes
     ----------
-    companions : Companions
-        Past mashups; for a training example, without itself.
+    co_usage : CoUsageFeatures
+        Of past mashups; for a training example, without itself.
     neighbours : Neighbours
         The most similar of them.
     """
 
-    companions: Companions
+    co_usage: CoUsageFeatures
     neighbours: Neighbours
 
 
@@ -58,13 +58,13 @@ class Completed:
 
 @dataclass(frozen=True)
 class Completion:
-    """Probability of a contractor from the text's probability and from the known APIs.
+    """Probability of an API from the text's probability and from the known APIs.
 
     Attributes
     ----------
     ranker : Ranker or None
-        On the features of `Companions.candidates`. None where the history has too few mashups of
-        several APIs to learn from: the text decides.
+        On the features of `CoUsageFeatures.candidates`. None where the history has too few
+        mashups of several APIs to learn from: the text decides.
     """
 
     ranker: Ranker | None
@@ -73,8 +73,8 @@ class Completion:
     def fit(
         cls,
         examples: Sequence[Example],
-        held_out: Sequence[NDArray[Any]],
-        surroundings: Sequence[Surroundings],
+        out_of_fold: Sequence[NDArray[Any]],
+        neighbourhoods: Sequence[Neighbourhood],
         *,
         random_state: int,
         n_jobs: int | None = None,
@@ -84,10 +84,10 @@ class Completion:
         Parameters
         ----------
         examples : sequence of Example
-        held_out : sequence of ndarray
-            For each example, the probabilities of its candidates from a ranker that never saw it.
-        surroundings : sequence of Surroundings
-            Of each example, from views that never saw it.
+        out_of_fold : sequence of ndarray
+            For each example, the probabilities of its candidates, out of fold.
+        neighbourhoods : sequence of Neighbourhood
+            Of each example, out of fold.
         random_state : int
         n_jobs : int or None, default=None
         """
@@ -102,7 +102,7 @@ class Completion:
         kept = np.sort(rng.permutation(len(tasks))[:MAX_EXAMPLES])
         ranker, _ = Ranker.fit(
             [
-                _given(examples[row], held_out[row], surroundings[row], known)
+                _given(examples[row], out_of_fold[row], neighbourhoods[row], known)
                 for row, known in (tasks[i] for i in kept)
             ],
             random_state=random_state,
@@ -114,7 +114,7 @@ class Completion:
         self,
         positions: NDArray[Any],
         text: NDArray[Any],
-        around: Surroundings,
+        around: Neighbourhood,
         known: Sequence[int],
     ) -> Completed:
         """Return candidates and probabilities, given the known APIs.
@@ -125,7 +125,7 @@ class Completion:
             Candidates from the text.
         text : ndarray of shape (n,), in [0, 1]
             Their probabilities from the text.
-        around : Surroundings
+        around : Neighbourhood
         known : sequence of int
             At least one.
 
@@ -139,9 +139,9 @@ class Completion:
         if self.ranker is None:
             left = ~np.isin(positions, known)
             return Completed(positions[left], text[left])
-        companions = around.companions
-        found = companions.candidates(positions, text, around.neighbours, known)
-        p = self.ranker.probabilities(companions.co_usage, found)
+        co_usage = around.co_usage
+        found = co_usage.candidates(positions, text, around.neighbours, known)
+        p = self.ranker.probabilities(co_usage.co_usage, found)
         return _with_the_rest(found.positions, p, positions, text, known)
 
     def state(self) -> dict[str, Any]:
@@ -165,13 +165,13 @@ def _parts_known(used: NDArray[Any], rng: np.random.Generator) -> list[NDArray[A
 
 
 def _given(
-    example: Example, text: NDArray[Any], around: Surroundings, known: NDArray[Any]
+    example: Example, text: NDArray[Any], around: Neighbourhood, known: NDArray[Any]
 ) -> Example:
     """Return the example as it looks once some of its APIs are known."""
-    companions = around.companions
-    found = companions.candidates(example.candidates.positions, text, around.neighbours, known)
+    co_usage = around.co_usage
+    found = co_usage.candidates(example.candidates.positions, text, around.neighbours, known)
     wanted = np.setdiff1d(example.used, known)
-    return Example(companions.co_usage, found, wanted, example.hidden)
+    return Example(co_usage.co_usage, found, wanted, example.hidden)
 
 
 def _with_the_rest(

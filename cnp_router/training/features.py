@@ -9,74 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.training.views import N_VIEWS, VIEWS, Views
-
-__all__ = ["Candidates", "candidates", "shortlist_features"]
-
-PER_VIEW = 25
-# Views whose best score says what kind of request it is.
-_CONTEXT = tuple(VIEWS.index(n) for n in ("ridge", "neighbours", "nearest", "words", "name"))
-# Views whose sum says how many APIs such requests use.
-_SIZES = tuple(VIEWS.index(n) for n in ("ridge", "neighbours"))
-N_FEATURES = 3 * N_VIEWS + 1 + len(_CONTEXT) + len(_SIZES)
+__all__ = ["Candidates", "shortlist_features"]
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The contractors that some view puts among its best, for one request.
+    """The APIs that some view puts among its best, for one request.
 
     Attributes
     ----------
     positions : ndarray of shape (n_candidates,), int, ascending
     features : ndarray of shape (n_candidates, n_features), float32
-        Per view the score, the logarithm of one plus the rank, and the ratio to the best; then
-        the logarithm of one plus the history size, the best score of some views and the sum of
-        others.
+        By the text, `Views.feature_names`: per score its value, the logarithm of one plus its
+        rank, and its ratio to the best; then what the views say besides.
     """
 
     positions: NDArray[Any]
     features: NDArray[Any]
-
-
-def candidates(views: Views, scores: NDArray[Any], *, per_view: int = PER_VIEW) -> Candidates:
-    """Collect the candidates of one request.
-
-    Parameters
-    ----------
-    views : Views
-    scores : ndarray of shape (n_views, n_apis)
-    per_view : int
-        How many each view may name. It names none that it scores 0.
-    """
-    positions = np.flatnonzero(_best(scores, per_view).any(axis=0))
-    own = scores[:, positions]
-    order = np.argsort(-own, axis=1, kind="stable")
-    rank = np.empty_like(order)
-    np.put_along_axis(rank, order, np.broadcast_to(np.arange(len(positions)), order.shape), axis=1)
-    top = own.max(axis=1, initial=0)
-    features = np.empty((N_FEATURES, len(positions)), dtype=np.float32)
-    features[:N_VIEWS] = own
-    features[N_VIEWS : 2 * N_VIEWS] = np.log1p(rank)
-    features[2 * N_VIEWS : 3 * N_VIEWS] = own / np.maximum(top, 1e-6)[:, None]
-    features[3 * N_VIEWS] = np.log1p(views.counts[positions])
-    features[3 * N_VIEWS + 1 : -len(_SIZES)] = top[list(_CONTEXT)][:, None]
-    features[-len(_SIZES) :] = np.clip(scores[list(_SIZES)], 0, None).sum(axis=1)[:, None]
-    return Candidates(positions, np.ascontiguousarray(features.T))
-
-
-def _best(scores: NDArray[Any], k: int) -> NDArray[Any]:
-    """Mark each row's `k` highest positive scores; of equal ones the first."""
-    n_apis = scores.shape[1]
-    if k >= n_apis:
-        return scores > 0
-    # Values are partitioned, not indices: that is several times faster where many are equal.
-    floor = np.partition(scores, n_apis - k, axis=1)[:, n_apis - k, None]
-    marked = np.asarray((scores >= floor) & (scores > 0))
-    for row in np.flatnonzero(np.count_nonzero(marked, axis=1) > k):
-        tied = np.flatnonzero(marked[row] & (scores[row] == floor[row]))
-        surplus = np.count_nonzero(marked[row]) - k
-        marked[row, tied[len(tied) - surplus :]] = False
-    return marked
 
 
 def shortlist_features(

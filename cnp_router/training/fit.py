@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable
@@ -16,28 +17,28 @@ from scipy import sparse
 from cnp_router.catalog import Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
-from cnp_router.training.calibration import fit_confidence, fit_recall_control
+from cnp_router.records import check_instance, check_number, shown
 from cnp_router.training.categories import CategoryClassifier
-from cnp_router.training.companions import Companions
-from cnp_router.training.completion import Completion, Surroundings
-from cnp_router.training.features import candidates
-from cnp_router.training.matrices import category_membership, usage_matrix
-from cnp_router.training.ranker import Example, Ranker
-from cnp_router.training.router import Decision, LearnedRouter
-from cnp_router.training.specifications import (
-    EncodedRequests,
-    Encoders,
-    SpecificationIndex,
-    specification_text,
+from cnp_router.training.co_usage_features import CoUsageFeatures
+from cnp_router.training.completion import Completion, Neighbourhood
+from cnp_router.training.corpus import (
+    Corpus,
+    Specifications,
+    category_membership,
+    usage_matrix,
 )
-from cnp_router.training.views import Views
+from cnp_router.training.decision import Answer, Decision
+from cnp_router.training.encoders import EncodedRequests, Encoders, specification_text
+from cnp_router.training.learned import LearnedRouter
+from cnp_router.training.ranker import Example, Ranker
+from cnp_router.training.views import CategoryView, CoUsageView, HistoryView, Views
 from cnp_router.version import __version__
 
 __all__ = ["fit_router"]
 
 Progress = Callable[[str, int, int], None]
 
-# Share of the contractors whose history each fold hides. The folds that hide none calibrate the
+# Share of the APIs whose history each fold hides. The folds that hide none calibrate the
 # probabilities: they are as new requests will be.
 HIDDEN_SHARES = (0.0, 0.0, 0.1, 0.2, 0.3)
 # The ranker has some sixty features: more examples than this cost time and teach it nothing.
@@ -79,7 +80,7 @@ def fit_router(
     UnknownApiError
         If a mashup names an API that the catalog does not have.
     InputError
-        If there are fewer than two mashups.
+        If there are fewer than two mashups, or an argument cannot be used.
 
     Examples
     --------
@@ -89,6 +90,15 @@ def fit_router(
     >>> router.recommend("Text me when it will rain in my town tomorrow.")[0]
     'twilio'
     """
+    check_instance("catalog", catalog, Catalog)
+    check_instance("history", history, History)
+    # The trees take no larger seed, and each fold has one of its own.
+    last_seed = 2**32 - len(HIDDEN_SHARES)
+    random_state = check_number("random_state", random_state, 0, last_seed, whole=True)
+    if n_jobs is not None and check_number("n_jobs", n_jobs, -math.inf, whole=True) == 0:
+        raise InputError("n_jobs must not be 0 (leave it out, or give -1 for all cores)")
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress must be callable, got {shown(progress)}")
     if len(history) < 2:
         raise InputError(f"a router needs at least two mashups to learn from, got {len(history)}")
     from threadpoolctl import threadpool_limits
@@ -107,57 +117,49 @@ def _fit(
     history: History,
     random_state: int,
     n_jobs: int | None,
-    tell: Progress,
+    progress: Progress,
 ) -> LearnedRouter:
     started = time.perf_counter()
     n_folds = min(len(HIDDEN_SHARES), len(history))
     steps = n_folds + 3
-    tell("texts", 0, steps)
+    progress("texts", 0, steps)
     usage = usage_matrix(catalog, history)
     classes = _used_categories(catalog, usage)
-    membership = category_membership(catalog, classes)
     encoders, encoded = Encoders.fit(
         [*history.texts, *(specification_text(api) for api in catalog)],
         n_components=N_COMPONENTS,
         random_state=random_state,
     )
-    requests = encoded.take(np.arange(len(history)))
-    index = SpecificationIndex.build(
-        catalog, encoders, encoded.take(np.arange(len(history), len(encoded)))
+    past = _Past(
+        Specifications.build(
+            catalog, encoders, encoded.take(np.arange(len(history), len(encoded)))
+        ),
+        encoded.take(np.arange(len(history))),
+        usage,
+        category_membership(catalog, classes),
     )
     rng = np.random.default_rng(random_state)
     fold = rng.permutation(len(history)) % n_folds
     sampled = np.sort(rng.permutation(len(history))[:MAX_EXAMPLES])
-    tell("folds", 1, steps)
-    seen = _all_folds(
-        index,
-        requests,
-        usage,
-        membership,
-        fold,
-        sampled,
-        random_state,
-        n_jobs,
-        lambda done: tell("folds", 1 + done, steps),
+    progress("folds", 1, steps)
+    found = _all_folds(
+        past, fold, sampled, random_state, n_jobs, lambda done: progress("folds", 1 + done, steps)
     )
-    tell("ranker", n_folds + 1, steps)
-    ranker, held_out = Ranker.fit(seen.examples, random_state=random_state, n_jobs=n_jobs)
-    natural = [
-        (p, example.labels, len(example.used))
-        for example, p in zip(seen.examples, held_out, strict=True)
-        if not example.hidden
-    ]
+    progress("ranker", n_folds + 1, steps)
+    ranker, answers = Ranker.fit(found.examples, random_state=random_state, n_jobs=n_jobs)
     completion = Completion.fit(
-        seen.examples, held_out, seen.surroundings, random_state=random_state, n_jobs=n_jobs
+        found.examples, answers, found.neighbourhoods, random_state=random_state, n_jobs=n_jobs
     )
-    tell("views", n_folds + 2, steps)
-    views = Views.fit(index, requests, usage, membership)
+    progress("views", n_folds + 2, steps)
+    views = past.views(np.arange(len(history)), usage)
     categories = None
     if classes:
-        called_for = sparse.csr_array(usage[seen.natural] @ membership)
-        called_for.data = np.ones_like(called_for.data)
         categories = CategoryClassifier(random_state=random_state).assemble(
-            encoders.word, classes, views.category_weights, seen.categories, called_for
+            encoders.word,
+            classes,
+            views[CategoryView].weights,
+            found.categories,
+            views.corpus.called_for(usage[found.natural]),
         )
     router = LearnedRouter(
         catalog=catalog,
@@ -165,12 +167,18 @@ def _fit(
         views=views,
         ranker=ranker,
         completion=completion,
-        decision=Decision(fit_confidence(natural), fit_recall_control(natural)),
+        decision=Decision.fit(
+            [
+                Answer(p, example.labels, len(example.used))
+                for example, p in zip(found.examples, answers, strict=True)
+                if not example.hidden
+            ]
+        ),
         history=history,
         categories=categories,
         summary={
             "apis": len(catalog),
-            "apis_with_history": int(np.count_nonzero(views.counts)),
+            "apis_with_history": int(np.count_nonzero(views.corpus.counts)),
             "categories": len(classes),
             "mashups": len(history),
             "skipped": history.skipped,
@@ -183,18 +191,33 @@ def _fit(
             },
         },
     )
-    tell("done", steps, steps)
+    progress("done", steps, steps)
     return router
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """Past requests as views saw them that were not fitted on them.
+class _Past:
+    """All that views are fitted on, of which each fold takes a part."""
+
+    specifications: Specifications
+    requests: EncodedRequests
+    usage: sparse.csr_array
+    membership: sparse.csr_array
+
+    def views(self, rows: NDArray[Any], usage: sparse.csr_array) -> Views:
+        """Fit the views on some past requests."""
+        requests = self.requests.take(rows)
+        return Views.fit(Corpus.of(self.specifications, requests, usage, self.membership), requests)
+
+
+@dataclass(frozen=True)
+class _OutOfFold:
+    """Past requests as views looked at them that were not fitted on them.
 
     Attributes
     ----------
     examples : list of Example
-    surroundings : list of Surroundings
+    neighbourhoods : list of Neighbourhood
         Of each example.
     categories : ndarray of shape (n_requests, n_categories)
         The scores of the categories.
@@ -203,91 +226,77 @@ class _Seen:
     """
 
     examples: list[Example]
-    surroundings: list[Surroundings]
+    neighbourhoods: list[Neighbourhood]
     categories: NDArray[Any]
     natural: NDArray[Any]
 
 
 def _all_folds(
-    index: SpecificationIndex,
-    requests: EncodedRequests,
-    usage: sparse.csr_array,
-    membership: sparse.csr_array,
+    past: _Past,
     fold: NDArray[Any],
     sampled: NDArray[Any],
     random_state: int,
     n_jobs: int | None,
     done: Callable[[int], None],
-) -> _Seen:
+) -> _OutOfFold:
     """Look at every fold; categories are only those of the folds that hide nothing."""
     from joblib import Parallel, delayed
 
-    jobs = []
-    for number in range(int(fold.max()) + 1):
-        test = sampled[fold[sampled] == number]
-        jobs.append(
-            delayed(_fold)(
-                index,
-                requests,
-                usage,
-                membership,
-                np.flatnonzero(fold != number),
-                test,
-                HIDDEN_SHARES[number],
-                random_state + number,
-            )
+    jobs = [
+        delayed(_fold)(
+            past,
+            np.flatnonzero(fold != number),
+            sampled[fold[sampled] == number],
+            HIDDEN_SHARES[number],
+            random_state + number,
         )
-    folds: list[_Seen] = []
+        for number in range(int(fold.max()) + 1)
+    ]
+    folds: list[_OutOfFold] = []
     for result in Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs):
         folds.append(result)
         done(len(folds))
     natural = [own for own, share in zip(folds, HIDDEN_SHARES, strict=False) if not share]
-    return _Seen(
+    return _OutOfFold(
         [example for own in folds for example in own.examples],
-        [around for own in folds for around in own.surroundings],
+        [around for own in folds for around in own.neighbourhoods],
         np.vstack([own.categories for own in natural]),
         np.concatenate([own.natural for own in natural]),
     )
 
 
 def _fold(
-    index: SpecificationIndex,
-    requests: EncodedRequests,
-    usage: sparse.csr_array,
-    membership: sparse.csr_array,
-    train: NDArray[Any],
-    test: NDArray[Any],
-    hidden_share: float,
-    seed: int,
-) -> _Seen:
+    past: _Past, train: NDArray[Any], test: NDArray[Any], hidden_share: float, seed: int
+) -> _OutOfFold:
     """Fit the views on one part of the history and look through them at the other."""
-    visible_usage = usage[train]
+    usage = past.usage[train]
     if hidden_share:
         rng = np.random.default_rng(seed)
         visible = (rng.random(usage.shape[1]) >= hidden_share).astype(np.float32)
-        visible_usage = sparse.csr_array(visible_usage @ sparse.diags_array(visible))
-        visible_usage.eliminate_zeros()
-    views = Views.fit(index, requests.take(train), visible_usage, membership)
-    companions = Companions.of(views)
+        usage = sparse.csr_array(usage @ sparse.diags_array(visible))
+        usage.eliminate_zeros()
+    views = past.views(train, usage)
+    history, conditional = views[HistoryView], views[CoUsageView].conditional
+    co_usage = CoUsageFeatures.of(views)
     examples: list[Example] = []
-    surroundings: list[Surroundings] = []
-    categories = [np.zeros((0, membership.shape[1]), dtype=np.float32)]
-    batch = max(1, _BATCH_CELLS // index.n_apis // 12)
-    for start in range(0, len(test), batch):
-        rows = test[start : start + batch]
-        seen = views.scores(requests.take(rows))
-        categories.append(seen.categories)
+    neighbourhoods: list[Neighbourhood] = []
+    categories = [np.zeros((0, past.membership.shape[1]), dtype=np.float32)]
+    size = max(1, _BATCH_CELLS // usage.shape[1] // 12)
+    for start in range(0, len(test), size):
+        rows = test[start : start + size]
+        batch = views.batch(past.requests.take(rows))
+        categories.append(batch.product("categories"))
         examples.extend(
             Example(
-                views.co_usage,
-                candidates(views, own),
-                usage.indices[usage.indptr[row] : usage.indptr[row + 1]],
+                conditional,
+                found,
+                past.usage.indices[past.usage.indptr[row] : past.usage.indptr[row + 1]],
                 hidden_share > 0,
             )
-            for row, own in zip(rows, seen.apis, strict=True)
+            for row, found in zip(rows, views.candidates(batch), strict=True)
         )
-        surroundings.extend(Surroundings(companions, near) for near in seen.neighbours)
-    return _Seen(examples, surroundings, np.vstack(categories), test)
+        neighbourhoods.extend(Neighbourhood(co_usage, near) for near in history.neighbours(batch))
+    return _OutOfFold(examples, neighbourhoods, np.vstack(categories), test)
 
 
 def _used_categories(catalog: Catalog, usage: sparse.csr_array) -> tuple[str, ...]:

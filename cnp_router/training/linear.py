@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["ridge_weights", "times_vector"]
+__all__ = [
+    "replaced_columns",
+    "ridge_weights",
+    "spread_columns",
+    "times_vector",
+    "updated_weights",
+]
+
+# Errors below this are let stand when more rows come: most labels of most requests.
+_SMALL = 0.02
 
 
 def times_vector(matrix: NDArray[Any], vector: NDArray[Any]) -> NDArray[Any]:
@@ -113,3 +122,64 @@ def _solve(
         direction = residual + (new_norm / np.maximum(norm, 1e-12)).astype(np.float32) * direction
         norm = new_norm
     return solution
+
+
+def updated_weights(
+    weights: sparse.csr_array,
+    before: sparse.csr_array,
+    X: sparse.csr_array,
+    Y: sparse.csr_array,
+) -> sparse.csr_array:
+    """Return the weights of a ridge regression after more rows, without the old ones.
+
+    A ridge regression of the errors on the new rows, in which a term's penalty grows with how much
+    was learned of it already: recursive least squares with a diagonal covariance.
+
+    Parameters
+    ----------
+    weights : csr_array of shape (n_terms, n_labels)
+    before : csr_array of shape (n_terms, n_old)
+        The old rows, transposed.
+    X : csr_array of shape (n_new, n_terms)
+    Y : csr_array of shape (n_new, n_labels)
+
+    Returns
+    -------
+    csr_array of shape (n_terms, n_labels), float32
+    """
+    missing = sparse.csr_array(Y - X @ weights)
+    missing.data[np.abs(missing.data) < _SMALL] = 0
+    missing.eliminate_zeros()
+    # Only what the new rows touch; for one row, that is next to nothing.
+    terms, labels = np.unique(X.indices), np.unique(missing.indices)
+    energy = np.asarray(before.power(2).sum(axis=1)).ravel()
+    doubt = sparse.diags_array(1 / np.sqrt(1 + energy[terms]))
+    step = doubt @ ridge_weights(
+        sparse.csr_array(X[:, terms] @ doubt), missing[:, labels], prune=_SMALL / 10
+    )
+    by_term = spread_columns(sparse.csr_array(step.T), terms, np.arange(len(energy))).T
+    correction = spread_columns(by_term, labels, np.arange(weights.shape[1]))
+    return sparse.csr_array(weights + correction).astype(np.float32)
+
+
+def replaced_columns(
+    matrix: sparse.sparray, columns: NDArray[Any], values: sparse.sparray
+) -> sparse.csc_array:
+    """Return the matrix with some of its columns replaced."""
+    n_columns = matrix.shape[1]
+    keep = np.ones(n_columns, dtype=np.float32)
+    keep[columns] = 0
+    kept = sparse.csc_array(matrix @ sparse.diags_array(keep))
+    kept.eliminate_zeros()
+    return sparse.csc_array(kept + spread_columns(values, columns, np.arange(n_columns)))
+
+
+def spread_columns(
+    matrix: sparse.sparray, old: NDArray[Any], new: NDArray[Any]
+) -> sparse.csr_array:
+    """Return columns that stand for `old` as columns that stand for `new`, a superset."""
+    place = sparse.csr_array(
+        (np.ones(len(old), dtype=np.float32), (np.arange(len(old)), np.searchsorted(new, old))),
+        shape=(len(old), len(new)),
+    )
+    return sparse.csr_array(matrix @ place).astype(np.float32)

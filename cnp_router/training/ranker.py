@@ -83,17 +83,17 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Example:
-    """One past request as the ranker's training example, seen by views that were not fitted on it.
+    """One past request as the ranker's training example, out of fold: its views do not know it.
 
     Attributes
     ----------
     co_usage : csc_array of shape (n_apis, n_apis)
-        ``P(row | column)``, from the history that the views saw.
+        ``P(row | column)``, from the history that the views were fitted on.
     candidates : Candidates
     used : ndarray of int
         Positions of the APIs it used.
     hidden : bool
-        Whether some contractors' history was hidden from the views.
+        Whether the history of some APIs was hidden from the views.
     """
 
     co_usage: sparse.csc_array
@@ -115,7 +115,7 @@ class Ranker:
     too much of those it left behind, and many of them make a long announcement.
 
     The trees are fitted in `N_PARTS` parts, each on the requests outside one part, and averaged,
-    so that every past request also gets an answer from trees that never saw it: those answers
+    so that every past request also gets an answer out of fold: those answers
     calibrate the probabilities (Platt, 1999), and later the recipients.
 
     Attributes
@@ -142,8 +142,8 @@ class Ranker:
         Returns
         -------
         ranker : Ranker
-        held_out : list of ndarray
-            For each example, the probabilities of its candidates from trees that never saw it.
+        out_of_fold : list of ndarray
+            For each example, the probabilities of its candidates from trees fitted without it.
         """
         from joblib import Parallel, delayed
 
@@ -174,11 +174,11 @@ class Ranker:
         )
         rest = _fit_rest([examples[i] for i in natural], [shortlists[i] for i in natural])
         ranker = cls(first, rest, tuple(trees for trees, _ in fitted), scale)
-        held_out = [
+        out_of_fold = [
             ranker._combine(p, kept, answer)
             for (p, kept), answer in zip(shortlists, log_odds, strict=True)
         ]
-        return ranker, held_out
+        return ranker, out_of_fold
 
     def probabilities(self, co_usage: sparse.csc_array, found: Candidates) -> NDArray[Any]:
         """Return the calibrated probability of each candidate.
@@ -237,9 +237,9 @@ def _fit_trees(
     X: NDArray[Any], y: NDArray[Any], held_out: NDArray[Any], random_state: int
 ) -> tuple[BoostedTrees, NDArray[Any]]:
     """Fit on the rows that are not held out, and return the log-odds of those that are."""
-    seen = y[~held_out]
-    if seen.all() or not seen.any():
-        rate = (seen.sum() + 1) / (len(seen) + 2)
+    inside = y[~held_out]
+    if inside.all() or not inside.any():
+        rate = (inside.sum() + 1) / (len(inside) + 2)
         constant = BoostedTrees.constant(float(np.log(rate / (1 - rate))))
         return constant, constant.log_odds(X[held_out])
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -259,7 +259,7 @@ def _fit_trees(
     # Its own threads wait for each other after every node: with another process on the machine
     # that made fitting seven times slower. The parts are fitted at the same time instead.
     with threadpool_limits(1, user_api="openmp"):
-        model.fit(X[~held_out], seen)
+        model.fit(X[~held_out], inside)
         answers = model.decision_function(X[held_out]) if held_out.any() else np.zeros(0)
     return BoostedTrees.from_sklearn(model), answers
 
@@ -296,7 +296,7 @@ def _fit_rest(
         model = Logistic.fit(features, labels, C=1e3)
         if model.coefficients[0] > 0:
             return model
-    # Hardly anybody behind the shortlist was ever needed: the first stage's picture, lowered.
+    # Hardly any API behind the shortlist was ever needed: the first stage's picture, lowered.
     rate = (labels.sum() + 1) / (len(labels) + 2)
     mean = features[:, 0].mean() if len(features) else np.log(rate / (1 - rate))
     lowered = min(float(np.log(rate / (1 - rate)) - mean), 0.0)

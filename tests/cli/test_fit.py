@@ -101,6 +101,29 @@ class TestExistingOutput:
         assert (result.exit_code, result.stdout) == (1, "")
         assert (tmp_path / "letter").read_text() == "Dear all"
 
+    @pytest.mark.parametrize("overwrite", [(), ("--overwrite",)])
+    @pytest.mark.parametrize("output", ["no/model", "letter/model", "m" * 300])
+    def test_what_could_not_be_written_is_refused_before_fitting(
+        self, run, fits, tmp_path, output, overwrite
+    ):
+        (tmp_path / "letter").write_text("Dear all")
+        result = run("fit", "--sample", "--output", output, *overwrite)
+        assert (result.exit_code, result.stdout, fits) == (1, "", [])
+        assert result.stderr.startswith(f"Error: {output}: ")
+
+    def test_a_link_is_refused_before_fitting(self, run, fits, tmp_path):
+        run("fit", "--sample", "--output", "model")
+        (tmp_path / "link").symlink_to(tmp_path / "model", target_is_directory=True)
+        result = run("fit", "--sample", "--output", "link", "--overwrite")
+        assert (result.exit_code, len(fits)) == (1, 1)
+        assert "something that is not a model is there" in result.stderr
+
+    def test_the_size_is_that_of_the_model_alone(self, run, fits, tmp_path):
+        first = run("fit", "--sample", "--output", "model").stdout
+        (tmp_path / "model" / "online.sqlite").write_bytes(b"0" * 5_000_000)
+        second = run("fit", "--sample", "--output", "model", "--overwrite").stdout
+        assert first.splitlines()[-1] == second.splitlines()[-1]
+
 
 @pytest.mark.parametrize(
     ("catalog", "history", "message"),

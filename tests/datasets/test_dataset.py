@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -27,3 +28,16 @@ def test_a_dataset_is_frozen_hashable_and_travels():
         sample.name = "other"
     assert pickle.loads(pickle.dumps(sample)) == sample
     assert hash(sample) == hash(load_sample())
+
+
+def test_it_is_shown_on_one_line_and_as_a_table():
+    sample = replace(
+        load_sample(), name="<b>", report=ReadReport(Tally(1), Tally(2, {"no API": 1}))
+    )
+    assert repr(sample) == (
+        f"Dataset('<b>', {len(sample.catalog)} APIs, {len(sample.history)} mashups, "
+        "from 'written for cnp-router')"
+    )
+    html = sample._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "<td>1 of 2 (dropped: 1 no API)</td>" in html

@@ -86,7 +86,7 @@ def test_a_missing_file(clone, name):
         (
             {"mashup_category": [[]]},
             "data/mashup_category.json: has 1 entries where data/mashup_name.json has 2 "
-            "(take both files from the same commit)",
+            "(take both from the same commit)",
         ),
         (
             {"api_description": [["a"], "send text", []]},

@@ -1,4 +1,4 @@
-"""Counting, transition probabilities and the foretelling of the next API."""
+"""Counting, transition probabilities and the prediction of the next API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planted import planted
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, NotFittedError, UnknownApiError
-from cnp_router.graph import TransitionGraph
+from cnp_router.graph import TransitionGraph, hit_rate
 from cnp_router.history import History, Mashup
 
 APIS = tuple("abcdef")
@@ -245,7 +245,7 @@ class TestStatistics:
         assert found.density == pytest.approx(4 / 6)
         assert found.mean_degree == 2.0
 
-    def test_coverage_leaves_one_out_of_held_out_mashups(self, toy):
+    def test_the_hit_rate_leaves_one_out_of_held_out_mashups(self, toy):
         graph = TransitionGraph().fit(toy)
         held_out = History(
             [
@@ -254,11 +254,12 @@ class TestStatistics:
                 Mashup("h3", "x", ("sms",)),
             ]
         )
-        found = graph.coverage(held_out, k=(1, 10))
+        found = hit_rate(graph, held_out, k=(1, 10))
         # weather given maps, and maps given weather; nothing of h3, a single API.
         assert found.steps == 4
         assert found.unknown == 1
-        assert found.foretold[0] == 2
+        assert found.hits[0] == 2
+        assert found.at(1) == 0.5
         with pytest.raises(InputError, match="not at 3"):
             found.at(3)
 
@@ -268,3 +269,27 @@ def test_fitting_does_not_touch_the_history(toy):
     graph = TransitionGraph().fit(toy)
     graph.predict_next(["maps"])
     assert [mashup.to_dict() for mashup in toy] == before
+
+
+class TestShown:
+    def test_on_one_line(self, toy):
+        assert repr(TransitionGraph()) == (
+            "TransitionGraph(directed=False, smoothing=0.0, min_support=1, weighting='probability')"
+        )
+        graph = TransitionGraph().fit(toy)
+        assert repr(graph).endswith("weighting='probability'; 4 APIs, 4 edges)")
+        assert repr(TransitionGraph(directed=True).fit(toy)).endswith("; 4 APIs, 3 edges)")
+        walk = graph.random_walk({"photos": 1.0})
+        assert repr(walk).startswith("RandomWalk(4 APIs, converged after ")
+        assert "\n" not in repr(walk)
+
+    @pytest.mark.parametrize("directed", [False, True])
+    def test_in_a_notebook_with_everything_escaped(self, directed):
+        graph = TransitionGraph(directed=directed)
+        assert "<td>" not in graph._repr_html_()
+        graph.fit(History([Mashup("1", "x", ("<b>", "a&b"), ordered=True)]))
+        for shown in (graph, graph.random_walk({"<b>": 1.0})):
+            html = shown._repr_html_()
+            assert "<td>&lt;b&gt;</td>" in html
+            assert "<td>a&amp;b</td>" in html
+            assert html.count("<tr>") == (2 if shown is graph else 3)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,8 +7,8 @@ from scipy import sparse
 from cnp_router.history import History, Mashup
 from cnp_router.training import completion as module
 from cnp_router.training import fit_router
-from cnp_router.training.companions import Companions
-from cnp_router.training.completion import Completion, Surroundings
+from cnp_router.training.co_usage_features import CoUsageFeatures
+from cnp_router.training.completion import Completion, Neighbourhood
 from cnp_router.training.features import Candidates
 from cnp_router.training.ranker import Example
 from cnp_router.training.views import Neighbours
@@ -25,21 +23,25 @@ def around():
     usage = sparse.csr_array(np.repeat(np.eye(N // 2, dtype=np.float32), 2, axis=1))
     usage = sparse.csr_array(sparse.vstack([usage] * 8))
     co_usage = np.kron(np.eye(N // 2), [[0, 1], [1, 0]]) * 0.8
-    views = SimpleNamespace(
+    nothing = sparse.csr_array((N, 0), dtype=np.float32)
+    conditional = sparse.csc_array(co_usage.astype(np.float32))
+    past = CoUsageFeatures(
         usage=usage,
+        mashups=sparse.csc_array(usage),
         counts=np.full(N, 8, dtype=np.float32),
-        co_usage=sparse.csc_array(co_usage.astype(np.float32)),
-        membership=sparse.csr_array((N, 0), dtype=np.float32),
-        specifications=SimpleNamespace(latent=np.zeros((N, 2), dtype=np.float32)),
+        co_usage=conditional,
+        membership=nothing,
+        category_co_usage=sparse.csc_array((0, 0), dtype=np.float32),
+        specifications=np.zeros((N, 2), dtype=np.float32),
     )
-    return Surroundings(Companions.of(views), NONE)
+    return Neighbourhood(past, NONE)
 
 
 def examples_of(around, used, *, hidden=False):
     """Return examples whose text suggests every API, and does not say which were used."""
     rng = np.random.default_rng(0)
     found = Candidates(np.arange(N), np.zeros((N, 3), dtype=np.float32))
-    examples = [Example(around.companions.co_usage, found, np.array(u), hidden) for u in used]
+    examples = [Example(around.co_usage.co_usage, found, np.array(u), hidden) for u in used]
     text = [rng.uniform(0.1, 0.3, N) for _ in used]
     return examples, text, [around] * len(examples)
 
@@ -72,7 +74,7 @@ def test_nothing_is_left(completion, around):
 
 
 def test_what_was_not_looked_at_stays_behind(completion, around, monkeypatch):
-    monkeypatch.setattr("cnp_router.training.companions.N_FROM_TEXT", 2)
+    monkeypatch.setattr("cnp_router.training.co_usage_features.N_FROM_TEXT", 2)
     text = np.linspace(0.9, 0.01, N)
     found = completion.complete(np.arange(N), text, around, [4])
     assert found.positions.tolist() == [0, 1, 2, 3, *range(5, N)]
@@ -150,7 +152,7 @@ class TestRouter:
         other.completion = Completion(None)
         np.testing.assert_array_equal(other.score(case.request).probabilities, before)
 
-    def test_examples_do_not_see_themselves(self, world, monkeypatch):
+    def test_examples_are_out_of_fold(self, world, monkeypatch):
         """A pair that is used once only, in the example itself, leaves no trace in it."""
         pair = (world.cases[0].clique[0], world.cases[-1].clique[0])
         once = Mashup("once", "a request like no other", pair)
@@ -165,6 +167,6 @@ class TestRouter:
         i, j = sorted(world.catalog.position(api) for api in pair)
         own = [around for example, around in seen if example.used.tolist() == [i, j]]
         assert len(own) == 1
-        assert own[0].companions.co_usage[i, j] == own[0].companions.co_usage[j, i] == 0
-        others = [around.companions.co_usage[i, j] for _, around in seen]
+        assert own[0].co_usage.co_usage[i, j] == own[0].co_usage.co_usage[j, i] == 0
+        others = [around.co_usage.co_usage[i, j] for _, around in seen]
         assert max(others) > 0

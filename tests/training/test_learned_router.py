@@ -13,10 +13,11 @@ from cnp_router import checks
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
-from cnp_router.routing import BroadcastRouter, Budget, Scores, TargetRecall, TopK
+from cnp_router.routing import BroadcastRouter, MaxCost, Scores, TargetRecall, TopK
 from cnp_router.training import fit_router, load_router
-from cnp_router.training.features import Candidates, candidates
+from cnp_router.training.features import Candidates
 from cnp_router.training.ranker import Example, _fit_rest, _rest_features
+from cnp_router.training.views import CoUsageView
 
 KINDS = {"name", "history", "specification", "co-usage", "category", "popularity"}
 
@@ -150,8 +151,8 @@ class TestReasons:
         scores = BroadcastRouter(world.catalog).score("x")
         routing = router.decide("x", scores, select=TopK(2))
         assert [recipient.reasons for recipient in routing.recipients] == [(), ()]
-        bare = Scores(router.contractors, np.linspace(0, 1, len(router.contractors)))
-        assert router.decide("x", bare, select=TopK(1)).contractors == router.contractors[-1:]
+        bare = Scores(router.apis, np.linspace(0, 1, len(router.apis)))
+        assert router.decide("x", bare, select=TopK(1)).contractors == router.apis[-1:]
 
 
 def test_a_routing_is_json(world, router):
@@ -198,7 +199,7 @@ class TestExtended:
         n = len(router.catalog)
         router.extended(new)
         assert [router.route(case.request).to_dict() for case in world.cases] == before
-        assert len(router.catalog) == len(router.contractors) == n
+        assert len(router.catalog) == len(router.apis) == n
         assert router.summary["apis"] == n
 
     def test_it_still_answers_what_the_old_one_did(self, world, wider):
@@ -207,7 +208,7 @@ class TestExtended:
             assert wider.recommend(case.request, case.known)[0] == case.missing
 
     def test_an_id_that_exists(self, router):
-        taken = router.contractors[3]
+        taken = router.apis[3]
         with pytest.raises(InputError) as caught:
             router.extended([Api(taken, "Again")])
         assert str(caught.value) == f"duplicate API id {taken!r} (ids must be unique)"
@@ -295,7 +296,7 @@ class TestPromisesOnGeneratedData:
         error = np.std(recall) * np.sqrt(1 / len(recall) + 1 / router.recall_control.n_requests)
         assert np.mean(recall) >= target - 3 * error
         # Not by asking everyone.
-        assert np.mean(sizes) < 0.75 * len(router.contractors)
+        assert np.mean(sizes) < 0.75 * len(router.apis)
 
     def test_a_higher_target_asks_more(self, held_out):
         router, test, _, scores = held_out
@@ -355,7 +356,7 @@ class TestDecision:
         assert learned.source == "learned" and not learned.is_confident
         widened = router.route(request, fallback="broadcast", **options)
         assert widened.source == "broadcast"
-        assert set(widened.contractors) == set(router.contractors)
+        assert set(widened.contractors) == set(router.apis)
         assert widened.recommendation == learned.recommendation
         assert widened.confidence == learned.confidence
 
@@ -382,7 +383,7 @@ class TestDecision:
         case = world.cases[0]
         costs = dict.fromkeys(world.catalog.ids, 1.0)
         best = router.score(case.request).top(1)[0][0]
-        routing = router.route(case.request, select=Budget(3, {**costs, best: 5.0}))
+        routing = router.route(case.request, select=MaxCost(3, {**costs, best: 5.0}))
         assert len(routing.recipients) == 3
         assert best not in routing.contractors
 
@@ -408,11 +409,13 @@ class TestBehindTheShortlist:
         world = planted(n_cliques=5, size=4, rounds=6)
         router = fit_router(world.catalog, world.history)
         for case in world.cases[:5]:
-            encoded = router.encoders.encode([case.request])
-            found = candidates(router.views, router.views.scores(encoded).apis[0])
+            batch = router.views.batch(router.encoders.encode([case.request]))
+            (found,) = router.views.candidates(batch)
             first = router.ranker.first.probability(found.features)
             order = np.argsort(-first, kind="stable")
-            behind = router.ranker.probabilities(router.views.co_usage, found)[order[2:]]
+            behind = router.ranker.probabilities(router.views[CoUsageView].conditional, found)[
+                order[2:]
+            ]
             assert (np.diff(behind) <= 1e-12).all()
             assert len(np.unique(behind)) > 1
 
@@ -435,9 +438,9 @@ class TestBehindTheShortlist:
         ]
         wide = router.extended(new)
         for case in world.cases[:6]:
-            encoded = wide.encoders.encode([case.request])
-            found = candidates(wide.views, wide.views.scores(encoded).apis[0])
+            batch = wide.views.batch(wide.encoders.encode([case.request]))
+            (found,) = wide.views.candidates(batch)
             first = np.argsort(-wide.ranker.first.probability(found.features), kind="stable")
-            p = wide.ranker.probabilities(wide.views.co_usage, found)
+            p = wide.ranker.probabilities(wide.views[CoUsageView].conditional, found)
             assert len(first) > 40
             assert p[first[40:]].max() <= np.median(p[first[:40]]) * (1 + 1e-9)

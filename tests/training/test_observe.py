@@ -16,10 +16,11 @@ from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
 from cnp_router.training import fit_router, load_router
-from cnp_router.training.companions import Companions
-from cnp_router.training.matrices import usage_matrix
-from cnp_router.training.text import unit_rows
-from cnp_router.training.views import _co_usage, expected_specification, similar_apis
+from cnp_router.training.co_usage_features import CoUsageFeatures
+from cnp_router.training.corpus import Corpus, usage_matrix
+from cnp_router.training.views import CoUsageView, HistoryView, Views
+from cnp_router.training.views.expected import ExpectedView
+from cnp_router.training.views.similar import SimilarView
 
 WORLD = planted(n_cliques=5, size=4, rounds=6)
 LATE = WORLD.cases[-1].clique  # this clique is not used until it is observed
@@ -49,24 +50,27 @@ def test_what_is_counted_is_as_if_fitted_on_all(before, late, observed):
     usage = usage_matrix(WORLD.catalog, everything)
     counts = np.asarray(usage.sum(axis=0)).ravel()
     views = observed.views
+    words = observed.encoders.encode(everything.texts)
+    corpus = Corpus.of(views.corpus.specifications, words, usage, views.corpus.membership)
+    again = Views.fit(corpus, words)
     assert observed.history == everything
-    np.testing.assert_array_equal(views.usage.toarray(), usage.toarray())
-    np.testing.assert_array_equal(views.counts, counts)
-    np.testing.assert_array_equal(views.labels, np.flatnonzero(counts))
+    np.testing.assert_array_equal(views.corpus.usage.toarray(), usage.toarray())
+    np.testing.assert_array_equal(views.corpus.counts, counts)
+    np.testing.assert_array_equal(views.corpus.labels, np.flatnonzero(counts))
     np.testing.assert_allclose(
-        views.co_usage.toarray(), _co_usage(usage, counts).toarray(), rtol=1e-5
+        views.corpus.history_words.toarray(), words.word.T.toarray(), rtol=1e-5
     )
-    index = views.specifications
-    similar = similar_apis(index, views.labels)
-    np.testing.assert_allclose(views.similar.toarray(), similar.toarray(), atol=1e-6)
-    words = observed.encoders.encode(everything.texts).word
-    expected = expected_specification(index, words, usage)
-    np.testing.assert_allclose(views.expected, expected, atol=1e-4)
-    np.testing.assert_allclose(views.history_words.toarray(), words.T.toarray(), rtol=1e-5)
-    start = len(views.labels) + views.membership.shape[1]
-    centroids = views.word_weights[:, start:].toarray()
-    wanted = unit_rows((usage.T @ words).tocsr()).T.toarray()
-    np.testing.assert_allclose(centroids, wanted, atol=1e-5)
+    counted = [
+        (CoUsageView, "conditional"),
+        (SimilarView, "weights"),
+        (ExpectedView, "map"),
+        (HistoryView, "centroids"),
+    ]
+    for view, name in counted:
+        found, wanted = (getattr(v[view], name) for v in (views, again))
+        if not isinstance(found, np.ndarray):
+            found, wanted = found.toarray(), wanted.toarray()
+        np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
 def test_a_cold_clique_is_recommended_once_it_is_observed(before, observed):
@@ -144,7 +148,7 @@ def test_a_text_without_a_known_word(before):
     router = copy.copy(before)
     assert router.observe(Mashup("odd", "qqq zzz", (LATE[0],))) == 1
     assert router.observe(Mashup("empty", "", (LATE[1],))) == 1
-    assert router.views.counts[WORLD.catalog.position(LATE[0])] == 1
+    assert router.views.corpus.counts[WORLD.catalog.position(LATE[0])] == 1
     assert router.route("qqq zzz").recipients
 
 
@@ -193,7 +197,8 @@ def test_threads_may_observe_and_route_together(before, late):
     assert problems == []
     assert {m.id for m in router.history} == {m.id for m in WORLD.history}
     np.testing.assert_array_equal(
-        router.views.counts, np.asarray(usage_matrix(router.catalog, router.history).sum(axis=0))
+        router.views.corpus.counts,
+        np.asarray(usage_matrix(router.catalog, router.history).sum(axis=0)),
     )
 
 
@@ -213,7 +218,7 @@ def test_saving_and_extending_while_it_observes(before, late, tmp_path):
                 router.save(tmp_path / f"model{number}")
                 load_router(tmp_path / f"model{number}")
                 other = router.extended([Api(f"new{number}", "New", "Something new.")])
-                assert len(other.history) == other.views.usage.shape[0]
+                assert len(other.history) == other.views.corpus.usage.shape[0]
         except BaseException as exc:
             problems.append(exc)
 
@@ -240,14 +245,14 @@ def test_what_was_made_of_an_older_history_is_not_kept(before, late, monkeypatch
         patched.setattr(TransitionGraph, "fit", slow)
         assert router.graph.n_mashups_ == len(before.history)
     assert router.graph.n_mashups_ == len(router.history) > len(before.history)
-    made_companions = Companions.of.__func__
+    made_features = CoUsageFeatures.of.__func__
     with monkeypatch.context() as patched:
 
-        def slow_companions(cls, views):
-            companions = made_companions(cls, views)
+        def slow_features(cls, views):
+            features = made_features(cls, views)
             router.observe(Mashup("meanwhile", late[0].description, late[0].apis))
-            return companions
+            return features
 
-        patched.setattr(Companions, "of", classmethod(slow_companions))
+        patched.setattr(CoUsageFeatures, "of", classmethod(slow_features))
         router.route(late[0].description, [LATE[0]])
     assert router.route(late[0].description, [LATE[0]]).recipients

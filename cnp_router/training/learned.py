@@ -16,39 +16,36 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
-from cnp_router.routing import Reason, RecallControl, Router, Scores
-from cnp_router.training.calibration import confidence_features
+from cnp_router.routing import Reason, Router, Scores
+from cnp_router.storage import save_model
 from cnp_router.training.categories import CategoryClassifier
-from cnp_router.training.companions import Companions
-from cnp_router.training.completion import Completion, Surroundings
-from cnp_router.training.features import candidates
-from cnp_router.training.matrices import category_membership, usage_matrix
-from cnp_router.training.observing import observed_views
-from cnp_router.training.ranker import Logistic, Ranker
-from cnp_router.training.reasons import Evidence, explain
-from cnp_router.training.specifications import Encoders
-from cnp_router.training.views import Views
+from cnp_router.training.co_usage_features import CoUsageFeatures
+from cnp_router.training.completion import Completion, Neighbourhood
+from cnp_router.training.corpus import Specifications, category_membership, usage_matrix
+from cnp_router.training.decision import Decision, confidence_features
+from cnp_router.training.encoders import Encoders
+from cnp_router.training.ranker import Ranker
+from cnp_router.training.reasons import explain
+from cnp_router.training.views import (
+    Batch,
+    CategoryView,
+    CoUsageView,
+    Evidence,
+    HistoryView,
+    Views,
+)
 
 __all__ = ["LearnedRouter"]
+
+CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
+_LIKELY_CATEGORY = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class _LearnedScores(Scores):
-    evidence: Evidence = field(kw_only=True)
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What held-out requests taught about the decision.
-
-    Attributes
-    ----------
-    confidence : Logistic
-    recall_control : RecallControl
-    """
-
-    confidence: Logistic
-    recall_control: RecallControl
+    batch: Batch = field(kw_only=True)
+    views: Views = field(kw_only=True)
+    known: tuple[int, ...] = field(kw_only=True)
 
 
 class LearnedRouter(Router):
@@ -108,36 +105,32 @@ class LearnedRouter(Router):
         self.recall_control = decision.recall_control
         self._learning = threading.Lock()
         # Each with what it was made of, so that what is out of date is never taken.
-        self._companions: tuple[Views, Companions] | None = None
+        self._co_usage: tuple[Views, CoUsageFeatures] | None = None
         self._graph: tuple[History, TransitionGraph] | None = None
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
         views = self.views  # others may observe meanwhile
-        encoded = self.encoders.encode([request])
-        seen = views.scores(encoded)
-        found = candidates(views, seen.apis[0])
-        text = self.ranker.probabilities(views.co_usage, found)
+        batch = views.batch(self.encoders.encode([request]))
+        (found,) = views.candidates(batch)
         positions = found.positions
+        text = self.ranker.probabilities(views[CoUsageView].conditional, found)
         if len(known):
-            around = Surroundings(self._companions_of(views), seen.neighbours[0])
+            (near,) = views[HistoryView].neighbours(batch)
+            around = Neighbourhood(self._co_usage_of(views), near)
             completed = self.completion.complete(positions, text, around, known)
             positions, text = completed.positions, completed.probabilities
-        probabilities = np.zeros(len(self.contractors))
+        probabilities = np.zeros(len(self.apis))
         probabilities[positions] = text
         return _LearnedScores(
-            self.contractors,
-            probabilities,
-            evidence=Evidence(
-                encoded, seen.apis[0], seen.categories[0], seen.neighbours[0], tuple(known)
-            ),
+            self.apis, probabilities, batch=batch, views=views, known=tuple(known)
         )
 
-    def _companions_of(self, views: Views) -> Companions:
+    def _co_usage_of(self, views: Views) -> CoUsageFeatures:
         """Return what goes with the views; made when the first request comes with known APIs."""
-        kept = self._companions
-        if kept is None or kept[0] is not views:
-            kept = self._companions = (views, Companions.of(views))
-        return kept[1]
+        made = self._co_usage
+        if made is None or made[0] is not views:
+            made = self._co_usage = (views, CoUsageFeatures.of(views))
+        return made[1]
 
     def _confidence(self, scores: Scores, chosen: NDArray[np.intp]) -> float:
         outside = float(np.delete(scores.probabilities, chosen).sum())
@@ -145,20 +138,25 @@ class LearnedRouter(Router):
         return float(self.decision.confidence.probability(features))
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        if not isinstance(scores, _LearnedScores):  # somebody else's scores: nothing to tell
+        if not isinstance(scores, _LearnedScores):  # another router's scores: nothing to explain
             return {}
-        with_evidence = [int(i) for i in chosen if scores.probabilities[i] > 0]
-        return explain(
-            self.catalog, self.history, self.views, self.categories, scores.evidence, with_evidence
-        )
+        categories = {}
+        if self.categories is not None:
+            (linear,) = scores.batch.product("categories")
+            p = self.categories.calibrated(linear)
+            likely = np.flatnonzero(p > _LIKELY_CATEGORY)
+            categories = {self.categories.classes_[i]: float(p[i]) for i in likely}
+        evidence = Evidence(scores.batch, self.history, scores.known, categories)
+        positions = [int(i) for i in chosen if scores.probabilities[i] > 0]
+        return explain(scores.views, evidence, positions)
 
     @property
     def graph(self) -> TransitionGraph:
         """Co-usage in the history, counted when it is first asked for."""
-        history, kept = self.history, self._graph
-        if kept is None or kept[0] is not history:
-            kept = self._graph = (history, TransitionGraph().fit(history, self.catalog))
-        return kept[1]
+        history, made = self.history, self._graph
+        if made is None or made[0] is not history:
+            made = self._graph = (history, TransitionGraph().fit(history, self.catalog))
+        return made[1]
 
     def extended(self, apis: Iterable[Api]) -> LearnedRouter:
         """Return a router that also knows new APIs, without fitting again.
@@ -181,7 +179,7 @@ class LearnedRouter(Router):
         if not new:
             return self
         now = copy.copy(self)
-        index = now.views.specifications.extended(catalog, new)
+        index = now.views.corpus.specifications.extended(catalog, new)
         classes = now.categories.classes_ if now.categories else ()
         return LearnedRouter(
             catalog=catalog,
@@ -199,7 +197,7 @@ class LearnedRouter(Router):
         """Learn from more mashups at once, without fitting again.
 
         The next request already finds them: as past requests, in use, co-use and the graph, and
-        one step further in the linear models (`cnp_router.training.observing`). The ranker and
+        one step further in the linear models (`Views.observed`). The ranker and
         the calibration stay as they were fitted: fit again from time to time. Threads may
         observe and route at the same time. Takes time linear in the size of the model, so give
         many mashups at once where there are many.
@@ -250,20 +248,69 @@ class LearnedRouter(Router):
 
     def _learn(self, new: History) -> None:
         usage = usage_matrix(self.catalog, new)
-        views = observed_views(self.views, self.encoders.encode(new.texts), usage)
+        views = self.views.observed(self.encoders.encode(new.texts), usage)
         # In this order: who reads in between must find every past request that the views name.
         before, counted = self.history, self._graph
         self.history = History((*before, *new), skipped=before.skipped)
         if counted is not None and counted[0] is before:
             self._graph = (self.history, copy.copy(counted[1]).partial_fit(new))
         if self.categories is not None:
-            self.categories = self.categories.reweighted(views.category_weights)
+            self.categories = self.categories.reweighted(views[CategoryView].weights)
         self.views = views
         self.summary = {
             **self.summary,
-            "apis_with_history": int(np.count_nonzero(views.counts)),
+            "apis_with_history": int(np.count_nonzero(views.corpus.counts)),
             "mashups": len(self.history),
         }
+
+    def state(self) -> dict[str, Any]:
+        """Return all that was learned as plain data; catalog, history and summary stand beside it.
+
+        Returns
+        -------
+        dict
+            As `cnp_router.storage.pack` takes it.
+        """
+        return {
+            "encoders": self.encoders.state(),
+            "specifications": self.views.corpus.specifications.state(),
+            "views": self.views.state(),
+            "ranker": self.ranker.state(),
+            "completion": self.completion.state(),
+            "decision": self.decision.state(),
+            "categories": self.categories.state() if self.categories else None,
+        }
+
+    @classmethod
+    def from_state(
+        cls, catalog: Catalog, history: History, state: dict[str, Any], summary: dict[str, Any]
+    ) -> LearnedRouter:
+        """Rebuild a router.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If the parts do not fit each other.
+        """
+        encoders = Encoders.from_state(state["encoders"])
+        index = Specifications(catalog, encoders, **state["specifications"])
+        views = Views.from_state(index, state["views"])
+        categories = None
+        if state["categories"] is not None:
+            categories = CategoryClassifier.from_state(
+                encoders.word, views[CategoryView].weights, state["categories"]
+            )
+        return cls(
+            catalog=catalog,
+            history=history,
+            encoders=encoders,
+            views=views,
+            ranker=Ranker.from_state(state["ranker"]),
+            completion=Completion.from_state(state["completion"]),
+            decision=Decision.from_state(state["decision"]),
+            categories=categories,
+            summary=summary,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         with self._learning:  # a copy is of one moment
@@ -274,25 +321,30 @@ class LearnedRouter(Router):
         self._learning = threading.Lock()
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Save the router as a folder of data, atomically.
+        """Save the router as a folder of data, which is there whole or not at all.
+
+        Whoever loads meanwhile gets the old or the new router. Of two that save at once, the second
+        waits for the first. Files that are not the model's stay, `online.sqlite` for one.
 
         Parameters
         ----------
         path : str or Path
-            The folder to make.
+            The folder to make. The one above it must exist.
         overwrite : bool, default=False
-            Replace a model that is there.
+            Replace a model that is there. Anything else that is there is never replaced.
 
         Raises
         ------
         InputError
             If something is there already.
         DataFileError
-            If the place cannot be written.
+            If the place cannot be written, or the catalog or the history not be written as JSON.
+        ModelStoreError
+            If another process has been saving there for a minute.
         """
-        from cnp_router.training.store import save_router
-
-        save_router(copy.copy(self), path, overwrite=overwrite)
+        now = copy.copy(self)
+        files = {CATALOG: now.catalog.write, HISTORY: now.history.write}
+        save_model(path, now.state(), files=files, summary=now.summary, overwrite=overwrite)
 
     def __repr__(self) -> str:
-        return f"LearnedRouter({len(self.contractors)} contractors, {len(self.history)} mashups)"
+        return f"LearnedRouter({len(self.apis)} APIs, {len(self.history)} mashups)"

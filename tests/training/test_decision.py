@@ -4,31 +4,27 @@ import numpy as np
 import pytest
 
 from cnp_router.routing import RecallControl
-from cnp_router.training.calibration import (
-    confidence_features,
-    fit_confidence,
-    fit_recall_control,
-)
+from cnp_router.training.decision import Answer, Decision, confidence_features
 from cnp_router.training.ranker import Logistic
 
 
 def generated(n, seed, size=15):
-    """Requests whose probabilities are true: each contractor is used with just that one."""
+    """Requests whose probabilities are true: each API is used with just that one."""
     rng = np.random.default_rng(seed)
-    held_out = []
-    while len(held_out) < n:
+    answers = []
+    while len(answers) < n:
         p = rng.beta(0.4, rng.uniform(0.5, 6), size)
         labels = rng.random(size) < p
         if labels.any():
-            held_out.append((p, labels, int(labels.sum())))
-    return held_out
+            answers.append(Answer(p, labels, int(labels.sum())))
+    return answers
 
 
-def test_the_recall_control_is_the_one_measured_on_all_contractors():
-    held_out = generated(50, seed=0)
-    control = fit_recall_control(held_out)
+def test_the_recall_control_is_the_one_measured_on_all_apis():
+    answers = generated(50, seed=0)
+    control = Decision.fit(answers).recall_control
     measured = RecallControl.measured(
-        [p for p, _, _ in held_out], [np.flatnonzero(labels) for _, labels, _ in held_out]
+        [a.probabilities for a in answers], [np.flatnonzero(a.labels) for a in answers]
     )
     assert control.n_requests == measured.n_requests == 50
     for target in (0.5, 0.8, 0.9, 0.95):
@@ -36,28 +32,29 @@ def test_the_recall_control_is_the_one_measured_on_all_contractors():
 
 
 def test_a_use_that_was_no_candidate_is_reached_by_a_broadcast_only():
-    held_out = [(np.array([0.5, 0.2]), np.array([True, False]), 2)] * 9
-    control = fit_recall_control(held_out)
+    answers = [Answer(np.array([0.5, 0.2]), np.array([True, False]), 2)] * 9
+    control = Decision.fit(answers).recall_control
     assert np.isinf(control.needed).sum() == 9
     assert control.mass_share(0.4) == 0
     assert control.mass_share(0.6) == np.inf
 
 
 def test_no_candidates_at_all():
-    nothing = (np.zeros(0), np.zeros(0, dtype=bool), 2)
-    assert fit_recall_control([nothing] * 3).mass_share(0.5) == np.inf
-    assert fit_confidence([nothing] * 3).probability(np.zeros(4)) == 0.5
+    nothing = Answer(np.zeros(0), np.zeros(0, dtype=bool), 2)
+    assert Decision.fit([nothing] * 3).recall_control.mass_share(0.5) == np.inf
+    assert Decision.fit([nothing] * 3).confidence.probability(np.zeros(4)) == 0.5
 
 
 def test_the_confidence_is_calibrated():
-    model = fit_confidence(generated(800, seed=1))
+    model = Decision.fit(generated(800, seed=1)).confidence
     confidence, covered = [], []
-    for p, labels, n_used in generated(800, seed=2):
+    for answer in generated(800, seed=2):
+        p, labels = answer.probabilities, answer.labels
         order = np.argsort(-p)
         for size in (1, 4, 8, 12):
             outside = float(p[order[size:]].sum())
             confidence.append(float(model.probability(confidence_features(p, outside))))
-            covered.append(labels[order[:size]].sum() == n_used)
+            covered.append(labels[order[:size]].sum() == answer.n_used)
     confidence, covered = np.array(confidence), np.array(covered)
     place = np.minimum((confidence * 5).astype(int), 4)
     for b in range(5):
@@ -67,8 +64,8 @@ def test_the_confidence_is_calibrated():
 
 
 def test_asking_more_gives_more_confidence():
-    model = fit_confidence(generated(400, seed=3))
-    p = np.sort(generated(1, seed=4)[0][0])[::-1]
+    model = Decision.fit(generated(400, seed=3)).confidence
+    p = np.sort(generated(1, seed=4)[0].probabilities)[::-1]
     confidence = [
         float(model.probability(confidence_features(p, float(p[size:].sum()))))
         for size in range(1, len(p) + 1)
@@ -77,7 +74,8 @@ def test_asking_more_gives_more_confidence():
 
 
 def test_always_covered_is_not_yet_certain():
-    model = fit_confidence([(np.array([0.9, 0.1]), np.array([True, False]), 1)] * 5)
+    answer = Answer(np.array([0.9, 0.1]), np.array([True, False]), 1)
+    model = Decision.fit([answer] * 5).confidence
     p = float(model.probability(confidence_features(np.array([0.9, 0.1]), 0.1)))
     assert 0.5 < p < 1
 

@@ -1,4 +1,4 @@
-"""`Companions`: what past mashups say of an API, given others that are used beside it."""
+"""`CoUsageFeatures`: what past mashups say of an API, given others that are used already."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.training.features import Candidates
-from cnp_router.training.views import Neighbours, Views
+from cnp_router.training.views import CoUsageView, Neighbours, Views
 
-__all__ = ["FEATURES", "N_CO_USED", "N_FROM_TEXT", "Companions"]
+__all__ = ["FEATURES", "N_CO_USED", "N_FROM_TEXT", "CoUsageFeatures"]
 
 FEATURES = (
     "log-odds",  # of the text
@@ -21,7 +21,7 @@ FEATURES = (
     "ratio",  # to the best probability of the text
     "mass",  # sum of the text's probabilities: how many it expects
     "best",  # the text's best probability: how decisive it is
-    "foreseen",  # the highest probability the text gave to a known API
+    "expected",  # the highest probability the text gave to a known API
     "strongest",  # log of the highest P(candidate | known API)
     "mean",  # log of the mean of these
     "any",  # probability that at least one of the known APIs calls for it, were they independent
@@ -50,7 +50,7 @@ _DISTANT = 0.02  # neighbours whose squared similarities sum to less tell little
 
 
 @dataclass(frozen=True, eq=False)
-class Companions:
+class CoUsageFeatures:
     """Past mashups as sets of APIs, to look up what was used together with some of them.
 
     Attributes
@@ -77,22 +77,21 @@ class Companions:
     specifications: NDArray[np.float32]
 
     @classmethod
-    def of(cls, views: Views) -> Companions:
+    def of(cls, views: Views) -> CoUsageFeatures:
         """Return those of the history that some views were fitted on."""
-        sizes = np.asarray(views.membership.sum(axis=1)).ravel()
-        scale = sparse.diags_array((1 / np.maximum(sizes, 1)).astype(np.float32))
-        membership = sparse.csr_array(scale @ views.membership)
-        pairs = views.co_usage @ sparse.diags_array(views.counts)
+        corpus, co_usage = views.corpus, views[CoUsageView].conditional
+        membership = corpus.mean_membership
+        pairs = co_usage @ sparse.diags_array(corpus.counts)
         together = sparse.csc_array(membership.T @ pairs @ membership)
         total = np.asarray(together.sum(axis=0)).ravel()
         return cls(
-            usage=views.usage,
-            mashups=sparse.csc_array(views.usage),
-            counts=views.counts,
-            co_usage=views.co_usage,
+            usage=corpus.usage,
+            mashups=sparse.csc_array(corpus.usage),
+            counts=corpus.counts,
+            co_usage=co_usage,
             membership=membership,
             category_co_usage=sparse.csc_array(together @ sparse.diags_array(1 / (total + 2.0))),
-            specifications=views.specifications.latent,
+            specifications=corpus.specifications.latent,
         )
 
     def candidates(
@@ -127,12 +126,12 @@ class Companions:
         >>> usage = sparse.csr_array(np.array([[1, 1, 0], [1, 1, 1], [1, 0, 0]], dtype=np.float32))
         >>> co_usage = sparse.csc_array([[0, 0.5, 0.3], [0.4, 0, 0.3], [0.2, 0.25, 0]])
         >>> none = sparse.csr_array((3, 0), dtype=np.float32)
-        >>> companions = Companions(
+        >>> co_usage_features = CoUsageFeatures(
         ...     usage, sparse.csc_array(usage), usage.sum(axis=0), co_usage, none,
         ...     sparse.csc_array((0, 0), dtype=np.float32), np.zeros((3, 1), dtype=np.float32),
         ... )
         >>> near = Neighbours(np.array([0]), np.array([0.5]))
-        >>> found = companions.candidates(np.array([0, 1]), np.array([0.9, 0.2]), near, [0])
+        >>> found = co_usage_features.candidates(np.array([0, 1]), np.array([0.9, 0.2]), near, [0])
         >>> found.positions.tolist()
         [1, 2]
         >>> [f"{x:.1f}" for x in found.features[:, FEATURES.index("together")]]
@@ -142,7 +141,7 @@ class Companions:
         given = _columns(self.co_usage, used)
         everywhere = np.full(len(self.counts), _FLOOR)
         everywhere[positions] = np.clip(text, _FLOOR, 1 - _FLOOR)
-        foreseen = everywhere[used].max()
+        expected = everywhere[used].max()
         everywhere[used] = 0
         strongest = given.max(axis=1)
         strongest[used] = 0
@@ -153,7 +152,7 @@ class Companions:
         )
         columns = [
             *_text_features(everywhere[open_].sum(), everywhere[pool]),
-            np.full(len(pool), foreseen),
+            np.full(len(pool), expected),
             *self._pairs(pool, used, given[pool]),
             *self._sets(pool, used),
             *self._similar_requests(pool, used, neighbours),

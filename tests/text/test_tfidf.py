@@ -7,18 +7,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from cnp_router.training.text import (
-    MAX_CHARACTERS,
-    TfidfEncoder,
-    character_grams,
-    singular,
-    split_compound,
-    unit_rows,
-    word_grams,
-    words,
-)
+from cnp_router.text import TfidfEncoder, unit_rows
+from cnp_router.text.tokenise import ANALYZERS, MAX_CHARACTERS
 
-ANALYZERS = {"word": word_grams, "character": character_grams}
 TEXTS = [
     "Show the weather of my trips on a map.",
     "Show photos on maps, maps and more maps!",
@@ -28,6 +19,7 @@ TEXTS = [
     "地図に天気を表示する",
     "погода на карте",
     "the the the the",
+    "readFile of get_weather_v2",
 ]
 
 
@@ -78,17 +70,6 @@ def test_the_encoder_is_that_of_scikit_learn_on_any_text(analyzer, texts):
     np.testing.assert_allclose(found.toarray(), expected.toarray(), atol=1e-6)
 
 
-@settings(max_examples=60)
-@given(st.text(max_size=60))
-def test_words_are_lower_case_runs_of_letters_and_digits(text):
-    for word in words(text):
-        assert word and not word.isspace() and "_" not in word
-        assert word == word.lower()
-    grams = list(word_grams(text))
-    assert len(grams) == max(2 * len(words(text)) - 1, 0)
-    assert all(3 <= len(gram) <= 5 for gram in character_grams(text))
-
-
 def test_only_the_beginning_of_a_long_text_counts():
     text = "map " * MAX_CHARACTERS
     encoder = TfidfEncoder(min_df=1).fit([text, "the end"])
@@ -127,20 +108,18 @@ def test_unit_rows_leaves_the_matrix_and_its_empty_rows():
     np.testing.assert_array_equal(matrix.toarray(), before)
 
 
-@pytest.mark.parametrize(
-    ("compound", "words"),
-    [
-        ("getWeatherAlerts", "get Weather Alerts"),
-        ("YouTube", "You Tube"),
-        ("HTTP2", "HTTP 2"),
-        ("snake_case", "snake_case"),
-        ("", ""),
-    ],
-)
-def test_split_compound(compound, words):
-    assert split_compound(compound) == words
+@pytest.mark.parametrize("analyzer", ANALYZERS)
+def test_weights_are_the_row_of_a_text(analyzer):
+    encoder = TfidfEncoder(analyzer, min_df=1).fit(TEXTS)
+    for text in TEXTS:
+        row = encoder.transform([text]).toarray()[0]
+        found = encoder.weights(text)
+        expected = {encoder.terms_[i]: row[i] for i in np.flatnonzero(row)}
+        assert found == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("word", ["s", "as", "bus", "gas", "pass", "news", "", "ies"])
-def test_singular_never_empties_a_word(word):
-    assert len(singular(word)) >= min(len(word), 2)
+def test_a_term_that_is_in_no_text_weighs_as_the_rarest():
+    encoder = TfidfEncoder("content", min_df=1).fit(["map", "song", "song"])
+    weights = encoder.weights("map song tune")
+    assert weights["tune"] > weights["map"] > weights["song"]
+    assert encoder.weights("") == {}

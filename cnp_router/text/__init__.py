@@ -1,0 +1,25 @@
+"""Text to words, and words to numbers: the one place that does either."""
+
+from cnp_router.text.bm25 import BM25
+from cnp_router.text.tfidf import TfidfEncoder, dense_product, unit_rows
+from cnp_router.text.tokenise import (
+    FUNCTION_WORDS,
+    content_words,
+    pieces,
+    singular,
+    split_identifier,
+    words,
+)
+
+__all__ = [
+    "BM25",
+    "FUNCTION_WORDS",
+    "TfidfEncoder",
+    "content_words",
+    "dense_product",
+    "pieces",
+    "singular",
+    "split_identifier",
+    "unit_rows",
+    "words",
+]

@@ -1,0 +1,208 @@
+"""TF-IDF: texts to sparse unit vectors.
+
+scikit-learn's vectorizers do the same; they are not used because importing scikit-learn costs more
+than answering a request, and a saved model has to answer from a cold start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.text.tokenise import ANALYZERS, grams_of, words
+
+__all__ = ["TfidfEncoder", "count_terms", "dense_product", "unit_rows"]
+
+
+Analyzer = Literal["word", "content", "character"]
+
+
+class TfidfEncoder:
+    """Text to unit vectors of sublinear term frequency times inverse document frequency.
+
+    Weights are ``(1 + ln tf) * (1 + ln((1 + n) / (1 + df)))`` (Salton and Buckley, 1988, with the
+    smoothing of scikit-learn), then each row is scaled to length 1.
+
+    Parameters
+    ----------
+    analyzer : {"word", "content", "character"}, default="word"
+        Of `cnp_router.text.tokenise`: words and pairs of them, words that carry meaning, or runs of
+        characters.
+    min_df : int, default=2
+        A term in fewer documents is dropped.
+    max_terms : int, default=100_000
+        The most frequent terms that are kept.
+
+    Attributes
+    ----------
+    terms_ : list of str
+    idf_ : ndarray of shape (n_terms,), at least 1
+    rare_ : float
+        What the idf of a term would be that no document has.
+
+    Examples
+    --------
+    >>> encoder = TfidfEncoder(min_df=1).fit(["a map", "a song"])
+    >>> encoder.transform(["map map"]).toarray().round(1)
+    array([[0., 0., 0., 1., 0.]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        analyzer: Analyzer = "word",
+        *,
+        min_df: int = 2,
+        max_terms: int = 100_000,
+    ) -> None:
+        self.analyzer = analyzer
+        self.min_df = min_df
+        self.max_terms = max_terms
+
+    def fit(self, texts: Sequence[str]) -> TfidfEncoder:
+        """Learn the terms and their document frequencies."""
+        self.fit_transform(texts)
+        return self
+
+    def fit_transform(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Learn the terms, and encode the same texts, in one pass.
+
+        Returns
+        -------
+        csr_array of shape (n_texts, n_terms), float32
+        """
+        if self.analyzer == "character":
+            # A history says the same words all the time: their runs are counted once a word.
+            said, vocabulary = count_terms(words(text) for text in texts)
+            grams, column = count_terms(map(grams_of, vocabulary))
+            counts = sparse.csr_array(said @ grams)
+        else:
+            counts, column = count_terms(map(ANALYZERS[self.analyzer], texts))
+        frequency = np.bincount(counts.indices, minlength=len(column))
+        terms = np.array(list(column), dtype=object)
+        kept = sorted(np.flatnonzero(frequency >= self.min_df), key=lambda i: terms[i])
+        if len(kept) > self.max_terms:
+            most = sorted(kept, key=lambda i: -frequency[i])[: self.max_terms]
+            kept = sorted(most, key=lambda i: terms[i])
+        chosen = np.array(kept, dtype=np.int64)
+        idf = 1 + np.log((1 + len(texts)) / (1 + frequency[chosen]))
+        self._set(list(terms[chosen]), idf.astype(np.float32), 1 + math.log(1 + len(texts)))
+        return self._weighted(sparse.csr_array(sparse.csc_array(counts)[:, chosen]))
+
+    def _set(self, terms: list[str], idf: NDArray[Any], rare: float) -> TfidfEncoder:
+        self.terms_ = terms
+        self.idf_ = idf
+        self.rare_ = rare
+        self._column = {term: i for i, term in enumerate(terms)}
+        return self
+
+    def transform(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Encode texts.
+
+        Returns
+        -------
+        csr_array of shape (n_texts, n_terms), float32
+            Rows of length 1, or 0 where a text has no known term.
+        """
+        documents = map(ANALYZERS[self.analyzer], texts)
+        return self._weighted(count_terms(documents, self._column)[0])
+
+    def weights(self, text: str) -> dict[str, float]:
+        """Return a text's vector by term. Terms that are not known count as rare, not as nothing.
+
+        Examples
+        --------
+        >>> encoder = TfidfEncoder("content", min_df=1).fit(["a map", "a song"])
+        >>> {term: round(weight, 2) for term, weight in encoder.weights("map, map, tune").items()}
+        {'map': 0.75, 'tune': 0.66}
+        """
+        weights = {
+            term: (1 + math.log(count)) * self._idf_of(term)
+            for term, count in Counter(ANALYZERS[self.analyzer](text)).items()
+        }
+        length = math.hypot(*weights.values())
+        return {term: weight / length for term, weight in weights.items()}
+
+    def _idf_of(self, term: str) -> float:
+        column = self._column.get(term)
+        return self.rare_ if column is None else float(self.idf_[column])
+
+    def _weighted(self, counts: sparse.csr_array) -> sparse.csr_array:
+        counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
+        return unit_rows(counts)
+
+    def state(self) -> dict[str, Any]:
+        """Return all that was learned, as plain data."""
+        return {"terms": self.terms_, "idf": self.idf_, "rare": self.rare_}
+
+    @classmethod
+    def from_state(cls, analyzer: Analyzer, state: dict[str, Any]) -> TfidfEncoder:
+        """Rebuild a fitted encoder."""
+        return cls(analyzer)._set(list(state["terms"]), state["idf"], float(state["rare"]))
+
+
+def count_terms(
+    documents: Iterable[Iterable[str]], column: Mapping[str, int] | None = None
+) -> tuple[sparse.csr_array, Mapping[str, int]]:
+    """Count the terms of some documents.
+
+    Parameters
+    ----------
+    documents : iterable of iterables of str
+    column : mapping of str to int, optional
+        The column of each term; others are passed over. By default all terms are counted, in
+        the order in which they come.
+
+    Returns
+    -------
+    counts : csr_array of shape (n_documents, n_terms), float32
+    column : mapping of str to int
+    """
+    growing: defaultdict[str, int] = defaultdict()
+    growing.default_factory = growing.__len__
+    known: Mapping[str, int] = growing if column is None else column
+    pointers: list[int] = [0]
+    columns: list[int] = []
+    counts: list[int] = []
+    for terms in documents:
+        for term, count in Counter(terms).items():
+            if column is None or term in column:
+                columns.append(known[term])
+                counts.append(count)
+        pointers.append(len(columns))
+    matrix = sparse.csr_array(
+        (
+            np.array(counts, dtype=np.float32),
+            np.array(columns, dtype=np.int32),
+            np.array(pointers, dtype=np.int32),
+        ),
+        shape=(len(pointers) - 1, len(known)),
+    )
+    return matrix, dict(growing) if column is None else column
+
+
+def unit_rows(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Return the matrix with each row scaled to length 1; rows of zeros stay."""
+    squares = np.add.reduceat(
+        np.append(matrix.data.astype(np.float64) ** 2, 0.0), matrix.indptr[:-1]
+    ) * (np.diff(matrix.indptr) > 0)
+    lengths = np.sqrt(np.maximum(squares, 1e-24))
+    scaled = matrix.copy()
+    scaled.data = (matrix.data / np.repeat(lengths, np.diff(matrix.indptr))).astype(np.float32)
+    return scaled
+
+
+def dense_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> NDArray[Any]:
+    """Return ``rows @ matrix`` as a dense array.
+
+    A single row, which is what answering a request is about, adds up the postings of its terms and
+    never builds a sparse result.
+    """
+    if rows.shape[0] == 1:
+        return np.asarray(rows.data @ matrix[rows.indices], dtype=np.float32)[None]
+    return np.asarray((rows @ matrix).toarray())

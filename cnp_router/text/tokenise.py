@@ -1,0 +1,191 @@
+"""The words of a text: of prose, of identifiers, and of scripts that write no spaces."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+__all__ = [
+    "ANALYZERS",
+    "FUNCTION_WORDS",
+    "character_grams",
+    "content_words",
+    "grams_of",
+    "pieces",
+    "singular",
+    "split_identifier",
+    "word_grams",
+    "words",
+]
+
+# A longer text says nothing new about what it is for, and would cost memory and time.
+MAX_CHARACTERS = 2_000
+
+# Thai, Lao, Myanmar, Khmer, and the characters and syllables of Chinese and Japanese.
+_UNSPACED = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecd\u1000-\u103f\u1050-\u109f\u1780-\u17d3"
+    "\u3005-\u3007\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U000323af"
+)
+# Indic vowel signs are no letters to Python, but parts of words.
+_TOKEN = re.compile(rf"[{_UNSPACED}]+|(?:[^\W{_UNSPACED}]|[\u0900-\u0963\u0966-\u0dff])+")
+_PIECE = re.compile(rf"[{_UNSPACED}]|(?:[^\W_{_UNSPACED}]|[\u0900-\u0963\u0966-\u0dff])+")
+_BOUNDARY = re.compile(
+    r"_+|(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z]{2})(?=[0-9])"
+)
+
+# In a text of a few words they would be as telling as any other.
+_COMMON = (
+    "a about after all also an and any are as at be before between both but by can do each every "
+    "for from get give has have how i if in into is it its like make me more my need no not of on "
+    "one or other our out should so some such than that the their them then there they this to up "
+    "us use using via want was we were what when where which who will with would you your"
+)
+FUNCTION_WORDS = frozenset(_COMMON.split())
+
+
+def split_identifier(text: str) -> str:
+    """Put spaces between the words of identifiers.
+
+    Examples
+    --------
+    >>> [split_identifier(name) for name in ("getWeather_v2", "HTTPServer2")]
+    ['get Weather v2', 'HTTP Server 2']
+    """
+    return _BOUNDARY.sub(" ", text)
+
+
+@lru_cache(maxsize=64)
+def words(text: str) -> tuple[str, ...]:
+    """Return the lower-case words of a text, of any script.
+
+    An identifier is a word, and so are its parts. Where a script writes no spaces, each two
+    characters that stand together are a word (Nie et al., "On the use of words and n-grams for
+    Chinese information retrieval", 2000).
+
+    Parameters
+    ----------
+    text : str
+        Of which the first 2,000 characters count.
+
+    Examples
+    --------
+    >>> words("Send SMS via Last.fm")
+    ('send', 'sms', 'via', 'last', 'fm')
+    >>> words("readFile, get_weather_v2")
+    ('readfile', 'read', 'file', 'get_weather_v2', 'get', 'weather', 'v2')
+    >>> words("天気予報 API")
+    ('天気', '気予', '予報', 'api')
+    """
+    return tuple(word for whole, parts in _tokens(text) for word in (whole, *parts))
+
+
+@lru_cache(maxsize=64)
+def pieces(text: str) -> tuple[str, ...]:
+    """Return what stands in a text, nothing twice: joined, the pieces of a name are the name.
+
+    Examples
+    --------
+    >>> pieces("YouTube get_weather 天気")
+    ('youtube', 'get', 'weather', '天', '気')
+    """
+    return tuple(_PIECE.findall(_plain(text).lower()))
+
+
+def singular(word: str) -> str:
+    """Return a word without its plural or third-person ``s``: English, harmless elsewhere.
+
+    Harman's S-stemmer ("How effective is suffixing?", 1991).
+
+    Examples
+    --------
+    >>> [singular(word) for word in ("maps", "cities", "bus", "less", "boxes")]
+    ['map', 'city', 'bus', 'less', 'boxe']
+    """
+    if len(word) > 3 and word.endswith("s"):
+        if word.endswith("ies") and word[-4] not in "ae":
+            return word[:-3] + "y"
+        if word.endswith("es") and word[-3] not in "aeo":
+            return word[:-1]
+        if word[-2] not in "us":
+            return word[:-1]
+    return word
+
+
+def content_words(text: str) -> Iterator[str]:
+    """Yield the words of a text without their plural, and without function words.
+
+    Examples
+    --------
+    >>> list(content_words("Show me the photos on maps"))
+    ['show', 'photo', 'map']
+    """
+    return (singular(word) for word in words(text) if word not in FUNCTION_WORDS)
+
+
+def word_grams(text: str) -> Iterator[str]:
+    """Yield the words of a text without their plural, and each two that stand together.
+
+    Examples
+    --------
+    >>> list(word_grams("photos on maps"))
+    ['photo', 'on', 'map', 'photo on', 'on map']
+    >>> list(word_grams("readFile now"))
+    ['readfile', 'now', 'read', 'file', 'readfile now', 'read file']
+    """
+    tokens = _tokens(text)
+    phrases = [[singular(whole) for whole, _ in tokens]]
+    phrases += [[singular(part) for part in parts] for _, parts in tokens if parts]
+    for phrase in phrases:
+        yield from phrase
+    for phrase in phrases:
+        yield from (f"{a} {b}" for a, b in itertools.pairwise(phrase))
+
+
+def character_grams(text: str) -> Iterator[str]:
+    """Yield the runs of 3 to 5 characters inside each word, its ends marked by blanks.
+
+    Examples
+    --------
+    >>> list(character_grams("maps"))
+    [' ma', 'map', 'aps', 'ps ', ' map', 'maps', 'aps ', ' maps', 'maps ']
+    """
+    return itertools.chain.from_iterable(map(grams_of, words(text)))
+
+
+@lru_cache(maxsize=50_000)
+def grams_of(word: str) -> tuple[str, ...]:
+    """Return the `character_grams` of one word."""
+    padded = f" {word} "
+    return tuple(padded[i : i + n] for n in (3, 4, 5) for i in range(len(padded) - n + 1))
+
+
+ANALYZERS: dict[str, Callable[[str], Iterator[str]]] = {
+    "word": word_grams,
+    "content": content_words,
+    "character": character_grams,
+}
+
+
+def _tokens(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the words that stand in a text, each with the parts of an identifier."""
+    return [pair for token in _TOKEN.findall(_plain(text)) for pair in _token(token)]
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFKC", text[:MAX_CHARACTERS])
+
+
+@lru_cache(maxsize=50_000)
+def _token(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if token.isalpha() and token.islower():
+        return ((token, ()),)
+    if re.match(f"[{_UNSPACED}]", token):
+        pairs = [a + b for a, b in itertools.pairwise(token)] or [token]
+        return tuple((pair, ()) for pair in pairs)
+    whole = token.strip("_")
+    parts = [part.lower() for part in _BOUNDARY.split(whole) if part]
+    return ((whole.lower(), tuple(parts) if len(parts) > 1 else ()),) if whole else ()

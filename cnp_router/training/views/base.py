@@ -1,0 +1,269 @@
+"""What a view is: one side from which a request is looked at, and what it says of each API."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.history import History
+from cnp_router.routing import Reason
+from cnp_router.text import dense_product
+from cnp_router.training.corpus import Corpus
+from cnp_router.training.encoders import EncodedRequests, Memo
+
+__all__ = [
+    "Batch",
+    "Column",
+    "Dense",
+    "Evidence",
+    "FusedProduct",
+    "ScoringView",
+    "Shape",
+    "Sparse",
+    "View",
+]
+
+
+Shape = tuple[int, ...] | list[int]
+
+
+class FusedProduct:
+    """One product for all matrices that the same vectors are multiplied by: each has its price.
+
+    Parameters
+    ----------
+    parts : mapping of str to csr_array of shape (n_terms, n_columns)
+        At least one.
+    """
+
+    def __init__(self, parts: Mapping[str, sparse.csr_array]) -> None:
+        ends = np.cumsum([0, *(part.shape[1] for part in parts.values())]).tolist()
+        self._columns = {name: slice(*ends[i : i + 2]) for i, name in enumerate(parts)}
+        self._matrix = sparse.csr_array(sparse.hstack(list(parts.values()), "csr"))
+
+    def of(self, vectors: sparse.csr_array) -> dict[str, NDArray[Any]]:
+        """Return each part's product, of shape (n_requests, n_columns), float32."""
+        product = dense_product(vectors, self._matrix)
+        return {name: product[:, columns] for name, columns in self._columns.items()}
+
+
+class Batch(Memo):
+    """Requests that are looked at together: what several views need of them is computed once.
+
+    Attributes
+    ----------
+    requests : EncodedRequests
+    """
+
+    def __init__(self, requests: EncodedRequests, fused: Mapping[str, FusedProduct]) -> None:
+        super().__init__()
+        self.requests = requests
+        self._products = {
+            name: part
+            for encoder, product in fused.items()
+            for name, part in product.of(getattr(requests, encoder)).items()
+        }
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def product(self, name: str) -> NDArray[Any]:
+        """Return the product with a matrix that some view names in `View.products`."""
+        return self._products[name]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the reasons for one request are made of.
+
+    Attributes
+    ----------
+    batch : Batch, of one request
+    history : History
+        What the views were fitted on.
+    known : tuple of int
+        APIs that are used already.
+    categories : dict of str to float
+        The probable categories of the request.
+    """
+
+    batch: Batch
+    history: History
+    known: tuple[int, ...]
+    categories: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class View(ABC):
+    """One side from which requests are looked at, fitted on a corpus.
+
+    A subclass is a frozen dataclass; each field but `corpus` is an array that it learned, and is
+    saved and loaded by its name. It is registered in `cnp_router.training.views.registry`.
+
+    Attributes
+    ----------
+    corpus : Corpus
+    """
+
+    name: ClassVar[str]
+    # Names of what `features` and `request_features` return.
+    scores: ClassVar[tuple[str, ...]]
+    extras: ClassVar[tuple[str, ...]] = ()
+    context: ClassVar[tuple[str, ...]] = ()
+
+    corpus: Corpus
+
+    @classmethod
+    def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
+        """Fit on the past requests of a corpus, which are given encoded too."""
+        return cls(corpus)
+
+    def extended(self, corpus: Corpus) -> Self:
+        """Return the view of a corpus with more APIs at its end, all of them cold."""
+        return replace(self, corpus=corpus)
+
+    def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
+        """Return the view of a corpus with more past requests at its end, which are given too."""
+        return replace(self, corpus=corpus)
+
+    def products(self) -> dict[str, dict[str, sparse.csr_array]]:
+        """Return the matrices that requests are multiplied by: by encoder, then by a unique name.
+
+        A view finds the products in the batch.
+        """
+        return {}
+
+    @abstractmethod
+    def candidates(self, batch: Batch, k: int) -> list[NDArray[np.intp]]:
+        """Return the APIs that each of its scores puts among its best `k`, for each request."""
+
+    @abstractmethod
+    def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
+        """Return what it says of some candidates of each request.
+
+        Returns
+        -------
+        list of ndarray of shape (n_scores + n_extras, n_candidates)
+        """
+
+    def request_features(self, batch: Batch) -> NDArray[Any]:
+        """Return what it says of each request as a whole, of shape (n_requests, n_context)."""
+        return np.zeros((len(batch), 0), dtype=np.float32)
+
+    def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
+        """Return why some APIs are worth asking, where it has a reason."""
+        return {}
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return the shape of each learned array: a tuple if sparse, a list if not."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Return what was learned as plain data."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "corpus"}
+
+
+class Dense:
+    """Scores of every API: ndarray of shape (n_requests, n_apis)."""
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        self.values = values
+
+    def best(self, k: int) -> list[NDArray[np.intp]]:
+        """Return the `k` highest positive ones of each request; of equal ones the first."""
+        marked = self.values > 0
+        n_apis = marked.shape[1]
+        if k < n_apis:
+            # Values are partitioned, not indices: several times faster where many are equal.
+            floor = np.partition(self.values, n_apis - k, axis=1)[:, n_apis - k, None]
+            marked &= self.values >= floor
+            for row in np.flatnonzero(np.count_nonzero(marked, axis=1) > k):
+                tied = np.flatnonzero(marked[row] & (self.values[row] == floor[row]))
+                surplus = np.count_nonzero(marked[row]) - k
+                marked[row, tied[len(tied) - surplus :]] = False
+        return [np.flatnonzero(row) for row in marked]
+
+    def at(self, row: int, positions: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the scores of some APIs for one request."""
+        return np.asarray(self.values[row, positions])
+
+    def highest(self) -> NDArray[Any]:
+        """Return the best score of each request, at least 0."""
+        return np.asarray(self.values.max(axis=1, initial=0))
+
+    def total(self) -> NDArray[Any]:
+        """Return the sum of the positive scores of each request."""
+        return np.asarray(np.clip(self.values, 0, None).sum(axis=1))
+
+
+class Sparse:
+    """Scores of the few APIs that there is anything to say of.
+
+    Parameters
+    ----------
+    rows : sequence of (positions, values), one a request
+        The positions ascend, the values are positive.
+    """
+
+    def __init__(self, rows: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+        self.rows = rows
+
+    def best(self, k: int) -> list[NDArray[np.intp]]:
+        """Return the `k` highest of each request; of equal ones the first."""
+        return [
+            positions if len(values) <= k else positions[np.argsort(-values, kind="stable")[:k]]
+            for positions, values in self.rows
+        ]
+
+    def at(self, row: int, positions: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the scores of some APIs for one request."""
+        own, values = self.rows[row]
+        found = np.zeros(len(positions), dtype=np.float32)
+        if len(own):
+            place = np.minimum(np.searchsorted(own, positions), len(own) - 1)
+            there = own[place] == positions
+            found[there] = values[place[there]]
+        return found
+
+    def highest(self) -> NDArray[Any]:
+        """Return the best score of each request, at least 0."""
+        return np.array([values.max(initial=0) for _, values in self.rows], dtype=np.float32)
+
+    def total(self) -> NDArray[Any]:
+        """Return the sum of the scores of each request."""
+        return np.array([values.sum() for _, values in self.rows], dtype=np.float32)
+
+
+Column = Dense | Sparse
+
+
+@dataclass(frozen=True, eq=False)
+class ScoringView(View):
+    """A view that says all it has to say in scores, which it computes a batch at a time."""
+
+    @abstractmethod
+    def columns(self, batch: Batch) -> tuple[Column, ...]:
+        """Return a column for each name in `scores`."""
+
+    def scored(self, batch: Batch) -> dict[str, Column]:
+        """Return the columns by name, computed once a batch."""
+        return batch.once(self, lambda: dict(zip(self.scores, self.columns(batch), strict=True)))
+
+    def candidates(self, batch: Batch, k: int) -> list[NDArray[np.intp]]:
+        """Return the APIs that each of its scores puts among its best `k`, for each request."""
+        best = (column.best(k) for column in self.scored(batch).values())
+        return [np.concatenate(row) for row in zip(*best, strict=True)]
+
+    def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
+        """Return its scores of some candidates of each request."""
+        columns = self.scored(batch).values()
+        return [
+            np.stack([column.at(row, positions) for column in columns])
+            for row, positions in enumerate(candidates)
+        ]

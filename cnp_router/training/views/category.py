@@ -1,0 +1,67 @@
+"""The view of the categories: which APIs are filed under what such requests call for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from scipy import sparse
+
+from cnp_router.routing import Reason
+from cnp_router.training.corpus import Corpus
+from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.linear import ridge_weights, updated_weights
+from cnp_router.training.views.base import Batch, Dense, Evidence, ScoringView, Shape
+
+__all__ = ["CategoryView"]
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryView(ScoringView):
+    """Agreement of each API's categories with those that a linear model of the words expects.
+
+    Attributes
+    ----------
+    weights : csr_array of shape (n_word_terms, n_categories)
+    """
+
+    name: ClassVar[str] = "category"
+    scores: ClassVar[tuple[str, ...]] = ("category",)
+
+    weights: sparse.csr_array
+
+    @classmethod
+    def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
+        """Fit the linear model."""
+        return cls(corpus, ridge_weights(requests.word, corpus.called_for(corpus.usage)))
+
+    def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
+        """Return the view with one more step of the linear model."""
+        words = self.corpus.history_words
+        called_for = corpus.called_for(usage)
+        return type(self)(corpus, updated_weights(self.weights, words, requests.word, called_for))
+
+    def products(self) -> dict[str, dict[str, sparse.csr_array]]:
+        """Return the linear model."""
+        return {"word": {"categories": self.weights}}
+
+    def columns(self, batch: Batch) -> tuple[Dense]:
+        """Return the mean score of each API's categories."""
+        return (Dense((self.corpus.mean_membership @ batch.product("categories").T).T),)
+
+    def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
+        """Return the most probable category of each API."""
+        catalog, likely = self.corpus.specifications.catalog, evidence.categories
+        found = {}
+        for position in positions:
+            shared = [(likely[c], c) for c in catalog[position].categories if c in likely]
+            if shared:
+                p, name = max(shared)
+                text = f"the request is about {name} ({p:.0%})"
+                found[position] = Reason("category", text, (name,))
+        return found
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return the shape that the weights must have."""
+        return {"weights": (self.corpus.history_words.shape[0], self.corpus.membership.shape[1])}

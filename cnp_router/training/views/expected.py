@@ -1,0 +1,70 @@
+"""The view of the expected specification: what serves such a request would say of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.training.corpus import Corpus
+from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.linear import times_vector
+from cnp_router.training.views.base import Batch, Dense, ScoringView, Shape
+
+__all__ = ["ExpectedView"]
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedView(ScoringView):
+    """Similarity of each specification to the one that such requests call for.
+
+    A linear map from a request to the mean specification of what it used, both in the latent
+    space, by ridge regression; a zero-shot view, since what it learned of the APIs with history
+    holds for those without (Romera-Paredes and Torr, 2015).
+
+    Attributes
+    ----------
+    map : ndarray of shape (n_components, n_components)
+    """
+
+    name: ClassVar[str] = "expected"
+    scores: ClassVar[tuple[str, ...]] = ("expected specification",)
+
+    map: NDArray[Any]
+
+    @classmethod
+    def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
+        """Fit the map."""
+        return cls(corpus, _map(corpus, requests.word))
+
+    def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
+        """Return the view fitted on all."""
+        return type(self)(corpus, _map(corpus, sparse.csr_array(corpus.history_words.T)))
+
+    def columns(self, batch: Batch) -> tuple[Dense]:
+        """Return the cosine of each specification and the expected one."""
+        index = self.corpus.specifications
+        scores = np.empty((len(batch), self.corpus.n_apis), dtype=np.float32)
+        for row, request in enumerate(batch.requests.word @ index.encoders.projection):
+            called_for = times_vector(self.map.T, request)
+            length = max(float(np.linalg.norm(called_for)), 1e-9)
+            scores[row] = times_vector(index.latent, called_for / length)
+        return (Dense(scores),)
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return the shape that the map must have."""
+        rank = self.corpus.specifications.encoders.projection.shape[1]
+        return {"map": [rank, rank]}
+
+
+def _map(corpus: Corpus, words: sparse.csr_array) -> NDArray[Any]:
+    index = corpus.specifications
+    sizes = np.diff(corpus.usage.indptr)
+    used = np.flatnonzero(sizes)
+    latent = words[used] @ index.encoders.projection
+    target = (corpus.usage[used] @ index.latent) / sizes[used, None]
+    gram = latent.T @ latent + np.eye(latent.shape[1], dtype=np.float32)
+    return np.asarray(np.linalg.solve(gram, latent.T @ target), dtype=np.float32)

@@ -1,0 +1,226 @@
+"""The view of the past: which APIs served requests that say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.history import History
+from cnp_router.routing import Reason
+from cnp_router.text import unit_rows
+from cnp_router.training.corpus import Corpus, widened
+from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.linear import (
+    replaced_columns,
+    ridge_weights,
+    spread_columns,
+    updated_weights,
+)
+from cnp_router.training.views.base import Batch, Dense, Evidence, ScoringView, Shape, Sparse
+
+__all__ = ["HistoryView", "Neighbours"]
+
+N_NEIGHBOURS = 40
+# How many past requests are looked at for a reason, and how similar one must be to be cited.
+_CITED = 10
+_SIMILAR = 0.1
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The past requests most similar to one request.
+
+    Attributes
+    ----------
+    rows : ndarray of int, most similar first
+        Rows of the history.
+    similarity : ndarray of float in (0, 1]
+    """
+
+    rows: NDArray[Any]
+    similarity: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class HistoryView(ScoringView):
+    """Past requests: a linear model of their words, the nearest of them, their mean by API.
+
+    Attributes
+    ----------
+    weights : csr_array of shape (n_word_terms, n_labels)
+        Linear weights of the APIs with history.
+    centroids : csr_array of shape (n_word_terms, n_apis), columns of length 1 or 0
+    """
+
+    name: ClassVar[str] = "history"
+    scores: ClassVar[tuple[str, ...]] = (
+        "ridge",  # linear model of the words against each API's use
+        "neighbours",  # share of the most similar past requests that used it
+        "nearest",  # similarity of the most similar past request that used it
+        "centroid",  # similarity to the mean of the past requests that used it
+    )
+    extras: ClassVar[tuple[str, ...]] = ("history size",)  # log(1 + mashups that used it)
+    context: ClassVar[tuple[str, ...]] = (
+        "best ridge",
+        "best neighbours",
+        "best nearest",
+        "sum of ridge",  # how many APIs such requests use
+        "sum of neighbours",
+    )
+
+    weights: sparse.csr_array
+    centroids: sparse.csr_array
+
+    @classmethod
+    def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
+        """Fit the linear model and the means."""
+        weights = ridge_weights(
+            requests.word, sparse.csr_array(sparse.csc_array(corpus.usage)[:, corpus.labels])
+        )
+        by_api = sparse.csr_array(corpus.usage.T)
+        scale = sparse.diags_array((1 / (corpus.counts + 1.0)).astype(np.float32))
+        centroids = unit_rows(sparse.csr_array(scale @ (by_api @ requests.word)))
+        return cls(corpus, weights, sparse.csr_array(centroids.T))
+
+    def extended(self, corpus: Corpus) -> Self:
+        """Return the view with APIs that nobody used."""
+        centroids = widened(self.centroids, self.centroids.shape[0], corpus.n_apis)
+        return type(self)(corpus, self.weights, centroids)
+
+    def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
+        """Return the view with one more step of the linear model, and with the new means."""
+        before = self.corpus
+        weights = updated_weights(
+            spread_columns(self.weights, before.labels, corpus.labels),
+            before.history_words,
+            requests.word,
+            usage[:, corpus.labels],
+        )
+        changed = np.unique(usage.indices)
+        by_api = sparse.csc_array(corpus.usage)[:, changed]
+        renewed = unit_rows(sparse.csr_array((corpus.history_words @ by_api).T))
+        return type(self)(
+            corpus,
+            weights,
+            sparse.csr_array(replaced_columns(self.centroids, changed, renewed.T)),
+        )
+
+    def products(self) -> dict[str, dict[str, sparse.csr_array]]:
+        """Return the linear model, the means, and the past requests themselves."""
+        return {
+            "word": {
+                "ridge": self.weights,
+                "centroid": self.centroids,
+                "past words": self.corpus.history_words,
+            },
+            "character": {"past characters": self.corpus.history_characters},
+        }
+
+    def neighbours(self, batch: Batch) -> list[Neighbours]:
+        """Return the past requests most similar to each request, by words and characters."""
+
+        def similar() -> list[Neighbours]:
+            similarity = (batch.product("past words") + batch.product("past characters")) / 2
+            return [_nearest(row) for row in similarity]
+
+        return batch.once((self, "neighbours"), similar)
+
+    def columns(self, batch: Batch) -> tuple[Dense, Sparse, Sparse, Dense]:
+        """Return the linear model's scores, the neighbours' votes and the similarity to means."""
+        ridge = np.zeros((len(batch), self.corpus.n_apis), dtype=np.float32)
+        ridge[:, self.corpus.labels] = batch.product("ridge")
+        votes = [self._votes(near) for near in self.neighbours(batch)]
+        return (
+            Dense(ridge),
+            Sparse([(apis, share) for apis, share, _ in votes]),
+            Sparse([(apis, nearest) for apis, _, nearest in votes]),
+            Dense(batch.product("centroid")),
+        )
+
+    def _votes(self, near: Neighbours) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        usage = self.corpus.usage
+        starts, ends = usage.indptr[near.rows], usage.indptr[near.rows + 1]
+        sizes = ends - starts
+        places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        apis, own = np.unique(usage.indices[places], return_inverse=True)
+        weight = np.repeat(near.similarity, sizes)
+        share = np.zeros(len(apis), dtype=np.float32)
+        nearest = np.zeros(len(apis), dtype=np.float32)
+        np.add.at(share, own, weight**2)
+        np.maximum.at(nearest, own, weight)
+        return apis, share / max(np.square(near.similarity).sum(), np.float32(1e-12)), nearest
+
+    def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
+        """Return its scores of some candidates of each request, and how often they were used."""
+        return [
+            np.vstack([own, np.log1p(self.corpus.counts[positions])])
+            for own, positions in zip(super().features(batch, candidates), candidates, strict=True)
+        ]
+
+    def request_features(self, batch: Batch) -> NDArray[Any]:
+        """Return how well the past knows such requests, and how many APIs they used."""
+        ridge, neighbours, nearest, _ = self.scored(batch).values()
+        return np.stack(
+            [
+                ridge.highest(),
+                neighbours.highest(),
+                nearest.highest(),
+                ridge.total(),
+                neighbours.total(),
+            ],
+            axis=1,
+        )
+
+    def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
+        """Return the similar past requests that used each API."""
+        (near,) = self.neighbours(evidence.batch)
+        usage = self.corpus.usage
+        served: dict[int, list[int]] = {}
+        for row in near.rows[:_CITED][near.similarity[:_CITED] >= _SIMILAR].tolist():
+            for api in usage.indices[usage.indptr[row] : usage.indptr[row + 1]].tolist():
+                served.setdefault(api, []).append(row)
+        return {i: _cited(evidence.history, served[i]) for i in positions if i in served}
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return the shape that each learned array must have."""
+        n_terms = self.corpus.history_words.shape[0]
+        return {
+            "weights": (n_terms, len(self.corpus.labels)),
+            "centroids": (n_terms, self.corpus.n_apis),
+        }
+
+
+def _nearest(similarity: NDArray[Any]) -> Neighbours:
+    rows = np.flatnonzero(similarity > 0)
+    values = similarity[rows]
+    if len(values) > N_NEIGHBOURS:
+        best = values >= np.partition(values, -N_NEIGHBOURS)[-N_NEIGHBOURS]
+        rows, values = rows[best], values[best]
+    order = np.argsort(-values, kind="stable")[:N_NEIGHBOURS]
+    return Neighbours(rows[order], values[order])
+
+
+def _cited(history: History, rows: Sequence[int]) -> Reason:
+    many = "a similar past request" if len(rows) == 1 else f"{len(rows)} similar past requests"
+    return Reason(
+        "history",
+        f"used by {many}, as “{shortened(history[rows[0]].description)}”",
+        tuple(history[row].id for row in rows),
+    )
+
+
+def shortened(text: str, limit: int = 60) -> str:
+    r"""Return the beginning of a text on one line.
+
+    Examples
+    --------
+    >>> shortened("a  map of\nall bars", 8)
+    'a map of…'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[:limit].rstrip() + "…"

@@ -1,0 +1,125 @@
+"""The view of the names: which APIs the request names, wholly or in part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.routing import Reason
+from cnp_router.text import pieces, split_identifier, words
+from cnp_router.training.corpus import Specifications
+from cnp_router.training.views.base import Batch, Evidence, ScoringView, Sparse
+
+__all__ = ["NamesView"]
+
+# The longest phrase of a request, in pieces, that is compared with whole names.
+MAX_NAME_PIECES = 12
+
+
+@dataclass(frozen=True, eq=False)
+class NamesView(ScoringView):
+    """What the request says of each API's name. Nothing is learned: names are in the catalog."""
+
+    name: ClassVar[str] = "names"
+    scores: ClassVar[tuple[str, ...]] = (
+        "name",  # the request says its whole name
+        "name words",  # share of its name that the request says
+        "name weight",  # how telling the words are that it says of its name
+    )
+    context: ClassVar[tuple[str, ...]] = ("best name",)
+
+    @property
+    def index(self) -> NameIndex:
+        """The names, looked at once a catalog."""
+        specifications = self.corpus.specifications
+        return specifications.once(NameIndex, lambda: NameIndex(specifications))
+
+    def columns(self, batch: Batch) -> tuple[Sparse, Sparse, Sparse]:
+        """Return the weight of whole names, and share and weight of parts of names."""
+        index, texts = self.index, batch.requests.texts
+        weighed = [index.partly(text) for text in texts]
+        return (
+            Sparse([index.wholly(text) for text in texts]),
+            Sparse([(apis, weight / index.weight[apis]) for apis, weight in weighed]),
+            Sparse(weighed),
+        )
+
+    def request_features(self, batch: Batch) -> NDArray[Any]:
+        """Return whether any API is named."""
+        return self.scored(batch)["name"].highest()[:, None]
+
+    def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
+        """Say so where the request names it."""
+        said = self.scored(evidence.batch)["name"].at(0, np.asarray(positions, dtype=np.intp))
+        return {i: Reason("name", "the request names it") for i in np.asarray(positions)[said > 0]}
+
+
+class NameIndex:
+    """The names of a catalog, and their words, to be found in texts.
+
+    Attributes
+    ----------
+    weight : ndarray of shape (n_apis,), float32
+        How telling each name is.
+    """
+
+    def __init__(self, specifications: Specifications) -> None:
+        catalog, encoder = specifications.catalog, specifications.encoders.word
+        names = [list(dict.fromkeys(words(split_identifier(api.name)))) for api in catalog]
+        frequency = Counter(word for name in names for word in name)
+        # A word that many names share says less, and so does one that is common in requests.
+        known = dict(zip(encoder.terms_, encoder.idf_, strict=True))
+        rare = float(encoder.idf_.max(initial=1.0))
+        telling = {
+            word: min(known.get(word, rare), 1 + np.log((1 + len(names)) / (1 + count)))
+            for word, count in frequency.items()
+        }
+        self._column = {word: i for i, word in enumerate(telling)}
+        self._telling = np.array(list(telling.values()), dtype=np.float32)
+        pointers = np.cumsum([0, *map(len, names)])
+        columns = np.array([self._column[word] for name in names for word in name], dtype=np.int64)
+        by_api = sparse.csr_array(
+            (self._telling[columns], columns, pointers), shape=(len(names), len(telling))
+        )
+        by_api.sort_indices()
+        self.weight = np.asarray(by_api.sum(axis=1)).ravel()
+        self._apis = sparse.csr_array(by_api.T)
+        self._whole: dict[str, list[int]] = {}
+        self._longest = 0
+        for position, api in enumerate(catalog):
+            name = pieces(api.name)
+            joined = "".join(name)
+            if len(joined) > 1 and len(name) <= MAX_NAME_PIECES:
+                self._whole.setdefault(joined, []).append(position)
+                self._longest = max(self._longest, len(name))
+
+    def partly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the APIs with a word of their name in the text, and the weight of these words."""
+        found = {self._column[word] for word in words(text) if word in self._column}
+        columns = sorted(found)
+        lists = [self._apis.indices[slice(*self._apis.indptr[c : c + 2])] for c in columns]
+        sizes = [len(own) for own in lists]
+        apis, own = np.unique(
+            np.concatenate([np.zeros(0, dtype=np.intp), *lists]), return_inverse=True
+        )
+        weight = np.zeros(len(apis), dtype=np.float32)
+        np.add.at(weight, own, np.repeat(self._telling[columns], sizes))
+        return apis, weight
+
+    def wholly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the APIs whose whole name is in the text, however it is spaced, and its weight."""
+        tokens = pieces(text)
+        found: set[int] = set()
+        for start in range(len(tokens)):
+            joined = ""
+            for token in tokens[start : start + self._longest]:
+                joined += token
+                found.update(self._whole.get(joined, ()))
+        apis = np.array(sorted(found), dtype=np.intp)
+        return apis, self.weight[apis]

@@ -1,0 +1,101 @@
+"""The view of similar APIs: use of those whose specification is most like an API's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.training.corpus import Corpus
+from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.linear import replaced_columns, spread_columns
+from cnp_router.training.views.base import Batch, Dense, ScoringView, Shape
+
+__all__ = ["SimilarView"]
+
+N_SIMILAR = 10
+
+
+@dataclass(frozen=True, eq=False)
+class SimilarView(ScoringView):
+    """What the linear model of the history says of the most similar APIs.
+
+    Attributes
+    ----------
+    weights : csr_array of shape (n_apis, n_labels), rows sum to 1 or 0
+        The `N_SIMILAR` APIs with history whose specification is most like each API's own.
+    """
+
+    name: ClassVar[str] = "similar"
+    scores: ClassVar[tuple[str, ...]] = ("similar APIs",)
+
+    weights: sparse.csr_array
+
+    @classmethod
+    def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
+        """Compare all specifications."""
+        return cls(corpus, _most_similar(corpus, np.arange(corpus.n_apis)))
+
+    def extended(self, corpus: Corpus) -> Self:
+        """Return the view with the new APIs compared with those that have history."""
+        new = _most_similar(corpus, np.arange(self.corpus.n_apis, corpus.n_apis))
+        return type(self)(corpus, sparse.csr_array(sparse.vstack([self.weights, new], "csr")))
+
+    def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
+        """Return the view when more APIs have history.
+
+        Only rows that a new one enters are computed again: it must be more like the row's own API
+        than the least like of those there.
+        """
+        old, labels = self.corpus.labels, corpus.labels
+        weights = spread_columns(self.weights, old, labels)
+        new = np.setdiff1d(labels, old)
+        if not len(new):
+            return type(self)(corpus, weights)
+        columns = corpus.specifications.word_columns
+        by_api = sparse.csr_array(columns.T)
+        nearest = (by_api @ sparse.csc_array(columns)[:, new]).max(axis=1).toarray().ravel()
+        floor = np.zeros(len(nearest))
+        full = np.flatnonzero(np.diff(weights.indptr) >= N_SIMILAR)
+        last = [_least(weights, int(row)) for row in full]
+        floor[full] = by_api[full].multiply(by_api[labels[last]]).sum(axis=1)
+        changed = np.flatnonzero(nearest > floor)
+        renewed = _most_similar(corpus, changed)
+        by_row = replaced_columns(sparse.csc_array(weights.T), changed, renewed.T)
+        return type(self)(corpus, sparse.csr_array(by_row.T))
+
+    def columns(self, batch: Batch) -> tuple[Dense]:
+        """Return the mean score of the similar APIs, by their likeness."""
+        return (Dense((self.weights @ batch.product("ridge").T).T),)
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return the shape that the weights must have."""
+        return {"weights": (self.corpus.n_apis, len(self.corpus.labels))}
+
+
+def _most_similar(corpus: Corpus, rows: NDArray[Any], *, block: int = 1024) -> sparse.csr_array:
+    """Return the weights of some APIs."""
+    columns, labels = corpus.specifications.word_columns, corpus.labels
+    by_api = sparse.csr_array(columns.T)
+    labelled = sparse.csr_array(sparse.csc_array(columns)[:, labels])
+    keep = min(N_SIMILAR, len(labels))
+    parts = [sparse.csr_array((0, len(labels)), dtype=np.float32)]
+    for first in range(0, len(rows), block):
+        apis = rows[first : first + block]
+        likeness = (by_api[apis] @ labelled).toarray()
+        itself, place = np.nonzero(apis[:, None] == labels)
+        likeness[itself, place] = 0
+        if keep < len(labels):
+            floor = np.partition(likeness, -keep, axis=1)[:, -keep][:, None]
+            likeness[likeness < floor] = 0
+        likeness /= np.maximum(likeness.sum(axis=1, keepdims=True), 1e-9)
+        parts.append(sparse.csr_array(likeness))
+    return sparse.csr_array(sparse.vstack(parts, format="csr"))
+
+
+def _least(matrix: sparse.csr_array, row: int) -> int:
+    start, end = matrix.indptr[row : row + 2]
+    return int(matrix.indices[start + int(matrix.data[start:end].argmin())])

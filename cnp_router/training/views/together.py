@@ -1,0 +1,151 @@
+"""`Views`: all views, fitted on one corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.training.corpus import Corpus, Specifications, check_array
+from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.features import Candidates
+from cnp_router.training.views.base import Batch, FusedProduct, View
+from cnp_router.training.views.registry import VIEWS
+
+__all__ = ["Views"]
+
+PER_SCORE = 25  # candidates
+
+V = TypeVar("V", bound=View)
+
+
+class Views:
+    """All views, fitted on one corpus; a view is looked up by its class.
+
+    Attributes
+    ----------
+    corpus : Corpus
+    """
+
+    def __init__(self, corpus: Corpus, views: dict[type[View], View]) -> None:
+        self.corpus = corpus
+        self._views = views
+        parts: dict[str, dict[str, sparse.csr_array]] = {}
+        for view in views.values():
+            for encoder, matrices in view.products().items():
+                parts.setdefault(encoder, {}).update(matrices)
+        self._fused = {encoder: FusedProduct(matrices) for encoder, matrices in parts.items()}
+
+    @classmethod
+    def _made(cls, corpus: Corpus, make: Callable[[type[View]], View]) -> Views:
+        return cls(corpus, {kind: make(kind) for kind in VIEWS})
+
+    @classmethod
+    def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Views:
+        """Fit every view on the past requests of a corpus, which are given encoded too."""
+        return cls._made(corpus, lambda kind: kind.fit(corpus, requests))
+
+    def extended(self, specifications: Specifications, membership: sparse.csr_array) -> Views:
+        """Return the views of a catalog with more APIs at its end, all of them cold."""
+        corpus = self.corpus.extended(specifications, membership)
+        return self._made(corpus, lambda kind: self[kind].extended(corpus))
+
+    def observed(self, requests: EncodedRequests, usage: sparse.csr_array) -> Views:
+        """Return views that also know some new mashups, without fitting again.
+
+        What is counted or remembered is as if fitted on all; linear models are corrected
+        (`cnp_router.training.linear.updated_weights`); known words and known categories stay as
+        they are. Takes time linear in the size of the views.
+
+        Parameters
+        ----------
+        requests : EncodedRequests
+            The texts of the new mashups.
+        usage : csr_array of shape (n_new, n_apis), of ones
+            What they used.
+        """
+        corpus = self.corpus.observed(requests, usage)
+        return self._made(corpus, lambda kind: self[kind].observed(corpus, requests, usage))
+
+    def __getitem__(self, kind: type[V]) -> V:
+        view = self._views[kind]
+        assert isinstance(view, kind)
+        return view
+
+    def __iter__(self) -> Iterator[View]:
+        return iter(self._views.values())
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """What the columns of `Candidates.features` are."""
+        scores = [name for view in self for name in view.scores]
+        return (
+            *scores,
+            *(f"rank by {name}" for name in scores),
+            *(f"share of the best {name}" for name in scores),
+            *(name for view in self for name in view.extras),
+            *(name for view in self for name in view.context),
+        )
+
+    def batch(self, requests: EncodedRequests) -> Batch:
+        """Return requests as the views look at them."""
+        return Batch(requests, self._fused)
+
+    def candidates(self, batch: Batch, k: int = PER_SCORE) -> list[Candidates]:
+        """Return the candidates of each request: the best `k` by each score of each view."""
+        named = (view.candidates(batch, k) for view in self)
+        positions = [np.unique(np.concatenate(row)) for row in zip(*named, strict=True)]
+        features = (view.features(batch, positions) for view in self)
+        context = np.hstack([view.request_features(batch) for view in self])
+        n_scores = [len(view.scores) for view in self]
+        return [
+            Candidates(own, _features(parts, n_scores, whole))
+            for own, whole, *parts in zip(positions, context, *features, strict=True)
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """Return the corpus and what each view learned as plain data, without specifications."""
+        return {"corpus": self.corpus.state(), **{view.name: view.state() for view in self}}
+
+    @classmethod
+    def from_state(cls, specifications: Specifications, state: dict[str, Any]) -> Views:
+        """Rebuild the views.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit each other, or some are missing.
+        """
+        if set(state) != {"corpus", *(kind.name for kind in VIEWS)}:
+            raise ValueError(f"views {sorted(state)}, not those of this version")
+        corpus = Corpus(specifications, **state["corpus"])
+        corpus.check()
+        views: dict[type[View], View] = {}
+        for kind in VIEWS:
+            view = views[kind] = kind(corpus, **state[kind.name])
+            for name, shape in view.shapes().items():
+                check_array(f"{kind.name}/{name}", getattr(view, name), shape)
+        return cls(corpus, views)
+
+
+def _features(
+    parts: list[NDArray[Any]], n_scores: list[int], context: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the features of one request's candidates, named by `Views.feature_names`."""
+    scores = np.concatenate([part[:n] for part, n in zip(parts, n_scores, strict=True)])
+    extras = np.concatenate([part[n:] for part, n in zip(parts, n_scores, strict=True)])
+    order = np.argsort(-scores, axis=1, kind="stable")
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.broadcast_to(np.arange(scores.shape[1]), order.shape), axis=1)
+    top = scores.max(axis=1, initial=0)
+    n = len(scores)
+    features = np.empty((3 * n + len(extras) + len(context), scores.shape[1]), dtype=np.float32)
+    features[:n] = scores
+    features[n : 2 * n] = np.log1p(rank)
+    features[2 * n : 3 * n] = scores / np.maximum(top, 1e-6)[:, None]
+    features[3 * n : 3 * n + len(extras)] = extras
+    features[3 * n + len(extras) :] = context[:, None]
+    return np.ascontiguousarray(features.T)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cnp_router.catalog import Api, Catalog
+from cnp_router.routing import SpecificationRouter
+from cnp_router.text import content_words, pieces, singular, split_identifier, words
+from cnp_router.text.tokenise import character_grams, word_grams
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("get_weather_v2", "get_weather_v2 get weather v2"),
+        ("readFile", "readfile read file"),
+        ("HTTPServer2", "httpserver2 http server 2"),
+        ("getHTTPResponse", "gethttpresponse get http response"),
+        ("server__read_file", "server__read_file server read file"),
+        ("__init__", "init"),
+        ("READ_FILE", "read_file read file"),
+        ("Last.fm and read-file", "last fm and read file"),
+        ("k8s v2 s3", "k8s v2 s3"),
+        ("_ __ !", ""),
+    ],
+)
+def test_an_identifier_gives_its_words_and_the_whole(text, expected):
+    assert words(text) == tuple(expected.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("地図に天気を表示", "地図 図に に天 天気 気を を表 表示"),
+        ("天気API", "天気 api"),
+        ("サーバー", "サー ーバ バー"),
+        ("雨", "雨"),
+        ("ｶﾒﾗ", "カメ メラ"),
+        ("ไทย", "ไท ทย"),
+        ("น้ำ", "น้ ้ํ ํา"),
+        ("날씨 지도", "날씨 지도"),
+        ("मौसम का नक्शा", "मौसम का नक्शा"),
+        ("погода на карте", "погода на карте"),
+    ],
+)
+def test_a_script_without_spaces_gives_its_pairs_of_characters(text, expected):
+    assert words(text) == tuple(expected.split())
+
+
+def test_a_request_in_japanese_shares_words_with_a_specification():
+    """A whole clause was one word, which no other text says."""
+    catalog = Catalog(
+        [Api("a", "A", "音楽を再生するサービス"), Api("b", "B", "世界の天気予報を提供する")]
+    )
+    router = SpecificationRouter(catalog)
+    assert router.route("明日の天気を知りたい").contractors[0] == "b"
+
+
+def test_a_request_in_prose_shares_words_with_an_identifier():
+    catalog = Catalog([Api("a", "play_song_v2", "?"), Api("b", "readFile", "?")])
+    router = SpecificationRouter(catalog)
+    assert router.route("please read the file").contractors[0] == "b"
+    assert router.route("play a song").contractors[0] == "a"
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=60))
+def test_words_of_any_text(text):
+    for word in words(text):
+        assert word and not word.isspace()
+        assert word == word.lower() == word.strip("_")
+    assert set(content_words(text)) <= {singular(word) for word in words(text)}
+    assert all("_" not in piece and piece == piece.lower() for piece in pieces(text))
+    assert {gram for gram in word_grams(text) if " " not in gram} == set(map(singular, words(text)))
+    assert all(3 <= len(gram) <= 5 for gram in character_grams(text))
+
+
+def test_pairs_stay_within_a_text_or_within_an_identifier():
+    grams = list(word_grams("Use readFile now"))
+    assert grams[:5] == ["use", "readfile", "now", "read", "file"]
+    assert grams[5:] == ["use readfile", "readfile now", "read file"]
+
+
+@pytest.mark.parametrize(
+    ("compound", "expected"),
+    [
+        ("getWeatherAlerts", "get Weather Alerts"),
+        ("YouTube", "You Tube"),
+        ("HTTP2", "HTTP 2"),
+        ("snake_case", "snake case"),
+        ("", ""),
+    ],
+)
+def test_split_identifier(compound, expected):
+    assert split_identifier(compound) == expected
+
+
+@pytest.mark.parametrize("name", ["YouTube Data", "get_weather_v2", "天気予報", "Last.fm"])
+def test_the_pieces_of_a_name_are_the_name_however_it_is_written(name):
+    joined = "".join(pieces(name))
+    assert joined == "".join(pieces(split_identifier(name))) == "".join(pieces(name.upper()))
+
+
+@pytest.mark.parametrize("word", ["s", "as", "bus", "gas", "pass", "news", "", "ies"])
+def test_singular_never_empties_a_word(word):
+    assert len(singular(word)) >= min(len(word), 2)
