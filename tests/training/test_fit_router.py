@@ -134,7 +134,7 @@ def test_the_summary_says_what_it_was_fitted_on(world, router):
         "skipped": 0,
         "random_state": 0,
     }
-    assert repr(router) == "LearnedRouter(24 contractors, 96 mashups)"
+    assert repr(router) == "LearnedRouter(24 APIs, 96 mashups)"
 
 
 class TestErrors:
