@@ -1,6 +1,6 @@
 """Who receives the announcement: routers, recipients and how they are chosen."""
 
-from cnp_router.routing.base import Fallback, Router
+from cnp_router.routing.router import Fallback, Router
 from cnp_router.routing.baselines import (
     BroadcastRouter,
     HistoryKNNRouter,
