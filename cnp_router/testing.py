@@ -59,9 +59,9 @@ class ScriptedChatModel(ChatModel):
 
     Examples
     --------
-    >>> from cnp_router.llm import Message, complete_sync
+    >>> from cnp_router.llm import ChatMessage, complete_sync
     >>> model = ScriptedChatModel([{"apis": ["maps"]}])
-    >>> request = ChatRequest([Message("user", "Which APIs?")], {"type": "object"})
+    >>> request = ChatRequest([ChatMessage("user", "Which APIs?")], {"type": "object"})
     >>> complete_sync(model, request).data
     {'apis': ['maps']}
     >>> complete_sync(model, request)
@@ -92,6 +92,9 @@ class ScriptedChatModel(ChatModel):
         else:
             await asyncio.sleep(0)
         return _response(request, answer, self.name)
+
+    def __repr__(self) -> str:
+        return f"ScriptedChatModel({self.name!r})"
 
     def assert_done(self) -> None:
         """Raise FakeModelError unless each answer was given, and no more was asked."""
@@ -128,9 +131,9 @@ class FunctionChatModel(ChatModel):
 
     Examples
     --------
-    >>> from cnp_router.llm import Message, complete_sync
+    >>> from cnp_router.llm import ChatMessage, complete_sync
     >>> model = FunctionChatModel(lambda request: request.messages[-1].content.upper())
-    >>> complete_sync(model, ChatRequest([Message("user", "maps")])).text
+    >>> complete_sync(model, ChatRequest([ChatMessage("user", "maps")])).text
     'MAPS'
     """
 
@@ -152,6 +155,9 @@ class FunctionChatModel(ChatModel):
         if inspect.isawaitable(answer):
             answer = await answer
         return _response(request, answer, self.name)
+
+    def __repr__(self) -> str:
+        return f"FunctionChatModel({self.name!r})"
 
 
 def _response(request: ChatRequest, answer: Answer, name: str) -> ChatResponse:

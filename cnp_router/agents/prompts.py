@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from cnp_router.catalog import Api
-from cnp_router.llm import Message
+from cnp_router.llm import ChatMessage
 
 __all__ = [
     "Instructions",
@@ -76,16 +76,16 @@ class Prompt:
     instructions: Instructions
     information: str
 
-    def messages(self) -> tuple[Message, Message]:
+    def messages(self) -> tuple[ChatMessage, ChatMessage]:
         """Return the prompt as a system message and a message of the user."""
-        return _system_message(self.instructions), Message(
+        return _system_message(self.instructions), ChatMessage(
             "user", f"# Information\n{self.information}"
         )
 
 
 @lru_cache(maxsize=64)
-def _system_message(instructions: Instructions) -> Message:
-    return Message(
+def _system_message(instructions: Instructions) -> ChatMessage:
+    return ChatMessage(
         "system",
         f"# Role and constraints\n{instructions.role}\n{_DATA_RULE}\n\n"
         f"# Reasoning\n{instructions.reasoning}\n\n"

@@ -15,7 +15,7 @@ from cnp_router.evaluation.comparison_run import ComparisonRun, Finished, Progre
 from cnp_router.evaluation.fingerprint import fingerprint
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
-from cnp_router.llm import CachedChatModel, ChatModel, OfflineChatModel, run_sync
+from cnp_router.llm import ChatModel, OfflineChatModel, run_sync
 from cnp_router.protocols import PROTOCOLS, Announce, ContractNet, ProtocolName, RoundSettings
 from cnp_router.routing import Router
 
@@ -222,6 +222,4 @@ def _check(
 
 
 def _is_offline(model: ChatModel) -> bool:
-    if isinstance(model, CachedChatModel):
-        model = model.model
-    return isinstance(model, OfflineChatModel)
+    return isinstance(model.innermost, OfflineChatModel)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from cnp_router.catalog import Catalog
 from cnp_router.history import History
-from cnp_router.llm import CachedChatModel, ChatModel
+from cnp_router.llm import ChatModel
 from cnp_router.protocols import RoundSettings
 from cnp_router.routing import Router
 from cnp_router.version import __version__
@@ -73,10 +73,8 @@ def fingerprint(
 
 def _server(model: ChatModel) -> str | None:
     """Return the address of the server that answers, without credentials; None if none does."""
-    if isinstance(model, CachedChatModel):
-        return _server(model.model)
-    server = getattr(model, "server", None)
-    if not isinstance(server, str):
+    server = model.server
+    if server is None:
         return None
     parts = urlsplit(server)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

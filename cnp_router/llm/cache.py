@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from cnp_router.exceptions import DataFileError
-from cnp_router.llm.chat import ChatModel, ChatRequest, ChatResponse, Usage
+from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage
+from cnp_router.llm.chat_model import ChatModel, WrappedChatModel
 from cnp_router.llm.schema import misfit
 
 __all__ = ["CacheStats", "CachedChatModel"]
@@ -54,7 +55,7 @@ class _UnderWay:
     response: ChatResponse | None = None
 
 
-class CachedChatModel(ChatModel):
+class CachedChatModel(WrappedChatModel):
     """A model whose answers are kept in a folder.
 
     An entry is found by the SHA-256 of the model's name, the messages, the schema and the
@@ -85,10 +86,10 @@ class CachedChatModel(ChatModel):
     Examples
     --------
     >>> import tempfile
-    >>> from cnp_router.llm import Message, complete_sync
+    >>> from cnp_router.llm import ChatMessage, complete_sync
     >>> from cnp_router.testing import ScriptedChatModel
     >>> model = CachedChatModel(ScriptedChatModel(["Hello."]), tempfile.mkdtemp())
-    >>> request = ChatRequest([Message("user", "Hi")])
+    >>> request = ChatRequest([ChatMessage("user", "Hi")])
     >>> [complete_sync(model, request).cached for _ in range(2)]
     [False, True]
     >>> model.stats
@@ -96,8 +97,7 @@ class CachedChatModel(ChatModel):
     """
 
     def __init__(self, model: ChatModel, folder: str | Path) -> None:
-        self.model = model
-        self.name = model.name
+        super().__init__(model)
         self.folder = Path(folder)
         self.stats = CacheStats()
         self._under_way: dict[tuple[asyncio.AbstractEventLoop, str], _UnderWay] = {}
@@ -109,21 +109,7 @@ class CachedChatModel(ChatModel):
             ) from exc
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
-        """Answer from the folder, or else ask the model and keep its answer.
-
-        Parameters
-        ----------
-        request : ChatRequest
-
-        Returns
-        -------
-        ChatResponse
-
-        Raises
-        ------
-        LanguageModelError
-            As the model raises it.
-        """
+        """Answer from the folder, or else ask the model and keep its answer."""
         key = request_key(self.name, request)
         place = (asyncio.get_running_loop(), key)
         entry = self._under_way.setdefault(place, _UnderWay())
@@ -138,7 +124,7 @@ class CachedChatModel(ChatModel):
                     self.stats.hits += 1
                 else:
                     self.stats.misses += 1
-                    response = await self.model.complete(request)
+                    response = await super().complete(request)
                     self._write(key, response)
                 entry.response = response
                 return response
@@ -146,10 +132,6 @@ class CachedChatModel(ChatModel):
             entry.waiting -= 1
             if not entry.waiting:
                 self._under_way.pop(place, None)
-
-    async def aclose(self) -> None:
-        """Close the model."""
-        await self.model.aclose()
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"
@@ -196,8 +178,8 @@ def request_key(model: str, request: ChatRequest) -> str:
 
     Examples
     --------
-    >>> from cnp_router.llm import Message
-    >>> request = ChatRequest([Message("user", "Hi")])
+    >>> from cnp_router.llm import ChatMessage
+    >>> request = ChatRequest([ChatMessage("user", "Hi")])
     >>> request_key("tiny", request) == request_key("tiny", replace(request, task="not sent"))
     True
     """

@@ -1,24 +1,21 @@
-"""The seam to language models: one request, one response, one narrow interface."""
+"""What passes between the library and a language model: messages, a request, a response."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 from cnp_router.exceptions import InputError
 from cnp_router.llm.schema import check_schema
-from cnp_router.llm.sync import run_sync
 
-__all__ = ["ChatModel", "ChatRequest", "ChatResponse", "Message", "Role", "Usage", "complete_sync"]
+__all__ = ["ChatMessage", "ChatRequest", "ChatResponse", "Role", "Usage"]
 
 Role = Literal["system", "user", "assistant"]
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChatMessage:
     """One message of a prompt.
 
     Parameters
@@ -33,7 +30,7 @@ class Message:
 
     Examples
     --------
-    >>> Message("user", "Which APIs?").to_dict()
+    >>> ChatMessage("user", "Which APIs?").to_dict()
     {'role': 'user', 'content': 'Which APIs?'}
     """
 
@@ -63,7 +60,7 @@ class ChatRequest:
 
     Parameters
     ----------
-    messages : sequence of Message
+    messages : sequence of ChatMessage
         At least one.
     schema : mapping or None, default=None
         JSON schema of an object that the answer must be, in the subset of `check_schema`.
@@ -85,12 +82,12 @@ class ChatRequest:
 
     Examples
     --------
-    >>> request = ChatRequest([Message("user", "Which APIs?")], max_tokens=100)
+    >>> request = ChatRequest([ChatMessage("user", "Which APIs?")], max_tokens=100)
     >>> request.messages[0].content, request.schema
     ('Which APIs?', None)
     """
 
-    messages: Sequence[Message]
+    messages: Sequence[ChatMessage]
     schema: Mapping[str, Any] | None = field(default=None, hash=False)
     task: object = field(default=None, hash=False)
     max_tokens: int | None = None
@@ -101,9 +98,9 @@ class ChatRequest:
         object.__setattr__(self, "messages", tuple(self.messages))
         if not self.messages:
             raise InputError("a request needs at least one message (got none)")
-        strangers = [m for m in self.messages if not isinstance(m, Message)]
+        strangers = [m for m in self.messages if not isinstance(m, ChatMessage)]
         if strangers:
-            raise InputError(f"messages must be Message objects, got {strangers[0]!r}")
+            raise InputError(f"messages must be ChatMessage objects, got {strangers[0]!r}")
         if self.schema is not None:
             check_schema(self.schema)
         if self.max_tokens is not None and self.max_tokens < 1:
@@ -184,84 +181,3 @@ class ChatResponse:
     calls: int = 1
     structured_by: Literal["server", "prompt"] | None = None
     finish_reason: str | None = None
-
-
-class ChatModel(ABC):
-    """Whoever answers a `ChatRequest`. It is also an asynchronous context manager.
-
-    Attributes
-    ----------
-    name : str
-        What reports call the model.
-    """
-
-    name: str
-
-    @abstractmethod
-    async def complete(self, request: ChatRequest) -> ChatResponse:
-        """Answer a request.
-
-        Parameters
-        ----------
-        request : ChatRequest
-
-        Returns
-        -------
-        ChatResponse
-            With `data` that fits the schema of the request, if it has one.
-
-        Raises
-        ------
-        LanguageModelError
-            If there is no usable answer; the subclass says whose fault it is.
-        """
-
-    async def aclose(self) -> None:
-        """Close the connections. The model can be asked again: it then opens new ones."""
-        return  # most models have none
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-
-def complete_sync(model: ChatModel, request: ChatRequest) -> ChatResponse:
-    """Ask a model once, where there is no event loop, and close its connections.
-
-    Parameters
-    ----------
-    model : ChatModel
-    request : ChatRequest
-
-    Returns
-    -------
-    ChatResponse
-
-    Raises
-    ------
-    InputError
-        If an event loop is running: await `ChatModel.complete` there.
-    LanguageModelError
-        If there is no usable answer.
-
-    Examples
-    --------
-    >>> from cnp_router.testing import ScriptedChatModel
-    >>> complete_sync(ScriptedChatModel(["Hello."]), ChatRequest([Message("user", "Hi")])).text
-    'Hello.'
-    """
-
-    async def ask() -> ChatResponse:
-        try:
-            return await model.complete(request)
-        finally:
-            await model.aclose()
-
-    return run_sync(ask, instead="await model.complete(request)")

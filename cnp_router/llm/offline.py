@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cnp_router.exceptions import InputError
-from cnp_router.llm.answers import read_answer
-from cnp_router.llm.chat import ChatModel, ChatRequest, ChatResponse
+from cnp_router.llm.chat import ChatRequest, ChatResponse
+from cnp_router.llm.chat_model import ChatModel
+from cnp_router.llm.parsing import read_answer
 from cnp_router.llm.tokens import estimate_usage
 
 __all__ = ["OfflineChatModel", "estimated_response"]
@@ -32,9 +33,9 @@ class OfflineChatModel(ChatModel):
 
     Examples
     --------
-    >>> from cnp_router.llm import Message, complete_sync
+    >>> from cnp_router.llm import ChatMessage, complete_sync
     >>> model = OfflineChatModel({str: lambda task: {"apis": [task]}})
-    >>> request = ChatRequest([Message("user", "Which APIs?")], {"type": "object"}, task="maps")
+    >>> request = ChatRequest([ChatMessage("user", "Which APIs?")], {"type": "object"}, task="maps")
     >>> response = complete_sync(model, request)
     >>> response.data, response.usage.source
     ({'apis': ['maps']}, 'estimated')
@@ -106,8 +107,8 @@ def estimated_response(
 
     Examples
     --------
-    >>> from cnp_router.llm import Message
-    >>> estimated_response(ChatRequest([Message("user", "Hi")]), "Hello.", "tiny").text
+    >>> from cnp_router.llm import ChatMessage
+    >>> estimated_response(ChatRequest([ChatMessage("user", "Hi")]), "Hello.", "tiny").text
     'Hello.'
     """
     text = answer if isinstance(answer, str) else json.dumps(dict(answer), ensure_ascii=False)

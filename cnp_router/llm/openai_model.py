@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -18,9 +18,10 @@ from cnp_router.exceptions import (
     InputError,
     LanguageModelError,
 )
-from cnp_router.llm.answers import read_answer, repair_request, with_schema_in_prompt
-from cnp_router.llm.chat import ChatModel, ChatRequest, ChatResponse, Usage
+from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage
+from cnp_router.llm.chat_model import ChatModel
 from cnp_router.llm.openai_errors import concerns_the_schema, mapped, only_this_schema, scrub
+from cnp_router.llm.parsing import read_answer, repair_request, with_schema_in_prompt
 from cnp_router.llm.schema import is_strict
 from cnp_router.llm.secret import Secret
 from cnp_router.llm.switch import check_model_request
@@ -118,7 +119,7 @@ class OpenAIChatModel(ChatModel):
         if max_concurrency < 1:
             raise InputError(f"max_concurrency must be at least 1, got {max_concurrency!r}")
         self.name = name
-        self.server = _checked_url(base_url or _OPENAI)
+        self.server: str = _checked_url(base_url or _OPENAI)
         self.timeout = timeout
         self.max_retries = max_retries
         self.max_concurrency = max_concurrency
@@ -209,10 +210,10 @@ class OpenAIChatModel(ChatModel):
                             raise
                         self._note_refusal(exc)
                         structured_by = "prompt"
-                        answer = await self._send(session, _in_prompt(request))
+                        answer = await self._send(session, with_schema_in_prompt(request))
                 elif request.schema is not None:
                     structured_by = "prompt"
-                    answer = await self._send(session, _in_prompt(request))
+                    answer = await self._send(session, with_schema_in_prompt(request))
                 else:
                     answer = await self._send(session, request)
             except openai.APIError as exc:
@@ -343,10 +344,6 @@ def _checked_url(url: str) -> str:
             f"base_url must be a URL, got {url!r} (write it as http://localhost:11434/v1)"
         )
     return url.rstrip("/")
-
-
-def _in_prompt(request: ChatRequest) -> ChatRequest:
-    return replace(with_schema_in_prompt(request), schema=None)
 
 
 def _read(answer: _Answer, request: ChatRequest) -> dict[str, Any] | None:

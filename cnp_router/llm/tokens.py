@@ -51,8 +51,8 @@ def estimate_request_tokens(request: ChatRequest) -> int:
 
     Examples
     --------
-    >>> from cnp_router.llm import Message
-    >>> estimate_request_tokens(ChatRequest([Message("user", "Hello")]))
+    >>> from cnp_router.llm import ChatMessage
+    >>> estimate_request_tokens(ChatRequest([ChatMessage("user", "Hello")]))
     9
     """
     schema = "" if request.schema is None else json.dumps(request.schema, ensure_ascii=False)
@@ -68,8 +68,8 @@ def estimate_usage(request: ChatRequest, text: str) -> Usage:
 
     Examples
     --------
-    >>> from cnp_router.llm import Message
-    >>> estimate_usage(ChatRequest([Message("user", "Hello")]), "Hi there")
+    >>> from cnp_router.llm import ChatMessage
+    >>> estimate_usage(ChatRequest([ChatMessage("user", "Hello")]), "Hi there")
     Usage(tokens_in=9, tokens_out=2, source='estimated')
     """
     return Usage(estimate_request_tokens(request), estimate_tokens(text), "estimated")

@@ -12,8 +12,8 @@ from chat_server import ChatServer, run
 
 from cnp_router.exceptions import ChatAnswerError, ChatDisallowedError, InputError
 from cnp_router.llm import (
+    ChatMessage,
     ChatRequest,
-    Message,
     OfflineChatModel,
     OpenAIChatModel,
     Usage,
@@ -24,7 +24,7 @@ from cnp_router.llm import (
 )
 from cnp_router.llm.switch import SCOPE_VARIABLE, check_model_request
 
-ASK = ChatRequest([Message("user", "Which APIs?")])
+ASK = ChatRequest([ChatMessage("user", "Which APIs?")])
 SCHEMA = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}
 
 
@@ -34,9 +34,9 @@ SCHEMA = {"type": "object", "properties": {"apis": {"type": "array"}}, "required
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Message("tool", "x"),
-        lambda: Message("user", None),
-        lambda: Message("user", "a\ud800"),
+        lambda: ChatMessage("tool", "x"),
+        lambda: ChatMessage("user", None),
+        lambda: ChatMessage("user", "a\ud800"),
         lambda: ChatRequest([]),
         lambda: ChatRequest(["Which APIs?"]),
         lambda: ChatRequest(ASK.messages, {"type": "string"}),
@@ -49,7 +49,7 @@ def test_requests_that_cannot_be_sent(make):
 
 
 def test_a_request_is_a_value():
-    one, other = (ChatRequest([Message("user", "x")], SCHEMA, task=[1]) for _ in range(2))
+    one, other = (ChatRequest([ChatMessage("user", "x")], SCHEMA, task=[1]) for _ in range(2))
     assert one == other
     assert hash(one) == hash(other)
     assert isinstance(one.messages, tuple)
@@ -138,7 +138,7 @@ def test_the_switch_holds_in_child_processes():
     code = (
         "from cnp_router.llm import *\n"
         "model = OpenAIChatModel(base_url='http://192.0.2.1/v1', max_retries=0)\n"
-        "complete_sync(model, ChatRequest([Message('user', 'x')]))"
+        "complete_sync(model, ChatRequest([ChatMessage('user', 'x')]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -196,7 +196,7 @@ def test_the_offline_model_answers_the_task(kind):
 
 
 def test_the_offline_model_counts_the_rendered_prompt():
-    longer = ChatRequest([Message("user", "x" * 4000)], task="hello")
+    longer = ChatRequest([ChatMessage("user", "x" * 4000)], task="hello")
     assert complete_sync(OFFLINE, longer).usage == Usage(1007, 2, "estimated")
 
 

@@ -10,11 +10,11 @@ import pytest
 from chat_server import run
 
 from cnp_router.exceptions import ChatAnswerError, ChatTimeoutError
-from cnp_router.llm import ChatRequest, ChatResponse, Message, Usage, complete_sync
+from cnp_router.llm import ChatMessage, ChatRequest, ChatResponse, Usage, complete_sync
 from cnp_router.testing import Delayed, FakeModelError, FunctionChatModel, ScriptedChatModel
 
 SCHEMA = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}
-FREE = ChatRequest([Message("user", "Which APIs?")])
+FREE = ChatRequest([ChatMessage("user", "Which APIs?")])
 ASK = ChatRequest(FREE.messages, SCHEMA)
 MAPS = {"apis": ["maps"]}
 

@@ -28,7 +28,7 @@ from cnp_router.exceptions import (
     InputError,
     LanguageModelError,
 )
-from cnp_router.llm import ChatRequest, Message, OpenAIChatModel, Usage, complete_sync
+from cnp_router.llm import ChatMessage, ChatRequest, OpenAIChatModel, Usage, complete_sync
 
 SCHEMA = {
     "type": "object",
@@ -36,7 +36,7 @@ SCHEMA = {
     "required": ["apis"],
     "additionalProperties": False,
 }
-FREE = ChatRequest([Message("system", "Be brief."), Message("user", "Which APIs?")])
+FREE = ChatRequest([ChatMessage("system", "Be brief."), ChatMessage("user", "Which APIs?")])
 STRUCTURED = ChatRequest(FREE.messages, SCHEMA)
 MAPS = {"apis": ["maps"]}
 

@@ -11,11 +11,11 @@ import pytest
 from chat_server import KEY, ChatServer, completion, refusal, run
 
 from cnp_router.exceptions import ChatRateLimitError, ChatTimeoutError, DataFileError
-from cnp_router.llm import CachedChatModel, CacheStats, ChatRequest, Message, complete_sync
+from cnp_router.llm import CachedChatModel, CacheStats, ChatMessage, ChatRequest, complete_sync
 from cnp_router.testing import Delayed, FunctionChatModel, ScriptedChatModel
 
 SCHEMA = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}
-ASK = ChatRequest([Message("user", "Which APIs?")], SCHEMA, temperature=0.0)
+ASK = ChatRequest([ChatMessage("user", "Which APIs?")], SCHEMA, temperature=0.0)
 MAPS = {"apis": ["maps"]}
 
 
@@ -36,9 +36,9 @@ def test_the_second_time_is_from_the_folder(tmp_path):
 
 def test_all_that_the_answer_depends_on_is_in_the_key(tmp_path):
     others = [
-        replace(ASK, messages=[Message("user", "Which APIs")]),
-        replace(ASK, messages=[Message("system", "Which APIs?")]),
-        replace(ASK, messages=[Message("user", "Which "), Message("user", "APIs?")]),
+        replace(ASK, messages=[ChatMessage("user", "Which APIs")]),
+        replace(ASK, messages=[ChatMessage("system", "Which APIs?")]),
+        replace(ASK, messages=[ChatMessage("user", "Which "), ChatMessage("user", "APIs?")]),
         replace(ASK, schema={**SCHEMA, "title": "x"}),
         replace(ASK, schema=None),
         replace(ASK, max_tokens=5),

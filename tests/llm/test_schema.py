@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnp_router.exceptions import ChatAnswerError, InputError
-from cnp_router.llm import ChatRequest, Message
-from cnp_router.llm.answers import read_answer, repair_request, with_schema_in_prompt
+from cnp_router.llm import ChatMessage, ChatRequest
+from cnp_router.llm.parsing import read_answer, repair_request, with_schema_in_prompt
 from cnp_router.llm.schema import check_schema, is_strict, misfit
 
 ANY = {"type": "object"}
@@ -160,8 +160,8 @@ def test_texts_without_a_usable_object(text):
 
 
 def test_the_schema_goes_after_the_users_message():
-    system, user = Message("system", "Be brief."), Message("user", "Which?")
-    assistant = Message("assistant", "Well,")
+    system, user = ChatMessage("system", "Be brief."), ChatMessage("user", "Which?")
+    assistant = ChatMessage("assistant", "Well,")
     for messages, roles in [
         ((system, user), ["system", "user"]),
         ((user, assistant), ["user", "assistant", "user"]),
@@ -172,6 +172,8 @@ def test_the_schema_goes_after_the_users_message():
 
 
 def test_a_repair_does_not_show_an_endless_answer_again():
-    asked = repair_request(ChatRequest([Message("user", "Which?")], ANY), "x" * 99_999, "no JSON")
+    asked = repair_request(
+        ChatRequest([ChatMessage("user", "Which?")], ANY), "x" * 99_999, "no JSON"
+    )
     assert len(asked.messages[1].content) == 4_000
     assert "That cannot be used: no JSON." in asked.messages[2].content

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from cnp_router.exceptions import ChatAnswerError
-from cnp_router.llm.chat import ChatRequest, Message
+from cnp_router.llm.chat import ChatMessage, ChatRequest
 from cnp_router.llm.schema import misfit
 
 __all__ = ["read_answer", "repair_request", "with_schema_in_prompt"]
@@ -62,25 +62,24 @@ def read_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_schema_in_prompt(request: ChatRequest) -> ChatRequest:
-    """Return the request with its schema written out after the last message of the user.
+    """Return the request with its schema moved to the end of the user's last message.
 
-    It is for servers that take no schema. It goes into a message of the user because many chat
-    templates take a system message only at the start, or none.
+    It is for models and servers that take no schema. It goes into a message of the user because
+    many chat templates take a system message only at the start, or none. A request without a
+    schema is returned as it is.
 
     Examples
     --------
-    >>> request = ChatRequest([Message("user", "Which APIs?")], schema={"type": "object"})
+    >>> request = ChatRequest([ChatMessage("user", "Which APIs?")], schema={"type": "object"})
     >>> print(with_schema_in_prompt(request).messages[0].content)
     Which APIs?
     <BLANKLINE>
     Answer with one JSON object and nothing else. It must fit this JSON schema:
     {"type": "object"}
     """
-    *before, last = request.messages
-    if last.role != "user":
-        return replace(request, messages=(*request.messages, Message("user", _demand(request))))
-    content = f"{last.content}\n\n{_demand(request)}"
-    return replace(request, messages=(*before, Message("user", content)))
+    if request.schema is None:
+        return request
+    return replace(_with_demand(request, _demand(request)), schema=None)
 
 
 def repair_request(request: ChatRequest, text: str, problem: str) -> ChatRequest:
@@ -101,19 +100,23 @@ def repair_request(request: ChatRequest, text: str, problem: str) -> ChatRequest
 
     Examples
     --------
-    >>> request = ChatRequest([Message("user", "Which APIs?")], schema={"type": "object"})
+    >>> request = ChatRequest([ChatMessage("user", "Which APIs?")], schema={"type": "object"})
     >>> [m.role for m in repair_request(request, "maps", "no JSON object").messages]
     ['user', 'assistant', 'user']
     """
     # Some servers refuse an empty message of the assistant.
-    quoted = (Message("assistant", text[:_MOST_QUOTED]),) if text.strip() else ()
-    demand = Message("user", f"That cannot be used: {problem}.\n\n{_demand(request)}")
-    if not quoted:
-        *before, last = request.messages
-        if last.role == "user":  # nor do all take two messages of the user in a row
-            demand = Message("user", f"{last.content}\n\n{demand.content}")
-            return replace(request, messages=(*before, demand))
-    return replace(request, messages=(*request.messages, *quoted, demand))
+    quoted = (ChatMessage("assistant", text[:_MOST_QUOTED]),) if text.strip() else ()
+    asked = replace(request, messages=(*request.messages, *quoted))
+    return _with_demand(asked, f"That cannot be used: {problem}.\n\n{_demand(request)}")
+
+
+def _with_demand(request: ChatRequest, demand: str) -> ChatRequest:
+    *before, last = request.messages
+    if last.role != "user":
+        before, content = [*before, last], demand
+    else:  # not all servers take two messages of the user in a row
+        content = f"{last.content}\n\n{demand}"
+    return replace(request, messages=(*before, ChatMessage("user", content)))
 
 
 def _demand(request: ChatRequest) -> str:
