@@ -17,9 +17,9 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.records import check_instance, check_number
-from cnp_router.routing.router import Router
 from cnp_router.routing.result import Reason, Scores, Source
 from cnp_router.routing.retrieval import Bm25Index, TfidfIndex
+from cnp_router.routing.router import Router
 from cnp_router.routing.selection import RecallControl
 
 __all__ = [
