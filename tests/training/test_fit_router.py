@@ -221,7 +221,7 @@ def test_one_api(catalog):
     router = fit_router(alone, history)
     assert router.route("will it rain").contractors == ("weather",)
     assert router.recommend("xyzzy") == ("weather",)
-    with pytest.raises(InputError, match="every contractor is already known"):
+    with pytest.raises(InputError, match="every API is already known"):
         router.route("rain", ["weather"])
 
 

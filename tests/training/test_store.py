@@ -294,7 +294,7 @@ class TestAtomicity:
 
     def stands(self, folder, little):
         assert inside(folder.parent) == [folder.name]
-        assert load_router(folder).apis == little.contractors
+        assert load_router(folder).apis == little.apis
 
 
 class TestNotThere:
