@@ -36,16 +36,32 @@ class Ranked:
 
     Parameters
     ----------
-    apis : tuple of str
-        Ids, at least one.
-    probabilities : ndarray of shape (n_apis,), in [0, 1], descending
+    ids : sequence of str
+        Of all APIs, in any order.
+    probabilities : ndarray of shape (n,), in [0, 1], descending
+        At least one.
     recall_control : RecallControl or None, default=None
         What the router knows of its own recall on held-out requests.
+    order : ndarray of shape (n,), default=None
+        Which of `ids` the probabilities are of; None if they are in the same order.
+
+    Examples
+    --------
+    >>> Ranked(("mail", "maps", "sms"), np.array([0.9, 0.5]), order=np.array([2, 1])).apis
+    ('sms', 'maps')
     """
 
-    apis: tuple[str, ...]
+    ids: Sequence[str]
     probabilities: NDArray[Any]
     recall_control: RecallControl | None = None
+    order: NDArray[np.intp] | None = None
+
+    @cached_property
+    def apis(self) -> tuple[str, ...]:
+        """The ids of the APIs that may be asked, most probable first."""
+        if self.order is None:
+            return tuple(self.ids)
+        return tuple(self.ids[i] for i in self.order.tolist())
 
 
 class SelectionRule(ABC):
@@ -72,13 +88,7 @@ class SelectionRule(ABC):
         """
 
     def places(self, ranked: Ranked) -> NDArray[np.intp]:
-        """Return what `choose` answers, checked: distinct places in order, at least one.
-
-        Raises
-        ------
-        InputError
-            If `choose` answers something else than places.
-        """
+        """Return what `choose` answers, in order, at least one place; else raise InputError."""
         answer = self.choose(ranked)
         try:
             found = np.asarray(answer if isinstance(answer, np.ndarray) else list(answer))
@@ -86,7 +96,7 @@ class SelectionRule(ABC):
             found = np.array(["?"])
         if not found.size:
             return np.zeros(1, dtype=np.intp)
-        n = len(ranked.apis)
+        n = len(ranked.probabilities)
         if found.dtype.kind not in "iu" or found.ndim != 1 or found.min() < 0 or found.max() >= n:
             raise InputError(
                 f"{type(self).__name__}.choose must return places from 0 to {n - 1}, "
@@ -122,7 +132,7 @@ class TargetRecall(SelectionRule):
         control = ranked.recall_control
         share = control.mass_share(self.target) if control else self.target
         if np.isinf(share):
-            return np.arange(len(ranked.apis))
+            return np.arange(len(ranked.probabilities))
         return np.arange(np.count_nonzero(mass_positions(ranked.probabilities) <= share + 1e-12))
 
 
@@ -142,7 +152,7 @@ class TopK(SelectionRule):
 
     def choose(self, ranked: Ranked) -> Iterable[int]:
         """Return the first `k`."""
-        return np.arange(min(self.k, len(ranked.apis)))
+        return np.arange(min(self.k, len(ranked.probabilities)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,8 +282,8 @@ class Router(ABC):
         self, rule: SelectionRule, scores: Scores, allowed: NDArray[np.intp]
     ) -> NDArray[np.intp]:
         """Return the positions of the recipients, out of those in `allowed` and in their order."""
-        ids = tuple(self.apis[i] for i in allowed)
-        return allowed[rule.places(Ranked(ids, scores.probabilities[allowed], self.recall_control))]
+        p = scores.probabilities[allowed]
+        return allowed[rule.places(Ranked(self.apis, p, self.recall_control, allowed))]
 
     def _widened(
         self,
