@@ -28,6 +28,7 @@ from cnp_router.evaluation import (
     compare as compare,
     evaluate as evaluate,
     evaluate_completion as evaluate_completion,
+    prequential as prequential,
     write_report as write_report,
 )
 from cnp_router.exceptions import (
@@ -68,33 +69,36 @@ from cnp_router.history import (
 )
 from cnp_router.llm import (
     CachedChatModel as CachedChatModel,
+    ChatMessage as ChatMessage,
     ChatModel as ChatModel,
     ChatRequest as ChatRequest,
     ChatResponse as ChatResponse,
     OfflineChatModel as OfflineChatModel,
     OpenAIChatModel as OpenAIChatModel,
     Usage as Usage,
+    WrappedChatModel as WrappedChatModel,
     complete_sync as complete_sync,
     model_requests_allowed as model_requests_allowed,
+)
+from cnp_router.online import (
+    Observer as Observer,
+    OnlineStore as OnlineStore,
+    Receipt as Receipt,
+    RouterObserver as RouterObserver,
 )
 from cnp_router.prediction import (
     AgentRun as AgentRun,
     BackoffPredictor as BackoffPredictor,
     ContextPredictor as ContextPredictor,
     FirstOrderPredictor as FirstOrderPredictor,
-    Guards as Guards,
+    Context as Context,
     NextTool as NextTool,
+    NextToolPolicy as NextToolPolicy,
     NextToolPredictor as NextToolPredictor,
     NextToolRouter as NextToolRouter,
-    Observer as Observer,
-    OnlineStore as OnlineStore,
     ParameterHints as ParameterHints,
     Priors as Priors,
-    Receipt as Receipt,
     RoutedTool as RoutedTool,
-    RouterObserver as RouterObserver,
-    RouterSettings as RouterSettings,
-    Schedule as Schedule,
 )
 from cnp_router.protocols import (
     ContractNet as ContractNet,
@@ -105,6 +109,7 @@ from cnp_router.protocols import (
     TrafficBudget as TrafficBudget,
     Transcript as Transcript,
     choose_protocol as choose_protocol,
+    validate as validate,
 )
 from cnp_router.routing import (
     BroadcastRouter as BroadcastRouter,
@@ -130,6 +135,7 @@ from cnp_router.training import (
     LearnedRouter as LearnedRouter,
     fit_router as fit_router,
     load_router as load_router,
+    verify_router as verify_router,
 )
 from cnp_router.trajectories import (
     Step as Step,
