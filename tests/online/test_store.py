@@ -279,18 +279,26 @@ class TestRefusing:
     @pytest.mark.parametrize(
         "record",
         [
-            run(1, "Rain?", Step("weather", {"x": float("nan")})),
-            run(1, "Rain?", Step("weather", {"x": object()})),
-            run(1, "half \ud800", "weather"),
-            "t1",
+            lambda: run(1, "Rain?", Step("weather", {"x": float("nan")})),
+            lambda: run(1, "Rain?", Step("weather", {"x": object()})),
+            lambda: run(1, "half \ud800", "weather"),
+            lambda: "t1",
         ],
     )
     def test_a_record_that_could_not_be_read_again(self, file, record):
         with OnlineStore(file, [Tally()]) as store:
             with pytest.raises(InputError):
-                store.observe(record)
+                store.observe(record())
             assert store.observe(LOG[0]).sequence == 1
         assert found(file) == ["t0"]
+
+    def test_one_that_was_changed_after_it_was_made(self, file):
+        late = run(1, "Rain?", Step("weather"))
+        late.steps[0].inputs["x"] = float("nan")
+        with OnlineStore(file, [Tally()]) as store:
+            with pytest.raises(InputError, match="trajectory 't1' cannot be written as JSON"):
+                store.observe(late)
+            assert store.observe(LOG[0]).sequence == 1
 
     @pytest.mark.parametrize(
         "wrong",
