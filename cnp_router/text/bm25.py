@@ -83,6 +83,9 @@ class BM25:
             shared.append(tuple(found[i] for i in order if row[i] > 0))
         return shared
 
+    def __repr__(self) -> str:
+        return f"BM25({self._by_word.shape[1]} documents, {len(self._column)} words)"
+
     def _said(self, text: str) -> dict[int, str]:
         """Return the known words of a text: their column, and how the text says them."""
         said: dict[int, str] = {}

@@ -136,6 +136,11 @@ class TfidfEncoder:
         counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
         return unit_rows(counts)
 
+    def __repr__(self) -> str:
+        terms = getattr(self, "terms_", None)
+        state = "not fitted" if terms is None else f"{len(terms)} terms"
+        return f"TfidfEncoder({self.analyzer!r}, {state})"
+
     def state(self) -> dict[str, Any]:
         """Return all that was learned, as plain data."""
         return {"terms": self.terms_, "idf": self.idf_, "rare": self.rare_}

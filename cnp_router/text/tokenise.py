@@ -39,7 +39,7 @@ _BOUNDARY = re.compile(
     r"_+|(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z]{2})(?=[0-9])"
 )
 
-# Prose is full of such names, and their parts say little there: YouTube, SoundCloud, eBay.
+# Prose is full of such names: YouTube, SoundCloud, eBay.
 _BRAND = re.compile(r"(?:[A-Z][a-z]+){2}|[a-z][A-Z][a-z]+")
 
 # In a text of a few words they would be as telling as any other.
@@ -145,18 +145,25 @@ def content_words(text: str) -> Iterator[str]:
 def word_grams(text: str) -> Iterator[str]:
     """Yield the words of a text without their plural, and each two that stand together.
 
+    The parts of a brand count together only: "sound" and "cloud" say little of SoundCloud.
+
     Examples
     --------
     >>> list(word_grams("photos on maps"))
     ['photo', 'on', 'map', 'photo on', 'on map']
-    >>> list(word_grams("readFile or YouTube"))
-    ['readfile', 'or', 'youtube', 'read', 'file', 'readfile or', 'or youtube', 'read file']
+    >>> list(word_grams("readFile"))
+    ['readfile', 'read', 'file', 'read file']
+    >>> list(word_grams("YouTube"))
+    ['youtube', 'you tube']
     """
     tokens = _tokens(text)
     phrases = [[singular(token.word) for token in tokens]]
-    phrases += [list(map(singular, t.parts)) for t in tokens if t.parts and not t.is_brand]
-    for phrase in phrases:
-        yield from phrase
+    yield from phrases[0]
+    for token in tokens:
+        if token.parts:
+            phrases.append([singular(part) for part in token.parts])
+            if not token.is_brand:
+                yield from phrases[-1]
     for phrase in phrases:
         yield from (f"{a} {b}" for a, b in itertools.pairwise(phrase))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy import sparse
 from cnp_router.exceptions import InputError, NotFittedError
 from cnp_router.routing.selection import expected_f1_size
 from cnp_router.text import TfidfEncoder
+from cnp_router.training.corpus import matrix_of_ones
 from cnp_router.training.linear import ridge_weights
 from cnp_router.training.ranker import Logistic
 
@@ -85,11 +87,7 @@ class CategoryClassifier:
         if not classes:
             raise InputError("no request has a category (give at least one)")
         column = {name: i for i, name in enumerate(classes)}
-        labels = sparse.lil_array((len(sets), len(classes)), dtype=np.float32)
-        for row, names in enumerate(sets):
-            for name in names:
-                labels[row, column[name]] = 1
-        Y = sparse.csr_array(labels)
+        Y = matrix_of_ones([[column[name] for name in names] for names in sets], len(classes))
         encoder = TfidfEncoder("word", min_df=1 if len(texts) < 100 else 2).fit(texts)
         X = encoder.transform(texts)
         n_folds = min(self.n_folds, len(texts))
@@ -228,6 +226,15 @@ class CategoryClassifier:
         self._prior = state["prior"]
         self._scale = Logistic.from_state(state["scale"])
         return self
+
+    def __repr__(self) -> str:
+        classes = getattr(self, "classes_", None)
+        state = "not fitted" if classes is None else f"{len(classes)} categories"
+        return f"CategoryClassifier({state})"
+
+    def _repr_html_(self) -> str:
+        names = ", ".join(getattr(self, "classes_", ()))
+        return f"<p>{escape(repr(self))}: {escape(names)}</p>"
 
 
 def _check_texts(texts: Sequence[str]) -> None:

@@ -223,7 +223,9 @@ def usage_matrix(catalog: Catalog, history: History) -> sparse.csr_array:
     UnknownApiError
         If a mashup names an API that the catalog does not have.
     """
-    return _ones([[catalog.position(api) for api in m.apis] for m in history], len(catalog))
+    return matrix_of_ones(
+        [[catalog.position(api) for api in m.apis] for m in history], len(catalog)
+    )
 
 
 def category_membership(catalog: Catalog, classes: Sequence[str]) -> sparse.csr_array:
@@ -234,12 +236,13 @@ def category_membership(catalog: Catalog, classes: Sequence[str]) -> sparse.csr_
     csr_array of shape (n_apis, n_classes), of ones
     """
     column = {name: i for i, name in enumerate(classes)}
-    return _ones(
+    return matrix_of_ones(
         [[column[c] for c in api.categories if c in column] for api in catalog], len(column)
     )
 
 
-def _ones(rows: Sequence[Sequence[int]], width: int) -> sparse.csr_array:
+def matrix_of_ones(rows: Sequence[Sequence[int]], width: int) -> sparse.csr_array:
+    """Return a csr_array of shape (n_rows, width) with a 1 in the given columns of each row."""
     columns = [sorted(set(row)) for row in rows]
     pointers = np.cumsum([0, *map(len, columns)]).astype(np.int32)
     indices = np.array([i for row in columns for i in row], dtype=np.int32)

@@ -6,6 +6,7 @@ import copy
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class _LearnedScores(Scores):
 
 
 class LearnedRouter(Router):
-    """A fitted router: announcements go to those who past compositions say are needed.
+    """A fitted router: announcements go to those whose APIs past compositions say are needed.
 
     Made by `fit_router` or `load_router`.
 
@@ -347,4 +348,11 @@ class LearnedRouter(Router):
         )
 
     def __repr__(self) -> str:
-        return f"LearnedRouter({len(self.apis)} APIs, {len(self.history)} mashups)"
+        return f"LearnedRouter({len(self.catalog)} APIs, {len(self.history)} mashups)"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            f"<tr><th>{escape(str(name))}</th><td>{escape(str(value))}</td></tr>"
+            for name, value in self.summary.items()
+        )
+        return f"<p>{escape(repr(self))}</p><table>{''.join(rows)}</table>"

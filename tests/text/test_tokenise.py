@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from cnp_router.catalog import Api, Catalog
 from cnp_router.routing import SpecificationRouter
 from cnp_router.text import content_words, pieces, singular, split_identifier, words
-from cnp_router.text.tokenise import character_grams, word_grams
+from cnp_router.text.tokenise import character_grams, standing_words, word_grams
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,8 @@ def test_words_of_any_text(text):
         assert word == word.lower() == word.strip("_")
     assert set(content_words(text)) <= {singular(word) for word in words(text)}
     assert all("_" not in piece and piece == piece.lower() for piece in pieces(text))
-    assert {gram for gram in word_grams(text) if " " not in gram} == set(map(singular, words(text)))
+    single = {gram for gram in word_grams(text) if " " not in gram}
+    assert set(map(singular, standing_words(text))) <= single <= set(map(singular, words(text)))
     assert all(3 <= len(gram) <= 5 for gram in character_grams(text))
 
 
@@ -80,6 +81,13 @@ def test_pairs_stay_within_a_text_or_within_an_identifier():
     grams = list(word_grams("Use readFile now"))
     assert grams[:5] == ["use", "readfile", "now", "read", "file"]
     assert grams[5:] == ["use readfile", "readfile now", "read file"]
+
+
+@pytest.mark.parametrize("brand", ["YouTube", "SoundCloud", "eBay"])
+def test_the_parts_of_a_brand_count_together_only(brand):
+    apart = " ".join(words(brand)[1:])
+    assert set(word_grams(brand)) == {brand.lower(), apart}
+    assert apart in set(word_grams(split_identifier(brand)))
 
 
 @pytest.mark.parametrize(

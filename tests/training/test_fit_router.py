@@ -136,6 +136,17 @@ def test_the_summary_says_what_it_was_fitted_on(world, router):
         "random_state": 0,
     }
     assert repr(router) == "LearnedRouter(24 APIs, 96 mashups)"
+    assert repr(router.categories) == "CategoryClassifier(6 categories)"
+    assert repr(router.encoders.word).startswith("TfidfEncoder('word', ")
+
+
+def test_what_a_notebook_shows_is_escaped(small):
+    catalog = Catalog(Api(a.id, a.name, a.description, ("<b>x",)) for a in small.catalog)
+    router = fit_router(catalog, small.history)
+    router.summary["note"] = "<script>"
+    shown = router._repr_html_() + router.categories._repr_html_()
+    assert "&lt;script&gt;" in shown and "&lt;b&gt;x" in shown
+    assert "<script>" not in shown and "<b>" not in shown
 
 
 class TestErrors:
