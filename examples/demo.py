@@ -20,8 +20,8 @@ for recipient in routing.recipients[:5]:
     print(f"  {recipient.probability:.2f}  {recipient.contractor:<24} {why}")
 print(f"\nIt needs, most likely: {', '.join(routing.recommendation)}.")
 
-asked, everyone = len(routing.recipients), routing.n_contractors
+asked, everyone = len(routing.recipients), routing.n_apis
 print(
     f"The announcement goes to {asked} contractors instead of {everyone} "
-    f"({routing.messages_saved / everyone:.0%} saved), with confidence {routing.confidence:.2f}."
+    f"({1 - asked / everyone:.0%} saved), with confidence {routing.confidence:.2f}."
 )

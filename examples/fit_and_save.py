@@ -12,7 +12,7 @@ print("needed:", ", ".join(router.recommend("Post a photo of every sold house to
 request = "Translate the menu and read it aloud."
 almost_all = TargetRecall(0.95)
 routing = router.route(request, ["google-vision"], select=almost_all, fallback="broadcast")
-print("asked:", len(routing.recipients), "of", routing.n_contractors, "by", routing.source)
+print("asked:", len(routing.recipients), "of", routing.n_apis, "by", routing.source)
 
 with tempfile.TemporaryDirectory() as folder:
     router.save(Path(folder, "model"))

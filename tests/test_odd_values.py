@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import fractions
+import functools
 import json
 
 import numpy as np
@@ -14,6 +15,17 @@ from hypothesis import strategies as st
 from cnp_router.catalog import Api, Catalog, Contractor
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
+from cnp_router.routing import (
+    BroadcastRouter,
+    HistoryKNNRouter,
+    MaxCost,
+    PopularityRouter,
+    RandomRouter,
+    SpecificationRouter,
+    TargetRecall,
+    TopK,
+)
+from cnp_router.training import fit_router, load_router
 from cnp_router.trajectories import Step, Trajectory, read_trajectories, write_trajectories
 
 APIS = [Api("maps", "Maps", "Shows places on a map."), Api("sms", "SMS", "Sends texts.")]
@@ -109,12 +121,11 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("kind", RECORDS)
-@pytest.mark.parametrize("n_odd", [1, 2])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_what_is_accepted_can_be_saved_and_read_back(kind, n_odd, data, tmp_path):
+def test_what_is_accepted_can_be_saved_and_read_back(kind, data, tmp_path):
     make, good, write, read = RECORDS[kind]
-    names = data.draw(st.lists(st.sampled_from(list(good)), max_size=n_odd, unique=True))
+    names = data.draw(st.lists(st.sampled_from(list(good)), max_size=2, unique=True))
     made = or_input_error(make, **{**good, **{name: data.draw(ODD) for name in names}})
     if made is not None and or_input_error(lambda: write(made, tmp_path / "x.jsonl") or True):
         again = read(tmp_path / "x.jsonl")
@@ -141,8 +152,9 @@ def test_what_is_accepted_can_be_saved_and_read_back(kind, n_odd, data, tmp_path
         lambda: Api("a", "A", parameters={"q": deep()}),
         lambda: Api("a", "A", parameters=[1]),
         lambda: Api("a", "A", categories=("half \ud800",)),
-        lambda: Step("a", {"q": object()}),
-        lambda: Step("a", observation="half \ud800"),
+        lambda: Step("a", [1]),
+        lambda: Step("a", {1: 2}),
+        lambda: Step("a", observation=None),
         lambda: Step("a", input_tokens=1.5),
         lambda: Step("a", input_tokens=True),
         lambda: Step("a", seconds=object()),
@@ -180,3 +192,92 @@ def test_scalars_of_numpy_are_numbers():
     assert json.dumps(step.to_dict())
     assert type(step.input_tokens) is int
     assert type(step.seconds) is float
+
+
+ROUTER = SpecificationRouter(Catalog(APIS))
+SCORES = ROUTER.score("a map")
+
+
+@given(options(request="a map", known=["sms"], select=TopK(1), threshold=0.6, fallback="none"))
+def test_routing(arguments):
+    for call in (ROUTER.route, functools.partial(ROUTER.decide, scores=SCORES)):
+        routing = or_input_error(call, **arguments)
+        if routing is not None:
+            assert routing.recipients
+            assert repr(routing).isprintable()
+            assert len(repr(routing)) < 400
+
+
+@given(ODD, ODD, ODD)
+def test_scoring_and_recommending(request, known, scores):
+    or_input_error(ROUTER.score, request, known)
+    or_input_error(ROUTER.recommend, "a map", known)
+    or_input_error(ROUTER.decide, "a map", scores)
+
+
+@given(ODD)
+def test_rules(first):
+    for make in (
+        TargetRecall,
+        TopK,
+        MaxCost,
+        lambda x: MaxCost(1, x),
+        lambda x: MaxCost(x, {}),
+    ):
+        rule = or_input_error(make, first)
+        if rule is not None:
+            assert ROUTER.route("a map", select=rule).recipients
+
+
+@given(ODD)
+def test_routers(odd):
+    history = History(MASHUPS)
+    for make in (
+        *(BroadcastRouter, RandomRouter, SpecificationRouter),
+        lambda x: RandomRouter(Catalog(APIS), random_state=x),
+        lambda x: SpecificationRouter(Catalog(APIS), x),
+        lambda x: PopularityRouter(x, history),
+        lambda x: PopularityRouter(Catalog(APIS), x),
+        lambda x: HistoryKNNRouter(Catalog(APIS), history, k=x),
+    ):
+        router = or_input_error(make, odd)
+        assert router is None or router.route("a map").recipients
+
+
+@given(options(catalog=Catalog(APIS), apis=APIS, mashups=MASHUPS, skipped=0, id="c"), ODD)
+def test_catalogs_histories_and_contractors(arguments, odd):
+    a = arguments
+    or_input_error(Contractor, a["id"], a["apis"])
+    catalog = or_input_error(Catalog, a["apis"]) or Catalog(APIS)
+    assert (odd in catalog) in (True, False)
+    for call in (catalog.position, catalog.in_categories, catalog.extended, catalog.write):
+        if not isinstance(odd, str) or call != catalog.write:
+            or_input_error(call, odd)
+    history = or_input_error(History, a["mashups"], skipped=a["skipped"]) or History(MASHUPS)
+    or_input_error(history.known_to, a["catalog"])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"catalog": APIS},
+        {"history": MASHUPS},
+        {"catalog": None},
+        *({"random_state": x} for x in (None, -1, 0.5, True, 2**40, "1", object())),
+        *({"n_jobs": x} for x in (0, 1.5, "2", True)),
+        *({"progress": x} for x in (True, 3, "bar")),
+    ],
+    ids=repr,
+)
+def test_fitting_refuses_before_it_begins(values):
+    good = {"catalog": Catalog(APIS), "history": History(MASHUPS)}
+    with pytest.raises(InputError):
+        fit_router(**{**good, **values})
+
+
+def test_a_mashup_that_was_taken_can_be_fitted_saved_and_loaded(tmp_path):
+    day = datetime.date(2020, 1, 1)
+    odd = Mashup("caf\u00e9 \N{WORLD MAP}", "", ("sms",), ("",), "", day)
+    router = fit_router(Catalog(APIS), History([*MASHUPS, odd]), random_state=np.int64(3))
+    router.save(tmp_path / "model")
+    assert load_router(tmp_path / "model").history[2] == odd

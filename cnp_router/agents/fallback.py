@@ -69,6 +69,6 @@ class CategoryFallback:
         """
         task = MapCategories(request, (request,), self.catalog.categories)
         asked = read_response(task, complete_sync(self.model, task.chat_request()))
-        known = set(scores.contractors)
+        known = set(scores.apis)
         named = self.catalog.in_categories(asked.answer.all_categories)
         return [api.id for api in named if api.id in known]

@@ -26,7 +26,7 @@ from cnp_router.cli.rounds import ROUND_ONLY, held, round_choice, round_options,
 from cnp_router.exceptions import DataFileError
 
 if TYPE_CHECKING:
-    from cnp_router.routing import Recipient, Routing, Selection
+    from cnp_router.routing import Recipient, Routing, SelectionRule
     from cnp_router.training import LearnedRouter
 
 __all__ = ["recommend"]
@@ -144,7 +144,7 @@ def _router(model: Path | None) -> LearnedRouter:
     return fitted_router(model)
 
 
-def _echo(routing: Routing, rule: Selection, rows: int | None) -> None:
+def _echo(routing: Routing, rule: SelectionRule, rows: int | None) -> None:
     shown = routing.recipients[:rows]
     recommended = set(routing.recommendation)
     columns = [Column(""), Column("API"), Column("prob.", right=True), Column("why", text=True)]
@@ -165,11 +165,11 @@ def _row(recipient: Recipient, recommended: set[str]) -> tuple[str, str, str, st
     )
 
 
-def _facts(routing: Routing, rule: Selection) -> Iterator[tuple[str, str]]:
+def _facts(routing: Routing, rule: SelectionRule) -> Iterator[tuple[str, str]]:
     yield "Recommended", f"{', '.join(routing.recommendation)} (marked *)"
     if routing.known:
         yield "In use already", ", ".join(routing.known)
-    asked, everyone = len(routing.recipients), routing.n_contractors
+    asked, everyone = len(routing.recipients), routing.n_apis
     if routing.source == "broadcast":
         how = "all of them, as the fallback says"
     elif routing.source == "llm":
@@ -180,7 +180,7 @@ def _facts(routing: Routing, rule: Selection) -> Iterator[tuple[str, str]]:
         how = "as many as asked for"
     yield "Recipients", f"{asked} of {everyone} contractors, {how}"
     yield "Confidence", f"{routing.confidence:.2f}, {_verdict(routing)}"
-    saved = routing.messages_saved
+    saved = everyone - asked
     yield "Messages saved", f"{saved} of the {everyone} of a broadcast ({saved / everyone:.0%})"
 
 

@@ -16,7 +16,7 @@ from cnp_router.files import check_writable
 
 if TYPE_CHECKING:
     from cnp_router.protocols import Outcome, RoundSettings
-    from cnp_router.routing import Selection
+    from cnp_router.routing import SelectionRule
     from cnp_router.training import LearnedRouter
 
 __all__ = [
@@ -134,7 +134,7 @@ def round_choice(command: Function) -> Function:
 
 def round_settings(
     *,
-    select: Selection,
+    select: SelectionRule,
     threshold: float,
     fallback: Literal["llm", "broadcast", "none"] | None,
     budget_tokens: int | None,

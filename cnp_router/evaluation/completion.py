@@ -118,11 +118,11 @@ class _Case:
 
 
 def _cases(router: LearnedRouter, history: History, rng: np.random.Generator) -> list[_Case]:
-    contractors = set(router.contractors)
+    apis = set(router.apis)
     cases = []
     for mashup in history:
         used = tuple(dict.fromkeys(mashup.apis))
-        if len(used) < 2 or not contractors.issuperset(used):
+        if len(used) < 2 or not mashup.description.strip() or not apis.issuperset(used):
             continue
         hidden = used[int(rng.integers(len(used)))]
         cases.append(_Case(mashup.description, hidden, tuple(api for api in used if api != hidden)))
@@ -143,7 +143,7 @@ def _places(router: LearnedRouter, cases: Sequence[_Case]) -> list[tuple[int, ..
 
 def _place_by_score(router: LearnedRouter, case: _Case, known: tuple[str, ...]) -> int:
     beside = set(case.known)
-    ranked = (router.contractors[i] for i in router.score(case.request, known).order)
+    ranked = (router.apis[i] for i in router.score(case.request, known).order)
     return next(
         place
         for place, api in enumerate(api for api in ranked if api not in beside)

@@ -156,8 +156,8 @@ def evaluate(
     >>> evaluation.recommendation["precision"], evaluation.recommendation["recall"]
     (0.5, 0.5)
     """
-    contractors = set(router.contractors)
-    mashups = [m for m in history if contractors.issuperset(m.apis)]
+    apis = set(router.apis)
+    mashups = [m for m in history if m.description.strip() and apis.issuperset(m.apis)]
     if not mashups:
         raise InputError(
             f"the router does not know all the APIs of any of the {len(history)} mashups "
@@ -187,7 +187,7 @@ def evaluate(
             "recall": mean([o.recipients.recall for o in outcomes]),
             "mean": mean(counts),
             **percentiles(counts),
-            "total": len(router.contractors),
+            "total": len(router.apis),
         },
         calibration={"ece": ece(probabilities, labels), "brier": brier(probabilities, labels)},
         fallback_rate=mean([float(not o.is_confident) for o in outcomes]),
@@ -231,7 +231,7 @@ def _outcome(router: Router, mashup: Mashup, task: _Task, *, timed: bool) -> _Ou
     )
     seconds = time.perf_counter() - began
     used = tuple(dict.fromkeys(mashup.apis))
-    ranked = [router.contractors[i] for i in scores.order[:DEEPEST]]
+    ranked = [router.apis[i] for i in scores.order[:DEEPEST]]
     return _Outcome(
         ranking=tuple(metric(ranked, used, k) for _, metric, k in RANKING),
         recommendation=set_scores(routing.recommendation, used),

@@ -84,7 +84,7 @@ def _router_digest(router: Router) -> str:
     """Return what tells routers apart: kind, contractors, and for a fitted one what it learned."""
     history = getattr(router, "history", None)
     summary = getattr(router, "summary", None)
-    parts: list[Any] = [type(router).__qualname__, list(router.contractors)]
+    parts: list[Any] = [type(router).__qualname__, list(router.apis)]
     if isinstance(history, History):
         parts.extend(mashup.to_dict() for mashup in history)
     if isinstance(summary, dict):

@@ -123,5 +123,5 @@ class _Fallback:
     def recipients(self, request: str, scores: Scores, chosen: Sequence[str]) -> Sequence[str]:
         if self.apis is None:
             raise _NotConfidentError
-        known = set(scores.contractors)
+        known = set(scores.apis)
         return [name for name in self.apis if name in known]

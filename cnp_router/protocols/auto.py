@@ -83,7 +83,7 @@ def choose_protocol(
     --------
     >>> from cnp_router.routing import Recipient
     >>> unsure = Routing(request="", recipients=(Recipient("maps", 0.3),), recommendation=(),
-    ...                  confidence=0.4, source="learned", n_contractors=9, threshold=0.6,
+    ...                  confidence=0.4, source="learned", n_apis=9, threshold=0.6,
     ...                  fallback="none")
     >>> choose_protocol("Photos on a map", unsure, np.array([0.9, 0.02, 0.01])).protocol
     'manager-led'

@@ -124,7 +124,7 @@ class ContractNet:
         Raises
         ------
         InputError
-            If the request is not a string, protocol or announcement are unknown, or they need a
+            If the request is blank or not a string, protocol or announcement are unknown, or they need a
             router and there is none.
         RoundFailedError
             If the manager's model gives no usable answer, not one contractor can be reached, or
@@ -134,6 +134,10 @@ class ContractNet:
         """
         if not isinstance(request, str):
             raise InputError(f"a request must be a string, got {shown(request)}")
+        if not request.strip():
+            raise InputError(
+                f"a request must not be blank, got {shown(request)} (say what is needed)"
+            )
         wanted = find_protocol(protocol)
         held, choice = wanted.prepare(request, self.parties, self.settings, announcement)
         round_ = Round(

@@ -60,7 +60,7 @@ class Parties:
                         "not have"
                     )
         if self.router is not None:
-            for name in self.router.contractors:
+            for name in self.router.apis:
                 if name not in self.catalog:
                     raise InputError(
                         f"the router routes to {name!r}, which the catalog does not have "

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from cnp_router.agents import AnswerLimits
 from cnp_router.exceptions import BudgetExceededError, InputError
 from cnp_router.records import check_instance, check_number, shown
-from cnp_router.routing import Selection, TargetRecall
+from cnp_router.routing import SelectionRule, TargetRecall
 
 __all__ = ["RoundSettings", "TrafficBudget"]
 
@@ -82,7 +82,7 @@ class RoundSettings:
 
     Parameters
     ----------
-    select : TargetRecall, TopK or Budget, default=TargetRecall(0.9)
+    select : SelectionRule, default=TargetRecall(0.9)
         How the learned router chooses the recipients.
     threshold : float in [0, 1], default=0.6
         Below this confidence of the router the fallback decides.
@@ -117,7 +117,7 @@ class RoundSettings:
     0.6
     """
 
-    select: Selection = field(default_factory=TargetRecall)
+    select: SelectionRule = field(default_factory=TargetRecall)
     threshold: float = 0.6
     fallback: Fallback = "llm"
     deadline: float | None = None
@@ -133,9 +133,10 @@ class RoundSettings:
             raise InputError(
                 f"unknown fallback {shown(self.fallback)} (use 'llm', 'broadcast' or 'none')"
             )
-        if not isinstance(self.select, Selection):
+        if not isinstance(self.select, SelectionRule):
             raise InputError(
-                f"unknown selection {shown(self.select)} (use a TargetRecall, a TopK or a Budget)"
+                f"unknown selection {shown(self.select)} (use a TargetRecall, a TopK, a MaxCost or "
+                "a SelectionRule of your own)"
             )
         check_number("threshold", self.threshold, 0, 1)
         for name in ("deadline", "bid_timeout", "timeout"):

@@ -1,6 +1,5 @@
 """Who receives the announcement: routers, recipients and how they are chosen."""
 
-from cnp_router.routing.base import Fallback, Router
 from cnp_router.routing.baselines import (
     BroadcastRouter,
     HistoryKNNRouter,
@@ -9,22 +8,31 @@ from cnp_router.routing.baselines import (
     SpecificationRouter,
 )
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores
-from cnp_router.routing.selection import Budget, RecallControl, Selection, TargetRecall, TopK
+from cnp_router.routing.router import Fallback, Router
+from cnp_router.routing.selection import (
+    MaxCost,
+    Ranked,
+    RecallControl,
+    SelectionRule,
+    TargetRecall,
+    TopK,
+)
 
 __all__ = [
     "BroadcastRouter",
-    "Budget",
     "Fallback",
     "HistoryKNNRouter",
+    "MaxCost",
     "PopularityRouter",
     "RandomRouter",
+    "Ranked",
     "Reason",
     "RecallControl",
     "Recipient",
     "Router",
     "Routing",
     "Scores",
-    "Selection",
+    "SelectionRule",
     "SpecificationRouter",
     "TargetRecall",
     "TopK",

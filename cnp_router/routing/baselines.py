@@ -6,8 +6,7 @@ They are deterministic, fit in a second, and obey the laws of every router (`cnp
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,11 @@ from scipy.sparse import csr_array
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
-from cnp_router.routing.base import Router
+from cnp_router.records import check_instance, check_number
 from cnp_router.routing.result import Reason, Scores, Source
 from cnp_router.routing.retrieval import Bm25Index, TfidfIndex
-from cnp_router.routing.selection import RecallControl, Selection, TargetRecall
+from cnp_router.routing.router import Router
+from cnp_router.routing.selection import RecallControl
 
 __all__ = [
     "BroadcastRouter",
@@ -37,22 +37,29 @@ EXPLAINED = 50
 
 
 class _Baseline(Router):
-    """A router with one contractor for each API of a catalog."""
+    """A router of the APIs of a catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
-        super().__init__(catalog.ids)
+        super().__init__(check_instance("catalog", catalog, Catalog).ids)
         self.catalog = catalog
 
-    def _of(self, probabilities: NDArray[Any]) -> Scores:
-        return Scores(self.contractors, probabilities)
+    def _measure(
+        self, usage: csr_array, probabilities: Callable[[int, NDArray[Any]], NDArray[Any]]
+    ) -> None:
+        """Control target recall by what some of the past mashups would have been given."""
+        places = _evenly(usage.shape[0], MEASURED)
+        used = [usage[[i]].indices for i in places]
+        self.recall_control = RecallControl.measured(
+            (probabilities(int(i), row) for i, row in zip(places, used, strict=True)), used
+        )
 
 
 class BroadcastRouter(_Baseline):
     """Announces to everyone, as the Contract Net does without routing.
 
-    Its probabilities are ``1 / n_contractors`` each: the request needs someone, and nothing more
-    is known. With a target recall everyone is a recipient, and the confidence is 1; a `TopK` or a
-    `Budget` is kept, to the first contractors of the catalog.
+    Its probabilities are ``1 / n_apis`` each: the request needs one, and nothing more is known.
+    Only asking everyone promises a recall, so with a target recall everyone is a recipient, and
+    the confidence is 1; other rules choose the first APIs of the catalog.
 
     Parameters
     ----------
@@ -67,27 +74,21 @@ class BroadcastRouter(_Baseline):
     """
 
     _source: Source = "broadcast"
+    recall_control = RecallControl(np.empty(0), np.empty(0), 0)
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
-        return self._of(np.full(len(self.contractors), 1 / len(self.contractors)))
-
-    def _chosen(
-        self, select: Selection, scores: Scores, allowed: NDArray[np.intp]
-    ) -> NDArray[np.intp]:
-        if isinstance(select, TargetRecall):
-            return allowed
-        return super()._chosen(select, scores, allowed)
+        return Scores(self.apis, np.full(len(self.apis), 1 / len(self.apis)))
 
 
 class RandomRouter(_Baseline):
     """Asks at random; the same request under the same seed is answered the same.
 
-    The probabilities are uniform random numbers of mean ``1 / n_contractors``.
+    The probabilities are uniform random numbers of mean ``1 / n_apis``.
 
     Parameters
     ----------
     catalog : Catalog
-    random_state : int, default=0
+    random_state : int, at least 0, default=0
 
     Examples
     --------
@@ -99,18 +100,18 @@ class RandomRouter(_Baseline):
 
     def __init__(self, catalog: Catalog, *, random_state: int = 0) -> None:
         super().__init__(catalog)
-        self.random_state = random_state
+        self.random_state: int = check_number("random_state", random_state, 0, whole=True)
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
         # Not hash(): that differs from process to process.
         text = f"{self.random_state}\n{request}".encode("utf-8", "surrogatepass")
         seed = int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
-        n = len(self.contractors)
-        return self._of(np.minimum(np.random.default_rng(seed).random(n) * 2 / n, 1.0))
+        n = len(self.apis)
+        return Scores(self.apis, np.minimum(np.random.default_rng(seed).random(n) * 2 / n, 1.0))
 
 
 class PopularityRouter(_Baseline):
-    """Gives each contractor the share of the past mashups that use it, whatever the request.
+    """Gives each API the share of the past mashups that use it, whatever the request.
 
     Target recall is controlled on the history, leaving each mashup out of its own count.
 
@@ -142,29 +143,16 @@ class PopularityRouter(_Baseline):
         usage = _usage(catalog, history)
         self.n_mashups = len(history)
         self.usage = np.bincount(usage.indices, minlength=len(catalog))
-        places = _evenly(self.n_mashups, MEASURED)
-        used = [usage[[i]].indices for i in places]
-        self.recall_control = RecallControl.measured(
-            (_others(self.usage, row, self.n_mashups) for row in used), used
-        )
+        self._measure(usage, lambda _, used: _others(self.usage, used, self.n_mashups))
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
-        return self._of(self.usage / self.n_mashups)
+        return Scores(self.apis, self.usage / self.n_mashups)
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+        text = f"used by {{}} of {self.n_mashups} past mashups"
         return {
-            int(i): (
-                Reason("popularity", f"used by {self.usage[i]} of {self.n_mashups} past mashups"),
-            )
-            for i in chosen[:EXPLAINED]
+            int(i): (Reason("popularity", text.format(self.usage[i])),) for i in chosen[:EXPLAINED]
         }
-
-
-@dataclass(frozen=True, eq=False)
-class _RequestScores(Scores):
-    """Scores that remember what they are about, for the reasons."""
-
-    request: str = ""
 
 
 class SpecificationRouter(_Baseline):
@@ -199,12 +187,12 @@ class SpecificationRouter(_Baseline):
         super().__init__(catalog)
         self._index = Bm25Index([_specification(api) for api in catalog])
         self._logistic: tuple[float, float, float] | None = None
-        if history:
+        if history is not None and len(check_instance("history", history, History)):
             self._calibrate(history)
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
         scores = self._index.scores(request)
-        return _RequestScores(self.contractors, self._probabilities(scores), request)
+        return Scores(self.apis, self._probabilities(scores), evidence=request)
 
     def _probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
         best = scores.max()
@@ -215,27 +203,27 @@ class SpecificationRouter(_Baseline):
         return np.asarray(1 / (1 + np.exp(-(constant + slope * scores + of_best * best))))
 
     def _calibrate(self, history: History) -> None:
+        def scores(place: int) -> NDArray[Any]:
+            return self._index.scores(history[place].description)
+
         usage = _usage(self.catalog, history)
         places = _evenly(len(history), MEASURED)
         used = [usage[[i]].indices for i in places]
-        rows = (self._index.scores(history[int(i)].description) for i in places)
-        self._logistic = _platt(rows, used)
-        self.recall_control = RecallControl.measured(
-            (self._probabilities(self._index.scores(history[int(i)].description)) for i in places),
-            used,
-        )
+        self._logistic = _platt((scores(int(i)) for i in places), used)
+        self._measure(usage, lambda place, _: self._probabilities(scores(place)))
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        if not isinstance(scores, _RequestScores):
+        if not isinstance(scores.evidence, str):
             return {}
-        reasons: dict[int, tuple[Reason, ...]] = {}
         explained = chosen[:EXPLAINED]
-        shared = self._index.shared_words(scores.request, explained)
-        for i, words in zip(explained, shared, strict=True):
-            if words:
-                quoted = ", ".join(repr(word) for word in words)
-                reasons[int(i)] = (Reason("specification", f"its specification says {quoted}"),)
-        return reasons
+        shared = self._index.shared_words(scores.evidence, explained)
+        return {
+            int(i): (
+                Reason("specification", f"its specification says {', '.join(map(repr, words))}"),
+            )
+            for i, words in zip(explained, shared, strict=True)
+            if words
+        }
 
 
 class HistoryKNNRouter(_Baseline):
@@ -275,36 +263,24 @@ class HistoryKNNRouter(_Baseline):
 
     def __init__(self, catalog: Catalog, history: History, *, k: int = 30) -> None:
         super().__init__(catalog)
-        if k < 1:
-            raise InputError(f"k must be at least 1, got {k!r}")
-        self.k = k
+        self.k: int = check_number("k", k, 1, whole=True)
         self._usage = _usage(catalog, history)
         counts = np.bincount(self._usage.indices, minlength=len(catalog))
         self._popularity = counts / len(history)
         self._mashups = tuple(mashup.id for mashup in history)
         self._index = TfidfIndex(history.texts)
-        places = _evenly(len(history), MEASURED)
-        used = [self._usage[[i]].indices for i in places]
-        self.recall_control = RecallControl.measured(
-            (
-                self._left_out(int(i), _others(counts, row, len(history)))
-                for i, row in zip(places, used, strict=True)
-            ),
-            used,
-        )
+
+        def left_out(place: int, used: NDArray[Any]) -> NDArray[Any]:
+            similarities = self._index.similarities_within(place)
+            similarities[place] = 0.0
+            return self._vote(similarities, _others(counts, used, len(history)))
+
+        self._measure(self._usage, left_out)
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
         similarities = self._index.similarities(request)
-        return _NeighbourScores(
-            self.contractors,
-            self._vote(similarities, self._popularity),
-            self._neighbours(similarities),
-        )
-
-    def _left_out(self, place: int, popularity: NDArray[Any]) -> NDArray[Any]:
-        similarities = self._index.similarities_within(place)
-        similarities[place] = 0.0
-        return self._vote(similarities, popularity)
+        votes = self._vote(similarities, self._popularity)
+        return Scores(self.apis, votes, evidence=self._neighbours(similarities))
 
     def _neighbours(self, similarities: NDArray[Any]) -> NDArray[np.intp]:
         """Return the mashups that vote, nearest first; equally near ones in their order."""
@@ -318,9 +294,9 @@ class HistoryKNNRouter(_Baseline):
         return np.asarray(np.minimum(votes / (weights.sum() + 1), 1.0))
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        if not isinstance(scores, _NeighbourScores):
+        voters = scores.evidence
+        if not isinstance(voters, np.ndarray):
             return {}
-        voters = scores.neighbours
         explained = chosen[:EXPLAINED]
         votes = self._usage[voters][:, explained].toarray()
         reasons: dict[int, tuple[Reason, ...]] = {}
@@ -333,20 +309,13 @@ class HistoryKNNRouter(_Baseline):
         return reasons
 
 
-@dataclass(frozen=True, eq=False)
-class _NeighbourScores(Scores):
-    """Scores that remember who voted, for the reasons."""
-
-    neighbours: NDArray[np.intp]
-
-
 def _specification(api: Api) -> str:
     return " ".join((api.name, api.description, *api.categories))
 
 
 def _usage(catalog: Catalog, history: History) -> csr_array:
     """Return who uses what: csr_array of shape (n_mashups, n_apis), 1.0 where it does."""
-    if not len(history):
+    if not len(check_instance("history", history, History)):
         raise InputError("a history needs at least one mashup here (got none)")
     used = [sorted({catalog.position(api) for api in mashup.apis}) for mashup in history]
     ends = np.cumsum([0, *map(len, used)])
@@ -372,7 +341,7 @@ def _evenly(n: int, limit: int) -> NDArray[np.intp]:
 def _platt(rows: Any, used: Sequence[NDArray[Any]]) -> tuple[float, float, float]:
     """Fit need ~ constant + slope * score + of_best * best score; the slope is positive.
 
-    Of the unneeded contractors, the hundred best of a request and a hundred others, weighted for
+    Of the unneeded APIs, the hundred best of a request and a hundred others, weighted for
     all the others, are enough: fitting on all would grow with the catalog.
     """
     from sklearn.linear_model import LogisticRegression
@@ -395,5 +364,5 @@ def _platt(rows: Any, used: Sequence[NDArray[Any]]) -> tuple[float, float, float
     model = LogisticRegression(C=1e6, max_iter=1000)
     model.fit(np.concatenate(features), target, sample_weight=np.concatenate(weights))
     slope, of_best = (float(c) for c in model.coef_[0])
-    # Where the scores tell nothing, they still give the order.
+    # Where the scores say nothing, they still give the order.
     return float(model.intercept_[0]), max(slope, 1e-6), of_best

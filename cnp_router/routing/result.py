@@ -1,30 +1,38 @@
-"""What a router answers: `Scores`, and the decision made from them, a `Routing`."""
+"""What a router answers: `Scores`, and the decision made from them, a `Routing`.
+
+What is ranked are APIs. A contractor is who holds them: by default each API has one of its own.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cnp_router.catalog import ROWS_SHOWN, html_table
+from cnp_router.records import shown
+
 __all__ = ["Reason", "Recipient", "Routing", "Scores", "Source"]
 
 Source = Literal["learned", "llm", "broadcast"]
 
 
-@dataclass(frozen=True, eq=False)  # == of arrays has no truth value
+@dataclass(frozen=True, eq=False, repr=False)  # == of arrays has no truth value
 class Scores:
-    """The probability of each contractor that a request needs it.
+    """The probability of each API that a request needs it.
 
     Parameters
     ----------
-    contractors : tuple of str
-        All contractor ids.
-    probabilities : ndarray of shape (n_contractors,), in [0, 1]
+    apis : tuple of str
+        All API ids.
+    probabilities : ndarray of shape (n_apis,), in [0, 1]
         How far they can be taken as frequencies depends on the router; the learned router's are
         calibrated.
+    evidence : object, default=None
+        What the router that gave the scores makes its reasons of.
 
     Examples
     --------
@@ -32,24 +40,27 @@ class Scores:
     (('sms', 0.9),)
     """
 
-    contractors: tuple[str, ...]
+    apis: tuple[str, ...]
     probabilities: NDArray[Any]
+    evidence: Any = None
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
-        """Positions by descending probability; equal ones in contractor order."""
+        """Positions by descending probability; equal ones in the order of `apis`."""
         return np.argsort(-self.probabilities, kind="stable")
 
     def top(self, k: int) -> tuple[tuple[str, float], ...]:
-        """Return the `k` most probable contractors, or all if there are fewer."""
-        return tuple(
-            (self.contractors[i], float(self.probabilities[i])) for i in self.order[: max(k, 0)]
-        )
+        """Return the `k` most probable APIs, or all if there are fewer."""
+        return tuple((self.apis[i], float(self.probabilities[i])) for i in self.order[: max(k, 0)])
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{shown(name)} {p:.2f}" for name, p in self.top(3))
+        return f"Scores({len(self.apis)} APIs, best {best})"
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a contractor is worth asking, for a person to read.
+    """Why an API is worth asking for, for a person to read.
 
     Parameters
     ----------
@@ -67,15 +78,17 @@ class Reason:
     references: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Recipient:
     """A contractor that receives the announcement.
 
     Parameters
     ----------
     contractor : str
+        By the id of its API: the router ranks APIs, and knows no other contractors than one for
+        each API.
     probability : float in [0, 1]
-        That the request needs it.
+        That the request needs the API.
     reasons : tuple of Reason, default=()
         Strongest first.
     """
@@ -84,8 +97,12 @@ class Recipient:
     probability: float
     reasons: tuple[Reason, ...] = ()
 
+    def __repr__(self) -> str:
+        why = f", {shown(self.reasons[0].text)}" if self.reasons else ""
+        return f"Recipient({shown(self.contractor)}, {self.probability:.2f}{why})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Routing:
     """The decision: who receives the announcement of a request.
 
@@ -100,8 +117,8 @@ class Routing:
         Probability that the recipients the router chose cover all that the request needs.
     source : {"learned", "llm", "broadcast"}
         Who chose the recipients: the router itself, or a fallback.
-    n_contractors : int
-        How many contractors there are: what a broadcast would reach.
+    n_apis : int
+        How many APIs there are: what a broadcast would reach.
     threshold : float in [0, 1]
         Below this confidence the fallback decides.
     fallback : str
@@ -115,8 +132,10 @@ class Routing:
     --------
     >>> routing = Routing("a map", (Recipient("maps", 0.9),), ("maps",), 0.8, "learned", 40, 0.6,
     ...                   "none")
-    >>> routing.contractors, routing.messages_saved, routing.is_confident
-    (('maps',), 39, True)
+    >>> routing
+    Routing('a map', 1 of 40 APIs: 'maps' 0.90, confidence 0.80, learned)
+    >>> routing.contractors, routing.is_confident
+    (('maps',), True)
     """
 
     request: str
@@ -124,7 +143,7 @@ class Routing:
     recommendation: tuple[str, ...]
     confidence: float
     source: Source
-    n_contractors: int
+    n_apis: int
     threshold: float
     fallback: str
     known: tuple[str, ...] = ()
@@ -132,13 +151,8 @@ class Routing:
 
     @property
     def contractors(self) -> tuple[str, ...]:
-        """Ids of the recipients, most probable first."""
+        """Ids of the recipients, which are those of their APIs, most probable first."""
         return tuple(recipient.contractor for recipient in self.recipients)
-
-    @property
-    def messages_saved(self) -> int:
-        """Announcements that a broadcast would send and this routing does not."""
-        return self.n_contractors - len(self.recipients)
 
     @property
     def is_confident(self) -> bool:
@@ -146,7 +160,10 @@ class Routing:
         return self.confidence >= self.threshold
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the routing as a JSON object."""
+        """Return the routing as a JSON object.
+
+        Its numbers of contractors and messages are those of one contractor for each API.
+        """
         return {
             "request": self.request,
             "known": list(self.known),
@@ -156,19 +173,31 @@ class Routing:
                 {
                     "contractor": r.contractor,
                     "probability": round(r.probability, 6),
-                    "reasons": [
-                        {"kind": x.kind, "text": x.text, "references": list(x.references)}
-                        for x in r.reasons
-                    ],
+                    "reasons": [{**asdict(x), "references": list(x.references)} for x in r.reasons],
                 }
                 for r in self.recipients
             ],
             "n_recipients": len(self.recipients),
-            "n_contractors": self.n_contractors,
-            "messages_saved": self.messages_saved,
+            "n_contractors": self.n_apis,
+            "messages_saved": self.n_apis - len(self.recipients),
             "confidence": round(self.confidence, 6),
             "threshold": self.threshold,
             "is_confident": self.is_confident,
             "fallback": self.fallback,
             "source": self.source,
         }
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{shown(r.contractor)} {r.probability:.2f}" for r in self.recipients[:3])
+        more = ", ..." if len(self.recipients) > 3 else ""
+        return (
+            f"Routing({shown(self.request)}, {len(self.recipients)} of {self.n_apis} APIs: "
+            f"{best}{more}, confidence {self.confidence:.2f}, {self.source})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (r.contractor, f"{r.probability:.2f}", "; ".join(reason.text for reason in r.reasons))
+            for r in self.recipients[:ROWS_SHOWN]
+        ]
+        return html_table(repr(self), ("API", "probability", "why"), rows, len(self.recipients))

@@ -1,105 +1,190 @@
-"""How many receive the announcement: by target recall, by number, or by budget.
+"""Who is asked: selection rules, and the control that makes a target recall a promise.
 
-Every rule takes probabilities sorted in descending order and answers how many of the first to
-keep, so a rule can neither reorder nor skip; `Budget` alone may skip what does not fit.
+A rule sees the probabilities in descending order and answers which places to keep; it is never
+asked to reorder. `SelectionRule` is what one of one's own derives from.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError
+from cnp_router.records import check_instance, check_number, shown
 
 __all__ = [
-    "Budget",
+    "MaxCost",
+    "Ranked",
     "RecallControl",
-    "Selection",
+    "SelectionRule",
     "TargetRecall",
     "TopK",
     "expected_f1_size",
     "mass_positions",
-    "selected",
 ]
 
 
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """What a selection rule chooses from: the APIs that may be asked, most probable first.
+
+    Parameters
+    ----------
+    apis : tuple of str
+        Ids, at least one.
+    probabilities : ndarray of shape (n_apis,), in [0, 1], descending
+    recall_control : RecallControl or None, default=None
+        What the router knows of its own recall on held-out requests.
+    """
+
+    apis: tuple[str, ...]
+    probabilities: NDArray[Any]
+    recall_control: RecallControl | None = None
+
+
+class SelectionRule(ABC):
+    """How many, and which, of the most probable APIs are asked.
+
+    Whatever takes a rule takes one of your own: derive it, and define `choose`.
+
+    Examples
+    --------
+    >>> class AtLeast(SelectionRule):
+    ...     def __init__(self, limit):
+    ...         self.limit = limit
+    ...     def choose(self, ranked):
+    ...         return np.flatnonzero(ranked.probabilities >= self.limit)
+    >>> AtLeast(0.5).places(Ranked(("sms", "maps", "mail"), np.array([0.9, 0.5, 0.1])))
+    array([0, 1])
+    """
+
+    @abstractmethod
+    def choose(self, ranked: Ranked) -> Iterable[int]:
+        """Return the places in `ranked` to keep, in any order.
+
+        Where it returns none, the most probable API is kept: an announcement to no one is none.
+        """
+
+    def places(self, ranked: Ranked) -> NDArray[np.intp]:
+        """Return what `choose` answers, in order, at least one place; else raise InputError."""
+        answer = self.choose(ranked)
+        try:
+            found = np.asarray(answer if isinstance(answer, np.ndarray) else list(answer))
+        except (TypeError, ValueError):  # not a list, or one of lists of several lengths
+            found = np.array(["?"])
+        if not found.size:
+            return np.zeros(1, dtype=np.intp)
+        n = len(ranked.apis)
+        if found.dtype.kind not in "iu" or found.ndim != 1 or found.min() < 0 or found.max() >= n:
+            raise InputError(
+                f"{type(self).__name__}.choose must return places from 0 to {n - 1}, "
+                f"got {shown(answer)}"
+            )
+        return np.unique(found).astype(np.intp)
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({settings})"
+
+
 @dataclass(frozen=True, slots=True)
-class TargetRecall:
+class TargetRecall(SelectionRule):
     """The smallest set whose expected recall meets a target.
 
     Parameters
     ----------
     target : float in (0, 1), default=0.9
-        Share of the APIs a request needs that should be among the recipients, on average.
+        Share of the APIs a request needs that should be among the recipients, on average. A
+        router with a `RecallControl` promises it; otherwise it is taken as the share of the
+        probability mass.
     """
 
     target: float = 0.9
 
     def __post_init__(self) -> None:
-        if not 0 < self.target < 1:
-            raise InputError(f"target recall must be between 0 and 1, got {self.target!r}")
+        target = check_number("target recall", self.target, 0, 1, ends=False)
+        object.__setattr__(self, "target", target)
+
+    def choose(self, ranked: Ranked) -> Iterable[int]:
+        """Return as many of the first as hold enough of the probability mass."""
+        control = ranked.recall_control
+        share = control.mass_share(self.target) if control else self.target
+        if np.isinf(share):
+            return np.arange(len(ranked.apis))
+        return np.arange(np.count_nonzero(mass_positions(ranked.probabilities) <= share + 1e-12))
 
 
 @dataclass(frozen=True, slots=True)
-class TopK:
+class TopK(SelectionRule):
     """The `k` most probable.
 
     Parameters
     ----------
-    k : int, at least 1
+    k : int, at least 1, default=10
     """
 
     k: int = 10
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, Integral) or self.k < 1:
-            raise InputError(f"top-k must be a whole number of at least 1, got {self.k!r}")
+        object.__setattr__(self, "k", check_number("top-k", self.k, 1, whole=True))
+
+    def choose(self, ranked: Ranked) -> Iterable[int]:
+        """Return the first `k`."""
+        return np.arange(min(self.k, len(ranked.apis)))
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class MaxCost(SelectionRule):
     """As many as can be paid for, the most probable per unit of cost first.
 
     Greedy, as for the fractional knapsack (Dantzig, 1957): an affordable set, not always the best.
-    At least one contractor is announced to, even where it costs more than the limit: a round
-    without recipients is no round.
+    At least one is asked, even where it costs more than the limit.
 
     Parameters
     ----------
-    limit : float, positive
+    limit : float, above 0
         What the announcement may cost, in the unit of `costs`.
-    costs : mapping of contractor id to positive float, optional
-        Cost of announcing to each; a contractor that is not named costs 1.
+    costs : mapping of API id to float above 0, optional
+        Cost of announcing to the contractor of each; an API that is not named costs 1.
     """
 
     limit: float
     costs: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if not self.limit > 0:
-            raise InputError(f"a budget must be positive, got {self.limit!r}")
-        for name, cost in (self.costs or {}).items():
-            if not cost > 0:
-                raise InputError(f"the cost of {name!r} must be positive, got {cost!r}")
+        limit = check_number("the limit of a MaxCost", self.limit, 0, ends=False)
+        object.__setattr__(self, "limit", limit)
+        costs = {} if self.costs is None else check_instance("costs", self.costs, Mapping)
+        for name, cost in costs.items():
+            check_number(f"the cost of {shown(name)}", cost, 0, ends=False)
+
+    def choose(self, ranked: Ranked) -> Iterable[int]:
+        """Return what fits, the best per unit of cost first."""
+        given = self.costs or {}
+        costs = np.array([float(given.get(api, 1.0)) for api in ranked.apis])
+        spent, chosen = 0.0, []
+        for place in np.argsort(-ranked.probabilities / costs, kind="stable"):
+            if spent + costs[place] <= self.limit:
+                spent += costs[place]
+                chosen.append(int(place))
+        return chosen
 
 
 # Needs whose number is taken exactly when a set is chosen.
 _EXACT = 30
-
-Selection = TargetRecall | TopK | Budget
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays has no truth value
 class RecallControl:
     """The cut for a target recall, chosen on held-out requests by conformal risk control.
 
-    A request's recipients are its most probable contractors until they hold the share ``tau`` of
+    A request's recipients are its most probable APIs until they hold the share ``tau`` of
     the request's probability mass. The loss, one minus recall, cannot grow as ``tau`` grows, so
     the smallest ``tau`` with ``(n * mean loss + 1) / (n + 1) <= 1 - target`` keeps the expected
     recall of a new exchangeable request at or above the target, for any sample size `n`
@@ -149,10 +234,10 @@ class RecallControl:
 
         Parameters
         ----------
-        probabilities : iterable of ndarray of shape (n_contractors,), in [0, 1]
+        probabilities : iterable of ndarray of shape (n_apis,), in [0, 1]
             What the router gives to each request, without having learned from it.
         used : iterable of sequence of int
-            Distinct positions of the contractors that each request turned out to need, at least
+            Distinct positions of the APIs that each request turned out to need, at least
             one.
 
         Examples
@@ -183,7 +268,7 @@ def mass_positions(sorted_probabilities: NDArray[Any]) -> NDArray[Any]:
     Returns
     -------
     ndarray of shape (n,), in [0, 1]
-        Mass before each position over the whole mass; ``inf`` for contractors of probability 0,
+        Mass before each position over the whole mass; ``inf`` for those of probability 0,
         which no share includes. Where all are 0, the first is included all the same.
 
     Examples
@@ -196,44 +281,6 @@ def mass_positions(sorted_probabilities: NDArray[Any]) -> NDArray[Any]:
         return np.where(np.arange(len(sorted_probabilities)) == 0, 0.0, np.inf)
     before = np.concatenate([[0.0], np.cumsum(sorted_probabilities)[:-1]]) / total
     return np.where(sorted_probabilities > 0, np.minimum(before, 1.0), np.inf)
-
-
-def selected(
-    selection: Selection,
-    contractors: tuple[str, ...],
-    probabilities: NDArray[Any],
-    order: NDArray[np.intp],
-    control: RecallControl | None,
-) -> NDArray[np.intp]:
-    """Return the positions of the recipients, most probable first.
-
-    Parameters
-    ----------
-    selection : TargetRecall, TopK or Budget
-    contractors : tuple of str
-    probabilities : ndarray of shape (n_contractors,), in [0, 1]
-    order : ndarray of int
-        Positions that may be chosen, most probable first; at least one.
-    control : RecallControl or None
-        Without one, a target recall is taken as the share of the mass itself.
-    """
-    descending = probabilities[order]
-    if isinstance(selection, TopK):
-        return order[: selection.k]
-    if isinstance(selection, TargetRecall):
-        share = control.mass_share(selection.target) if control else selection.target
-        if np.isinf(share):
-            return order
-        count = int(np.count_nonzero(mass_positions(descending) <= share + 1e-12))
-        return order[: max(count, 1)]
-    costs = np.array([(selection.costs or {}).get(contractors[i], 1.0) for i in order])
-    by_value = np.argsort(-descending / costs, kind="stable")
-    spent, kept = 0.0, []
-    for place in by_value:
-        if spent + costs[place] <= selection.limit:
-            spent += costs[place]
-            kept.append(place)
-    return order[np.sort(kept)] if kept else order[:1]
 
 
 def expected_f1_size(descending: NDArray[Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from scipy import sparse
 from cnp_router.catalog import Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
+from cnp_router.records import check_instance, check_number, shown
 from cnp_router.training.calibration import fit_confidence, fit_recall_control
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.companions import Companions
@@ -79,7 +81,7 @@ def fit_router(
     UnknownApiError
         If a mashup names an API that the catalog does not have.
     InputError
-        If there are fewer than two mashups.
+        If there are fewer than two mashups, or an argument cannot be used.
 
     Examples
     --------
@@ -89,6 +91,15 @@ def fit_router(
     >>> router.recommend("Text me when it will rain in my town tomorrow.")[0]
     'twilio'
     """
+    check_instance("catalog", catalog, Catalog)
+    check_instance("history", history, History)
+    # The trees take no larger seed, and each fold has one of its own.
+    last_seed = 2**32 - len(HIDDEN_SHARES)
+    random_state = check_number("random_state", random_state, 0, last_seed, whole=True)
+    if n_jobs is not None and check_number("n_jobs", n_jobs, -math.inf, whole=True) == 0:
+        raise InputError("n_jobs must not be 0 (leave it out, or give -1 for all cores)")
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress must be callable, got {shown(progress)}")
     if len(history) < 2:
         raise InputError(f"a router needs at least two mashups to learn from, got {len(history)}")
     from threadpoolctl import threadpool_limits

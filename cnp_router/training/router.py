@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,6 @@ from cnp_router.training.specifications import Encoders
 from cnp_router.training.views import Views
 
 __all__ = ["LearnedRouter"]
-
-
-@dataclass(frozen=True, eq=False)
-class _LearnedScores(Scores):
-    evidence: Evidence = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -122,10 +117,10 @@ class LearnedRouter(Router):
             around = Surroundings(self._companions_of(views), seen.neighbours[0])
             completed = self.completion.complete(positions, text, around, known)
             positions, text = completed.positions, completed.probabilities
-        probabilities = np.zeros(len(self.contractors))
+        probabilities = np.zeros(len(self.apis))
         probabilities[positions] = text
-        return _LearnedScores(
-            self.contractors,
+        return Scores(
+            self.apis,
             probabilities,
             evidence=Evidence(
                 encoded, seen.apis[0], seen.categories[0], seen.neighbours[0], tuple(known)
@@ -145,7 +140,7 @@ class LearnedRouter(Router):
         return float(self.decision.confidence.probability(features))
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        if not isinstance(scores, _LearnedScores):  # somebody else's scores: nothing to tell
+        if not isinstance(scores.evidence, Evidence):  # somebody else's scores: nothing to tell
             return {}
         with_evidence = [int(i) for i in chosen if scores.probabilities[i] > 0]
         return explain(
@@ -295,4 +290,4 @@ class LearnedRouter(Router):
         save_router(copy.copy(self), path, overwrite=overwrite)
 
     def __repr__(self) -> str:
-        return f"LearnedRouter({len(self.contractors)} contractors, {len(self.history)} mashups)"
+        return f"LearnedRouter({len(self.apis)} APIs, {len(self.history)} mashups)"

@@ -57,7 +57,7 @@ def test_what_is_written_is_read_back(name, graph, tmp_path):
 
 @pytest.mark.parametrize("name", ["graph.graphml", "graph.gexf"])
 def test_characters_that_xml_cannot_hold_are_taken_out(name, tmp_path):
-    catalog = Catalog([Api("a", "Bell\x07 and \ud800 half"), Api("b", "B")])
+    catalog = Catalog([Api("a", "Bell\x07 and \ufffe half"), Api("b", "B")])
     graph = TransitionGraph().fit(History([Mashup("1", "x", ("a", "b"))]), catalog)
     export_graph(graph, tmp_path / name)
     assert READERS[name](tmp_path / name).nodes["a"]["name"] == "Bell and  half"

@@ -208,7 +208,7 @@ class TestExcluding:
 
     @pytest.mark.parametrize("wrong", ["maps", ("",), (7,)])
     def test_no_ids(self, wrong):
-        with pytest.raises(InputError, match=r"exclude must be several|must be a non-blank"):
+        with pytest.raises(InputError, match=r"exclude must be a list of strings|must be a non-blank"):
             RouterSettings(exclude=wrong)
 
 

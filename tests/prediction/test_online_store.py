@@ -259,7 +259,6 @@ class TestRefusing:
             run(1, "Rain?", Step("weather", {"x": object()})),
             run(1, "half \ud800", "weather"),
             Mashup("m1", "Rain?", ()),
-            Trajectory("t1", 7, ()),
             "t1",
         ],
     )

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cnp_router.routing import RecallControl, TargetRecall
-from cnp_router.routing.selection import mass_positions, selected
+from cnp_router.routing import Ranked, RecallControl, TargetRecall
+from cnp_router.routing.selection import mass_positions
 
 SHARES = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, float("inf")]))
 
@@ -46,11 +46,10 @@ def test_no_probability_at_all_still_has_a_first():
 
 def test_who_has_probability_zero_is_reached_only_by_asking_everyone():
     probabilities, names = np.array([0.6, 0.4, 0.0]), ("a", "b", "c")
-    order = np.arange(3)
     never = RecallControl.measured([probabilities] * 50, [[2]] * 50)
     almost = RecallControl.measured([probabilities] * 50, [[1]] * 50)
-    assert selected(TargetRecall(0.9), names, probabilities, order, never).tolist() == [0, 1, 2]
-    assert selected(TargetRecall(0.9), names, probabilities, order, almost).tolist() == [0, 1]
+    assert TargetRecall(0.9).places(Ranked(names, probabilities, never)).tolist() == [0, 1, 2]
+    assert TargetRecall(0.9).places(Ranked(names, probabilities, almost)).tolist() == [0, 1]
 
 
 def test_too_few_requests_promise_nothing_so_everyone_is_asked():
@@ -86,13 +85,14 @@ class World:
 )
 def test_the_promise_is_kept_whatever_the_probabilities_are_worth(target, distortion):
     world = World(3, distortion)
-    order_of = lambda row: np.argsort(-row, kind="stable")  # noqa: E731
     means = []
     for _ in range(120):
         control = RecallControl.measured(*world.requests(60))
         recalls = []
         for row, needs in zip(*world.requests(20), strict=True):
-            chosen = selected(TargetRecall(target), world.names, row, order_of(row), control)
+            order = np.argsort(-row, kind="stable")
+            ranked = Ranked(tuple(world.names[i] for i in order), row[order], control)
+            chosen = order[TargetRecall(target).places(ranked)]
             recalls.append(np.isin(needs, chosen).mean())
         means.append(np.mean(recalls))
     error = np.std(means) / len(means) ** 0.5

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.routing import (
-    Budget,
+    MaxCost,
     PopularityRouter,
     Router,
     Scores,
+    SelectionRule,
     TargetRecall,
     TopK,
 )
@@ -30,7 +31,7 @@ class Fixed(Router):
         self.probabilities = np.array(probabilities)
 
     def _scores(self, request, known):
-        return Scores(self.contractors, self.probabilities)
+        return Scores(self.apis, self.probabilities)
 
 
 class Model:
@@ -59,33 +60,96 @@ class TestSelection:
 
     @pytest.mark.parametrize("target", [0, 1, -0.1, 1.1, float("nan")])
     def test_target_recall_is_a_share(self, target):
-        with pytest.raises(InputError, match="target recall must be between 0 and 1"):
+        with pytest.raises(InputError, match="target recall must be a number between 0 and 1"):
             TargetRecall(target)
 
-    @pytest.mark.parametrize("limit", [0, -1, float("nan")])
-    def test_a_budget_is_positive(self, limit):
-        with pytest.raises(InputError, match="a budget must be positive"):
-            Budget(limit)
+    @pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf"), True, "3", None])
+    def test_a_limit_of_cost_is_positive(self, limit):
+        with pytest.raises(InputError, match="the limit of a MaxCost must be a number above 0"):
+            MaxCost(limit)
 
     def test_costs_are_positive(self):
-        with pytest.raises(InputError, match="the cost of 'a' must be positive, got 0"):
-            Budget(1, {"a": 0})
+        with pytest.raises(InputError, match="the cost of 'a' must be a number above 0, got 0"):
+            MaxCost(1, {"a": 0})
 
-    def test_a_budget_skips_what_does_not_fit(self, router):
-        routing = router.route("x", select=Budget(2, {"b": 1.5, "c": 5}))
+    def test_a_limit_of_cost_skips_what_does_not_fit(self, router):
+        routing = router.route("x", select=MaxCost(2, {"b": 1.5, "c": 5}))
         assert routing.contractors == ("b",)
-        routing = router.route("x", select=Budget(3, {"b": 1.5, "c": 5}))
+        routing = router.route("x", select=MaxCost(3, {"b": 1.5, "c": 5}))
         assert routing.contractors == ("b", "a")
 
     def test_the_best_is_asked_even_where_it_costs_too_much(self, router):
         costs = dict.fromkeys(NAMES, 9)
-        assert router.route("x", select=Budget(1, costs)).contractors == ("b",)
+        assert router.route("x", select=MaxCost(1, costs)).contractors == ("b",)
 
     def test_without_control_the_target_is_a_share_of_the_mass(self, router):
         # Mass 1.2: b holds 2/3 of it, b and c 11/12.
         assert router.route("x", select=TargetRecall(0.6)).contractors == ("b",)
         assert router.route("x", select=TargetRecall(0.7)).contractors == ("b", "c")
         assert router.route("x", select=TargetRecall(0.95)).contractors == ("b", "c", "a")
+
+
+class Odd(SelectionRule):
+    """Every other one; or whatever else it is told to choose."""
+
+    def __init__(self, answer=None):
+        self.answer = answer
+
+    def choose(self, ranked):
+        return range(0, len(ranked.apis), 2) if self.answer is None else self.answer
+
+
+class TestRulesOfOnesOwn:
+    def test_it_is_asked_and_no_other_rule(self, router):
+        assert router.route("x", select=Odd()).contractors == ("b", "a")
+
+    def test_it_sees_what_may_be_asked_in_order(self, router):
+        seen = []
+
+        class Sees(Odd):
+            def choose(self, ranked):
+                seen.append(ranked)
+                return super().choose(ranked)
+
+        router.route("x", ["c"], select=Sees())
+        assert seen[0].apis == ("b", "a", "d")
+        assert seen[0].probabilities.tolist() == [0.8, 0.1, 0.0]
+
+    @pytest.mark.parametrize("answer", [[2, 0], (0, 2, 2), iter([0, 2]), np.array([2, 0])])
+    def test_the_router_puts_it_in_order(self, router, answer):
+        assert router.route("x", select=Odd(answer)).contractors == ("b", "a")
+
+    @pytest.mark.parametrize("answer", [[], (), np.array([]), range(0)])
+    def test_choosing_no_one_asks_the_most_probable(self, router, answer):
+        assert router.route("x", select=Odd(answer)).contractors == ("b",)
+
+    @pytest.mark.parametrize(
+        "answer", [3, [9], [-1], [0.5], ["b"], [True], [[0]], [None], object(), "ab", [[0], [1, 2]]]
+    )
+    def test_an_answer_that_is_no_choice(self, router, answer):
+        with pytest.raises(InputError, match=r"Odd.choose must return places from 0 to 3, got"):
+            router.route("x", select=Odd(answer))
+        assert not router.source_counts
+
+    def test_rounds_take_it(self, catalog, history):
+        from cnp_router.agents import offline_model
+        from cnp_router.protocols import ContractNet, RoundSettings
+
+        net = ContractNet(
+            catalog,
+            offline_model(catalog),
+            router=PopularityRouter(catalog, history),
+            settings=RoundSettings(select=Odd(), threshold=0.0),
+        )
+        outcome = net.run_sync("Text me when it rains.")
+        assert outcome.routing.contractors == ("weather", "sms", "tides")
+
+    def test_its_repr_is_its_settings(self):
+        assert repr(Odd([1])) == "Odd(answer=[1])"
+
+    def test_it_needs_a_choice(self):
+        with pytest.raises(TypeError, match="choose"):
+            type("Empty", (SelectionRule,), {})()
 
 
 class TestExpectedF1:
@@ -140,7 +204,7 @@ class TestRoute:
         assert routing.contractors == ("b", "a", "d")
         assert (routing.source, routing.fallback) == ("llm", "llm")
         assert router.source_counts == {"llm": 1}
-        assert caplog.messages == ["confidence 0.63 is below 0.90: llm fallback to 3 contractors"]
+        assert caplog.messages == ["confidence 0.63 is below 0.90: llm fallback to 3 APIs"]
 
     def test_a_fallback_that_names_no_one_keeps_what_was_chosen(self, router):
         routing = router.route("x", select=TopK(2), threshold=1, fallback=Model())
@@ -158,11 +222,11 @@ class TestRoute:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"threshold": 1.1}, "threshold must be between 0 and 1, got 1.1"),
+            ({"threshold": 1.1}, "threshold must be a number from 0 to 1, got 1.1"),
             ({"fallback": "llm"}, r"unknown fallback 'llm' \(use 'none', 'broadcast' or a Fall"),
-            ({"select": 5}, r"unknown selection 5 \(use a TargetRecall, a TopK or a Budget\)"),
-            ({"known": "maps"}, "known must be a list of API ids, got the string 'maps'"),
-            ({"known": NAMES}, "every contractor is already known"),
+            ({"select": 5}, r"unknown selection 5 \(use a TargetRecall, a TopK, a MaxCost or"),
+            ({"known": "maps"}, "known must be a list of strings, got 'maps'"),
+            ({"known": NAMES}, "every API is already known"),
         ],
     )
     def test_what_cannot_be_used(self, router, options, message):
@@ -170,10 +234,60 @@ class TestRoute:
             router.route("x", **options)
         assert not router.source_counts
 
-    def test_contractors_are_distinct_and_there_is_one(self):
-        with pytest.raises(InputError, match="at least one contractor"):
+    @pytest.mark.parametrize("request_", ["", " ", "\t\n", "\u3000"])
+    def test_a_blank_request_is_refused(self, router, request_):
+        scores = router.score("x")
+        calls = (
+            lambda: router.route(request_),
+            lambda: router.score(request_),
+            lambda: router.recommend(request_),
+            lambda: router.decide(request_, scores),
+        )
+        for call in calls:
+            with pytest.raises(
+                InputError, match=r"^a request must not be blank, got .* \(say what"
+            ):
+                call()
+        assert not router.source_counts
+
+    @pytest.mark.parametrize("names", [None, "d", 3, [3], [None], ["half \ud800"]])
+    def test_a_fallback_that_returns_no_ids(self, router, names):
+        model = Model()
+        model.names = names
+        with pytest.raises(InputError, match="what a fallback returns "):
+            router.route("x", select=TopK(1), threshold=1, fallback=model)
+
+    def test_scores_of_another_router(self, router):
+        with pytest.raises(InputError, match="scores are of 2 APIs, and the router has 4"):
+            router.decide("x", Fixed(0.5, 0.5).score("x"))
+
+    def test_known_ids_match_in_either_normal_form(self):
+        class Coffee(Fixed):
+            def __init__(self):
+                super().__init__(0.5, 0.5)
+                Router.__init__(self, ["caf\u00e9", "b"])
+
+        assert Coffee().route("x", ["cafe\u0301"]).known == ("caf\u00e9",)
+
+    def test_reprs_are_one_readable_line(self, router):
+        routing = router.route("a\nmap " * 1000)
+        assert repr(routing) == (
+            "Routing('a\\nmap a\\nmap a\\nmap a\\nmap a\\nmap a\\nmap a\\nmap a\\nmap ..., "
+            "2 of 4 APIs: 'b' 0.80, 'c' 0.30, confidence 0.90, learned)"
+        )
+        assert repr(router.score("x")) == "Scores(4 APIs, best 'b' 0.80, 'c' 0.30, 'a' 0.10)"
+        assert repr(routing.recipients[0]) == "Recipient('b', 0.80)"
+
+    def test_the_table_of_a_notebook_is_escaped(self):
+        routing = Fixed(0.9, 0.2).route("<script>")
+        html = routing._repr_html_()
+        assert "<script>" not in html
+        assert "<tr><td>a</td><td>0.90</td><td></td></tr>" in html
+
+    def test_apis_are_distinct_and_there_is_one(self):
+        with pytest.raises(InputError, match="at least one API"):
             Fixed()
-        with pytest.raises(InputError, match="duplicate contractor id 'a'"):
+        with pytest.raises(InputError, match="duplicate API id 'a'"):
             Router.__init__(Fixed(0.5), ["b", "a", "a"])
 
     def test_the_routing_as_json(self, catalog, history):

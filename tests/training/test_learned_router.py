@@ -13,7 +13,7 @@ from cnp_router import checks
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
-from cnp_router.routing import BroadcastRouter, Budget, Scores, TargetRecall, TopK
+from cnp_router.routing import BroadcastRouter, MaxCost, Scores, TargetRecall, TopK
 from cnp_router.training import fit_router, load_router
 from cnp_router.training.features import Candidates, candidates
 from cnp_router.training.ranker import Example, _fit_rest, _rest_features
@@ -150,8 +150,8 @@ class TestReasons:
         scores = BroadcastRouter(world.catalog).score("x")
         routing = router.decide("x", scores, select=TopK(2))
         assert [recipient.reasons for recipient in routing.recipients] == [(), ()]
-        bare = Scores(router.contractors, np.linspace(0, 1, len(router.contractors)))
-        assert router.decide("x", bare, select=TopK(1)).contractors == router.contractors[-1:]
+        bare = Scores(router.apis, np.linspace(0, 1, len(router.apis)))
+        assert router.decide("x", bare, select=TopK(1)).contractors == router.apis[-1:]
 
 
 def test_a_routing_is_json(world, router):
@@ -198,7 +198,7 @@ class TestExtended:
         n = len(router.catalog)
         router.extended(new)
         assert [router.route(case.request).to_dict() for case in world.cases] == before
-        assert len(router.catalog) == len(router.contractors) == n
+        assert len(router.catalog) == len(router.apis) == n
         assert router.summary["apis"] == n
 
     def test_it_still_answers_what_the_old_one_did(self, world, wider):
@@ -207,7 +207,7 @@ class TestExtended:
             assert wider.recommend(case.request, case.known)[0] == case.missing
 
     def test_an_id_that_exists(self, router):
-        taken = router.contractors[3]
+        taken = router.apis[3]
         with pytest.raises(InputError) as caught:
             router.extended([Api(taken, "Again")])
         assert str(caught.value) == f"duplicate API id {taken!r} (ids must be unique)"
@@ -233,11 +233,11 @@ class TestExtended:
         again, direct = (r.extended([third]) for r in (load_router(tmp_path / "model"), wider))
         request = "a Lighthouse by the tides"
         assert again.route(request).to_dict() == direct.route(request).to_dict()
-        assert len(again.contractors) == 27
+        assert len(again.apis) == 27
 
     def test_one_by_one_is_all_at_once(self, world, router, wider, new):
         single = router.extended(new[:1]).extended(new[1:])
-        assert single.contractors == wider.contractors
+        assert single.apis == wider.apis
         for request in (world.cases[0].request, "Tidewatch", "Beekeeper honey"):
             np.testing.assert_allclose(
                 single.score(request).probabilities, wider.score(request).probabilities
@@ -295,7 +295,7 @@ class TestPromisesOnGeneratedData:
         error = np.std(recall) * np.sqrt(1 / len(recall) + 1 / router.recall_control.n_requests)
         assert np.mean(recall) >= target - 3 * error
         # Not by asking everyone.
-        assert np.mean(sizes) < 0.75 * len(router.contractors)
+        assert np.mean(sizes) < 0.75 * len(router.apis)
 
     def test_a_higher_target_asks_more(self, held_out):
         router, test, _, scores = held_out
@@ -355,7 +355,7 @@ class TestDecision:
         assert learned.source == "learned" and not learned.is_confident
         widened = router.route(request, fallback="broadcast", **options)
         assert widened.source == "broadcast"
-        assert set(widened.contractors) == set(router.contractors)
+        assert set(widened.contractors) == set(router.apis)
         assert widened.recommendation == learned.recommendation
         assert widened.confidence == learned.confidence
 
@@ -382,7 +382,7 @@ class TestDecision:
         case = world.cases[0]
         costs = dict.fromkeys(world.catalog.ids, 1.0)
         best = router.score(case.request).top(1)[0][0]
-        routing = router.route(case.request, select=Budget(3, {**costs, best: 5.0}))
+        routing = router.route(case.request, select=MaxCost(3, {**costs, best: 5.0}))
         assert len(routing.recipients) == 3
         assert best not in routing.contractors
 

@@ -151,7 +151,7 @@ class TestSaving:
 
     def test_replacing_leaves_the_new_one_alone(self, router, folder):
         router.save(folder, overwrite=True)
-        assert len(load_router(folder).contractors) == len(router.contractors)
+        assert len(load_router(folder).apis) == len(router.apis)
         assert inside(folder.parent) == [folder.name]
 
     def test_replacing_keeps_what_is_not_the_models(self, little, folder):
@@ -294,7 +294,7 @@ class TestAtomicity:
 
     def stands(self, folder, little):
         assert inside(folder.parent) == [folder.name]
-        assert load_router(folder).contractors == little.contractors
+        assert load_router(folder).apis == little.apis
 
 
 class TestNotThere:

@@ -1,4 +1,4 @@
-"""`Router`: from the probability of each contractor to the recipients of an announcement."""
+"""`Router`: from the probability of each API to the recipients of an announcement."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, Protocol, runtime_checkable
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError, UnknownApiError
+from cnp_router.records import check_instance, check_number, shown, string_tuple
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores, Source
 from cnp_router.routing.selection import (
+    Ranked,
     RecallControl,
-    Selection,
+    SelectionRule,
     TargetRecall,
     expected_f1_size,
-    selected,
 )
 
 __all__ = ["Fallback", "Router"]
@@ -40,7 +42,7 @@ class Fallback(Protocol):
     source: Source
 
     def recipients(self, request: str, scores: Scores, chosen: Sequence[str]) -> Sequence[str]:
-        """Return the contractors to announce to besides those in `chosen`.
+        """Return the APIs to ask for besides those in `chosen`.
 
         Parameters
         ----------
@@ -53,37 +55,37 @@ class Fallback(Protocol):
         Returns
         -------
         sequence of str
-            Contractor ids.
+            API ids.
         """
         ...
 
 
 class Broadcast:
-    """The fallback that announces to every contractor."""
+    """The fallback that announces to everyone."""
 
     source: Source = "broadcast"
 
     def recipients(self, request: str, scores: Scores, chosen: Sequence[str]) -> Sequence[str]:
-        """Return every contractor."""
-        return [scores.contractors[i] for i in scores.order]
+        """Return every API."""
+        return scores.apis
 
 
 class Router(ABC):
     """Base of all routers. Scoring is pure; deciding is separate.
 
-    A subclass says how probable it is that a request needs each contractor (`_scores`); this
-    class makes the decision. A request may be any string, also an empty one. What every router
-    must obey is in `cnp_router.checks`.
+    A subclass says how probable it is that a request needs each API (`_scores`); this class makes
+    the decision. A request may be any string that is not blank. What every router must obey is in
+    `cnp_router.checks`.
 
     Parameters
     ----------
-    contractors : iterable of str
+    apis : iterable of str
         Distinct ids, at least one.
 
     Attributes
     ----------
-    contractors : tuple of str
-        All contractor ids.
+    apis : tuple of str
+        All API ids.
     recall_control : RecallControl or None
         What turns a target recall into a share of the probability mass. Without one the target
         itself is taken as that share, and nothing is promised.
@@ -93,34 +95,34 @@ class Router(ABC):
     Raises
     ------
     InputError
-        If there is no contractor, or an id comes twice.
+        If there is no API, or an id comes twice.
     """
 
-    contractors: tuple[str, ...]
+    apis: tuple[str, ...]
     recall_control: RecallControl | None = None
     _source: Source = "learned"
 
-    def __init__(self, contractors: Iterable[str]) -> None:
-        self.contractors = tuple(contractors)
+    def __init__(self, apis: Iterable[str]) -> None:
+        self.apis = string_tuple("apis", apis)
         self.source_counts: Counter[str] = Counter()
-        self._positions = {name: i for i, name in enumerate(self.contractors)}
-        if not self.contractors:
-            raise InputError("a router needs at least one contractor (got none)")
-        if len(self._positions) < len(self.contractors):
-            twice = Counter(self.contractors).most_common(1)[0][0]
-            raise InputError(f"duplicate contractor id {twice!r} (ids must be unique)")
+        self._positions = {name: i for i, name in enumerate(self.apis)}
+        if not self.apis:
+            raise InputError("a router needs at least one API (got none)")
+        if len(self._positions) < len(self.apis):
+            twice = Counter(self.apis).most_common(1)[0][0]
+            raise InputError(f"duplicate API id {twice!r} (ids must be unique)")
 
     @abstractmethod
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
         """Return the probabilities, given the positions of the known APIs."""
 
     def score(self, request: str, known: Iterable[str] = ()) -> Scores:
-        """Return the probability of each contractor that the request needs it.
+        """Return the probability of each API that the request needs it.
 
         Parameters
         ----------
         request : str
-            The requirement in plain language.
+            The requirement in plain language; not blank.
         known : iterable of str, default=()
             Ids of APIs that are already in use. Their probability is 0: they need no
             announcement. Ids the router does not know are ignored, with a warning in the log.
@@ -132,17 +134,25 @@ class Router(ABC):
         Raises
         ------
         InputError
-            If the request is not a string, or `known` is one.
+            If the request is blank or not a string, or `known` is not a list of strings.
         """
-        positions, _ = self._known(known)
-        return self._checked_scores(request, positions)
+        positions, ignored = self._known(known)
+        if ignored:
+            names = ", ".join(map(ascii, ignored))
+            logger.warning("known APIs that the router has never heard of: %s", names)
+        scores = self._scores(_checked(request), positions)
+        if positions and scores.probabilities[positions].any():
+            probabilities = scores.probabilities.copy()
+            probabilities[positions] = 0.0
+            scores = replace(scores, probabilities=probabilities)
+        return scores
 
     def route(
         self,
         request: str,
         known: Iterable[str] = (),
         *,
-        select: Selection | None = None,
+        select: SelectionRule | None = None,
         threshold: float = 0.6,
         fallback: Literal["none", "broadcast"] | Fallback = "none",
     ) -> Routing:
@@ -151,10 +161,11 @@ class Router(ABC):
         Parameters
         ----------
         request : str
-            The requirement in plain language.
+            The requirement in plain language; not blank.
         known : iterable of str, default=()
             Ids of APIs that are already in use.
-        select : TargetRecall, TopK or Budget, default=TargetRecall(0.9)
+        select : SelectionRule, default=TargetRecall(0.9)
+            A `TargetRecall`, a `TopK`, a `MaxCost`, or a rule of your own.
         threshold : float in [0, 1], default=0.6
             Below this confidence the fallback decides.
         fallback : {"none", "broadcast"} or Fallback, default="none"
@@ -167,19 +178,12 @@ class Router(ABC):
         Raises
         ------
         InputError
-            If the request is not a string, the selection, the threshold or the fallback is not
-            usable, or every contractor is already known.
+            If an argument cannot be used, or every API is already known.
         """
-        positions, ignored = self._known(known)
-        scores = self._checked_scores(request, positions)
-        return self._decided(
-            request,
-            scores,
-            positions,
-            ignored,
-            select=select or TargetRecall(),
-            threshold=threshold,
-            fallback=fallback,
+        known = string_tuple("known", known)
+        scores = self.score(request, known)
+        return self.decide(
+            request, scores, known, select=select, threshold=threshold, fallback=fallback
         )
 
     def decide(
@@ -188,7 +192,7 @@ class Router(ABC):
         scores: Scores,
         known: Iterable[str] = (),
         *,
-        select: Selection | None = None,
+        select: SelectionRule | None = None,
         threshold: float = 0.6,
         fallback: Literal["none", "broadcast"] | Fallback = "none",
     ) -> Routing:
@@ -212,71 +216,47 @@ class Router(ABC):
             As in `route`.
         """
         positions, ignored = self._known(known)
-        return self._decided(
-            request,
-            scores,
-            positions,
-            ignored,
-            select=select or TargetRecall(),
-            threshold=threshold,
-            fallback=fallback,
-        )
-
-    def _decided(
-        self,
-        request: str,
-        scores: Scores,
-        known: Sequence[int],
-        ignored: tuple[str, ...],
-        *,
-        select: Selection,
-        threshold: float,
-        fallback: str | Fallback,
-    ) -> Routing:
-        if not isinstance(select, Selection):
+        rule = TargetRecall() if select is None else select
+        if not isinstance(rule, SelectionRule):
             raise InputError(
-                f"unknown selection {select!r} (use a TargetRecall, a TopK or a Budget)"
+                f"unknown selection {shown(select)} (use a TargetRecall, a TopK, a MaxCost or a "
+                "SelectionRule of your own)"
             )
-        if not 0 <= threshold <= 1:
-            raise InputError(f"threshold must be between 0 and 1, got {threshold!r}")
+        threshold = check_number("threshold", threshold, 0, 1)
         fallback_name, other = _fallback(fallback)
-        allowed = scores.order[~np.isin(scores.order, known)] if known else scores.order
+        p = check_instance("scores", scores, Scores).probabilities
+        if len(p) != len(self.apis):
+            raise InputError(f"scores are of {len(p)} APIs, and the router has {len(self.apis)}")
+        allowed = scores.order[~np.isin(scores.order, positions)] if positions else scores.order
         if not len(allowed):
-            raise InputError("every contractor is already known: there is no one to announce to")
-        chosen = self._chosen(select, scores, allowed)
+            raise InputError("every API is already known: there is no one to announce to")
+        chosen = self._chosen(rule, scores, allowed)
         confidence = self._confidence(scores, chosen)
         reasons = self._reasons(scores, chosen)
         source = self._source
         if confidence < threshold and other is not None:
             source = other.source
-            names = other.recipients(request, scores, [self.contractors[i] for i in chosen])
-            chosen = self._widened(chosen, names, allowed)
+            chosen = self._widened(_checked(request), scores, other, chosen, allowed)
             logger.info(
-                "confidence %.2f is below %.2f: %s fallback to %d contractors",
-                confidence,
-                threshold,
-                source,
-                len(chosen),
+                "confidence %.2f is below %.2f: %s fallback to %d APIs",
+                *(confidence, threshold, source, len(chosen)),
             )
-        self.source_counts[source] += 1
-        size = expected_f1_size(scores.probabilities[allowed])
-        return Routing(
-            request=request,
+        routing = Routing(
+            request=_checked(request),
             recipients=tuple(
-                Recipient(
-                    self.contractors[i], float(scores.probabilities[i]), reasons.get(int(i), ())
-                )
-                for i in chosen
+                Recipient(self.apis[i], float(p[i]), reasons.get(int(i), ())) for i in chosen
             ),
-            recommendation=tuple(self.contractors[i] for i in allowed[:size]),
+            recommendation=tuple(self.apis[i] for i in allowed[: expected_f1_size(p[allowed])]),
             confidence=confidence,
             source=source,
-            n_contractors=len(self.contractors),
+            n_apis=len(self.apis),
             threshold=threshold,
             fallback=fallback_name,
-            known=tuple(self.contractors[i] for i in known),
+            known=tuple(self.apis[i] for i in positions),
             ignored=ignored,
         )
+        self.source_counts[source] += 1
+        return routing
 
     def recommend(self, request: str, known: Iterable[str] = ()) -> tuple[str, ...]:
         """Return the APIs that the request needs: the set of the highest expected F1.
@@ -290,30 +270,40 @@ class Router(ABC):
         -------
         tuple of str
             API ids, most probable first, without the known ones.
+
+        Raises
+        ------
+        InputError
+            As in `route`.
         """
         return self.route(request, known).recommendation
 
     def _chosen(
-        self, select: Selection, scores: Scores, allowed: NDArray[np.intp]
+        self, rule: SelectionRule, scores: Scores, allowed: NDArray[np.intp]
     ) -> NDArray[np.intp]:
         """Return the positions of the recipients, out of those in `allowed` and in their order."""
-        return selected(
-            select, self.contractors, scores.probabilities, allowed, self.recall_control
-        )
+        ids = tuple(self.apis[i] for i in allowed)
+        return allowed[rule.places(Ranked(ids, scores.probabilities[allowed], self.recall_control))]
 
     def _widened(
-        self, chosen: NDArray[np.intp], names: Iterable[str], allowed: NDArray[np.intp]
+        self,
+        request: str,
+        scores: Scores,
+        other: Fallback,
+        chosen: NDArray[np.intp],
+        allowed: NDArray[np.intp],
     ) -> NDArray[np.intp]:
-        """Return `chosen` and the named contractors, most probable first, without known ones."""
-        named = list(names)
-        strangers = [name for name in named if name not in self._positions]
+        """Return `chosen` and what the fallback names, most probable first, without known ones."""
+        named = other.recipients(request, scores, [self.apis[i] for i in chosen])
+        names = string_tuple("what a fallback returns", named)
+        strangers = [name for name in names if name not in self._positions]
         if strangers:
             raise UnknownApiError(strangers[0])
-        wider = np.array([self._positions[name] for name in named], dtype=np.intp)
+        wider = np.array([self._positions[name] for name in names], dtype=np.intp)
         return allowed[np.isin(allowed, np.concatenate([chosen, wider]))]
 
     def _confidence(self, scores: Scores, chosen: NDArray[np.intp]) -> float:
-        """Return the probability that no contractor outside `chosen` is needed.
+        """Return the probability that no API outside `chosen` is needed.
 
         This one takes needs as independent; a router that can do better overrides it.
         """
@@ -321,35 +311,28 @@ class Router(ABC):
         return float(np.exp(np.log1p(-np.minimum(outside, 1 - 1e-12)).sum()))
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        """Return reasons by contractor position; a router that knows some overrides it."""
+        """Return reasons by position of the API; a router that knows some overrides it."""
         return {}
 
-    def _checked_scores(self, request: str, known: Sequence[int]) -> Scores:
-        if not isinstance(request, str):
-            raise InputError(f"a request must be a string, got {request!r}")
-        scores = self._scores(request, known)
-        if known and scores.probabilities[list(known)].any():
-            probabilities = scores.probabilities.copy()
-            probabilities[list(known)] = 0.0
-            scores = replace(scores, probabilities=probabilities)
-        return scores
-
     def _known(self, known: Iterable[str]) -> tuple[list[int], tuple[str, ...]]:
-        if isinstance(known, str):
-            raise InputError(f"known must be a list of API ids, got the string {known!r}")
-        wanted = list(dict.fromkeys(known))
-        ignored = tuple(name for name in wanted if name not in self._positions)
-        if ignored:
-            logger.warning("known APIs that the router has never heard of: %s", ", ".join(ignored))
+        """Return the positions of the known APIs, and the ids that no API has."""
+        wanted = {normalize("NFC", name): name for name in string_tuple("known", known)}
+        ignored = tuple(given for name, given in wanted.items() if name not in self._positions)
         return [self._positions[name] for name in wanted if name in self._positions], ignored
+
+
+def _checked(request: str) -> str:
+    if not isinstance(request, str):
+        raise InputError(f"a request must be a string, got {shown(request)}")
+    if not request.strip():
+        raise InputError(f"a request must not be blank, got {shown(request)} (say what is needed)")
+    return request
 
 
 def _fallback(fallback: str | Fallback) -> tuple[str, Fallback | None]:
     """Return its name, and who decides."""
-    if fallback == "none":
-        return "none", None
-    if fallback == "broadcast":
-        return "broadcast", Broadcast()
-    if isinstance(fallback, Fallback):
+    if not isinstance(fallback, str) and isinstance(fallback, Fallback):
         return fallback.source, fallback
-    raise InputError(f"unknown fallback {fallback!r} (use 'none', 'broadcast' or a Fallback)")
+    if isinstance(fallback, str) and fallback in ("none", "broadcast"):
+        return fallback, Broadcast() if fallback == "broadcast" else None
+    raise InputError(f"unknown fallback {shown(fallback)} (use 'none', 'broadcast' or a Fallback)")
