@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from cnp_router.llm import ChatModel, ChatRequest, ChatResponse, estimated_response
+from cnp_router.llm.schema import misfit
 
 __all__ = ["Delayed", "FakeModelError", "FunctionChatModel", "ScriptedChatModel"]
 
@@ -33,9 +34,58 @@ class Delayed:
 
 
 Answer = str | Mapping[str, Any] | ChatResponse | Exception
+Scripted = Answer | Delayed
 
 
-class ScriptedChatModel(ChatModel):
+class FunctionChatModel(ChatModel):
+    """A model that answers by a function of the request.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a ChatRequest; returns, or awaits and returns, what a `ScriptedChatModel` takes as
+        an answer. What it raises, the caller gets.
+    name : str, default="function"
+
+    Attributes
+    ----------
+    calls : list of ChatRequest
+
+    Examples
+    --------
+    >>> from cnp_router.llm import ChatMessage, complete_sync
+    >>> model = FunctionChatModel(lambda request: request.messages[-1].content.upper())
+    >>> complete_sync(model, ChatRequest([ChatMessage("user", "maps")])).text
+    'MAPS'
+    """
+
+    def __init__(
+        self,
+        function: Callable[[ChatRequest], Scripted | Awaitable[Scripted]],
+        *,
+        name: str = "function",
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.calls: list[ChatRequest] = []
+
+    async def complete(self, request: ChatRequest) -> ChatResponse:
+        """Answer by the function."""
+        self.calls.append(request)
+        answer = self.function(request)
+        await asyncio.sleep(0)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, Delayed):
+            await asyncio.sleep(answer.seconds)
+            answer = answer.answer
+        return _response(request, answer, self.name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class ScriptedChatModel(FunctionChatModel):
     """A model that gives prepared answers in order, one a call.
 
     Parameters
@@ -71,30 +121,17 @@ class ScriptedChatModel(ChatModel):
 'Which APIs?')
     """
 
-    def __init__(self, responses: Iterable[Answer | Delayed], *, name: str = "scripted") -> None:
+    def __init__(self, responses: Iterable[Scripted], *, name: str = "scripted") -> None:
+        super().__init__(self._next, name=name)
         self.responses = list(responses)
-        self.name = name
-        self.calls: list[ChatRequest] = []
 
-    async def complete(self, request: ChatRequest) -> ChatResponse:
-        """Give the next answer."""
-        number = len(self.calls)
-        self.calls.append(request)
-        if number >= len(self.responses):
+    def _next(self, request: ChatRequest) -> Scripted:
+        if len(self.calls) > len(self.responses):
             raise FakeModelError(
-                f"call {number + 1} was not expected: there are {len(self.responses)} answers "
+                f"call {len(self.calls)} was not expected: there are {len(self.responses)} answers "
                 f"(last message: {request.messages[-1].content[:200]!r})"
             )
-        answer = self.responses[number]
-        if isinstance(answer, Delayed):
-            await asyncio.sleep(answer.seconds)
-            answer = answer.answer
-        else:
-            await asyncio.sleep(0)
-        return _response(request, answer, self.name)
-
-    def __repr__(self) -> str:
-        return f"ScriptedChatModel({self.name!r})"
+        return self.responses[len(self.calls) - 1]
 
     def assert_done(self) -> None:
         """Raise FakeModelError unless each answer was given, and no more was asked."""
@@ -115,67 +152,15 @@ class ScriptedChatModel(ChatModel):
             self.assert_done()
 
 
-class FunctionChatModel(ChatModel):
-    """A model that answers by a function of the request.
-
-    Parameters
-    ----------
-    function : callable
-        Takes a ChatRequest; returns, or awaits and returns, what a `ScriptedChatModel` takes as
-        an answer. What it raises, the caller gets.
-    name : str, default="function"
-
-    Attributes
-    ----------
-    calls : list of ChatRequest
-
-    Examples
-    --------
-    >>> from cnp_router.llm import ChatMessage, complete_sync
-    >>> model = FunctionChatModel(lambda request: request.messages[-1].content.upper())
-    >>> complete_sync(model, ChatRequest([ChatMessage("user", "maps")])).text
-    'MAPS'
-    """
-
-    def __init__(
-        self,
-        function: Callable[[ChatRequest], Answer | Awaitable[Answer]],
-        *,
-        name: str = "function",
-    ) -> None:
-        self.function = function
-        self.name = name
-        self.calls: list[ChatRequest] = []
-
-    async def complete(self, request: ChatRequest) -> ChatResponse:
-        """Answer by the function."""
-        self.calls.append(request)
-        await asyncio.sleep(0)
-        answer = self.function(request)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return _response(request, answer, self.name)
-
-    def __repr__(self) -> str:
-        return f"FunctionChatModel({self.name!r})"
-
-
 def _response(request: ChatRequest, answer: Answer, name: str) -> ChatResponse:
     if isinstance(answer, Exception):
         raise answer
     if isinstance(answer, ChatResponse):
         return answer
-    if isinstance(answer, Mapping):
-        return _fitting(request, answer, name)
-    if not isinstance(answer, str):
+    if not isinstance(answer, str | Mapping):
         raise FakeModelError(f"a fake cannot answer with {answer!r} (see ScriptedChatModel)")
-    return estimated_response(request, answer, name)
-
-
-def _fitting(request: ChatRequest, answer: Mapping[str, Any], name: str) -> ChatResponse:
-    from cnp_router.llm.schema import misfit
-
-    problem = None if request.schema is None else misfit(dict(answer), request.schema)
-    if problem is not None:
-        raise FakeModelError(f"a prepared answer does not fit the schema: {problem}")
+    if isinstance(answer, Mapping) and request.schema is not None:
+        problem = misfit(dict(answer), request.schema)
+        if problem is not None:
+            raise FakeModelError(f"a prepared answer does not fit the schema: {problem}")
     return estimated_response(request, answer, name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,16 +25,17 @@ LIMIT = 10.0  # seconds that any test may take
 class Reply:
     """One HTTP response, or what goes wrong instead of it."""
 
-    body: Any = None
+    body: Any = None  # sent as JSON, unless it is bytes, or an iterator of bytes
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
-    fault: str | None = None  # "hang", "reset", "cut"
+    fault: str | None = None  # "hang", "reset", "cut", "drip"
 
 
 HANG = Reply(fault="hang")
 RESET = Reply(fault="reset")
 CUT = Reply({"choices": []}, fault="cut")
+DRIP = Reply({"choices": []}, fault="drip")
 
 
 def completion(
@@ -45,7 +46,7 @@ def completion(
     seconds: float = 0.0,
     **message: Any,
 ) -> Reply:
-    """Return a well-formed answer; `content` that is no string is written as JSON."""
+    """Return a well-formed answer; `content` that is not a string is written as JSON."""
     text = content if isinstance(content, str | None) else json.dumps(content)
     body: dict[str, Any] = {
         "id": "c1",
@@ -81,6 +82,7 @@ class ChatServer:
         self._replies = [] if callable(replies) else list(replies)
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
         self.connections = 0
         self.under_way = 0
         self.most_under_way = 0
@@ -133,7 +135,8 @@ class ChatServer:
         pairs = (line.split(": ", 1) for line in head[1:] if line)
         headers = {name.lower(): value for name, value in pairs}
         body = json.loads(await reader.readexactly(int(headers["content-length"])))
-        assert head[0] == "POST /v1/chat/completions HTTP/1.1"
+        assert head[0].startswith("POST /v1/chat/completions")
+        self.paths.append(head[0].split()[1])
         self.requests.append(body)
         self.headers.append(headers)
         self.under_way += 1
@@ -154,13 +157,23 @@ class ChatServer:
             writer.transport.abort()
             return False
         await asyncio.sleep(reply.seconds)
-        raw = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        headers = {"Content-Type": "application/json", "Content-Length": str(len(raw))}
-        lines = [f"{name}: {value}" for name, value in (headers | reply.headers).items()]
-        head = "\r\n".join([f"HTTP/1.1 {reply.status} -", *lines, "", ""]).encode()
-        writer.write(head + (raw[:5] if reply.fault == "cut" else raw))
-        await writer.drain()
-        return reply.fault != "cut"
+        body = reply.body
+        if isinstance(body, Iterator):
+            chunks, headers = body, {"Connection": "close"}
+        else:
+            raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+            chunks, headers = iter([raw]), {"Content-Length": str(len(raw))}
+        headers = {"Content-Type": "application/json", **headers, **reply.headers}
+        lines = [f"{name}: {value}" for name, value in headers.items()]
+        writer.write("\r\n".join([f"HTTP/1.1 {reply.status} -", *lines, "", ""]).encode())
+        for chunk in chunks:
+            if reply.fault == "drip":
+                for byte in chunk:
+                    writer.write(bytes([byte]))
+                    await asyncio.sleep(0.05)
+            writer.write(chunk[:5] if reply.fault == "cut" else chunk)
+            await writer.drain()
+        return reply.fault != "cut" and "Connection" not in headers
 
 
 def stay_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,11 +184,11 @@ def stay_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SCOPE_VARIABLE, "loopback")
 
 
-def run(main: Coroutine[Any, Any, Any] | Awaitable[Any]) -> Any:
+def run(main: Coroutine[Any, Any, Any] | Awaitable[Any], *, limit: float = LIMIT) -> Any:
     """Run a test's coroutine, bounded, and see that it leaves no task behind."""
 
     async def bounded() -> Any:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(limit):
             result = await main
         for _ in range(100):
             others = asyncio.all_tasks() - {asyncio.current_task()}

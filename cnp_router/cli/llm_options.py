@@ -71,13 +71,10 @@ def chat_model(
     UsageError
         If a server is described and the offline model asked for.
     """
-    if llm == "offline":
-        from cnp_router.agents import offline_model
+    from cnp_router.llm import PROVIDERS, build_model
 
+    if not PROVIDERS[llm].has_server:
         if llm_model or base_url:
             raise click.UsageError("--llm-model and --base-url need --llm openai.")
-        return offline_model(catalog)
-    from cnp_router.llm import CachedChatModel, OpenAIChatModel
-
-    model = OpenAIChatModel(llm_model, base_url=base_url)
-    return model if cache is None else CachedChatModel(model, cache)
+        cache = None
+    return build_model(llm, catalog, model=llm_model, base_url=base_url, cache=cache)

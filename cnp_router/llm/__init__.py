@@ -1,16 +1,22 @@
 """The only room that talks to a language model: the seam, the OpenAI adapter, the offline model."""
 
+from typing import TYPE_CHECKING, Any
+
 from cnp_router.llm.cache import CachedChatModel, CacheStats
 from cnp_router.llm.chat import ChatMessage, ChatRequest, ChatResponse, Role, Usage
 from cnp_router.llm.chat_model import ChatModel, WrappedChatModel, check_response, complete_sync
 from cnp_router.llm.offline import OfflineChatModel, estimated_response
-from cnp_router.llm.openai_model import OpenAIChatModel
 from cnp_router.llm.parsing import with_schema_in_prompt
+from cnp_router.llm.providers import PROVIDERS, Provider, build_model
 from cnp_router.llm.switch import Scope, model_requests_allowed
 from cnp_router.llm.sync import run_sync
 from cnp_router.llm.tokens import estimate_request_tokens, estimate_tokens, estimate_usage
 
+if TYPE_CHECKING:
+    from cnp_router.llm.openai_model import OpenAIChatModel
+
 __all__ = [
+    "PROVIDERS",
     "CacheStats",
     "CachedChatModel",
     "ChatMessage",
@@ -19,10 +25,12 @@ __all__ = [
     "ChatResponse",
     "OfflineChatModel",
     "OpenAIChatModel",
+    "Provider",
     "Role",
     "Scope",
     "Usage",
     "WrappedChatModel",
+    "build_model",
     "check_response",
     "complete_sync",
     "estimate_request_tokens",
@@ -33,3 +41,11 @@ __all__ = [
     "run_sync",
     "with_schema_in_prompt",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "OpenAIChatModel":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cnp_router.llm.openai_model import OpenAIChatModel  # its SDK takes a second to import
+
+    return OpenAIChatModel

@@ -13,7 +13,7 @@ from typing import Any
 
 from cnp_router.exceptions import DataFileError
 from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage
-from cnp_router.llm.chat_model import ChatModel, WrappedChatModel
+from cnp_router.llm.chat_model import ChatModel, WrappedChatModel, check_response
 from cnp_router.llm.schema import misfit
 
 __all__ = ["CacheStats", "CachedChatModel"]
@@ -139,21 +139,24 @@ class CachedChatModel(WrappedChatModel):
     def _read(self, key: str, request: ChatRequest) -> ChatResponse | None:
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            return self._decoded(path.read_bytes(), key, request)
         except FileNotFoundError:
             return None
-        except OSError as exc:
-            self._note_damage(path, exc)
-            return None
-        try:
-            return replace(_decoded(data, key, request), cached=True)
-        except (ValueError, TypeError, KeyError, RecursionError) as exc:
-            self._note_damage(path, exc)
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
+            self.stats.damaged += 1
+            logger.warning("cache entry %s cannot be used and is asked anew: %s", path, exc)
             return None
 
-    def _note_damage(self, path: Path, exc: Exception) -> None:
-        self.stats.damaged += 1
-        logger.warning("cache entry %s cannot be used and is asked anew: %s", path, exc)
+    def _decoded(self, data: bytes, key: str, request: ChatRequest) -> ChatResponse:
+        entry = json.loads(data)
+        record = entry["response"]
+        if (entry["format"], entry["key"], entry["checksum"]) != (_FORMAT, key, _digest(record)):
+            raise ValueError("its checksum, key or format is not the one it should have")
+        problem = None if request.schema is None else misfit(record["data"], request.schema)
+        if problem is not None:
+            raise ValueError(problem)
+        usage = Usage(**record["usage"])
+        return check_response(self, ChatResponse(**{**record, "usage": usage, "cached": True}))
 
     def _write(self, key: str, response: ChatResponse) -> None:
         path = self._path(key)
@@ -162,7 +165,10 @@ class CachedChatModel(WrappedChatModel):
         temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
         try:
             path.parent.mkdir(exist_ok=True)
-            temporary.write_bytes(_encoded(key, response))
+            record = asdict(response)
+            entry = {"format": _FORMAT, "key": key, "checksum": _digest(record)}
+            text = json.dumps({**entry, "response": record}, ensure_ascii=False)
+            temporary.write_text(text, encoding="utf-8")
             temporary.replace(path)
         except OSError as exc:  # the answer is paid for: it is not lost because a disk is full
             self.stats.unwritten += 1
@@ -174,15 +180,7 @@ class CachedChatModel(WrappedChatModel):
 
 
 def request_key(model: str, request: ChatRequest) -> str:
-    """Return the SHA-256 under which the answer of a model to a request is kept.
-
-    Examples
-    --------
-    >>> from cnp_router.llm import ChatMessage
-    >>> request = ChatRequest([ChatMessage("user", "Hi")])
-    >>> request_key("tiny", request) == request_key("tiny", replace(request, task="not sent"))
-    True
-    """
+    """Return the SHA-256 under which the answer of a model to a request is kept."""
     return _digest(
         {
             "format": _FORMAT,
@@ -199,21 +197,3 @@ def request_key(model: str, request: ChatRequest) -> str:
 def _digest(value: Any) -> str:
     # Key order is kept: a model is shown the schema in that order.
     return hashlib.sha256(json.dumps(value, ensure_ascii=True).encode()).hexdigest()
-
-
-def _encoded(key: str, response: ChatResponse) -> bytes:
-    record = asdict(response)
-    entry = {"format": _FORMAT, "key": key, "checksum": _digest(record), "response": record}
-    return json.dumps(entry, ensure_ascii=False).encode()
-
-
-def _decoded(data: bytes, key: str, request: ChatRequest) -> ChatResponse:
-    entry = json.loads(data)
-    record = entry["response"]
-    if (entry["format"], entry["key"], entry["checksum"]) != (_FORMAT, key, _digest(record)):
-        raise ValueError("its checksum, key or format is not the one it should have")
-    if request.schema is not None:
-        problem = misfit(record["data"], request.schema)
-        if problem is not None:
-            raise ValueError(problem)
-    return ChatResponse(**{**record, "usage": Usage(**record["usage"])})

@@ -63,8 +63,7 @@ class ChatRequest:
     messages : sequence of ChatMessage
         At least one.
     schema : mapping or None, default=None
-        JSON schema of an object that the answer must be, in the subset of `check_schema`.
-        None asks for free text.
+        JSON schema (Draft 2020-12) of an object that the answer must be. None asks for free text.
     task : object, default=None
         The typed task that the messages were rendered from. It is not sent: only an offline
         model and fakes read it.
@@ -78,7 +77,7 @@ class ChatRequest:
     Raises
     ------
     InputError
-        If there is no message, or the schema is outside the subset.
+        If there is no message, or the schema cannot be used.
 
     Examples
     --------
@@ -103,8 +102,10 @@ class ChatRequest:
             raise InputError(f"messages must be ChatMessage objects, got {strangers[0]!r}")
         if self.schema is not None:
             check_schema(self.schema)
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise InputError(f"max_tokens must be at least 1, got {self.max_tokens!r}")
+        if self.max_tokens is not None and not (
+            isinstance(self.max_tokens, int) and self.max_tokens >= 1
+        ):
+            raise InputError(f"max_tokens must be a whole number from 1, got {self.max_tokens!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +162,8 @@ class ChatResponse:
     calls : int, default=1
         Answers it took: 2 where the first one had to be repaired.
     structured_by : {"server", "prompt"} or None, default=None
-        Who was given the schema: the server, or the model in the prompt because the server takes
-        none. None without a schema.
+        Who was given the schema: the server, or only the model in the prompt, because the server
+        takes none. None without a schema.
     finish_reason : str or None, default=None
         Why the model stopped, in the server's words.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Any, Self
@@ -10,6 +10,7 @@ from typing import Any, Self
 from cnp_router.exceptions import InputError
 from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage
 from cnp_router.llm.sync import run_sync
+from cnp_router.llm.wording import one_line
 
 __all__ = ["ChatModel", "WrappedChatModel", "check_response", "complete_sync"]
 
@@ -58,16 +59,7 @@ class ChatModel(ABC):
 
     @abstractmethod
     async def complete(self, request: ChatRequest) -> ChatResponse:
-        """Answer a request.
-
-        Parameters
-        ----------
-        request : ChatRequest
-
-        Returns
-        -------
-        ChatResponse
-            With `data` that fits the schema of the request, if it has one.
+        """Answer a request, with `data` that fits its schema if it has one.
 
         Raises
         ------
@@ -181,24 +173,24 @@ def check_response(model: ChatModel, response: object) -> ChatResponse:
     """
     who = f"{type(model).__name__}.complete"
     if not isinstance(response, ChatResponse):
-        raise InputError(f"{who} must return a ChatResponse, got {_shown(response)}")
-    usage = response.usage
-    rules: tuple[tuple[str, object, bool, str], ...] = (
-        ("text", response.text, isinstance(response.text, str), "a string"),
-        ("data", response.data, isinstance(response.data, dict | None), "a dict or None"),
-        ("model", response.model, isinstance(response.model, str), "a string"),
-        ("calls", response.calls, _is_count(response.calls), "a number of calls"),
-        ("seconds", response.seconds, _is_duration(response.seconds), "a number of seconds"),
-        (
-            "usage",
-            usage,
-            isinstance(usage, Usage) and _is_count(usage.tokens_in) and _is_count(usage.tokens_out),
-            "a Usage with numbers of tokens",
-        ),
-    )
-    for name, value, right, wanted in rules:
-        if not right:
-            raise InputError(f"{who} returned a {name} that is not {wanted}: {_shown(value)}")
+        raise InputError(f"{who} must return a ChatResponse, got {one_line(repr(response), 80)}")
+    usage, seconds = response.usage, response.seconds
+    right = {
+        "text": isinstance(response.text, str),
+        "data": isinstance(response.data, dict | None),
+        "usage": isinstance(usage, Usage)
+        and _is_count(usage.tokens_in)
+        and _is_count(usage.tokens_out),
+        "model": isinstance(response.model, str),
+        "seconds": isinstance(seconds, int | float) and 0 <= seconds <= sys.float_info.max,
+        "calls": _is_count(response.calls),
+    }
+    for name, is_right in right.items():
+        if not is_right:
+            raise InputError(
+                f"{who} returned a ChatResponse of the wrong type in {name}: "
+                f"{one_line(repr(getattr(response, name)), 80)}"
+            )
     return response
 
 
@@ -241,12 +233,3 @@ def complete_sync(model: ChatModel, request: ChatRequest) -> ChatResponse:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_duration(value: Any) -> bool:
-    return isinstance(value, int | float) and 0 <= value < math.inf
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -51,23 +51,9 @@ class OfflineChatModel(ChatModel):
         self.name = name
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
-        """Answer the task of a request.
+        """Answer the task of a request, with estimated usage and 0 seconds: the same each time.
 
-        Parameters
-        ----------
-        request : ChatRequest
-
-        Returns
-        -------
-        ChatResponse
-            With estimated usage, and 0 seconds: the same each time.
-
-        Raises
-        ------
-        InputError
-            If there is no answer to such a task.
-        ChatAnswerError
-            If the answer does not fit the schema of the request.
+        A task of another type is an InputError, an answer off the schema a ChatAnswerError.
         """
         await asyncio.sleep(0)  # as a real model does: others get their turn, deadlines are kept
         for kind in type(request.task).__mro__:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import openai
 
 from cnp_router.exceptions import (
     ChatAccessError,
@@ -16,12 +18,9 @@ from cnp_router.exceptions import (
     ContextTooLongError,
     LanguageModelError,
 )
-from cnp_router.llm.secret import Secret
+from cnp_router.llm.wording import one_line
 
-if TYPE_CHECKING:
-    import openai
-
-__all__ = ["concerns_the_schema", "mapped", "message_of", "only_this_schema", "scrub"]
+__all__ = ["concerns_the_schema", "mapped", "only_this_schema"]
 
 # Each server has its own words for the same thing (OpenAI, vLLM before and after 0.16, llama.cpp).
 _TOO_LONG = re.compile(
@@ -29,7 +28,7 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _SCHEMA_REFUSED = re.compile(
-    r"response_?format|json_?schema|structured.?output|guided|grammar", re.IGNORECASE
+    r"response_?format|json_?(schema|object)|structured.?output|guided|grammar", re.IGNORECASE
 )
 _LATER = "see the server's log, and ask again later"
 _KEY = "check the api_key argument or OPENAI_API_KEY"
@@ -44,12 +43,10 @@ _BY_STATUS: dict[int, tuple[type[LanguageModelError], str]] = {
 _ONLY_THIS_SCHEMA = re.compile(r"invalid schema|grammar", re.IGNORECASE)
 
 
-def message_of(error: openai.APIError) -> str:
-    """Return what the server said, in one line of at most 300 characters."""
+def _message_of(error: openai.APIError) -> str:
     body: Any = error.body
     said = body.get("message") if isinstance(body, dict) else body
-    text = " ".join((said if isinstance(said, str) and said.strip() else error.message).split())
-    return text if len(text) <= 300 else text[:297] + "..."
+    return one_line(said if isinstance(said, str) and said.strip() else error.message)
 
 
 def concerns_the_schema(error: openai.APIStatusError) -> bool:
@@ -57,70 +54,38 @@ def concerns_the_schema(error: openai.APIStatusError) -> bool:
 
     Some say so with 400, some with 422, 500 or 501.
     """
-    words = f"{message_of(error)} {error.param}"
+    words = f"{_message_of(error)} {error.param}"
     return error.status_code in (400, 422, 500, 501) and bool(_SCHEMA_REFUSED.search(words))
 
 
 def only_this_schema(error: openai.APIStatusError) -> bool:
     """Return whether the server takes schemas, only not this one."""
-    return bool(_ONLY_THIS_SCHEMA.search(message_of(error)))
-
-
-def scrub(error: BaseException, key: Secret) -> None:
-    """Take the key out of an SDK error and of what it came from, since both are in a traceback."""
-    seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        current.args = tuple(key.redacted(a) if isinstance(a, str) else a for a in current.args)
-        for name in ("message", "body"):
-            value = getattr(current, name, None)
-            if isinstance(value, str):
-                setattr(current, name, key.redacted(value))
-            elif value is not None and key.redacted(repr(value)) != repr(value):
-                setattr(current, name, None)
-        current = current.__cause__ or current.__context__
+    return bool(_ONLY_THIS_SCHEMA.search(_message_of(error)))
 
 
 def mapped(
-    error: openai.APIError, *, model: str, server: str, timeout: float
+    error: openai.APIError | TimeoutError, *, model: str, server: str, timeout: float
 ) -> LanguageModelError:
-    """Return (not raise) the error of this library for one of the SDK.
-
-    Parameters
-    ----------
-    error : openai.APIError
-        Without the key: see `scrub`.
-    model : str
-    server : str
-        Base URL.
-    timeout : float, seconds
-
-    Returns
-    -------
-    LanguageModelError
-    """
-    import openai
-
+    """Return (not raise) the error of this library for one of the SDK."""
     kind: type[LanguageModelError]
-    if isinstance(error, openai.APITimeoutError):
+    if isinstance(error, openai.APITimeoutError | TimeoutError):
         kind, problem = ChatTimeoutError, f"no answer within {timeout:g} s"
         cure = "give it a longer timeout, or the server fewer requests at once"
     elif isinstance(error, openai.APIConnectionError):
-        because = f": {error.__cause__}" if str(error.__cause__ or "") else ""
+        because = f": {one_line(str(error.__cause__))}" if str(error.__cause__ or "") else ""
         kind, problem = ChatConnectionError, f"no connection{because}"
         cure = "check the base URL and whether the server runs"
     elif isinstance(error, openai.APIStatusError):
         kind, cure = _by_status(error)
-        problem = f"the server answered {error.status_code}: {message_of(error)}"
+        problem = f"the server answered {error.status_code}: {_message_of(error)}"
     else:
-        kind, problem, cure = ChatUnavailableError, message_of(error), "ask again later"
+        kind, problem, cure = ChatUnavailableError, _message_of(error), "ask again later"
     return kind(problem, model=model, server=server, cure=cure)
 
 
 def _by_status(error: openai.APIStatusError) -> tuple[type[LanguageModelError], str]:
     status = error.status_code
-    said = f"{message_of(error)} {error.code} {error.type}"
+    said = f"{_message_of(error)} {error.code} {error.type}"
     if error.code == "insufficient_quota":
         return ChatAccessError, "the account has no credit left"
     # llama.cpp has said this with 500 as well.

@@ -7,10 +7,12 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
+
+import openai
 
 from cnp_router.exceptions import (
     ChatAccessError,
@@ -18,23 +20,22 @@ from cnp_router.exceptions import (
     InputError,
     LanguageModelError,
 )
-from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage
+from cnp_router.llm.chat import ChatRequest, ChatResponse
 from cnp_router.llm.chat_model import ChatModel
-from cnp_router.llm.openai_errors import concerns_the_schema, mapped, only_this_schema, scrub
-from cnp_router.llm.parsing import read_answer, repair_request, with_schema_in_prompt
-from cnp_router.llm.schema import is_strict
+from cnp_router.llm.openai_body import FORMS, read_body, request_body
+from cnp_router.llm.openai_client import FAULT, GuardedClient
+from cnp_router.llm.openai_errors import concerns_the_schema, mapped, only_this_schema
+from cnp_router.llm.parsing import read_answer, repair_request
 from cnp_router.llm.secret import Secret
-from cnp_router.llm.switch import check_model_request
-from cnp_router.llm.tokens import estimate_usage
+from cnp_router.llm.wording import one_line
 
-if TYPE_CHECKING:
-    import openai
-
-__all__ = ["DEFAULT_LOCAL_MODEL", "OpenAIChatModel"]
+__all__ = ["DEFAULT_LOCAL_MODEL", "OpenAIChatModel", "build"]
 
 logger = logging.getLogger("cnp_router.llm")
 
 DEFAULT_LOCAL_MODEL = "gpt-oss:20b"
+_NOT_REPAIRED = ("length", "content_filter", "refusal")
+_LONGEST = 10_000_000  # seconds
 _OPENAI = "https://api.openai.com/v1"
 
 
@@ -46,25 +47,18 @@ class _Session:
     places: asyncio.Semaphore
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """One answer of the server."""
-
-    text: str
-    refusal: str | None
-    finish_reason: str | None
-    model: str
-    usage: Usage
-
-
 class OpenAIChatModel(ChatModel):
     """A language model behind OpenAI's chat completions: OpenAI, vLLM, Ollama, llama.cpp, others.
 
-    A schema is given to the server. If that takes none, it is written into the prompt instead,
-    which is logged and told in the response (`ChatResponse.structured_by`). An answer that does
-    not fit the schema is shown to the model once more, with what is wrong; after that it is a
+    A schema is given to the server in the strongest form that it takes: as ``json_schema``, as
+    ``json_object`` with the schema, as ``json_object``, or in the prompt alone. What it refuses is
+    logged and remembered; `ChatResponse.structured_by` says how it went. An answer that does not
+    fit the schema is shown to the model once more, with what is wrong; after that it is a
     ChatAnswerError. Failed requests are sent again by the SDK, later and later, or when the
     server's ``Retry-After`` says.
+
+    A server is not trusted: answers are read up to `max_bytes`, the key is taken out of all that
+    comes back, and only redirects to the same scheme, host and port are followed.
 
     One object serves any number of event loops; close it in each (``async with``).
 
@@ -79,16 +73,19 @@ class OpenAIChatModel(ChatModel):
         By default ``OPENAI_API_KEY`` from the environment. A server with a base URL may need
         none. It is shown in no log, error or repr, and redacted where a server sends it back.
     timeout : float, seconds, default=120.0
-        The longest silence of the server in one attempt. Waiting for a free place is not counted.
+        The longest that `complete` waits for the server in all: retries, the pauses before them
+        and a repair included. Waiting for a free place is not counted.
     max_retries : int, default=2
         How often a request is sent again after a fault that may pass.
     max_concurrency : int, default=16
         How many requests are under way at once, in each event loop.
+    max_bytes : int, default=2,097,152
+        The most that is read of one answer, on the wire and after decompression.
 
     Raises
     ------
     InputError
-        If an argument is out of range, there is no model name, or the base URL is none.
+        If an argument is out of range, there is no model name, or the base URL is not one.
     ChatAccessError
         If OpenAI itself is to be asked and there is no key.
 
@@ -107,83 +104,62 @@ class OpenAIChatModel(ChatModel):
         timeout: float = 120.0,
         max_retries: int = 2,
         max_concurrency: int = 16,
+        max_bytes: int = 2_097_152,
     ) -> None:
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         name = model or (DEFAULT_LOCAL_MODEL if base_url else None)
         if name is None:
             raise InputError("which model? (name one, or give the base_url of a server)")
-        if not timeout > 0:
-            raise InputError(f"timeout must be above 0 seconds, got {timeout!r}")
-        if max_retries < 0:
-            raise InputError(f"max_retries must be at least 0, got {max_retries!r}")
-        if max_concurrency < 1:
-            raise InputError(f"max_concurrency must be at least 1, got {max_concurrency!r}")
+        if not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST:
+            raise InputError(
+                f"timeout must be above 0 and at most {_LONGEST:,} seconds, got {timeout!r:.40}"
+            )
+        least = {"max_retries": (max_retries, 0), "max_concurrency": (max_concurrency, 1)}
+        for what, (value, minimum) in {**least, "max_bytes": (max_bytes, 1)}.items():
+            if not isinstance(value, int) or value < minimum:
+                raise InputError(f"{what} must be a whole number from {minimum}, got {value!r}")
         self.name = name
         self.server: str = _checked_url(base_url or _OPENAI)
         self.timeout = timeout
         self.max_retries = max_retries
         self.max_concurrency = max_concurrency
-        self._is_openai = (urlsplit(self.server).hostname or "").endswith("openai.com")
+        self.max_bytes = max_bytes
+        is_openai = (urlsplit(self.server).hostname or "").endswith("openai.com")
+        # OpenAI's newer models refuse the old name, other servers do not know the new one.
+        self._limit_name = "max_completion_tokens" if is_openai else "max_tokens"
         self._key = _checked_key(api_key or os.environ.get("OPENAI_API_KEY") or "")
-        if self._is_openai and not self._key.reveal():
+        if is_openai and not self._key.reveal():
             raise ChatAccessError(
                 "there is no API key",
                 model=name,
                 server=self.server,
                 cure="set OPENAI_API_KEY, or give api_key",
             )
-        self._server_takes_schemas = True
+        self._form = 0  # of FORMS: the strongest that the server has not refused
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Session] = WeakKeyDictionary()
-        # The SDK takes a second to import: here, rather than in the first answer's time.
-        import openai  # noqa: F401
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
         """Ask the server, repairing the answer once if it does not fit the schema.
 
-        Parameters
-        ----------
-        request : ChatRequest
-
-        Returns
-        -------
-        ChatResponse
-
-        Raises
-        ------
-        LanguageModelError
-            If there is no usable answer; the subclass says whose fault it is. What was paid all
-            the same is in its `usage` and `calls`.
+        What was paid for an answer that cannot be used is in the `usage` and `calls` of the error.
         """
-        answers: list[_Answer] = []
-        seconds = 0.0
-        asked = request
-        while True:
-            try:
-                answer, took, structured_by = await self._ask(asked)
-            except LanguageModelError as exc:
-                self._bill(exc, answers)
+        response = await self._ask(request, self.timeout)
+        try:
+            return self._read(response, request)
+        except ChatAnswerError as exc:
+            # What was cut off once would be cut off again.
+            if request.schema is None or response.finish_reason in _NOT_REPAIRED:
                 raise
-            answers.append(answer)
-            seconds += took
-            try:
-                data = _read(answer, request)
-            except ChatAnswerError as exc:
-                wrong = exc
-                if request.schema is not None and len(answers) == 1 and _can_be_repaired(answer):
-                    logger.info("model %r is asked again: %s", self.name, wrong.problem)
-                    asked = repair_request(request, answer.text, wrong.problem)
-                    continue
-                raise self._unusable(wrong, answers) from exc
-            return ChatResponse(
-                text=answer.text,
-                data=data,
-                usage=_total(answers),
-                model=answer.model or self.name,
-                seconds=seconds,
-                calls=len(answers),
-                structured_by=structured_by,
-                finish_reason=answer.finish_reason,
-            )
+            problem = exc.problem
+        logger.info("model %r is asked again: %s", self.name, problem)
+        asked = repair_request(request, response.text, problem)
+        try:
+            again = await self._ask(asked, self.timeout - response.seconds)
+        except LanguageModelError as exc:
+            exc.usage, exc.calls = response.usage, 1
+            raise
+        usage, seconds = response.usage + again.usage, response.seconds + again.seconds
+        return self._read(replace(again, usage=usage, seconds=seconds, calls=2), request)
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
@@ -191,85 +167,63 @@ class OpenAIChatModel(ChatModel):
         if session is not None:
             await session.client.close()
 
-    async def _ask(self, request: ChatRequest) -> tuple[_Answer, float, Any]:
-        """Return the answer, the seconds it took, and who was given the schema."""
-        import openai
-
-        check_model_request(self.server, model=self.name)
+    async def _ask(self, request: ChatRequest, seconds: float) -> ChatResponse:
+        """Return what the server says within so many seconds, unread."""
         session = self._session()
         async with session.places:
             began = time.perf_counter()
-            structured_by = None
             try:
-                if request.schema is not None and self._server_takes_schemas:
-                    structured_by = "server"
-                    try:
-                        answer = await self._send(session, request)
-                    except openai.APIStatusError as exc:
-                        if not concerns_the_schema(exc):
-                            raise
-                        self._note_refusal(exc)
-                        structured_by = "prompt"
-                        answer = await self._send(session, with_schema_in_prompt(request))
-                elif request.schema is not None:
-                    structured_by = "prompt"
-                    answer = await self._send(session, with_schema_in_prompt(request))
-                else:
-                    answer = await self._send(session, request)
-            except openai.APIError as exc:
-                scrub(exc, self._key)
-                error = mapped(exc, model=self.name, server=self.server, timeout=self.timeout)
-                raise error from exc
-            return answer, time.perf_counter() - began, structured_by
+                async with asyncio.timeout(seconds):
+                    response = await self._negotiate(session, request)
+            except (openai.APIError, TimeoutError) as exc:
+                raise mapped(exc, **self._where, timeout=self.timeout) from exc
+            return replace(response, seconds=time.perf_counter() - began)
 
-    async def _send(self, session: _Session, request: ChatRequest) -> _Answer:
+    async def _negotiate(self, session: _Session, request: ChatRequest) -> ChatResponse:
+        """Send a request, with its schema in the strongest form that the server takes."""
+        form, remember = self._form, True
+        while True:
+            try:
+                return await self._send(session, request, form)
+            except openai.APIStatusError as exc:
+                if request.schema is None or form + 1 == len(FORMS) or not concerns_the_schema(exc):
+                    raise
+                remember = remember and not only_this_schema(exc)
+                weaker = form + 1 if remember else max(form + 1, FORMS.index("json_object"))
+                if weaker > self._form:
+                    logger.warning(
+                        "the server of %s takes %s as %s (%s): given as %s",
+                        self.name,
+                        "no schemas" if remember else "not this schema",
+                        FORMS[form],
+                        exc,
+                        FORMS[weaker],
+                    )
+                if remember:
+                    self._form = max(weaker, self._form)
+                form = weaker
+
+    async def _send(self, session: _Session, request: ChatRequest, form: int) -> ChatResponse:
         # Raw: the SDK reads whatever JSON comes into its types without a check.
         create: Any = session.client.chat.completions.with_raw_response.create
-        response = await create(**self._body(request))
+        response = await create(
+            **request_body(self.name, request, form, limit_name=self._limit_name)
+        )
+        fault = response.http_response.extensions.get(FAULT)
+        if fault is not None:
+            raise fault
         try:
             body = json.loads(response.http_response.content)
+            problem = f"has no answer in it: {self._key.redacted(one_line(repr(body), 200))}"
         except (ValueError, RecursionError) as exc:
-            raise self._error(f"the response is no JSON: {exc}") from exc
-        return self._answer(body, request)
-
-    def _body(self, request: ChatRequest) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self.name,
-            "messages": [message.to_dict() for message in request.messages],
-        }
-        if request.schema is not None:
-            schema = {
-                "name": "answer",
-                "schema": request.schema,
-                "strict": is_strict(request.schema),
-            }
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        # OpenAI's newer models refuse the old name, other servers do not know the new one.
-        limit = "max_completion_tokens" if self._is_openai else "max_tokens"
-        options = {limit: request.max_tokens, "temperature": request.temperature}
-        options["seed"] = request.seed
-        return body | {name: value for name, value in options.items() if value is not None}
-
-    def _answer(self, body: Any, request: ChatRequest) -> _Answer:
-        choices = body.get("choices") if isinstance(body, dict) else None
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(choice, dict) or not isinstance(message, dict):
-            said = " ".join(self._key.redacted(repr(body)).split())
-            raise self._error(f"the response has no answer in it: {said[:200]}")
-        text = _plain(self._key.redacted_answer(_string(message.get("content")) or ""))
-        refusal = _string(message.get("refusal"))
-        return _Answer(
-            text=text,
-            refusal=None if refusal is None else _plain(self._key.redacted(refusal)),
-            finish_reason=_string(choice.get("finish_reason")),
-            model=_plain(self._key.redacted_answer(_string(body.get("model")) or "")),
-            usage=_usage(body.get("usage")) or estimate_usage(request, text),
-        )
+            body, problem = None, f"is not JSON: {exc}"
+        answer = read_body(body, request, form)
+        if answer is None:
+            cure = "check that the base URL is that of OpenAI chat completions, ending in /v1"
+            raise ChatAnswerError(f"the response {problem}", **self._where, cure=cure)
+        return replace(answer, model=answer.model or self.name)
 
     def _session(self) -> _Session:
-        import openai
-
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None:
@@ -279,47 +233,52 @@ class OpenAIChatModel(ChatModel):
                 base_url=self.server,
                 timeout=self.timeout,
                 max_retries=self.max_retries,
+                http_client=GuardedClient(self._key, max_bytes=self.max_bytes, **self._where),
             )
             session = _Session(client, asyncio.Semaphore(self.max_concurrency))
             self._sessions[loop] = session
         return session
 
-    def _note_refusal(self, error: openai.APIStatusError) -> None:
-        scrub(error, self._key)
-        if only_this_schema(error):
-            logger.warning("%s refuses a schema, which goes into the prompt: %s", self.name, error)
-        elif self._server_takes_schemas:
-            self._server_takes_schemas = False
-            logger.warning(
-                "%s takes no schemas: from now on they go into the prompt (%s)", self.name, error
+    @property
+    def _where(self) -> dict[str, Any]:
+        return {"model": self.name, "server": self.server}
+
+    def _read(self, response: ChatResponse, request: ChatRequest) -> ChatResponse:
+        """Return the response with its data, without the key."""
+        try:
+            data = None if request.schema is None else read_answer(response.text, request.schema)
+            problem = "" if response.text.strip() else "the answer is empty"
+        except ChatAnswerError as exc:
+            problem = self._key.redacted(exc.problem)
+        cure = "use a model that follows a schema"
+        if response.finish_reason == "refusal":
+            problem = f"the model refuses to answer: {self._key.redacted(response.text)[:200]!r}"
+        elif response.finish_reason == "content_filter":
+            problem = "the server's content filter withholds the answer"
+        elif problem and response.finish_reason == "length":
+            problem, cure = f"{problem}, and it was cut off", "raise max_tokens"
+        elif problem and (response.structured_by == "prompt" or self._form):
+            cure = (
+                "it is the server that takes no JSON schema, or not this one, not the model: "
+                "use a server that takes json_schema"
             )
-
-    def _error(self, problem: str) -> ChatAnswerError:
-        return ChatAnswerError(
-            problem,
-            model=self.name,
-            server=self.server,
-            cure="check that the base URL is that of OpenAI chat completions, ending in /v1",
-        )
-
-    def _unusable(self, wrong: ChatAnswerError, answers: list[_Answer]) -> ChatAnswerError:
-        cut = answers[-1].finish_reason == "length"
-        error = ChatAnswerError(
-            wrong.problem + (", and it was cut off" if cut else ""),
-            model=self.name,
-            server=self.server,
-            cure="raise max_tokens" if cut else "use a model that follows a schema",
-        )
-        self._bill(error, answers)
-        return error
-
-    def _bill(self, error: LanguageModelError, answers: list[_Answer]) -> None:
-        if answers:
-            error.usage = _total(answers)
-            error.calls = len(answers)
+        if problem:
+            paid: dict[str, Any] = {"usage": response.usage, "calls": response.calls}
+            raise ChatAnswerError(problem, **self._where, cure=cure, **paid)
+        if data is None or self._key.is_a_word:
+            return replace(response, data=data)
+        plain = json.dumps(data, ensure_ascii=False)
+        redacted = self._key.redacted(plain)  # the text may have hidden the key in escapes
+        text = response.text if redacted == plain else redacted
+        return replace(response, text=text, data=json.loads(redacted))
 
     def __repr__(self) -> str:
         return f"OpenAIChatModel({self.name!r}, base_url={self.server!r})"
+
+
+def build(catalog: object, *, model: str | None, base_url: str | None) -> ChatModel:
+    """Return the model of provider ``openai`` (see `cnp_router.llm.providers`)."""
+    return OpenAIChatModel(model, base_url=base_url)
 
 
 def _checked_key(key: str) -> Secret:
@@ -344,53 +303,3 @@ def _checked_url(url: str) -> str:
             f"base_url must be a URL, got {url!r} (write it as http://localhost:11434/v1)"
         )
     return url.rstrip("/")
-
-
-def _read(answer: _Answer, request: ChatRequest) -> dict[str, Any] | None:
-    if answer.refusal:
-        raise ChatAnswerError(f"the model refuses to answer: {answer.refusal[:200]!r}")
-    if answer.finish_reason == "content_filter":
-        raise ChatAnswerError("the server's content filter withholds the answer")
-    if request.schema is not None:
-        return read_answer(answer.text, request.schema)
-    if not answer.text.strip():
-        raise ChatAnswerError("the answer is empty")
-    return None
-
-
-def _can_be_repaired(answer: _Answer) -> bool:
-    # What was cut off once would be cut off again, at the same length.
-    return not answer.refusal and answer.finish_reason not in ("length", "content_filter")
-
-
-def _usage(usage: Any) -> Usage | None:
-    if not isinstance(usage, dict):
-        return None
-    tokens_in, tokens_out = (
-        _count(usage.get("prompt_tokens")),
-        _count(usage.get("completion_tokens")),
-    )
-    if tokens_in is None or tokens_out is None:
-        return None
-    return Usage(tokens_in, tokens_out, "server")
-
-
-def _count(value: Any) -> int | None:
-    right = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if right else None
-
-
-def _total(answers: list[_Answer]) -> Usage:
-    total = answers[0].usage
-    for answer in answers[1:]:
-        total += answer.usage
-    return total
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _plain(text: str) -> str:
-    """Return the text without halves of surrogate pairs, which no file could hold."""
-    return text.encode("utf-8", "replace").decode()

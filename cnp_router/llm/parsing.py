@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm.chat import ChatMessage, ChatRequest
 from cnp_router.llm.schema import misfit
+from cnp_router.llm.wording import one_line
 
 __all__ = ["read_answer", "repair_request", "with_schema_in_prompt"]
 
 _MOST_FALSE_STARTS = 50  # braces that open no JSON: each costs a look at the rest of the text
+_MOST_OBJECTS = 1_000
 _MOST_QUOTED = 4_000  # characters of a wrong answer that are shown to the model again
 
 
@@ -23,16 +26,6 @@ def read_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
     What stands around it (a code fence, a sentence, thoughts) is passed over. Of several objects
     the last that fits is taken: thoughts come before the answer.
-
-    Parameters
-    ----------
-    text : str
-    schema : mapping
-        In the subset of `check_schema`.
-
-    Returns
-    -------
-    dict
 
     Raises
     ------
@@ -51,14 +44,14 @@ def read_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not text.strip():
         raise ChatAnswerError("the answer is empty")
-    found = _objects(text)
-    if not found:
-        raise ChatAnswerError(f"the answer has no JSON object: {_shown(text)}")
-    problems = [misfit(value, schema) for value in found]
-    fitting = [v for v, problem in zip(found, problems, strict=True) if problem is None]
-    if not fitting:
-        raise ChatAnswerError(f"the answer does not fit the schema: {problems[-1]}")
-    return fitting[-1]
+    problem = ""
+    for value in [*islice(_objects(text), _MOST_OBJECTS)][::-1]:
+        wrong = misfit(value, schema)
+        if wrong is None:
+            return value
+        problem = problem or f"the answer does not fit the schema: {wrong}"
+    shown = one_line(repr(" ".join(text[:1_000].split())), 80)
+    raise ChatAnswerError(problem or f"the answer has no JSON object: {shown}")
 
 
 def with_schema_in_prompt(request: ChatRequest) -> ChatRequest:
@@ -67,6 +60,15 @@ def with_schema_in_prompt(request: ChatRequest) -> ChatRequest:
     It is for models and servers that take no schema. It goes into a message of the user because
     many chat templates take a system message only at the start, or none. A request without a
     schema is returned as it is.
+
+    Parameters
+    ----------
+    request : ChatRequest
+
+    Returns
+    -------
+    ChatRequest
+        Without a schema.
 
     Examples
     --------
@@ -77,26 +79,13 @@ def with_schema_in_prompt(request: ChatRequest) -> ChatRequest:
     Answer with one JSON object and nothing else. It must fit this JSON schema:
     {"type": "object"}
     """
-    if request.schema is None:
-        return request
+    if request.schema is None or request.messages[-1].content.endswith(_demand(request)):
+        return replace(request, schema=None)
     return replace(_with_demand(request, _demand(request)), schema=None)
 
 
 def repair_request(request: ChatRequest, text: str, problem: str) -> ChatRequest:
-    """Return the request that shows the model its wrong answer and asks for a right one.
-
-    Parameters
-    ----------
-    request : ChatRequest
-        What it was asked.
-    text : str
-        What it answered.
-    problem : str
-        What is wrong with that.
-
-    Returns
-    -------
-    ChatRequest
+    """Return the request that shows the model its wrong answer, and asks for a right one.
 
     Examples
     --------
@@ -126,33 +115,24 @@ def _demand(request: ChatRequest) -> str:
     )
 
 
-def _objects(text: str) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects in a text, in order."""
-    found: list[dict[str, Any]] = []
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the outermost JSON objects in a text."""
     end = false_starts = 0
     for start in (match.start() for match in re.finditer(r"\{", text)):
-        if start < end:
+        if start < end or false_starts == _MOST_FALSE_STARTS:
             continue
-        if false_starts == _MOST_FALSE_STARTS:
-            break
         try:
             value, end = _DECODER.raw_decode(text, start)
             # An escape may be half a surrogate pair, and 1e999 is infinite.
             json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             false_starts += 1
-            continue
-        found.append(value)
-    return found
+        else:
+            yield value
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
-
-
-def _shown(text: str) -> str:
-    flat = " ".join(text.split())
-    return repr(flat if len(flat) <= 80 else flat[:77] + "...")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -1,120 +1,76 @@
-"""JSON schemas: the small subset that is sent to models, and whether a value fits.
-
-A validator of its own, because the schemas are the library's own: a few objects with strings,
-numbers and lists. The `jsonschema` package would be a sixth of the dependencies for that, and
-pydantic validates against its models, not against schemas. So that nothing is left unchecked in
-silence, a keyword outside the subset is refused when the request is made.
-"""
+"""JSON schemas (Draft 2020-12, by `jsonschema`): whether they can be used, and what fits them."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from cnp_router.exceptions import InputError
+from cnp_router.llm.wording import one_line
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 __all__ = ["check_schema", "is_strict", "misfit"]
 
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "object": lambda value: isinstance(value, dict),
-    "array": lambda value: isinstance(value, list),
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: _is_number(value) and value == int(value),
-    "number": lambda value: _is_number(value),  # noqa: PLW0108 (it is defined below)
-    "boolean": lambda value: isinstance(value, bool),
-    "null": lambda value: value is None,
-}
-_LIMITS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
-    "minimum": (lambda value, limit: not _is_number(value) or value >= limit, "is below"),
-    "maximum": (lambda value, limit: not _is_number(value) or value <= limit, "is above"),
-    "minLength": (
-        lambda value, n: not isinstance(value, str) or len(value) >= n,
-        "is below length",
-    ),
-    "maxLength": (
-        lambda value, n: not isinstance(value, str) or len(value) <= n,
-        "is above length",
-    ),
-    "minItems": (lambda value, n: not isinstance(value, list) or len(value) >= n, "is below size"),
-    "maxItems": (lambda value, n: not isinstance(value, list) or len(value) <= n, "is above size"),
-}
-_ANNOTATIONS = {"title", "description", "examples", "default"}
-_KEYWORDS = {
-    *_ANNOTATIONS,
-    *_LIMITS,
-    *("type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf"),
-}
+_MOST_SHOWN = 200  # characters of what is wrong
+_DATA = {"const", "default", "enum", "examples"}  # what stands under these is not a schema
+_NOT_STRICT = {"allOf", "oneOf", "not", "if", "patternProperties", "prefixItems", "contains"}
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raise InputError unless a schema is one of an object, in the subset.
+    """Raise InputError unless this is a JSON schema of an object that needs no other document.
 
-    The subset: ``type`` (one or a list), ``properties``, ``required``, ``additionalProperties``
-    (true or false), ``items``, ``enum``, ``const``, ``anyOf``, least and greatest values, lengths
-    and sizes, and annotations.
-
-    Parameters
-    ----------
-    schema : mapping
-
-    Raises
-    ------
-    InputError
-        With the place in the schema.
+    It is in Draft 2020-12. References (``$ref``) point into the schema: nothing is fetched.
 
     Examples
     --------
-    >>> check_schema({"type": "object", "properties": {"apis": {"type": "set"}}})
+    >>> check_schema({"type": "object", "required": "apis"})
     Traceback (most recent call last):
         ...
-    cnp_router.exceptions.InputError: schema at properties.apis: type 'set' does not exist (use \
-one of: object, array, string, integer, number, boolean, null)
+    cnp_router.exceptions.InputError: schema at required: 'apis' is not of type 'array'
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        raise InputError("a schema must be one of an object (give it 'type': 'object')")
-    _check(schema, "")
+        raise InputError(
+            f"a schema must be of an object (give it 'type': 'object'): {schema!r:.80}"
+        )
+    _validator(_as_text(schema))
 
 
 def misfit(value: Any, schema: Mapping[str, Any], where: str = "answer") -> str | None:
-    """Return what is wrong with a value, or None if it fits.
+    """Return in one short line what is wrong with a value of JSON, or None if it fits.
 
-    Parameters
-    ----------
-    value : object
-        As `json.loads` gives it.
-    schema : mapping
-        In the subset of `check_schema`.
-    where : str, default="answer"
-        What the value is called.
-
-    Returns
-    -------
-    str or None
-        One phrase, for a person or a model to act on.
+    `where` is what the value is called. InputError is raised if the schema cannot be used.
 
     Examples
     --------
     >>> schema = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}
     >>> misfit({"apis": "maps"}, schema)
-    "answer.apis must be of type array, got 'maps'"
+    "answer.apis: 'maps' is not of type 'array'"
     >>> misfit({"apis": ["maps"]}, schema) is None
     True
     """
-    problem = _value_misfit(value, schema, where)
-    if problem is not None:
-        return problem
-    if isinstance(value, dict):
-        return _object_misfit(value, schema, where)
-    if isinstance(value, list) and "items" in schema:
-        return _first(misfit(v, schema["items"], f"{where}[{i}]") for i, v in enumerate(value))
-    return None
+    from jsonschema.exceptions import best_match
+
+    try:
+        error = next(_validator(_as_text(schema)).iter_errors(value), None)
+    except RecursionError:
+        return f"{where}: nested too deeply to be checked"
+    if error is None:
+        return None
+    error = best_match([error]) or error  # of several alternatives, the one that nearly fits
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.path)
+    return one_line(f"{where}{place}: {_message(error)}", _MOST_SHOWN)
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:
     """Return whether every object in a schema is closed and has all its properties required.
 
-    Only such schemas can be sent as ``strict`` to OpenAI.
+    Only such schemas can be sent as ``strict`` to OpenAI. Definitions (``$defs``, as pydantic
+    generates them) count too.
 
     Examples
     --------
@@ -122,98 +78,80 @@ def is_strict(schema: Mapping[str, Any]) -> bool:
     ...            "additionalProperties": False})
     True
     """
-    properties = schema.get("properties", {})
-    closed = "object" not in _kinds(schema) or (
-        schema.get("additionalProperties") is False
-        and set(schema.get("required", ())) == set(properties)
-    )
-    inner = [*properties.values(), *schema.get("anyOf", ())]
-    inner += [schema["items"]] if "items" in schema else []
-    return closed and all(is_strict(part) for part in inner)
+    return all(_is_closed(part) for _, part in _subschemas(schema, ""))
 
 
-def _value_misfit(value: Any, schema: Mapping[str, Any], where: str) -> str | None:
-    kinds = _kinds(schema)
-    if kinds and not any(_TYPES[kind](value) for kind in kinds):
-        return f"{where} must be of type {' or '.join(kinds)}, got {_shown(value)}"
-    if "enum" in schema and not any(_same(value, choice) for choice in schema["enum"]):
-        return f"{where} must be one of {_shown(list(schema['enum']))}, got {_shown(value)}"
-    if "const" in schema and not _same(value, schema["const"]):
-        return f"{where} must be {_shown(schema['const'])}, got {_shown(value)}"
-    for keyword, (holds, phrase) in _LIMITS.items():
-        if keyword in schema and not holds(value, schema[keyword]):
-            return f"{where} {phrase} {schema[keyword]}: {_shown(value)}"
-    problems = [misfit(value, choice, where) for choice in schema.get("anyOf", ())]
-    return "; or ".join(map(str, problems)) if problems and None not in problems else None
-
-
-def _object_misfit(value: dict[str, Any], schema: Mapping[str, Any], where: str) -> str | None:
-    missing = [key for key in schema.get("required", ()) if key not in value]
-    if missing:
-        return f"{where} lacks the key {missing[0]!r}"
-    properties = schema.get("properties", {})
-    extra = [key for key in value if key not in properties]
-    if extra and schema.get("additionalProperties") is False:
-        return f"{where} has the key {_shown(extra[0])}, which the schema does not have"
-    return _first(
-        misfit(value[key], part, f"{where}.{key}")
-        for key, part in properties.items()
-        if key in value
-    )
-
-
-def _check(schema: Any, where: str) -> None:
-    place = f"schema at {where.lstrip('.')}" if where else "schema"
-    if not isinstance(schema, Mapping):
-        raise InputError(f"{place}: must be an object, got {_shown(schema)}")
-    unknown = [key for key in schema if key not in _KEYWORDS]
-    if unknown:
-        raise InputError(
-            f"{place}: keyword {unknown[0]!r} is not supported (use only: "
-            f"{', '.join(sorted(_KEYWORDS - _ANNOTATIONS))})"
-        )
-    for kind in _kinds(schema):
-        if kind not in _TYPES:
-            raise InputError(
-                f"{place}: type {kind!r} does not exist (use one of: {', '.join(_TYPES)})"
-            )
-    if not isinstance(schema.get("additionalProperties", True), bool):
-        raise InputError(f"{place}: additionalProperties must be true or false")
-    for keyword in ("required", "enum", "anyOf"):
-        value = schema.get(keyword, ())
-        if isinstance(value, str) or not isinstance(value, Sequence):
-            raise InputError(f"{place}: {keyword} must be a list, got {_shown(value)}")
-    properties = schema.get("properties", {})
-    if not isinstance(properties, Mapping):
-        raise InputError(f"{place}: properties must be an object, got {_shown(properties)}")
-    for key, part in properties.items():
-        _check(part, f"{where}.properties.{key}")
-    for number, part in enumerate(schema.get("anyOf", ())):
-        _check(part, f"{where}.anyOf.{number}")
-    if "items" in schema:
-        _check(schema["items"], f"{where}.items")
-
-
-def _kinds(schema: Mapping[str, Any]) -> Sequence[str]:
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    if not _NOT_STRICT.isdisjoint(schema):
+        return False
     kinds = schema.get("type", ())
-    return (kinds,) if isinstance(kinds, str) else kinds
+    return "object" not in ((kinds,) if isinstance(kinds, str) else kinds) or (
+        schema.get("additionalProperties") is False
+        and set(schema.get("required", ())) == set(schema.get("properties", ()))
+    )
 
 
-def _is_number(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, int) and not isinstance(value, bool)
+def _subschemas(schema: Any, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield a schema and all schemas within it, each with its place."""
+    if isinstance(schema, Mapping):
+        yield where, schema
+        for keyword, part in schema.items():
+            place = f"{where}.{keyword}".lstrip(".")
+            if keyword in ("properties", "patternProperties", "$defs", "definitions"):
+                for name, inner in part.items():
+                    yield from _subschemas(inner, f"{place}.{name}")
+            elif keyword not in _DATA:
+                for inner in part if isinstance(part, list | tuple) else [part]:
+                    yield from _subschemas(inner, place)
 
 
-def _same(one: Any, other: Any) -> bool:
-    # In Python True == 1; in JSON they differ.
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+def _as_text(schema: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(schema)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InputError(f"a schema must be JSON: {exc}") from exc
 
 
-def _first(problems: Any) -> str | None:
-    return next((problem for problem in problems if problem is not None), None)
+@lru_cache(maxsize=256)  # thousands of prompts share a few schemas
+def _validator(text: str) -> Validator:
+    from jsonschema import Draft202012Validator, validators
+    from jsonschema.exceptions import SchemaError
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    schema = json.loads(text)
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as exc:
+        raise _wrong(".".join(map(str, exc.path)), _message(exc)) from None
+    except RecursionError:
+        raise _wrong("", "nested too deeply to be checked") from None
+    # An empty registry: jsonschema's own would fetch what a reference points to.
+    resolver = Registry().resolver_with_root(DRAFT202012.create_resource(schema))
+    for place, part in _subschemas(schema, ""):
+        for keyword in {"$ref", "$dynamicRef"} & part.keys():
+            try:
+                resolver.lookup(part[keyword])
+            except Unresolvable:
+                problem = f"{part[keyword]!r} is not in the schema (nothing is fetched)"
+                raise _wrong(f"{place}.{keyword}".lstrip("."), problem) from None
+    kind = validators.extend(
+        Draft202012Validator,
+        type_checker=Draft202012Validator.TYPE_CHECKER.redefine("number", _is_number),
+    )
+    return kind(schema, registry=Registry())
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+def _is_number(checker: object, value: Any) -> bool:
+    # In JSON there is no NaN, and nothing is infinite.
+    right = isinstance(value, int | float) and not isinstance(value, bool)
+    return right and (isinstance(value, int) or math.isfinite(value))
+
+
+def _message(error: Any) -> str:
+    return " or ".join(inner.message for inner in error.context) or str(error.message)
+
+
+def _wrong(place: str, problem: str) -> InputError:
+    return InputError(one_line(f"schema{f' at {place}' if place else ''}: {problem}", _MOST_SHOWN))

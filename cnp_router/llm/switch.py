@@ -1,6 +1,7 @@
 """The switch for model requests: a test must not ask a real model by accident.
 
-It stands in front of every request that `OpenAIChatModel` sends. The scope is one of
+It stands in front of every request that `OpenAIChatModel` sends: first ones, retries, and those
+that follow a redirect. The scope is one of
 
 - ``"any"``: every server (the default);
 - ``"loopback"``: only servers on this machine;
@@ -64,22 +65,7 @@ CNP_ROUTER_MODEL_REQUESTS)
 
 
 def check_model_request(server: str, *, model: str | None = None) -> None:
-    """Raise ChatDisallowedError if a request to this server is not allowed now.
-
-    Parameters
-    ----------
-    server : str
-        Base URL.
-    model : str, optional
-        For the message.
-
-    Raises
-    ------
-    ChatDisallowedError
-        With what allows it.
-    InputError
-        If the environment variable has a scope that does not exist.
-    """
+    """Raise ChatDisallowedError if a request to this base URL is not allowed now."""
     scope = _scopes[-1] if _scopes else _checked(os.environ.get(SCOPE_VARIABLE) or "any")
     if scope == "any" or (scope == "loopback" and _is_loopback(urlsplit(server).hostname or "")):
         return

@@ -1,4 +1,4 @@
-"""`run_sync`: asynchronous work where there is no event loop."""
+"""`run_sync`: asynchronous work where no event loop runs."""
 
 from __future__ import annotations
 

@@ -41,6 +41,7 @@ SCHEMA = {"type": "object", "properties": {"apis": {"type": "array"}}, "required
         lambda: ChatRequest(["Which APIs?"]),
         lambda: ChatRequest(ASK.messages, {"type": "string"}),
         lambda: ChatRequest(ASK.messages, max_tokens=0),
+        lambda: ChatRequest(ASK.messages, max_tokens="9"),
     ],
 )
 def test_requests_that_cannot_be_sent(make):

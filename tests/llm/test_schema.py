@@ -1,4 +1,4 @@
-"""The subset of JSON schemas, and reading data out of what a model said."""
+"""JSON schemas, and reading data out of what a model said."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from cnp_router.exceptions import ChatAnswerError, InputError
 from cnp_router.llm import ChatMessage, ChatRequest
@@ -19,6 +20,13 @@ ANY = {"type": "object"}
 
 def of(**properties):
     return {"type": "object", "properties": properties}
+
+
+def nested(depth):
+    schema = {"type": "object"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
 
 
 @pytest.mark.parametrize(
@@ -54,29 +62,78 @@ def test_values_and_schemas(part, fits, fails):
 def test_a_misfit_says_where():
     schema = of(tasks={"type": "array", "items": of(name={"type": "string"})})
     value = {"tasks": [{"name": "a"}, {"name": 2}]}
-    assert misfit(value, schema) == "answer.tasks[1].name must be of type string, got 2"
+    assert misfit(value, schema) == "answer.tasks[1].name: 2 is not of type 'string'"
 
 
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ({"type": "array"}, "must be one of an object"),
-        ([], "must be one of an object"),
-        (of(a={"$ref": "#/$defs/b"}), r"schema at properties\.a: keyword '\$ref'"),
-        (of(a={"type": "set"}), "type 'set' does not exist"),
-        (of(a={"type": "array", "items": {"pattern": "x"}}), r"properties\.a\.items: keyword"),
-        (of(a={"anyOf": [{"type": "int"}]}), r"properties\.a\.anyOf\.0: type 'int'"),
-        (of(a="string"), "must be an object"),
-        (of() | {"required": "a"}, "required must be a list"),
-        (of() | {"additionalProperties": {}}, "must be true or false"),
-        ({"type": "object", "properties": []}, "properties must be an object"),
+        ({"type": "array"}, "must be of an object"),
+        ([], "must be of an object"),
+        (of(a={"$ref": "#/$defs/b"}), r"schema at properties\.a\.\$ref: '#/\$defs/b' is not in"),
+        (of(a={"type": "set"}), "'set' is not one of"),
+        (
+            of(a={"items": {"pattern": "("}}),
+            r"properties\.a\.items\.pattern: '\(' is not a 'regex'",
+        ),
+        (of(a={"anyOf": [{"type": "int"}]}), r"properties\.a\.anyOf\.0\.type: 'int'"),
+        (of(a="string"), r"properties\.a: 'string' is not of type 'object'"),
+        (of() | {"required": "a"}, "required: 'a' is not of type 'array'"),
+        (of() | {"additionalProperties": 3}, "additionalProperties: 3 is not of type"),
+        ({"type": "object", "properties": []}, r"properties: \[\] is not of type 'object'"),
+        (of(a={"const": {1}}), "must be JSON"),
+        (nested(200), "nested too deeply"),
+        (nested(90_000), "must be JSON"),
     ],
 )
-def test_schemas_outside_the_subset_are_refused(schema, words):
-    with pytest.raises(InputError, match=words):
+def test_schemas_that_cannot_be_used(schema, words):
+    with pytest.raises(InputError, match=words) as caught:
         check_schema(schema)
+    assert len(str(caught.value)) <= 250
+    assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
+def test_what_a_reference_points_to_is_never_fetched(keyword):
+    # Any look-up of a name or connection to elsewhere is an error in these tests (conftest.py).
+    for target in ("http://192.0.2.1/a.json", "other.json", "file:///etc/passwd"):
+        with pytest.raises(InputError, match="nothing is fetched"):
+            check_schema(of(a={keyword: target}))
+        with pytest.raises(InputError, match="nothing is fetched"):
+            misfit({"a": 1}, of(a={keyword: target}))
+
+
+def test_references_within_a_schema():
+    schema = of(a={"$ref": "#/$defs/name"}) | {"$defs": {"name": {"type": "string"}}}
+    check_schema(schema)
+    assert misfit({"a": "x"}, schema) is None
+    assert misfit({"a": 1}, schema) == "answer.a: 1 is not of type 'string'"
+    check_schema(of(a={"enum": [{"$ref": "http://192.0.2.1/"}]}))  # data, not a reference
+
+
+def test_a_value_or_a_schema_without_end_is_an_answer_too():
+    assert "nested too deeply" in misfit({}, {"type": "object", "$ref": "#"})
+    endless = of(a={"$ref": "#"})
+    value = {}
+    for _ in range(5_000):
+        value = {"a": value}
+    assert "nested too deeply" in misfit(value, endless)
+
+
+def test_a_misfit_is_one_short_line():
+    problem = misfit({"a": ["x\n\x1b[2J\u202e" * 9_999]}, of(a={"type": "string"}))
+    assert problem.startswith("answer.a: ['x")
+    assert len(problem) <= 200
+    assert problem.isprintable()
+
+
+def test_alternatives_are_named():
+    schema = of(a={"anyOf": [{"type": "string"}, {"type": "null"}]})
+    problem = misfit({"a": 2}, schema)
+    assert problem == "answer.a: 2 is not of type 'string' or 2 is not of type 'null'"
+
+
+REF = {"$ref": "#/$defs/b"}
 CLOSED = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
 
@@ -93,10 +150,39 @@ CLOSED = {"type": "object", "properties": {}, "required": [], "additionalPropert
             False,
         ),
         (CLOSED | {"properties": {"a": {"anyOf": [ANY, {}]}}, "required": ["a"]}, False),
+        (CLOSED | {"properties": {"a": REF}, "required": ["a"], "$defs": {"b": CLOSED}}, True),
+        (CLOSED | {"properties": {"a": REF}, "required": ["a"], "$defs": {"b": ANY}}, False),
+        (CLOSED | {"allOf": [CLOSED]}, False),
     ],
 )
 def test_which_schemas_are_strict(schema, strict):
     assert is_strict(schema) is strict
+
+
+class Place(BaseModel, extra="forbid"):
+    name: str
+
+
+class Places(BaseModel, extra="forbid"):
+    """A model as users write them."""
+
+    places: list[Place]
+    best: Place | None
+
+
+class OpenPlaces(BaseModel):
+    places: list[Place]
+
+
+def test_schemas_as_pydantic_writes_them():
+    schema = Places.model_json_schema()
+    assert is_strict(schema)
+    assert not is_strict(OpenPlaces.model_json_schema())
+    check_schema(schema)
+    assert misfit({"places": [{"name": "a"}], "best": None}, schema) is None
+    assert misfit({"places": [{"name": 1}], "best": None}, schema).startswith(
+        "answer.places[0].name: "
+    )
 
 
 JSON = st.recursive(
@@ -156,6 +242,13 @@ def test_texts_without_a_usable_object(text):
     began = time.perf_counter()
     with pytest.raises(ChatAnswerError):
         read_answer(text, ANY)
+    assert time.perf_counter() - began < 2
+
+
+def test_an_endless_row_of_objects_is_read_in_bounded_time():
+    began = time.perf_counter()
+    with pytest.raises(ChatAnswerError, match="is a required property"):
+        read_answer('{"b": 1}' * 250_000, of(a={}) | {"required": ["a"]})
     assert time.perf_counter() - began < 2
 
 
