@@ -20,7 +20,7 @@ __all__ = ["Audience", "broadcast", "look_ahead", "routed"]
 logger = logging.getLogger("cnp_router.protocols")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audience:
     """Whom an announcement may reach.
 
@@ -37,6 +37,9 @@ class Audience:
     chosen: tuple[Contractor, ...]
     others: tuple[Contractor, ...]
     routing: Routing | None = None
+
+    def __repr__(self) -> str:
+        return f"Audience({len(self.chosen):,} chosen, {len(self.others):,} others)"
 
     @property
     def contractors(self) -> tuple[Contractor, ...]:

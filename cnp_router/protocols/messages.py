@@ -32,6 +32,7 @@ __all__ = [
     "Rejection",
     "Report",
     "Request",
+    "TaggedMessage",
     "message_from_dict",
     "read_record",
 ]
@@ -177,9 +178,10 @@ class Report(_Message):
 
 Message = Request | CallForProposals | Proposal | Refusal | Failure | Award | Rejection | Report
 
-_ADAPTER: TypeAdapter[Message] = TypeAdapter(
-    Annotated[Message, Field(discriminator="performative")]
-)
+TaggedMessage = Annotated[Message, Field(discriminator="performative")]
+"""The same, for pydantic."""
+
+_ADAPTER: TypeAdapter[Message] = TypeAdapter(TaggedMessage)
 PERFORMATIVES: Mapping[str, type[Any]] = {
     str(field.default): kind
     for kind in get_args(Message)

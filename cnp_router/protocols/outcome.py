@@ -78,7 +78,7 @@ class Outcome:
     Parameters
     ----------
     request, protocol, announcement, organisation : str
-        What was asked, and how; `protocol` is the one that was held.
+        What was asked, and how; `protocol` is the one that was run.
     recommendation : tuple of str
         Ids of the APIs that the request needs.
     recipients : tuple of str
