@@ -286,8 +286,8 @@ class _Bidding(Task[Bid]):
 
 
 _CONTRACTOR = (
-    "You are a contractor of a contract net. You answer for the APIs in your specifications and for "
-    "no others."
+    "You are a contractor of a contract net. You answer for the APIs in your specifications "
+    "and for no others."
 )
 _BID_FORMAT = (
     '"apis": a list of objects with "id", of an API that fits, and "grounds", one short sentence; '
