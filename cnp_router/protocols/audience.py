@@ -60,13 +60,7 @@ async def routed(
 ) -> Audience:
     """Return the audience that the router chooses, widened where it is not confident.
 
-    Parameters
-    ----------
-    request : str
-    parties : Parties
-    settings : RoundSettings
-    ask : callable or None
-        Asks the manager's model which categories to widen to. None where the protocol does that.
+    `ask` asks the manager's model which categories to widen to; None where the protocol does that.
     """
     router = parties.needed_router
     scores = router.score(request)
@@ -83,11 +77,9 @@ async def routed(
 
     if settings.fallback != "llm":
         routing = decide(settings.fallback)
-    elif ask is None:
+    elif ask is None or not categories:
         routing = decide("none")
-    elif not categories:
-        routing = decide("none")
-        if not routing.is_confident:
+        if ask is not None and not routing.is_confident:
             logger.warning(
                 "confidence %.2f is below %.2f, and the catalog has no categories to widen to",
                 routing.confidence,

@@ -222,20 +222,12 @@ def message_from_dict(record: Mapping[str, Any]) -> Message:
 
 
 def read_record(adapter: TypeAdapter[Read], record: Mapping[str, Any], what: str) -> Read:
-    """Return what a record says, if it has the right fields of the right types.
-
-    Parameters
-    ----------
-    adapter : TypeAdapter
-    record : mapping
-        As `json.loads` gives it.
-    what : str
-        What it is called.
+    """Return what a record says, called `what` in errors.
 
     Raises
     ------
     TranscriptError
-        Otherwise; it names the field.
+        If a field is missing, unknown or of a wrong type; it names the field.
     """
     try:
         return adapter.validate_json(json.dumps(record), strict=True)
