@@ -43,7 +43,6 @@ from cnp_router.exceptions import (
 from cnp_router.files import lock, read_json
 
 __all__ = [
-    "FORMAT_VERSION",
     "MANIFEST",
     "check_target",
     "is_model",
@@ -132,8 +131,7 @@ def unpack(arrays: Arrays, plain: dict[str, Any]) -> dict[str, Any]:
     Raises
     ------
     KeyError, TypeError, ValueError
-        If the parts do not fit; indices of sparse matrices are checked too, since compiled code
-        will follow them.
+        If the parts do not fit, or a sparse array's indices, which compiled code will follow.
     """
 
     def walk(value: Any) -> Any:
@@ -173,7 +171,7 @@ def state_from_bytes(data: bytes) -> dict[str, Any]:
     Raises
     ------
     KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile
-        If the bytes are none of it.
+        If the bytes are something else.
     """
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         plain = json.loads(file["plain"].tobytes())
@@ -289,13 +287,7 @@ def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str
 
 
 def verify_model(path: str | Path) -> None:
-    """Check that every file of a model is to the last bit what was saved.
-
-    Raises
-    ------
-    ModelStoreError
-        As `load_model`, and if a checksum differs.
-    """
+    """Raise what `load_model` would, and ModelCorruptError if the checksum of a file differs."""
 
     def verify(generation: Path, manifest: dict[str, Any]) -> None:
         for name, expected in manifest["files"].items():
@@ -306,13 +298,7 @@ def verify_model(path: str | Path) -> None:
 
 
 def is_model(folder: Path) -> bool:
-    """Return whether the folder is a model, be it damaged: many other things have a manifest.
-
-    Raises
-    ------
-    OSError
-        If that cannot be seen.
-    """
+    """Return whether the folder is a model, be it damaged: many other things have a manifest."""
     try:
         text = (folder / MANIFEST).read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

@@ -60,21 +60,8 @@ def load_router(path: str | Path) -> LearnedRouter:
 def verify_router(path: str | Path) -> LearnedRouter:
     """Load a router and compare every byte of the folder with what was saved.
 
-    For a model that was copied or downloaded. Checksums find damage, not forgery.
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder.
-
-    Returns
-    -------
-    LearnedRouter
-
-    Raises
-    ------
-    ModelStoreError
-        As `load_router`, and if a checksum differs.
+    For a model that was copied or downloaded. Checksums find damage, not forgery. Parameters,
+    result and errors are those of `load_router`; a checksum that differs is a ModelCorruptError.
 
     Examples
     --------

@@ -135,7 +135,7 @@ def test_the_summary_says_what_it_was_fitted_on(world, router):
         "skipped": 0,
         "random_state": 0,
     }
-    assert repr(router) == "LearnedRouter(24 contractors, 96 mashups)"
+    assert repr(router) == "LearnedRouter(24 APIs, 96 mashups)"
 
 
 class TestErrors:
@@ -222,7 +222,7 @@ def test_one_api(catalog):
     router = fit_router(alone, history)
     assert router.route("will it rain").contractors == ("weather",)
     assert router.recommend("xyzzy") == ("weather",)
-    with pytest.raises(InputError, match="every contractor is already known"):
+    with pytest.raises(InputError, match="every API is already known"):
         router.route("rain", ["weather"])
 
 

@@ -27,7 +27,7 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), str(HERE.parent)]),
 }
 REQUEST = "a map of bars"
-N_LOADS = 300
+N_LOADS = 200
 
 
 @pytest.fixture(scope="module")
@@ -169,11 +169,11 @@ class TestLoading:
 class TestTwoSavers:
     @pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be replaced there")
     def test_one_waits_for_the_other(self, both, folder):
-        savers = [script("save_again_and_again.py", folder, 20) for _ in range(2)]
+        savers = [script("save_again_and_again.py", folder, 10) for _ in range(2)]
         found = []
         while any(saver.poll() is None for saver in savers):
             found.append(answer(load_router(folder)))
-        assert [saver.communicate()[0] for saver in savers] == ["20", "20"]
+        assert [saver.communicate()[0] for saver in savers] == ["10", "10"]
         assert [saver.returncode for saver in savers] == [0, 0]
         assert all(one in [answer(router) for router in both] for one in found)
         verify_router(folder)
