@@ -91,6 +91,7 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._absolute = path.absolute()  # wherever the process goes
         with _clear_errors(path):
             if path.is_dir():
                 raise IsADirectoryError(None, "is a folder (name a file in it)")
@@ -167,8 +168,10 @@ class Database:
     def close(self) -> None:
         """Let others write."""
         # SQLite itself leaves the log of a store alone that took the place of this one.
-        self._connection.close()
-        self._lock.close()
+        try:
+            self._connection.close()
+        finally:
+            self._lock.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -189,7 +192,7 @@ class Database:
     def _places(self) -> list[tuple[int, int] | None]:
         """Return device and inode of the file and of its log, as they are at the path."""
         found: list[tuple[int, int] | None] = []
-        for path in (self.path, _beside(self.path, "wal")):
+        for path in (self._absolute, _beside(self._absolute, "wal")):
             try:
                 status = path.stat()
                 found.append((status.st_dev, status.st_ino))

@@ -122,6 +122,9 @@ class AgentRun:
         self._observe(trajectory)
         return trajectory
 
+    def __repr__(self) -> str:
+        return f"AgentRun({self._run.id!r}, {len(self._steps)} steps)"
+
     def _check_open(self) -> None:
         if self._ended:
             raise InputError(f"run {self._run.id!r} has ended (begin another one)")

@@ -166,6 +166,9 @@ class CalibratedPredictor(NextToolPredictor, Generic[JudgementT]):
             self._take_over(state)
         self.priors, self.n_trajectories, self._calibrator = priors, n_trajectories, calibrator
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.n_trajectories:,} trajectories)"
+
     def _prior_transitions(self) -> Iterator[tuple[str, str, float]]:
         """Yield tool, follower and weight of each prior."""
         for tool, followers in self.priors.items():

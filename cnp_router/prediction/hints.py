@@ -216,6 +216,9 @@ class ParameterHints:
             tools.popitem(last=False)
         self._tools = tools
 
+    def __repr__(self) -> str:
+        return f"ParameterHints({len(self._tools):,} tools)"
+
 
 def _latest(steps: Sequence[Step]) -> dict[str, Step]:
     """Return the latest step of each tool."""

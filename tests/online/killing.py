@@ -116,7 +116,7 @@ def found_in(file):
 
 
 def main(file):
-    for way, stride, most in ((at_statement, 1, 500), (at_line, 11, 5_000), (at_moment, 1, 40)):
+    for way, stride, most in ((at_statement, 1, 500), (at_line, 29, 5_000), (at_moment, 1, 20)):
         for fatal in range(1, most, stride):
             shutil.rmtree(file.parent, ignore_errors=True)
             was_killed, said = in_a_child(file, way, fatal)

@@ -210,7 +210,7 @@ class TestKeeping:
         assert again.restored["deep"]["a-b"]["x"].tolist() == [0, 1, 2]
         assert again.restored["deep"]["ids"] == [1]
 
-    @pytest.mark.parametrize("tool", ["array", "sparse", "plain", "a/b", " plain"])
+    @pytest.mark.parametrize("tool", ["array", "sparse", "dict", "plain", "a/b", "a.b"])
     def test_a_tool_may_be_called_anything(self, file, tool):
         with OnlineStore(file, [NextToolRouter()]) as store:
             store.observe(run(0, "Rain?", tool))
@@ -279,19 +279,26 @@ class TestRefusing:
     @pytest.mark.parametrize(
         "record",
         [
-            run(1, "Rain?", Step("weather", {"x": float("nan")})),
-            run(1, "Rain?", Step("weather", {"x": object()})),
-            run(1, "half \ud800", "weather"),
-            Trajectory("t1", 7, ()),
-            "t1",
+            lambda: run(1, "Rain?", Step("weather", {"x": float("nan")})),
+            lambda: run(1, "Rain?", Step("weather", {"x": object()})),
+            lambda: run(1, "half \ud800", "weather"),
+            lambda: "t1",
         ],
     )
     def test_a_record_that_could_not_be_read_again(self, file, record):
         with OnlineStore(file, [Tally()]) as store:
             with pytest.raises(InputError):
-                store.observe(record)
+                store.observe(record())
             assert store.observe(LOG[0]).sequence == 1
         assert found(file) == ["t0"]
+
+    def test_one_that_was_changed_after_it_was_made(self, file):
+        late = run(1, "Rain?", Step("weather"))
+        late.steps[0].inputs["x"] = float("nan")
+        with OnlineStore(file, [Tally()]) as store:
+            with pytest.raises(InputError, match="trajectory 't1' cannot be written as JSON"):
+                store.observe(late)
+            assert store.observe(LOG[0]).sequence == 1
 
     @pytest.mark.parametrize(
         "wrong",
@@ -466,6 +473,14 @@ class TestAnotherStoreTakesItsPlace:
         store.close()
         assert file.read_bytes() == whole
 
+    def test_the_process_goes_elsewhere(self, file, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with OnlineStore(file.relative_to(tmp_path), [Tally()]) as store:
+            (tmp_path / "elsewhere").mkdir()
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            assert store.observe(LOG[0]).counted
+        assert found(file) == IDS[:1]
+
     def test_it_comes_back(self, file, tmp_path):
         store = self.opened(file)
         file.parent.rename(tmp_path / "away")
@@ -608,9 +623,9 @@ class TestDamage:
 
     def test_a_checkpoint_that_would_run_something(self, file, tmp_path):
         bomb = tmp_path / "bomb.npz"
-        np.savez(bomb, **{" plain": np.array([Exploding()], dtype=object)})
+        np.savez(bomb, plain=np.array([Exploding()], dtype=object))
         self.forged_checkpoint(file, 12, bomb.read_bytes())
-        with pytest.raises(ModelCorruptError, match="allow_pickle=False"):
+        with pytest.raises(ModelCorruptError, match="the checkpoint of 'tally'"):
             OnlineStore(file, [Tally()])
 
     def test_a_checkpoint_of_records_that_are_not_there(self, file):

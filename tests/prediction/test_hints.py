@@ -63,7 +63,9 @@ class TestWhatCounts:
         ],
     )
     def test_what_is_no_match(self, value, observation):
-        hints = learned(([Step("look", {}, observation)], Step("use", {"on": value})))
+        use = Step("use")
+        use.inputs["on"] = value  # where a step would refuse it
+        hints = learned(([Step("look", {}, observation)], use))
         assert hints.hints("use", [Step("look", {}, observation)]) == ()
 
     def test_the_latest_call_of_a_tool_is_meant(self):
@@ -133,7 +135,7 @@ class TestBounds:
 
     @pytest.mark.parametrize(
         "observation",
-        ["[" * 100_000, '{"a": ' * 5000, "{" + "x" * 50_000, '[1, "\ud800"]', "{}", "[]", "{bad}"],
+        ["[" * 100_000, '{"a": ' * 5000, "{" + "x" * 50_000, '[1, "\\ud800"]', "{}", "[]", "{bad}"],
     )
     def test_odd_observations(self, observation):
         hints = learned(([find("a", observation)], Step("go", {"to": "abc"})))
