@@ -1,6 +1,7 @@
 """Learned routing for the Contract Net: who should receive each announcement.
 
-Everything below is imported when it is first asked for, so that ``import cnp_router`` is quick::
+The public names are those of ``__init__.pyi``. Each is imported when it is first asked for, so
+that ``import cnp_router`` is quick::
 
     from cnp_router import fit_router, load_sample
 
@@ -9,98 +10,33 @@ Everything below is imported when it is first asked for, so that ``import cnp_ro
     router.recommend("Send me a text message when it rains.")
 """
 
-from __future__ import annotations
-
+import functools
 import importlib
-from typing import TYPE_CHECKING, Any
+import pathlib
 
-from cnp_router.version import __version__
-
-if TYPE_CHECKING:
-    from cnp_router.agents import offline_model
-    from cnp_router.catalog import Api, Catalog, Contractor
-    from cnp_router.datasets import load_sample
-    from cnp_router.evaluation import evaluate
-    from cnp_router.exceptions import (
-        CnpRouterError,
-        DataFileError,
-        InputError,
-        MissingExtraError,
-        ModelCorruptError,
-        ModelNotFoundError,
-        ModelStoreError,
-        ModelVersionError,
-        NotFittedError,
-        UnknownApiError,
-    )
-    from cnp_router.graph import TransitionGraph
-    from cnp_router.history import History, Mashup
-    from cnp_router.llm import OpenAIChatModel
-    from cnp_router.protocols import ContractNet, RoundSettings, Transcript
-    from cnp_router.routing import Router, Routing, TargetRecall, TopK
-    from cnp_router.training import CategoryClassifier, LearnedRouter, fit_router, load_router
-
-__all__ = [
-    "Api",
-    "Catalog",
-    "CategoryClassifier",
-    "CnpRouterError",
-    "ContractNet",
-    "Contractor",
-    "DataFileError",
-    "History",
-    "InputError",
-    "LearnedRouter",
-    "Mashup",
-    "MissingExtraError",
-    "ModelCorruptError",
-    "ModelNotFoundError",
-    "ModelStoreError",
-    "ModelVersionError",
-    "NotFittedError",
-    "OpenAIChatModel",
-    "RoundSettings",
-    "Router",
-    "Routing",
-    "TargetRecall",
-    "TopK",
-    "Transcript",
-    "TransitionGraph",
-    "UnknownApiError",
-    "__version__",
-    "evaluate",
-    "fit_router",
-    "load_router",
-    "load_sample",
-    "offline_model",
-]
-
-_ROOMS = {
-    "agents": ("offline_model",),
-    "catalog": ("Api", "Catalog", "Contractor"),
-    "datasets": ("load_sample",),
-    "evaluation": ("evaluate",),
-    "graph": ("TransitionGraph",),
-    "history": ("History", "Mashup"),
-    "llm": ("OpenAIChatModel",),
-    "protocols": ("ContractNet", "RoundSettings", "Transcript"),
-    "routing": ("Router", "Routing", "TargetRecall", "TopK"),
-    "training": ("CategoryClassifier", "LearnedRouter", "fit_router", "load_router"),
-}
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+__all__: list[str]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _ROOM_OF:
-        room = _ROOM_OF[name]
-    elif name in __all__:
-        room = "exceptions"
+@functools.cache
+def _places() -> dict[str, str]:
+    """Return the module of each public name, as the stub beside this file says."""
+    import ast
+
+    stub = pathlib.Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    imports = (node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom))
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+def __getattr__(name: str) -> object:
+    if name == "__all__":
+        value: object = sorted(_places())
+    elif name in _places():
+        value = getattr(importlib.import_module(_places()[name]), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{room}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_places()})

@@ -38,34 +38,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "BudgetExceededError",
-    "ChatAccessError",
-    "ChatAnswerError",
-    "ChatConnectionError",
-    "ChatDisallowedError",
-    "ChatModelUnknownError",
-    "ChatRateLimitError",
-    "ChatRequestError",
-    "ChatTimeoutError",
-    "ChatUnavailableError",
-    "CnpRouterError",
-    "ContextTooLongError",
-    "DataFileError",
-    "InputError",
-    "LanguageModelError",
-    "MissingExtraError",
-    "ModelCorruptError",
-    "ModelNotFoundError",
-    "ModelStoreError",
-    "ModelVersionError",
-    "NotFittedError",
-    "ProtocolError",
-    "RoundFailedError",
-    "TranscriptError",
-    "UnknownApiError",
-]
-
 
 class CnpRouterError(Exception):
     """Base of every error raised on purpose by this library."""

@@ -338,7 +338,7 @@ def _decode(text: str, path: str | Path, line: int | None, cure: str) -> Any:
 def _surrogate(exc: UnicodeEncodeError, path: str | Path, line: int | None) -> DataFileError:
     return DataFileError(
         path,
-        f"half of a surrogate pair, {exc.object[exc.start]!a}, is no character",
+        f"half of a surrogate pair, {exc.object[exc.start]!a}, is not a character",
         line=line,
         cure="replace it; UTF-8 cannot hold it",
     )
@@ -353,7 +353,7 @@ def _reason(exc: BaseException) -> str:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

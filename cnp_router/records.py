@@ -60,17 +60,9 @@ def shown(value: object, most: int = 60) -> str:
 def check_id(kind: str, value: object) -> str:
     r"""Return an id in Unicode's normal form C, so that one typed and one read are the same.
 
-    Parameters
-    ----------
-    kind : str
-        Whose id it is. Those of an ``"API"`` or a ``"contractor"`` cannot be in `RESERVED_IDS`.
-    value : str
-        Not blank, no space at either end, no control or invisible character (nor another space
-        than the usual one).
-
-    Raises
-    ------
-    InputError
+    It is not blank, and has no space at either end and no control or invisible character (nor
+    another space than the usual one). Those of the kinds ``"API"`` and ``"contractor"`` cannot be
+    in `RESERVED_IDS`.
 
     Examples
     --------
@@ -99,11 +91,11 @@ def check_id(kind: str, value: object) -> str:
     raise InputError(f"{problem} ({kind})")
 
 
-def check_text(name: str, value: object) -> str:
-    """Return a string that UTF-8 can hold: one without halves of surrogate pairs."""
+def check_text(name: str, value: object, *, any_: bool = False) -> str:
+    """Return a string that UTF-8 can hold (one without halves of surrogate pairs), or any."""
     if not isinstance(value, str):
         raise InputError(f"{name} must be a string, got {shown(value)}")
-    if not value.isascii():
+    if not any_ and not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError as exc:
@@ -176,19 +168,8 @@ def check_number(
 ) -> Any:
     """Return a number as a float, or as an int where it has to be whole.
 
-    Parameters
-    ----------
-    name : str
-    value : int, float or a scalar of numpy
-        Not a bool, not NaN.
-    low, high : float
-    whole : bool, default=False
-    ends : bool, default=True
-        Whether `low` and `high` themselves are allowed.
-
-    Raises
-    ------
-    InputError
+    Scalars of numpy are numbers; bools and NaN are not. `ends` says whether `low` and `high`
+    themselves are allowed.
 
     Examples
     --------
@@ -290,15 +271,9 @@ class Record:
         return self._checked(string_tuple, f"field {key!r}", self._get(key, default))
 
     def make(self, kind: Callable[..., T], **convert: Callable[[Any], Any]) -> T:
-        """Return a dataclass made of the fields of the same names.
+        """Return a dataclass made of the fields of the same names, some of them converted.
 
         Fields that are missing or null have their default, if there is one; others are ignored.
-
-        Parameters
-        ----------
-        kind : dataclass
-        **convert : callable
-            By name of a field, what makes its value of the one in the file.
         """
         values: dict[str, Any] = {}
         for name, default in _defaults(kind):
@@ -348,20 +323,7 @@ Item = TypeVar("Item", bound=_HasId)
 def read_records(
     path: str | Path | Iterable[str | Path], kind: str, make: Callable[[Record], Item]
 ) -> Iterator[tuple[Record, Item]]:
-    """Yield what is made of each line of one or more JSON Lines files.
-
-    Parameters
-    ----------
-    path : str, Path or iterable of them
-    kind : str
-        What the ids are of, for the error of one that comes twice.
-    make : callable from Record to an object with an ``id``
-
-    Raises
-    ------
-    DataFileError
-        As `cnp_router.files.read_jsonl`, or if an id comes twice.
-    """
+    """Yield each line of one or more JSON Lines files, and what is made of it, with its own id."""
     places: dict[str, tuple[str | Path, int | None]] = {}
     paths = [path] if isinstance(path, str | Path) or not isinstance(path, Iterable) else path
     for file in paths:

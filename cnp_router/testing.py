@@ -73,9 +73,9 @@ class FunctionChatModel(ChatModel):
         """Answer by the function."""
         self.calls.append(request)
         answer = self.function(request)
-        await asyncio.sleep(0)
-        if inspect.isawaitable(answer):
+        if inspect.isawaitable(answer):  # at once: a cancelled round leaves no coroutine behind
             answer = await answer
+        await asyncio.sleep(0)
         if isinstance(answer, Delayed):
             await asyncio.sleep(answer.seconds)
             answer = answer.answer

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cnp_router.exceptions import DataFileError
+from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.files import read_json, write_jsonl
 from cnp_router.records import (
     Record,
     check_flag,
     check_id,
-    check_json,
     check_number,
     check_text,
     instances,
@@ -56,8 +55,9 @@ class Step:
     Raises
     ------
     InputError
-        If the tool's id cannot be used, a value is of another type, JSON cannot hold the inputs,
-        or an amount is out of range.
+        If the tool's id cannot be used, a value is of another type, or an amount is out of range.
+        What a tool was given or returned may be anything, so that a run can go on; what JSON or
+        UTF-8 cannot hold is refused where it is written or observed.
 
     Examples
     --------
@@ -75,8 +75,9 @@ class Step:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tool", check_id("tool", self.tool))
-        check_json("inputs", self.inputs)
-        check_text("observation", self.observation)
+        if not isinstance(self.inputs, dict) or not all(isinstance(k, str) for k in self.inputs):
+            raise InputError(f"inputs must be an object with string keys, got {shown(self.inputs)}")
+        check_text("observation", self.observation, any_=True)
         for name, whole in (("input_tokens", True), ("output_tokens", True), ("seconds", False)):
             amount = check_number(name, getattr(self, name), 0, _MOST, whole=whole)
             object.__setattr__(self, name, amount)
@@ -138,7 +139,7 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", check_id("trajectory", self.id))
-        check_text("goal", self.goal)
+        check_text("goal", self.goal, any_=True)
         object.__setattr__(self, "steps", instances("steps", self.steps, Step))
         if self.success is not None:
             check_flag("success", self.success)

@@ -67,8 +67,8 @@ class PlantedRouter(Router):
         self.categories = _classifier()
 
     def _scores(self, request: str, known: Any) -> Scores:
-        said = [_SAID.get(name, name) in request for name in self.contractors]
-        return Scores(self.contractors, np.where(said, 0.9, 0.02))
+        said = [_SAID.get(name, name) in request for name in self.apis]
+        return Scores(self.apis, np.where(said, 0.9, 0.02))
 
     def _confidence(self, scores: Scores, chosen: Any) -> float:
         return self.confidence

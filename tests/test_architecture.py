@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,55 @@ def test_dependencies_point_one_way(module):
     assert wrong == []
 
 
+def name_of(module: Path) -> str:
+    parts = module.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = {name_of(module): module for module in MODULES}
+ROOMS = sorted(
+    {room_of(module) for module in MODULES if module.name == "__init__.py"} - {"__init__"}
+)
+
+
+def modules_imported(module: Path) -> set[str]:
+    """The modules of the package that a module imports."""
+    found = defaultdict(set)
+    for line, name in imports_of(module):
+        if name in NAMES and name != name_of(module):
+            found[line].add(name)
+    # "from cnp_router.room import a" takes the module a, not the room that holds it.
+    return {
+        name
+        for names in found.values()
+        for name in names
+        if not any(other.startswith(f"{name}.") for other in names)
+    }
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_room_has_a_circle_inside(room):
+    """Imports inside functions and those for type checkers count too."""
+    graph = {
+        name: {other for other in modules_imported(module) if room_of(NAMES[other]) == room}
+        for name, module in NAMES.items()
+        if room_of(module) == room
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        pytest.fail(" imports ".join(reversed(circle.args[1])))
+
+
+def test_no_two_rooms_have_a_module_of_the_same_name():
+    places = defaultdict(list)
+    for module in MODULES:
+        # The file of a command is called as the command.
+        if module.name != "__init__.py" and room_of(module) != "cli":
+            places[module.name].append(str(module.relative_to(PACKAGE)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(PACKAGE)))
 def test_only_the_llm_room_imports_a_client(module):
     clients = [name for _, name in imports_of(module) if name.split(".")[0] == "openai"]
@@ -110,8 +161,21 @@ def test_only_the_llm_room_imports_a_client(module):
 
 
 def test_importing_the_package_imports_nothing_heavy():
-    heavy = {"sklearn", "scipy", "networkx", "openai", "matplotlib"}
+    heavy = {"sklearn", "scipy", "numpy", "networkx", "openai", "pydantic", "rich", "matplotlib"}
     code = f"import sys, cnp_router; print(sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_routing_on_a_fitted_model_imports_nothing_that_it_does_not_need(sample_model):
+    needless = {"sklearn", "networkx", "openai", "pydantic", "matplotlib"}
+    code = (
+        "import sys, cnp_router; "
+        f"cnp_router.load_router({str(sample_model)!r}).recommend('text me when it rains'); "
+        f"print(sorted({needless!r} & set(sys.modules)))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -62,10 +62,6 @@ def test_the_drawn_tree_is_the_real_tree():
     assert drawn_parents() == real
 
 
-def test_every_error_is_public():
-    assert set(exceptions.__all__) == set(CLASSES)
-
-
 @pytest.mark.parametrize(
     ("error", "builtin"),
     [

@@ -62,10 +62,10 @@ class TestReading:
             ),
             (b'[{"id": 1}]', f"a.jsonl, line 1: expected a JSON object, got list {ONE_A_LINE}"),
             (b'{}\n"id"', f"a.jsonl, line 2: expected a JSON object, got str {ONE_A_LINE}"),
-            (b'{"a": NaN}', f"a.jsonl, line 1: not JSON: NaN is no JSON value {ONE_A_LINE}"),
+            (b'{"a": NaN}', f"a.jsonl, line 1: not JSON: NaN is not a JSON value {ONE_A_LINE}"),
             (
                 b'{"a": -Infinity}',
-                f"a.jsonl, line 1: not JSON: -Infinity is no JSON value {ONE_A_LINE}",
+                f"a.jsonl, line 1: not JSON: -Infinity is not a JSON value {ONE_A_LINE}",
             ),
             (
                 b'{"a": 1, "b": {"c": 1, "c": 2}}',
@@ -77,12 +77,12 @@ class TestReading:
             ),
             (
                 b'{}\n{"a": "x\\ud800y"}',
-                "a.jsonl, line 2: half of a surrogate pair, '\\ud800', is no character "
+                "a.jsonl, line 2: half of a surrogate pair, '\\ud800', is not a character "
                 "(replace it; UTF-8 cannot hold it)",
             ),
             (
                 b'{"a": "\\uDFFF"}',
-                "a.jsonl, line 1: half of a surrogate pair, '\\udfff', is no character "
+                "a.jsonl, line 1: half of a surrogate pair, '\\udfff', is not a character "
                 "(replace it; UTF-8 cannot hold it)",
             ),
         ],
@@ -159,7 +159,7 @@ class TestReadJson:
         [
             ('{\n "a": }', "a.jsonl, line 2: not JSON at column 7: Expecting value"),
             ("[" * 100_000, "a.jsonl: not JSON: nested too deep"),
-            ("[NaN]", "a.jsonl: not JSON: NaN is no JSON value"),
+            ("[NaN]", "a.jsonl: not JSON: NaN is not a JSON value"),
             ('{"a": 1, "a": 1}', "a.jsonl: not JSON: key 'a' occurs twice in one object"),
         ],
     )
@@ -290,7 +290,7 @@ class TestWriteJsonl:
         [
             (
                 "x\ud800",
-                "half of a surrogate pair, '\\ud800', is no character "
+                "half of a surrogate pair, '\\ud800', is not a character "
                 "(replace it; UTF-8 cannot hold it)",
             ),
             (float("nan"), "cannot be written as JSON: Out of range float values"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import cnp_router
+from cnp_router import exceptions
 
 ROOT = Path(__file__).resolve().parents[1]
+STUB = Path(cnp_router.__file__).with_suffix(".pyi")
 
 
 @pytest.mark.parametrize("name", cnp_router.__all__)
@@ -36,17 +39,36 @@ def test_a_name_that_is_not_there():
         cnp_router.fit  # noqa: B018
 
 
-def test_type_checkers_see_the_same_names():
-    tree = ast.parse(Path(cnp_router.__file__).read_text(encoding="utf-8"))
-    imported = {
-        alias.name
-        for block in tree.body
-        if isinstance(block, ast.If)
-        for node in block.body
+def test_everything_is_imported_by_a_star():
+    names: dict[str, object] = {}
+    exec("from cnp_router import *", names)
+    assert set(cnp_router.__all__) == set(names) - {"__builtins__"}
+
+
+def test_every_error_is_among_them():
+    errors = {n for n, value in vars(exceptions).items() if isinstance(value, type)}
+    assert {n for n in errors if n.endswith("Error")} <= set(cnp_router.__all__)
+
+
+def test_the_stub_lists_each_name_once_and_hands_it_on():
+    aliases = [
+        alias
+        for node in ast.parse(STUB.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
-    }
-    assert imported == set(cnp_router.__all__) - {"__version__"}
+    ]
+    # "import a as a" is how a stub says that a name is public.
+    assert [alias.asname for alias in aliases] == [alias.name for alias in aliases]
+    assert sorted(alias.name for alias in aliases) == cnp_router.__all__
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(p.name for p in (ROOT / "docs").glob("*.md"))]
+)
+def test_what_the_docs_import_is_public(page):
+    text = (ROOT / ("" if page == "README.md" else "docs") / page).read_text(encoding="utf-8")
+    for names in re.findall(r"^(?:>>> )?from cnp_router import ([\w, ]+)$", text, re.MULTILINE):
+        assert set(names.split(", ")) <= set(cnp_router.__all__)
 
 
 def test_the_version_is_that_of_the_project():

@@ -180,6 +180,13 @@ class TestRead:
         write_trajectories(file, trajectories)
         assert read_trajectories(file) == tuple(trajectories)
 
+    @pytest.mark.parametrize("inputs", [{"x": object()}, {"x": float("nan")}, {"x": "half \ud800"}])
+    def test_what_cannot_be_written_leaves_the_old_file(self, file, inputs):
+        file.write_text(GOOD)
+        with pytest.raises(DataFileError, match=r"line 1: (cannot be written as JSON|half of a)"):
+            write_trajectories(file, [Trajectory("t", "Rain?", (Step("w", inputs),))])
+        assert file.read_text() == GOOD
+
 
 class TestReadOne:
     @pytest.mark.parametrize("indent", [None, 2])

@@ -285,6 +285,10 @@ class _Bidding(Task[Bid]):
         )
 
 
+_CONTRACTOR = (
+    "You are a contractor of a contract net. You answer for the APIs in your specifications "
+    "and for no others."
+)
 _BID_FORMAT = (
     '"apis": a list of objects with "id", of an API that fits, and "grounds", one short sentence; '
     'empty to refuse.\n"grounds": one short sentence why you refuse, or an empty text.'
@@ -311,8 +315,7 @@ class MatchFunction(_Bidding):
     steps = (3,)
     answer_tokens = 60
     instructions = Instructions(
-        "You are a contractor of a contract net. You answer for the APIs in your specifications "
-        "and for no others.",
+        _CONTRACTOR,
         "Compare the announced function and its category with what each of your APIs does. "
         "Propose those that could provide the function; refuse if none could.",
         _BID_FORMAT,
@@ -339,8 +342,7 @@ class InterpretRequest(_Bidding):
     answer_tokens = 90
     answer_model = _Interpretation
     instructions = Instructions(
-        "You are a contractor of a contract net. You answer for the APIs in your specifications "
-        "and for no others.",
+        _CONTRACTOR,
         "First, list the core functions that the request is made of. Second, name the API "
         "categories they belong to, as far as you know them. Third, compare the functions with "
         "what each of your APIs does. Propose those that could provide one; refuse if none could.",
@@ -365,8 +367,7 @@ class ServeFunction(_Bidding):
     answer_tokens = 80
     answer_model = _Service
     instructions = Instructions(
-        "You are a contractor of a contract net. You answer for the APIs in your specifications "
-        "and for no others.",
+        _CONTRACTOR,
         "First, name the API categories that the announced function belongs to, as far as you "
         "know them. Second, compare it with what each of your APIs does. Third, of those that "
         "could provide it choose the ones that should be used; refuse if none could.",

@@ -125,7 +125,7 @@ def unknown_known_are_reported(router: Router, request: str) -> None:
 
 @law
 def confidence_is_a_probability(router: Router, request: str) -> None:
-    """Check that the confidence is in [0, 1], and rightly held against the threshold."""
+    """Check that the confidence is in [0, 1], and rightly compared with the threshold."""
     for select in (TopK(1), TargetRecall(0.5), TargetRecall(0.9), TopK(10**6)):
         for known in ([], some(router)):
             confidence = router.route(request, known, select=select).confidence

@@ -20,7 +20,7 @@ __all__ = ["Audience", "broadcast", "look_ahead", "routed"]
 logger = logging.getLogger("cnp_router.protocols")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audience:
     """Whom an announcement may reach.
 
@@ -37,6 +37,9 @@ class Audience:
     chosen: tuple[Contractor, ...]
     others: tuple[Contractor, ...]
     routing: Routing | None = None
+
+    def __repr__(self) -> str:
+        return f"Audience({len(self.chosen):,} chosen, {len(self.others):,} others)"
 
     @property
     def contractors(self) -> tuple[Contractor, ...]:
@@ -57,13 +60,7 @@ async def routed(
 ) -> Audience:
     """Return the audience that the router chooses, widened where it is not confident.
 
-    Parameters
-    ----------
-    request : str
-    parties : Parties
-    settings : RoundSettings
-    ask : callable or None
-        Asks the manager's model which categories to widen to. None where the protocol does that.
+    `ask` asks the manager's model which categories to widen to; None where the protocol does that.
     """
     router = parties.needed_router
     scores = router.score(request)
@@ -80,11 +77,9 @@ async def routed(
 
     if settings.fallback != "llm":
         routing = decide(settings.fallback)
-    elif ask is None:
+    elif ask is None or not categories:
         routing = decide("none")
-    elif not categories:
-        routing = decide("none")
-        if not routing.is_confident:
+        if ask is not None and not routing.is_confident:
             logger.warning(
                 "confidence %.2f is below %.2f, and the catalog has no categories to widen to",
                 routing.confidence,

@@ -49,12 +49,12 @@ class Auto(Protocol):
             look_ahead(request, parties, settings),
             None if classifier is None else classifier.predict_proba([request])[0],
         )
-        held, _ = _CHOICES[choice.protocol].prepare(request, parties, settings, announcement)
-        return held, choice
+        chosen, _ = _CHOICES[choice.protocol].prepare(request, parties, settings, announcement)
+        return chosen, choice
 
     async def run(self, round_: Round) -> Result:
         """Not run by itself: `prepare` returns the protocol that is."""
-        raise NotImplementedError("the protocol that is chosen holds the round")
+        raise NotImplementedError("the protocol that is chosen runs the round")
 
 
 def choose_protocol(
@@ -64,7 +64,7 @@ def choose_protocol(
 
     A confident router needs no negotiation. Otherwise the thesis's discussion (5.2) is followed:
     where the categories are clear, top-down is the cheapest and the most exact; where they are not,
-    contractors have to say themselves what they could do: for a request that is told at length, of
+    contractors have to say themselves what they could do: for a request that says much, of
     its functions one by one; for one too short to be taken apart, of the request as it stands.
 
     Parameters

@@ -69,18 +69,7 @@ class Invitation:
 
 
 class Bidding:
-    """The announcements of a round and those who reply to them.
-
-    Parameters
-    ----------
-    settings : RoundSettings
-    categories : frozenset of str
-        Those that exist.
-    send : callable
-        Sends a message of a type with some fields, and returns it.
-    metered : callable
-        Returns the metered model of a contractor.
-    """
+    """The announcements of a `Round` and those who reply to them; `send` and `metered` are its."""
 
     def __init__(
         self,
@@ -121,21 +110,10 @@ class Bidding:
         return call
 
     async def collect(self, invitations: Sequence[Invitation]) -> set[int]:
-        """Send calls for proposals, and have contractors work until all replied or time is over.
+        """Send calls, and have contractors work until all replied or the deadline is over.
 
-        Parameters
-        ----------
-        invitations : sequence of Invitation
-
-        Returns
-        -------
-        set of int
-            Ids of the calls.
-
-        Raises
-        ------
-        RoundFailedError
-            If it is the way to all the contractors that failed, and not they themselves.
+        Returns the ids of the calls. Raises RoundFailedError if it is the way to all the
+        contractors that failed, and not they themselves.
         """
         self._iterations += 1
         calls = [(self._call(invitation), invitation.task) for invitation in invitations]

@@ -32,6 +32,7 @@ __all__ = [
     "Rejection",
     "Report",
     "Request",
+    "TaggedMessage",
     "message_from_dict",
     "read_record",
 ]
@@ -177,9 +178,10 @@ class Report(_Message):
 
 Message = Request | CallForProposals | Proposal | Refusal | Failure | Award | Rejection | Report
 
-_ADAPTER: TypeAdapter[Message] = TypeAdapter(
-    Annotated[Message, Field(discriminator="performative")]
-)
+TaggedMessage = Annotated[Message, Field(discriminator="performative")]
+"""The same, for pydantic."""
+
+_ADAPTER: TypeAdapter[Message] = TypeAdapter(TaggedMessage)
 PERFORMATIVES: Mapping[str, type[Any]] = {
     str(field.default): kind
     for kind in get_args(Message)
@@ -220,20 +222,12 @@ def message_from_dict(record: Mapping[str, Any]) -> Message:
 
 
 def read_record(adapter: TypeAdapter[Read], record: Mapping[str, Any], what: str) -> Read:
-    """Return what a record says, if it has the right fields of the right types.
-
-    Parameters
-    ----------
-    adapter : TypeAdapter
-    record : mapping
-        As `json.loads` gives it.
-    what : str
-        What it is called.
+    """Return what a record says, called `what` in errors.
 
     Raises
     ------
     TranscriptError
-        Otherwise; it names the field.
+        If a field is missing, unknown or of a wrong type; it names the field.
     """
     try:
         return adapter.validate_json(json.dumps(record), strict=True)

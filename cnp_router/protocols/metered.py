@@ -135,13 +135,7 @@ class MeteredModel(WrappedChatModel):
         return response
 
     def note(self, hallucinated: tuple[str, ...], cut: tuple[str, ...]) -> None:
-        """Book what was dropped from the last answer, and what was cut.
-
-        Parameters
-        ----------
-        hallucinated, cut : tuple of str
-            As in a `ModelCall`; long names are cut.
-        """
+        """Book what was dropped from the last answer, and what was cut, as in a `ModelCall`."""
         if self._place is not None and (hallucinated or cut):
             call = self.books.calls[self._place]
             self.books.calls[self._place] = replace(

@@ -91,7 +91,7 @@ class ContractNet:
         protocol: str | Protocol = "contractor-led",
         announcement: Announcement = "routed",
     ) -> Outcome:
-        """Hold a round where there is no event loop; see `run`."""
+        """Run a round where there is no event loop; see `run`."""
 
         async def run() -> Outcome:
             async with self.model:
@@ -106,7 +106,7 @@ class ContractNet:
         protocol: str | Protocol = "contractor-led",
         announcement: Announcement = "routed",
     ) -> Outcome:
-        """Hold a round.
+        """Run a round.
 
         Parameters
         ----------
@@ -124,8 +124,8 @@ class ContractNet:
         Raises
         ------
         InputError
-            If the request is not a string, protocol or announcement are unknown, or they need a
-            router and there is none.
+            If the request is blank or not a string, protocol or announcement are unknown, or they
+            need a router and there is none.
         RoundFailedError
             If the manager's model gives no usable answer, not one contractor can be reached, or
             the round takes too long.
@@ -134,25 +134,29 @@ class ContractNet:
         """
         if not isinstance(request, str):
             raise InputError(f"a request must be a string, got {shown(request)}")
+        if not request.strip():
+            raise InputError(
+                f"a request must not be blank, got {shown(request)} (say what is needed)"
+            )
         wanted = find_protocol(protocol)
-        held, choice = wanted.prepare(request, self.parties, self.settings, announcement)
+        chosen, choice = wanted.prepare(request, self.parties, self.settings, announcement)
         round_ = Round(
             request,
             parties=self.parties,
             model=self.model,
             settings=self.settings,
-            protocol=held.name,
+            protocol=chosen.name,
             announcement=(
-                announcement if announcement in held.announcements else held.announcements[0]
+                announcement if announcement in chosen.announcements else chosen.announcements[0]
             ),
         )
-        result, transcript = await round_.hold(held.run)
+        result, transcript = await round_.run(chosen.run)
         return Outcome.of(
             result,
             transcript,
             self.parties,
             organisation=self.organisation,
-            matched=held.has_contractors or result.candidates is not None,
+            matched=chosen.has_contractors or result.candidates is not None,
             choice=choice,
         )
 

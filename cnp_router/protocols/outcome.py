@@ -78,7 +78,7 @@ class Outcome:
     Parameters
     ----------
     request, protocol, announcement, organisation : str
-        What was asked, and how; `protocol` is the one that was held.
+        What was asked, and how; `protocol` is the one that was run.
     recommendation : tuple of str
         Ids of the APIs that the request needs.
     recipients : tuple of str
@@ -122,17 +122,9 @@ class Outcome:
         matched: bool,
         choice: Choice | None,
     ) -> Outcome:
-        """Return the outcome of a round: what its messages come to, by their laws.
+        """Return what the messages of a round come to, by their laws.
 
-        Parameters
-        ----------
-        result : Result
-        transcript : Transcript
-        parties : Parties
-        organisation : str
-        matched : bool
-            Whether API matching is a step of the protocol.
-        choice : Choice or None
+        `matched` says whether API matching is a step of the protocol.
         """
         said = conclude(transcript)
         mapped = None if result.categories is None else parties.apis_in(result.categories)

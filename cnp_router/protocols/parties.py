@@ -16,7 +16,7 @@ from cnp_router.training import CategoryClassifier
 __all__ = ["Parties", "graph_of"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Parties:
     """The contractors of a contract net, and the router that may choose among them.
 
@@ -66,6 +66,12 @@ class Parties:
                         f"the router routes to {name!r}, which the catalog does not have "
                         "(give the catalog it was fitted on)"
                     )
+
+    def __repr__(self) -> str:
+        router = "no router" if self.router is None else type(self.router).__name__
+        return (
+            f"Parties({len(self.catalog):,} APIs, {len(self.contractors):,} contractors, {router})"
+        )
 
     @property
     def needed_router(self) -> Router:

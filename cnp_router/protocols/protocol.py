@@ -1,4 +1,4 @@
-"""`Protocol`: who takes which step, what is announced to whom, and how a round is held."""
+"""`Protocol`: who takes which step, what is announced to whom, and how a round is run."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Protocol(ABC):
     def prepare(
         self, request: str, parties: Parties, settings: RoundSettings, announcement: str
     ) -> tuple[Protocol, Choice | None]:
-        """Check that a round can be held, and return the protocol that holds it.
+        """Check that a round can be run, and return the protocol that runs it.
 
         Parameters
         ----------

@@ -116,14 +116,16 @@ class Round:
         )
         self._began = time.perf_counter()
 
-    async def hold(self, run: Callable[[Round], Awaitable[Result]]) -> tuple[Result, Transcript]:
+    async def run(
+        self, protocol: Callable[[Round], Awaitable[Result]]
+    ) -> tuple[Result, Transcript]:
         """Have a protocol take its steps in the time that there is, and report what it comes to.
 
         At the end no contractor is at work any more.
 
         Parameters
         ----------
-        run : callable
+        protocol : callable
             `Protocol.run`.
 
         Raises
@@ -138,7 +140,7 @@ class Round:
         limit = asyncio.timeout(self.settings.timeout)
         try:
             async with limit:
-                result = check_instance("what a protocol returns", await run(self), Result)
+                result = check_instance("what a protocol returns", await protocol(self), Result)
         except (BudgetExceededError, RoundFailedError) as exc:
             await self._bidding.dismiss()
             exc.transcript = self.transcript()

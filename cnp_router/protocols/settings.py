@@ -1,4 +1,4 @@
-"""How a round is held: whom it may reach, how long it waits, what it may cost."""
+"""How a round is run: whom it may reach, how long it waits, what it may cost."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ and the budget is 100 (raise the budget, or announce to fewer)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSettings:
-    """How rounds are held.
+    """How rounds are run.
 
     Parameters
     ----------

@@ -16,7 +16,12 @@ from cnp_router.catalog import ROWS_SHOWN, html_table
 from cnp_router.exceptions import DataFileError, TranscriptError
 from cnp_router.files import read_jsonl, write_jsonl
 from cnp_router.protocols.ledger import Ledger, ModelCall
-from cnp_router.protocols.messages import Message, message_from_dict, read_record
+from cnp_router.protocols.messages import (
+    Message,
+    TaggedMessage,
+    message_from_dict,
+    read_record,
+)
 
 __all__ = ["FORMAT_VERSION", "Transcript"]
 
@@ -42,7 +47,7 @@ class _Head:
 _HEAD = TypeAdapter(_Head)
 _CALL = TypeAdapter(ModelCall)
 _CALLS = TypeAdapter(tuple[ModelCall, ...])
-_MESSAGES = TypeAdapter(tuple[Message, ...])
+_MESSAGES = TypeAdapter(tuple[TaggedMessage, ...])
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,7 +70,7 @@ class Transcript:
         Of wall time.
     digest : str, optional
         SHA-256 of all of it but `seconds`; by default computed. `validate` compares it, so that
-        a change of any field is noticed. It is no signature: who changes the digest too is not
+        a change of any field is noticed. It is not a signature: who changes the digest too is not
         found out.
 
     Examples

@@ -177,7 +177,7 @@ class _State:
         check((message.sender, message.receiver) == (MANAGER, USER), "the manager reports")
         check(
             self.request is not None and message.in_reply_to == self.request.id,
-            "it is no answer to the request",
+            "it does not answer the request",
         )
         check(_are_distinct(message.apis), "it reports an API twice")
         check(not self.unanswered, f"call {next(iter(self.unanswered), 0)} has no reply")

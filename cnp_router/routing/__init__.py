@@ -1,6 +1,5 @@
 """Who receives the announcement: routers, recipients and how they are chosen."""
 
-from cnp_router.routing.base import Fallback, Router
 from cnp_router.routing.baselines import (
     BroadcastRouter,
     HistoryKNNRouter,
@@ -9,6 +8,7 @@ from cnp_router.routing.baselines import (
     SpecificationRouter,
 )
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores
+from cnp_router.routing.router import Fallback, Router
 from cnp_router.routing.selection import (
     MaxCost,
     Ranked,

@@ -17,8 +17,8 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.records import check_instance, check_number
-from cnp_router.routing.base import Router
 from cnp_router.routing.result import Reason, Scores, Source
+from cnp_router.routing.router import Router
 from cnp_router.routing.selection import RecallControl
 from cnp_router.text import BM25, TfidfEncoder, dense_product
 
@@ -46,14 +46,7 @@ class _Baseline(Router):
     def _measure(
         self, usage: csr_array, probabilities: Callable[[int, NDArray[Any]], NDArray[Any]]
     ) -> None:
-        """Control target recall by what a sample of the past mashups would have been given.
-
-        Parameters
-        ----------
-        usage : csr_array of shape (n_mashups, n_apis)
-        probabilities : callable
-            Of the place of a mashup and the APIs it used, to the probabilities of all.
-        """
+        """Control target recall by what some of the past mashups would have been given."""
         places = _evenly(usage.shape[0], MEASURED)
         used = [usage[[i]].indices for i in places]
         self.recall_control = RecallControl.measured(

@@ -72,13 +72,7 @@ class SelectionRule(ABC):
         """
 
     def places(self, ranked: Ranked) -> NDArray[np.intp]:
-        """Return what `choose` answers, checked: distinct places in order, at least one.
-
-        Raises
-        ------
-        InputError
-            If `choose` answers something else than places.
-        """
+        """Return what `choose` answers, in order, at least one place; else raise InputError."""
         answer = self.choose(ranked)
         try:
             found = np.asarray(answer if isinstance(answer, np.ndarray) else list(answer))

@@ -399,9 +399,12 @@ class TestWrongUse:
         with pytest.raises(InputError, match=message):
             hold(self.net(), **how)
 
-    def test_a_request_without_words_is_one(self):
+    def test_a_request_without_words_is_one_and_a_blank_one_is_not(self):
         for protocol in [*NEGOTIATED, "single-agent"]:
-            assert hold(self.net(), request="", protocol=protocol, announcement="broadcast")
+            assert hold(self.net(), request="?!", protocol=protocol, announcement="broadcast")
+            for blank in ("", " ", "\n\t\u3000"):
+                with pytest.raises(InputError, match="a request must not be blank"):
+                    hold(self.net(), request=blank, protocol=protocol, announcement="broadcast")
 
     @pytest.mark.parametrize(
         ("organisation", "message"),

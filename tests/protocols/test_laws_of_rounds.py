@@ -230,7 +230,7 @@ def test_conservation(
 @settings(max_examples=40)
 @given(
     request=st.sampled_from(
-        ["Photos on a map", "A text message when rain comes", "mail", "", "Nothing of that"]
+        ["Photos on a map", "A text message when rain comes", "mail", "?", "Nothing of that"]
     ),
     protocol=st.sampled_from(["contractor-led", "collaborative"]),
     by=st.sampled_from(["api", "category", "community", "size"]),

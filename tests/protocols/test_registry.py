@@ -20,6 +20,7 @@ from cnp_router.protocols import (
     find_protocol,
     validate,
 )
+from cnp_router.protocols.auto import Auto
 
 ROOT = Path(cnp_router.__file__).parent
 DOCS = ROOT.parent / "docs" / "protocols.md"
@@ -143,7 +144,8 @@ class TestReprs:
     def test_they_are_one_line(self):
         net = net_of(acting())
         outcome = hold(net)
-        for shown in (net, outcome, outcome.transcript, outcome.ledger, PROTOCOLS["auto"]):
+        everything = (net, net.parties, outcome, outcome.transcript, outcome.ledger, Auto())
+        for shown in everything:
             assert "\n" not in repr(shown)
             assert len(repr(shown)) < 150
 

@@ -234,11 +234,11 @@ class TestExtended:
         again, direct = (r.extended([third]) for r in (load_router(tmp_path / "model"), wider))
         request = "a Lighthouse by the tides"
         assert again.route(request).to_dict() == direct.route(request).to_dict()
-        assert len(again.contractors) == 27
+        assert len(again.apis) == 27
 
     def test_one_by_one_is_all_at_once(self, world, router, wider, new):
         single = router.extended(new[:1]).extended(new[1:])
-        assert single.contractors == wider.contractors
+        assert single.apis == wider.apis
         for request in (world.cases[0].request, "Tidewatch", "Beekeeper honey"):
             np.testing.assert_allclose(
                 single.score(request).probabilities, wider.score(request).probabilities
