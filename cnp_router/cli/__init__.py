@@ -5,10 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 
-__all__ = ["INTERRUPTED", "main"]
+__all__ = ["main"]
 
-INTERRUPTED = 130
-"""Exit code of a command that was interrupted."""
+_INTERRUPTED = 130
 
 
 def main() -> None:
@@ -17,9 +16,9 @@ def main() -> None:
         from cnp_router.cli.app import app
 
         app.main(prog_name="cnp-router")
-    except KeyboardInterrupt:  # while the application was imported
+    except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
-        sys.exit(INTERRUPTED)
+        sys.exit(_INTERRUPTED)
     finally:
         # Python may end by the signal itself although it was handled, as where it came in the
         # middle of an import. What is left to do is quick.

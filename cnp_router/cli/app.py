@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 
-from cnp_router.cli import INTERRUPTED
 from cnp_router.cli.options import Group
 from cnp_router.cli.output import echo_error, note
 from cnp_router.exceptions import CnpRouterError
@@ -38,7 +37,7 @@ _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE has ended
 
 
 class Application(Group):
-    """The commands, which end with 0 done, 1 error, 2 usage or 130 interrupted."""
+    """The commands, which end with 0 done, 1 error or 2 usage; `main` ends with 130 interrupted."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
@@ -63,8 +62,7 @@ class Application(Group):
             echo_error(exc)
             code = getattr(exc, "exit_code", 1)
         except click.Abort:
-            note("Interrupted.")
-            code = INTERRUPTED
+            raise KeyboardInterrupt from None
         sys.exit(code)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -103,12 +103,14 @@ def next_(
 
 
 def _model(chat: options.Chat) -> ChatModel | None:
+    if not chat:
+        return None
+    if chat.is_server:
+        return chat.model()
     from cnp_router.llm import OfflineChatModel
     from cnp_router.prediction import ChooseTool, offline_choice
 
-    if not chat:
-        return None
-    return chat.model() if chat.is_server else OfflineChatModel({ChooseTool: offline_choice})
+    return OfflineChatModel({ChooseTool: offline_choice})
 
 
 def _echo(decided: RoutedTool, hints: tuple[Hint, ...]) -> None:

@@ -29,16 +29,15 @@ class Progress:
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show how far it is, if it is time to."""
+        said = printable(f"{self._title}: {stage}")
         if self._bar is None:
             if not sys.stderr.isatty() or monotonic() < self._start + _PATIENCE:
                 return
             self._bar = _bar()
+            self._bar.add_task(said)
             self._bar.start()
-            self._bar.add_task("")
-        said = printable(f"{self._title}: {stage}")
-        self._bar.update(
-            self._bar.task_ids[0], description=said, completed=done, total=total or None
-        )
+        task = self._bar.task_ids[0]
+        self._bar.update(task, description=said, completed=done, total=total or None)
 
     def __enter__(self) -> Progress:
         return self

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from chat_server import KEY, ChatServer, completion, refusal, run, stay_on_this_machine
+from chat_server import KEY, ChatServer, completion, refusal, stay_on_this_machine
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History, Mashup
@@ -45,7 +45,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(place):
     files = ("--catalog", "apis.jsonl", "--history", "mashups.jsonl")
-    code, out, err = run(command(place, "fit", *files, "--output", f"model {EVIL}"))
+    code, out, err = asyncio.run(command(place, "fit", *files, "--output", f"model {EVIL}"))
     assert (code, err) == (0, "")
     assert f"model {SEEN}" in out
     return f"model {EVIL}"
@@ -88,7 +88,7 @@ async def command(place, *arguments, **environment):
 )
 def test_arguments_and_names_of_files(place, arguments, code):
     arguments = [os.fsdecode(a) if isinstance(a, bytes) else a for a in arguments]
-    found, out, err = run(command(place, *arguments))
+    found, out, err = asyncio.run(command(place, *arguments))
     assert found == code
     assert "owned" in out + err or "\\udcff" in err
     assert err.count("\n") == {0: 0, 1: 1}.get(code, err.count("\n"))
@@ -102,7 +102,7 @@ def test_what_files_say(place, model):
         ("evaluate", "--model", model, "--history", "mashups.jsonl"),
         ("compare", "--model", model, "--history", "mashups.jsonl", "--limit", 1),
     ):
-        _, out, err = run(command(place, *arguments))
+        _, out, err = asyncio.run(command(place, *arguments))
         assert out or err.startswith("Error: unknown API ")
 
 
@@ -112,7 +112,7 @@ def test_a_warning_is_one_line(place):
     (place / "twins.jsonl").write_text(text)
     History([Mashup("m", "Maps", ("maps",))]).write(place / "one.jsonl")
     files = ("--catalog", "twins.jsonl", "--history", "one.jsonl", "--json")
-    code, out, err = run(command(place, "graph", "stats", *files))
+    code, out, err = asyncio.run(command(place, "graph", "stats", *files))
     assert (code, json.loads(out)["n_apis"], err.count("\n")) == (0, 2, 1)
     assert err.startswith("Warning: ") and ".py" not in err
 
@@ -120,7 +120,7 @@ def test_a_warning_is_one_line(place):
 def test_json_escapes_what_steers_and_can_be_read_back(place, model):
     request = f"rain {EVIL}"
     for verb in ("recommend", "negotiate"):
-        code, out, err = run(command(place, verb, "--model", model, "--json", request))
+        code, out, err = asyncio.run(command(place, verb, "--model", model, "--json", request))
         assert (code, err) == (0, "")
         assert json.loads(out)["request"] == request
         assert r"\u009b31m\u007f" in out
@@ -138,7 +138,7 @@ def asked(place, model, monkeypatch):
                 arguments = ("negotiate", "--model", model, *llm, *options, "rain by text")
                 return await command(place, *arguments, OPENAI_API_KEY=KEY)
 
-        return run(main())
+        return asyncio.run(main())
 
     return asked
 

@@ -180,7 +180,9 @@ def test_when_every_contractor_fails_it_ends_with_an_error(negotiate, monkeypatc
 
 
 def test_an_iterated_announcement_beyond_the_budget_is_left_out(negotiate):
-    options = ("--json", "--budget-messages", 65)
+    asked = document(negotiate("--json", REQUEST))["n_recipients"]
+    # The request, three messages for each contractor at most, and the report.
+    options = ("--json", "--budget-messages", 2 + 3 * asked)
     plain = negotiate(*options, REQUEST)
     more = negotiate(*options, "--iterate", 30, REQUEST)
     assert (plain.exit_code, more.exit_code) == (0, 0)

@@ -138,7 +138,7 @@ class TestObserve:
         History([new]).write("new.jsonl")
         told = document(run("observe", "--model", "model", "--history", "new.jsonl", "--json"))
         assert (told["observed"], told["new_to_model"]) == (1, 1)
-        assert document(run(*ask))["recommendation"][0] == "flickr"
+        assert document(run(*ask))["recommendation"].count("flickr") == 1
         evaluated = run("evaluate", "--model", "model", "--history", "new.jsonl", "--json")
         assert document(evaluated)["ranking"]["recall@5"] == 1
 
