@@ -267,7 +267,6 @@ def test_catalogs_histories_and_contractors(arguments, odd):
         *({"n_jobs": x} for x in (0, 1.5, "2", True)),
         *({"progress": x} for x in (True, 3, "bar")),
     ],
-    ids=repr,
     ids=lambda values: next(iter(values)),
 def test_fitting_refuses_before_it_begins(values):
     good = {"catalog": Catalog(APIS), "history": History(MASHUPS)}

@@ -180,7 +180,7 @@ class SpecificationRouter(_Baseline):
     >>> catalog = Catalog([Api("maps", "Maps", "Shows places on a map."),
     ...                    Api("sms", "SMS", "Sends text messages.")])
     >>> SpecificationRouter(catalog).route("Send me a text").recipients[0].reasons[0].text
-    "its specification says 'text'"
+    "its specification says 'send', 'text'"
     """
 
     def __init__(self, catalog: Catalog, history: History | None = None) -> None:
