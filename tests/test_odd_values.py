@@ -268,6 +268,7 @@ def test_catalogs_histories_and_contractors(arguments, odd):
         *({"progress": x} for x in (True, 3, "bar")),
     ],
     ids=lambda values: next(iter(values)),
+)
 def test_fitting_refuses_before_it_begins(values):
     good = {"catalog": Catalog(APIS), "history": History(MASHUPS)}
     with pytest.raises(InputError):

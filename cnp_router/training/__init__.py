@@ -2,7 +2,7 @@
 
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.fit import fit_router
-from cnp_router.training.learned import LearnedRouter
+from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.persistence import load_router, verify_router
 
 __all__ = ["CategoryClassifier", "LearnedRouter", "fit_router", "load_router", "verify_router"]

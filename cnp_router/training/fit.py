@@ -29,7 +29,7 @@ from cnp_router.training.corpus import (
 )
 from cnp_router.training.decision import Answer, Decision
 from cnp_router.training.encoders import EncodedRequests, Encoders, specification_text
-from cnp_router.training.learned import LearnedRouter
+from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.ranker import Example, Ranker
 from cnp_router.training.views import CategoryView, CoUsageView, HistoryView, Views
 from cnp_router.version import __version__

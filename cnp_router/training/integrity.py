@@ -13,7 +13,7 @@ import numpy as np
 from cnp_router.training.co_usage_features import FEATURES
 from cnp_router.training.decision import confidence_features
 from cnp_router.training.features import Candidates, shortlist_features
-from cnp_router.training.learned import LearnedRouter
+from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.ranker import N_REST_FEATURES, Ranker
 from cnp_router.training.trees import BoostedTrees
 from cnp_router.training.views import CategoryView, CoUsageView

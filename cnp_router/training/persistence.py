@@ -9,7 +9,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.history import History
 from cnp_router.storage import check_target, load_model, verify_model
 from cnp_router.training.integrity import check_parts
-from cnp_router.training.learned import CATALOG, HISTORY, LearnedRouter
+from cnp_router.training.learned_router import CATALOG, HISTORY, LearnedRouter
 
 __all__ = ["check_target", "load_router", "verify_router"]
 

@@ -7,8 +7,8 @@ ranker weighs them against each other.
 from cnp_router.training.views.base import Batch, Evidence, View
 from cnp_router.training.views.category import CategoryView
 from cnp_router.training.views.co_usage import CoUsageView
-from cnp_router.training.views.history import HistoryView, Neighbours
-from cnp_router.training.views.registry import VIEWS
+from cnp_router.training.views.families import VIEWS
+from cnp_router.training.views.past_requests import HistoryView, Neighbours
 from cnp_router.training.views.together import Views
 
 __all__ = [

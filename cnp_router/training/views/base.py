@@ -104,7 +104,7 @@ class View(ABC):
     """One side from which requests are looked at, fitted on a corpus.
 
     A subclass is a frozen dataclass; each field but `corpus` is an array that it learned, and is
-    saved and loaded by its name. It is registered in `cnp_router.training.views.registry`.
+    saved and loaded by its name. It is registered in `cnp_router.training.views.families`.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from cnp_router.training.corpus import Corpus, Specifications, check_array
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.features import Candidates
 from cnp_router.training.views.base import Batch, FusedProduct, View
-from cnp_router.training.views.registry import VIEWS
+from cnp_router.training.views.families import VIEWS
 
 __all__ = ["Views"]
 

@@ -230,8 +230,8 @@ class LearnedRouter(Router):
         False
         >>> router.observe(Mashup("birds", "Children guess birds in a quiz.", ("flickr",)))
         1
-        >>> router.recommend(request)[0]
-        'flickr'
+        >>> "flickr" in router.recommend(request)
+        True
         """
         given = [mashups] if isinstance(mashups, Mashup) else list(mashups)
         strangers = [item for item in given if not isinstance(item, Mashup)]
