@@ -10,7 +10,7 @@ from typing import Any, Self
 from cnp_router.exceptions import InputError
 from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage
 from cnp_router.llm.sync import run_sync
-from cnp_router.llm.wording import one_line
+from cnp_router.printing import printable
 
 __all__ = ["ChatModel", "WrappedChatModel", "check_response", "complete_sync"]
 
@@ -173,7 +173,7 @@ def check_response(model: ChatModel, response: object) -> ChatResponse:
     """
     who = f"{type(model).__name__}.complete"
     if not isinstance(response, ChatResponse):
-        raise InputError(f"{who} must return a ChatResponse, got {one_line(repr(response), 80)}")
+        raise InputError(f"{who} must return a ChatResponse, got {printable(repr(response), 80)}")
     usage, seconds = response.usage, response.seconds
     right = {
         "text": isinstance(response.text, str),
@@ -189,7 +189,7 @@ def check_response(model: ChatModel, response: object) -> ChatResponse:
         if not is_right:
             raise InputError(
                 f"{who} returned a ChatResponse of the wrong type in {name}: "
-                f"{one_line(repr(getattr(response, name)), 80)}"
+                f"{printable(repr(getattr(response, name)), 80)}"
             )
     return response
 

@@ -17,7 +17,7 @@ import openai
 from cnp_router.exceptions import ChatAnswerError, ChatRequestError, LanguageModelError
 from cnp_router.llm.secret import Secret
 from cnp_router.llm.switch import check_model_request
-from cnp_router.llm.wording import one_line
+from cnp_router.printing import printable
 
 __all__ = ["FAULT", "GuardedClient"]
 
@@ -113,7 +113,7 @@ class GuardedClient(openai.DefaultAsyncHttpxClient):
         return text.encode("utf-8", "replace")  # no file could hold halves of surrogate pairs
 
     def _shown(self, header: str) -> str:
-        return one_line(self._key.redacted(header))
+        return printable(self._key.redacted(header), 300)
 
     def _unreadable(self, problem: str) -> ChatAnswerError:
         return ChatAnswerError(

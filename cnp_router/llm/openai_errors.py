@@ -18,7 +18,7 @@ from cnp_router.exceptions import (
     ContextTooLongError,
     LanguageModelError,
 )
-from cnp_router.llm.wording import one_line
+from cnp_router.printing import printable
 
 __all__ = ["concerns_the_schema", "mapped", "only_this_schema"]
 
@@ -46,7 +46,7 @@ _ONLY_THIS_SCHEMA = re.compile(r"invalid schema|grammar", re.IGNORECASE)
 def _message_of(error: openai.APIError) -> str:
     body: Any = error.body
     said = body.get("message") if isinstance(body, dict) else body
-    return one_line(said if isinstance(said, str) and said.strip() else error.message)
+    return printable(said if isinstance(said, str) and said.strip() else error.message, 300)
 
 
 def concerns_the_schema(error: openai.APIStatusError) -> bool:
@@ -72,7 +72,7 @@ def mapped(
         kind, problem = ChatTimeoutError, f"no answer within {timeout:g} s"
         cure = "give it a longer timeout, or the server fewer requests at once"
     elif isinstance(error, openai.APIConnectionError):
-        because = f": {one_line(str(error.__cause__))}" if str(error.__cause__ or "") else ""
+        because = f": {printable(str(error.__cause__), 300)}" if str(error.__cause__ or "") else ""
         kind, problem = ChatConnectionError, f"no connection{because}"
         cure = "check the base URL and whether the server runs"
     elif isinstance(error, openai.APIStatusError):

@@ -27,7 +27,7 @@ from cnp_router.llm.openai_client import FAULT, GuardedClient
 from cnp_router.llm.openai_errors import concerns_the_schema, mapped, only_this_schema
 from cnp_router.llm.parsing import read_answer, repair_request
 from cnp_router.llm.secret import Secret
-from cnp_router.llm.wording import one_line
+from cnp_router.printing import printable
 
 __all__ = ["DEFAULT_LOCAL_MODEL", "OpenAIChatModel", "build"]
 
@@ -214,7 +214,7 @@ class OpenAIChatModel(ChatModel):
             raise fault
         try:
             body = json.loads(response.http_response.content)
-            problem = f"has no answer in it: {self._key.redacted(one_line(repr(body), 200))}"
+            problem = f"has no answer in it: {self._key.redacted(printable(repr(body), 200))}"
         except (ValueError, RecursionError) as exc:
             body, problem = None, f"is not JSON: {exc}"
         answer = read_body(body, request, form)

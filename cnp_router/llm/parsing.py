@@ -12,7 +12,7 @@ from typing import Any
 from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm.chat import ChatMessage, ChatRequest
 from cnp_router.llm.schema import misfit
-from cnp_router.llm.wording import one_line
+from cnp_router.printing import printable
 
 __all__ = ["read_answer", "repair_request", "with_schema_in_prompt"]
 
@@ -50,7 +50,7 @@ def read_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         if wrong is None:
             return value
         problem = problem or f"the answer does not fit the schema: {wrong}"
-    shown = one_line(repr(" ".join(text[:1_000].split())), 80)
+    shown = printable(repr(" ".join(text[:1_000].split())), 80)
     raise ChatAnswerError(problem or f"the answer has no JSON object: {shown}")
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from cnp_router.exceptions import InputError
-from cnp_router.llm.wording import one_line
+from cnp_router.printing import printable
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -63,7 +63,7 @@ def misfit(value: Any, schema: Mapping[str, Any], where: str = "answer") -> str 
         return None
     error = best_match([error]) or error  # of several alternatives, the one that nearly fits
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.path)
-    return one_line(f"{where}{place}: {_message(error)}", _MOST_SHOWN)
+    return printable(f"{where}{place}: {_message(error)}", _MOST_SHOWN)
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:
@@ -154,4 +154,4 @@ def _message(error: Any) -> str:
 
 
 def _wrong(place: str, problem: str) -> InputError:
-    return InputError(one_line(f"schema{f' at {place}' if place else ''}: {problem}", _MOST_SHOWN))
+    return InputError(printable(f"schema{f' at {place}' if place else ''}: {problem}", _MOST_SHOWN))
