@@ -6,7 +6,6 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from cnp_router.llm import ChatModel, ChatRequest, ChatResponse, estimated_response
@@ -141,14 +140,9 @@ class ScriptedChatModel(FunctionChatModel):
                 "calls"
             )
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await super().__aexit__(kind, error, traceback)
-        if error is None:
+    async def __aexit__(self, *error: object) -> None:
+        await super().__aexit__(*error)
+        if error[0] is None:
             self.assert_done()
 
 

@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from cnp_router.exceptions import DataFileError
-from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage
-from cnp_router.llm.chat_model import ChatModel, WrappedChatModel, check_response
+from cnp_router.llm.chat import (
+    ChatModel,
+    ChatRequest,
+    ChatResponse,
+    Usage,
+    WrappedChatModel,
+    check_response,
+)
 from cnp_router.llm.schema import misfit
 
 __all__ = ["CacheStats", "CachedChatModel"]
@@ -25,27 +31,13 @@ _FORMAT = 1
 
 @dataclass(slots=True)
 class CacheStats:
-    """What a cache has done so far.
+    """What a cache has done so far."""
 
-    Parameters
-    ----------
-    hits : int
-        Answers from the folder.
-    shared : int
-        Answers from an identical request that was under way.
-    misses : int
-        Requests that went to the model.
-    damaged : int
-        Entries that could not be used, and were asked anew.
-    unwritten : int
-        Answers that could not be kept.
-    """
-
-    hits: int = 0
-    shared: int = 0
-    misses: int = 0
-    damaged: int = 0
-    unwritten: int = 0
+    hits: int = 0  # answers from the folder
+    shared: int = 0  # answers from an identical request that was under way
+    misses: int = 0  # requests that went to the model
+    damaged: int = 0  # entries that could not be used, and were asked anew
+    unwritten: int = 0  # answers that could not be kept
 
 
 @dataclass(slots=True)
@@ -139,24 +131,22 @@ class CachedChatModel(WrappedChatModel):
     def _read(self, key: str, request: ChatRequest) -> ChatResponse | None:
         path = self._path(key)
         try:
-            return self._decoded(path.read_bytes(), key, request)
+            entry = json.loads(path.read_bytes())
+            record = entry["response"]
+            expected = {"format": _FORMAT, "key": key, "checksum": _digest(record)}
+            if entry != {**expected, "response": record}:
+                raise ValueError("its checksum, key or format is not the one it should have")
+            problem = None if request.schema is None else misfit(record["data"], request.schema)
+            if problem is not None:
+                raise ValueError(problem)
+            kept = {**record, "usage": Usage(**record["usage"]), "cached": True}
+            return check_response(self, ChatResponse(**kept))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
             self.stats.damaged += 1
             logger.warning("cache entry %s cannot be used and is asked anew: %s", path, exc)
             return None
-
-    def _decoded(self, data: bytes, key: str, request: ChatRequest) -> ChatResponse:
-        entry = json.loads(data)
-        record = entry["response"]
-        if (entry["format"], entry["key"], entry["checksum"]) != (_FORMAT, key, _digest(record)):
-            raise ValueError("its checksum, key or format is not the one it should have")
-        problem = None if request.schema is None else misfit(record["data"], request.schema)
-        if problem is not None:
-            raise ValueError(problem)
-        usage = Usage(**record["usage"])
-        return check_response(self, ChatResponse(**{**record, "usage": usage, "cached": True}))
 
     def _write(self, key: str, response: ChatResponse) -> None:
         path = self._path(key)
@@ -185,7 +175,7 @@ def request_key(model: str, request: ChatRequest) -> str:
         {
             "format": _FORMAT,
             "model": model,
-            "messages": [message.to_dict() for message in request.messages],
+            "messages": [asdict(message) for message in request.messages],
             "schema": request.schema,
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
@@ -196,4 +186,4 @@ def request_key(model: str, request: ChatRequest) -> str:
 
 def _digest(value: Any) -> str:
     # Key order is kept: a model is shown the schema in that order.
-    return hashlib.sha256(json.dumps(value, ensure_ascii=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

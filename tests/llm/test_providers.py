@@ -15,10 +15,10 @@ from cnp_router.llm import (
     ChatModel,
     OfflineChatModel,
     OpenAIChatModel,
-    Provider,
     build_model,
 )
 from cnp_router.llm import providers as module
+from cnp_router.llm.providers import Provider
 
 SERVER = "http://127.0.0.1:9/v1"
 
@@ -52,7 +52,7 @@ def test_a_provider_that_does_not_exist(catalog):
 
 
 def test_a_further_provider_is_one_entry(catalog, monkeypatch):
-    builder = "cnp_router.llm.openai_model:build"
+    builder = "cnp_router.llm.openai_model:OpenAIChatModel"
     added = {**PROVIDERS, "mine": Provider("a server of my own", builder)}
     monkeypatch.setattr(module, "PROVIDERS", added)
     assert build_model("mine", catalog, base_url=SERVER).server == SERVER

@@ -11,7 +11,8 @@ import pytest
 from chat_server import KEY, ChatServer, completion, refusal, run
 
 from cnp_router.exceptions import ChatRateLimitError, ChatTimeoutError, DataFileError
-from cnp_router.llm import CachedChatModel, CacheStats, ChatMessage, ChatRequest, complete_sync
+from cnp_router.llm import CachedChatModel, ChatMessage, ChatRequest, complete_sync
+from cnp_router.llm.cache import CacheStats
 from cnp_router.testing import Delayed, FunctionChatModel, ScriptedChatModel
 
 SCHEMA = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}
