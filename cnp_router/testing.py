@@ -20,13 +20,7 @@ class FakeModelError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Delayed:
-    """An answer of a `ScriptedChatModel` that comes late.
-
-    Parameters
-    ----------
-    seconds : float, seconds
-    answer : str, mapping, ChatResponse or Exception
-    """
+    """An answer of a `ScriptedChatModel` that comes so many seconds late."""
 
     seconds: float
     answer: Answer

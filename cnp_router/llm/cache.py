@@ -7,9 +7,10 @@ import hashlib
 import json
 import logging
 import secrets
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from cnp_router.exceptions import DataFileError
 from cnp_router.llm.chat import (
@@ -34,17 +35,9 @@ class CacheStats:
     """What a cache has done so far."""
 
     hits: int = 0  # answers from the folder
-    shared: int = 0  # answers from an identical request that was under way
     misses: int = 0  # requests that went to the model
     damaged: int = 0  # entries that could not be used, and were asked anew
     unwritten: int = 0  # answers that could not be kept
-
-
-@dataclass(slots=True)
-class _UnderWay:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: int = 0
-    response: ChatResponse | None = None
 
 
 class CachedChatModel(WrappedChatModel):
@@ -69,6 +62,7 @@ class CachedChatModel(WrappedChatModel):
     Attributes
     ----------
     stats : CacheStats
+        What was answered from where.
 
     Raises
     ------
@@ -85,14 +79,15 @@ class CachedChatModel(WrappedChatModel):
     >>> [complete_sync(model, request).cached for _ in range(2)]
     [False, True]
     >>> model.stats
-    CacheStats(hits=1, shared=0, misses=1, damaged=0, unwritten=0)
+    CacheStats(hits=1, misses=1, damaged=0, unwritten=0)
     """
 
     def __init__(self, model: ChatModel, folder: str | Path) -> None:
         super().__init__(model)
         self.folder = Path(folder)
         self.stats = CacheStats()
-        self._under_way: dict[tuple[asyncio.AbstractEventLoop, str], _UnderWay] = {}
+        # Of requests under way, by event loop and key: nobody else holds a lock.
+        self._locks: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as exc:
@@ -102,28 +97,18 @@ class CachedChatModel(WrappedChatModel):
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
         """Answer from the folder, or else ask the model and keep its answer."""
-        key = request_key(self.name, request)
-        place = (asyncio.get_running_loop(), key)
-        entry = self._under_way.setdefault(place, _UnderWay())
-        entry.waiting += 1
-        try:
-            async with entry.lock:  # whoever comes next finds what the one before has left
-                if entry.response is not None:
-                    self.stats.shared += 1
-                    return replace(entry.response, cached=True)
-                response = self._read(key, request)
-                if response is not None:
-                    self.stats.hits += 1
-                else:
-                    self.stats.misses += 1
-                    response = await super().complete(request)
-                    self._write(key, response)
-                entry.response = response
+        asked = asdict(replace(request, task=None))
+        key = _digest({"format": _FORMAT, "model": self.name, **asked})
+        lock = self._locks.setdefault((asyncio.get_running_loop(), key), asyncio.Lock())
+        async with lock:  # whoever comes next finds what the one before has left
+            response = self._read(key, request)
+            if response is not None:
+                self.stats.hits += 1
                 return response
-        finally:
-            entry.waiting -= 1
-            if not entry.waiting:
-                self._under_way.pop(place, None)
+            self.stats.misses += 1
+            response = await super().complete(request)
+            self._write(key, response)
+            return response
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"
@@ -167,21 +152,6 @@ class CachedChatModel(WrappedChatModel):
 
     def __repr__(self) -> str:
         return f"CachedChatModel({self.model!r}, {str(self.folder)!r})"
-
-
-def request_key(model: str, request: ChatRequest) -> str:
-    """Return the SHA-256 under which the answer of a model to a request is kept."""
-    return _digest(
-        {
-            "format": _FORMAT,
-            "model": model,
-            "messages": [asdict(message) for message in request.messages],
-            "schema": request.schema,
-            "max_tokens": request.max_tokens,
-            "temperature": request.temperature,
-            "seed": request.seed,
-        }
-    )
 
 
 def _digest(value: Any) -> str:

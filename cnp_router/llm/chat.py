@@ -108,15 +108,14 @@ class ChatRequest:
         object.__setattr__(self, "messages", tuple(self.messages))
         if not self.messages:
             raise InputError("a request needs at least one message (got none)")
-        strangers = [m for m in self.messages if not isinstance(m, ChatMessage)]
-        if strangers:
-            raise InputError(f"messages must be ChatMessage objects, got {strangers[0]!r}")
+        for message in self.messages:
+            if not isinstance(message, ChatMessage):
+                raise InputError(f"messages must be ChatMessage objects, got {message!r}")
         if self.schema is not None:
             check_schema(self.schema)
-        if self.max_tokens is not None and not (
-            isinstance(self.max_tokens, int) and self.max_tokens >= 1
-        ):
-            raise InputError(f"max_tokens must be a whole number from 1, got {self.max_tokens!r}")
+        limit = self.max_tokens
+        if limit is not None and not (isinstance(limit, int) and limit >= 1):
+            raise InputError(f"max_tokens must be a whole number from 1, got {limit!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +142,9 @@ class Usage:
     source: Literal["server", "estimated"]
 
     def __add__(self, other: Usage) -> Usage:
-        both = self.source == other.source == "server"
-        return Usage(
-            self.tokens_in + other.tokens_in,
-            self.tokens_out + other.tokens_out,
-            "server" if both else "estimated",
-        )
+        source = self.source if self.source == other.source else "estimated"
+        tokens_out = self.tokens_out + other.tokens_out
+        return Usage(self.tokens_in + other.tokens_in, tokens_out, source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,11 +234,6 @@ class ChatModel(ABC):
             If there is no usable answer; the subclass says whose fault it is.
         """
 
-    @property
-    def innermost(self) -> ChatModel:
-        """The model that answers in the end: itself, unless it wraps another one."""
-        return self
-
     async def aclose(self) -> None:
         """Close the connections. The model can be asked again: it then opens new ones."""
         return  # most models have none
@@ -279,8 +270,6 @@ class WrappedChatModel(ChatModel):
     >>> model = Counted(ScriptedChatModel(["Hello."]))
     >>> complete_sync(model, ChatRequest([ChatMessage("user", "Hi")])).text, model.requests
     ('Hello.', 1)
-    >>> model.innermost
-    ScriptedChatModel('scripted')
     """
 
     def __init__(self, model: ChatModel) -> None:
@@ -289,11 +278,6 @@ class WrappedChatModel(ChatModel):
         self.model = model
         self.name = model.name
         self.server = model.server
-
-    @property
-    def innermost(self) -> ChatModel:
-        """The model that answers in the end."""
-        return self.model.innermost
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
         """Ask the wrapped model, and check the type of what it returns."""
@@ -320,24 +304,20 @@ def check_response(model: ChatModel, response: object) -> ChatResponse:
     right = {
         "text": isinstance(response.text, str),
         "data": isinstance(response.data, dict | None),
-        "usage": isinstance(usage, Usage)
-        and _is_count(usage.tokens_in)
-        and _is_count(usage.tokens_out),
+        "usage": isinstance(usage, Usage) and are_counts(usage.tokens_in, usage.tokens_out),
         "model": isinstance(response.model, str),
         "seconds": isinstance(seconds, int | float) and 0 <= seconds <= sys.float_info.max,
-        "calls": _is_count(response.calls),
+        "calls": are_counts(response.calls),
     }
-    for name, is_right in right.items():
-        if not is_right:
-            raise InputError(
-                f"{who} returned a ChatResponse of the wrong type in {name}: "
-                f"{printable(repr(getattr(response, name)), 80)}"
-            )
+    for name in (name for name, is_right in right.items() if not is_right):
+        found = printable(repr(getattr(response, name)), 80)
+        raise InputError(f"{who} returned a ChatResponse of the wrong type in {name}: {found}")
     return response
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+def are_counts(*values: object) -> bool:
+    """Return whether these are whole numbers from 0."""
+    return all(type(value) is int and value >= 0 for value in values)
 
 
 def complete_sync(model: ChatModel, request: ChatRequest) -> ChatResponse:
@@ -355,8 +335,7 @@ def complete_sync(model: ChatModel, request: ChatRequest) -> ChatResponse:
     Raises
     ------
     InputError
-        If an event loop is running (await `ChatModel.complete` there), or the model returns
-        something else than a ChatResponse.
+        If an event loop is running, or the model returns something else than a ChatResponse.
     LanguageModelError
         If there is no usable answer.
 
@@ -377,9 +356,9 @@ def complete_sync(model: ChatModel, request: ChatRequest) -> ChatResponse:
 
 
 def run_sync(work: Callable[[], Coroutine[Any, Any, T]], *, instead: str) -> T:
-    """Run asynchronous work to its end; `instead` is what to write where an event loop is running.
+    """Run asynchronous work to its end.
 
-    There it is an InputError.
+    Where an event loop is running it is an InputError that says what to write `instead`.
     """
     try:
         asyncio.get_running_loop()

@@ -20,16 +20,9 @@ from cnp_router.exceptions import (
     InputError,
     LanguageModelError,
 )
+from cnp_router.llm import openai_wire as wire
 from cnp_router.llm.chat import ChatModel, ChatRequest, ChatResponse
 from cnp_router.llm.openai_client import FAULT, GuardedClient
-from cnp_router.llm.openai_wire import (
-    FORMS,
-    concerns_the_schema,
-    mapped,
-    only_this_schema,
-    read_body,
-    request_body,
-)
 from cnp_router.llm.parsing import read_answer, repair_request
 from cnp_router.llm.secret import Secret
 from cnp_router.printing import printable
@@ -178,7 +171,7 @@ class OpenAIChatModel(ChatModel):
                 async with asyncio.timeout(seconds):
                     response = await self._negotiate(session, request)
             except (openai.APIError, TimeoutError) as exc:
-                raise mapped(exc, **self._where, timeout=self.timeout) from exc
+                raise wire.mapped(exc, **self._where, timeout=self.timeout) from exc
             return replace(response, seconds=time.perf_counter() - began)
 
     async def _negotiate(self, session: _Session, request: ChatRequest) -> ChatResponse:
@@ -188,31 +181,30 @@ class OpenAIChatModel(ChatModel):
             try:
                 return await self._send(session, request, form)
             except openai.APIStatusError as exc:
-                if request.schema is None or form + 1 == len(FORMS) or not concerns_the_schema(exc):
+                is_last = request.schema is None or form + 1 == len(wire.FORMS)
+                if is_last or not wire.concerns_the_schema(exc):
                     raise
-                remember = remember and not only_this_schema(exc)
-                weaker = form + 1 if remember else max(form + 1, FORMS.index("json_object"))
+                remember = remember and not wire.only_this_schema(exc)
+                weaker = form + 1 if remember else max(form + 1, wire.FORMS.index("json_object"))
                 if weaker > self._form:
+                    taken = "no schemas" if remember else "not this schema"
+                    taken += f" as {wire.FORMS[form]} ({wire.message_of(exc)})"
+                    as_what = wire.FORMS[weaker]
                     logger.warning(
-                        "the server of %s takes %s as %s (%s): given as %s",
-                        self.name,
-                        "no schemas" if remember else "not this schema",
-                        FORMS[form],
-                        exc,
-                        FORMS[weaker],
+                        "the server of %s takes %s: given as %s", self.name, taken, as_what
                     )
                 if remember:
                     self._form = max(weaker, self._form)
                 form = weaker
 
     async def _send(self, session: _Session, request: ChatRequest, form: int) -> ChatResponse:
-        body = request_body(self.name, request, form, limit_name=self._limit_name)
+        body = wire.request_body(self.name, request, form, limit_name=self._limit_name)
         # Raw: the SDK reads whatever JSON comes into its types without a check.
         create: Any = session.client.chat.completions.with_raw_response.create
         response = (await create(**body)).http_response
         if FAULT in response.extensions:
             raise response.extensions[FAULT]
-        answer = read_body(response.text, request, form)
+        answer = wire.read_body(response.text, request, form)
         if answer is None:
             problem = f"the response has no answer in it: {printable(response.text, 200)!r}"
             cure = "check that the base URL is that of OpenAI chat completions, ending in /v1"

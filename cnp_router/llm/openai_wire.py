@@ -20,7 +20,7 @@ from cnp_router.exceptions import (
     ContextTooLongError,
     LanguageModelError,
 )
-from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage
+from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage, are_counts
 from cnp_router.llm.parsing import with_schema_in_prompt
 from cnp_router.llm.schema import is_strict
 from cnp_router.llm.tokens import estimate_usage
@@ -30,6 +30,7 @@ __all__ = [
     "FORMS",
     "concerns_the_schema",
     "mapped",
+    "message_of",
     "only_this_schema",
     "read_body",
     "request_body",
@@ -97,7 +98,7 @@ def read_body(raw: str, request: ChatRequest, form: int) -> ChatResponse | None:
         return None
     usage: Any = body.get("usage") if isinstance(body.get("usage"), dict) else {}
     tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    counted = all(type(count) is int and count >= 0 for count in (tokens_in, tokens_out))
+    counted = are_counts(tokens_in, tokens_out)
     by_server = form < FORMS.index("json_object")
     text = refusal or content
     return ChatResponse(
@@ -120,13 +121,13 @@ def concerns_the_schema(error: openai.APIStatusError) -> bool:
 
     Some say so with 400, some with 422, 500 or 501.
     """
-    words = f"{_message_of(error)} {error.param}"
+    words = f"{message_of(error)} {error.param}"
     return error.status_code in (400, 422, 500, 501) and bool(_SCHEMA_REFUSED.search(words))
 
 
 def only_this_schema(error: openai.APIStatusError) -> bool:
     """Return whether the server takes schemas, only not this one."""
-    return bool(_ONLY_THIS_SCHEMA.search(_message_of(error)))
+    return bool(_ONLY_THIS_SCHEMA.search(message_of(error)))
 
 
 def mapped(
@@ -143,15 +144,15 @@ def mapped(
         cure = "check the base URL and whether the server runs"
     elif isinstance(error, openai.APIStatusError):
         kind, cure = _by_status(error)
-        problem = f"the server answered {error.status_code}: {_message_of(error)}"
+        problem = f"the server answered {error.status_code}: {message_of(error)}"
     else:
-        kind, problem, cure = ChatUnavailableError, _message_of(error), "ask again later"
+        kind, problem, cure = ChatUnavailableError, message_of(error), "ask again later"
     return kind(problem, model=model, server=server, cure=cure)
 
 
 def _by_status(error: openai.APIStatusError) -> tuple[type[LanguageModelError], str]:
     status = error.status_code
-    said = f"{_message_of(error)} {error.code} {error.type}"
+    said = f"{message_of(error)} {error.code} {error.type}"
     if error.code == "insufficient_quota":
         return ChatAccessError, "the account has no credit left"
     # llama.cpp has said this with 500 as well.
@@ -162,7 +163,8 @@ def _by_status(error: openai.APIStatusError) -> tuple[type[LanguageModelError], 
     return _BY_STATUS.get(status, (ChatRequestError, "the server takes no such request"))
 
 
-def _message_of(error: openai.APIError) -> str:
+def message_of(error: openai.APIError) -> str:
+    """Return what the server says, in one line that can be shown."""
     body: Any = error.body
     said = body.get("message") if isinstance(body, dict) else body
     return printable(said if isinstance(said, str) and said.strip() else error.message, 300)

@@ -128,8 +128,7 @@ def _validator(text: str) -> Validator:
 
 def _is_number(checker: object, value: Any) -> bool:
     # In JSON there is no NaN, and nothing is infinite.
-    right = isinstance(value, int | float) and not isinstance(value, bool)
-    return right and (isinstance(value, int) or math.isfinite(value))
+    return type(value) is int or (type(value) is float and math.isfinite(value))
 
 
 def _message(error: Any) -> str:

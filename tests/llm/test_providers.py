@@ -35,7 +35,7 @@ def test_every_provider_builds_a_model(name, catalog):
 def test_a_server_has_a_model_name_and_a_cache(catalog, tmp_path):
     model = build_model("openai", catalog, model="tiny", base_url=SERVER, cache=tmp_path)
     assert isinstance(model, CachedChatModel)
-    assert isinstance(model.innermost, OpenAIChatModel)
+    assert isinstance(model.model, OpenAIChatModel)
     assert (model.name, model.server) == ("tiny", SERVER)
 
 
