@@ -129,10 +129,8 @@ class ScriptedChatModel(FunctionChatModel):
     def assert_done(self) -> None:
         """Raise FakeModelError unless each answer was given, and no more was asked."""
         if len(self.calls) != len(self.responses):
-            raise FakeModelError(
-                f"{len(self.responses)} answers were prepared, and there were {len(self.calls)} "
-                "calls"
-            )
+            prepared, calls = len(self.responses), len(self.calls)
+            raise FakeModelError(f"{prepared} answers were prepared, and there were {calls} calls")
 
     async def __aexit__(self, *error: object) -> None:
         await super().__aexit__(*error)

@@ -235,19 +235,22 @@ class OpenAIChatModel(ChatModel):
                 problem = "the answer is empty"
         except ChatAnswerError as exc:
             problem = exc.problem
-        cure = "use a model that follows a schema" if request.schema else "use another model"
         if why in ("refusal", "content_filter"):
             problem = "the server's content filter withholds the answer"
             if why == "refusal":
                 problem = f"the model refuses to answer: {response.text[:200]!r}"
-            cure = "ask for something else, or another model"
-        elif problem and why == "length":
-            problem, cure = f"{problem}, and it was cut off", "raise max_tokens"
-        elif problem and (response.structured_by == "prompt" or self._form):
+            cure = "ask for something else, or use another model"
+        elif why == "length":
+            problem, cure = problem and f"{problem}, and it was cut off", "raise max_tokens"
+        elif request.schema is None:
+            cure = "use another model"
+        elif response.structured_by == "prompt" or self._form:
             cure = (
                 "it is the server that takes no JSON schema, or not this one, not the model: "
                 "use a server that takes json_schema"
             )
+        else:
+            cure = "use a model that follows a schema"
         if problem:
             paid: dict[str, Any] = {"usage": response.usage, "calls": response.calls}
             raise ChatAnswerError(self._key.redacted(problem), **self._where, cure=cure, **paid)

@@ -22,17 +22,10 @@ __all__ = ["PROVIDERS", "Provider", "build_model"]
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Whoever supplies models.
+    """Whoever supplies models: one line for help texts, and what builds a ChatModel.
 
-    Parameters
-    ----------
-    summary : str
-        One line for help texts.
-    builder : str
-        ``"module:name"`` of a class or function that returns a ChatModel. It is called with
-        ``(model, base_url=...)``, or with the catalog if no server is asked.
-    has_server : bool
-        Whether it asks a server: only such a one takes a model name, a base URL and a cache.
+    The builder is ``"module:name"`` of a class or function. With a server it is called with
+    ``(model, base_url=...)``, else with the catalog.
     """
 
     summary: str

@@ -50,20 +50,10 @@ def estimate_usage(request: ChatRequest, text: str) -> Usage:
 def estimated_response(
     request: ChatRequest, answer: Mapping[str, Any] | str, model: str
 ) -> ChatResponse:
-    """Return the response of a model that no server counts the tokens of.
+    """Return the response of a model, by its name, that no server counts the tokens of.
 
-    Parameters
-    ----------
-    request : ChatRequest
-    answer : mapping or str
-        A mapping is written as JSON. With a schema, a text is read as a real answer would be.
-    model : str
-        Name of the model.
-
-    Raises
-    ------
-    ChatAnswerError
-        If it does not fit the schema of the request.
+    A mapping is written as JSON. With a schema, a text is read as a real answer would be: where
+    none fits, it is a ChatAnswerError.
 
     Examples
     --------

@@ -230,6 +230,7 @@ def test_a_model_is_not_pickled():
         {"base_url": f"http://user:{KEY}@127.0.0.1/v1"},
         {"base_url": f"http://127.0.0.1/v1?key={KEY}"},
         {"base_url": f"{KEY}@[broken"},
+        {"base_url": f"http://[broken?key={KEY}"},
         {"base_url": "http://127.0.0.1/v1", "api_key": KEY + "\né"},
     ],
 )

@@ -167,9 +167,12 @@ def test_an_answer_that_was_cut_off_is_not_asked_for_again():
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (completion(None, refusal="I cannot do that."), "refuses to answer: 'I cannot do that.'"),
-        (completion("", finish="content_filter"), "content filter"),
-        (completion(""), "the answer is empty"),
+        (
+            completion(None, refusal="I cannot do that."),
+            "the model refuses to answer: 'I cannot do that.' (ask for something else, or use",
+        ),
+        (completion("", finish="content_filter"), "withholds the answer (ask for something else"),
+        (completion(""), "the answer is empty (use another model)"),
         (Reply({"choices": [], "usage": None}), "no answer in it"),
         (Reply({"error": "model is loading"}), "model is loading"),
         (Reply({"choices": [{"message": "hello"}]}), "no answer in it"),
