@@ -46,8 +46,8 @@ class CachedChatModel(WrappedChatModel):
     An entry is found by the SHA-256 of the model's name, the messages, the schema and the
     parameters: the same question, asked again, is answered from the folder with the usage and the
     seconds of the first time, and `cached` set. The server's address, the task and keys have no
-    part in it and are not written. Errors are not kept. Identical requests at the same time are
-    asked once.
+    part in it and are not written. Errors are not kept. Of identical requests at
+    the same time one is asked, and the others are answered from the folder.
 
     Entries are single files, put in place at once, so that several processes may share a folder.
     A damaged entry is counted, asked anew and replaced.
