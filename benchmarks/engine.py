@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +191,7 @@ async def _with_server(
         schema = {"name": "answer", "schema": request.schema, "strict": True}
         await create(
             model="stub",
-            messages=[m.to_dict() for m in request.messages],
+            messages=[asdict(message) for message in request.messages],
             response_format={"type": "json_schema", "json_schema": schema},
         )
 

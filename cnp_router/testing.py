@@ -6,7 +6,6 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from cnp_router.llm import ChatModel, ChatRequest, ChatResponse, estimated_response
@@ -21,13 +20,7 @@ class FakeModelError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Delayed:
-    """An answer of a `ScriptedChatModel` that comes late.
-
-    Parameters
-    ----------
-    seconds : float, seconds
-    answer : str, mapping, ChatResponse or Exception
-    """
+    """An answer of a `ScriptedChatModel` that comes so many seconds late."""
 
     seconds: float
     answer: Answer
@@ -136,19 +129,12 @@ class ScriptedChatModel(FunctionChatModel):
     def assert_done(self) -> None:
         """Raise FakeModelError unless each answer was given, and no more was asked."""
         if len(self.calls) != len(self.responses):
-            raise FakeModelError(
-                f"{len(self.responses)} answers were prepared, and there were {len(self.calls)} "
-                "calls"
-            )
+            prepared, calls = len(self.responses), len(self.calls)
+            raise FakeModelError(f"{prepared} answers were prepared, and there were {calls} calls")
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await super().__aexit__(kind, error, traceback)
-        if error is None:
+    async def __aexit__(self, *error: object) -> None:
+        await super().__aexit__(*error)
+        if error[0] is None:
             self.assert_done()
 
 

@@ -13,6 +13,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from cnp_router.printing import is_harmless, printable
+
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod, RenderableType
 
@@ -29,15 +31,13 @@ __all__ = [
     "echo_table",
     "note",
     "number",
-    "printable",
 ]
 
 _WIDEST = 110
 _GAP = 2
 _LEAST = 12  # columns of a text in a table
 _STYLES = {"Error": "bold red", "Warning": "yellow"}
-_NOT_ASCII = re.compile(r"[^ -~]")
-_JOINERS = "\u200c\u200d"  # within words of some scripts, and within emoji
+_NOT_ASCII = re.compile(r"[^\n -~]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +53,6 @@ class Column:
 
     title: str
     right: bool = False
-
-
-def printable(text: str) -> str:
-    r"""Return a text as one line that says what it says and does nothing to a terminal.
-
-    Whatever came from outside (files and their names, servers, arguments) goes through here.
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    str
-        White space as spaces; escapes for control characters, halves of surrogate pairs, and
-        what reorders or hides text.
-
-    Examples
-    --------
-    >>> print(printable("Maps\n\x1b[31m of the \u202edlrow"))
-    Maps \x1b[31m of the \u202edlrow
-    """
-    return _NOT_ASCII.sub(lambda match: _visible(match[0]), text)
 
 
 def echo(text: str = "") -> None:
@@ -222,13 +199,5 @@ def _show(renderable: RenderableType) -> None:
     click.echo(re.sub(r" +$", "", captured.get(), flags=re.MULTILINE), nl=False)
 
 
-def _visible(character: str) -> str:
-    if character.isprintable() or character in _JOINERS:
-        return character
-    return " " if character.isspace() else character.encode("unicode_escape").decode()
-
-
 def _json_character(character: str) -> str:
-    if character.isprintable() or character in _JOINERS or character == "\n":
-        return character
-    return json.dumps(character)[1:-1]
+    return character if is_harmless(character) else json.dumps(character)[1:-1]

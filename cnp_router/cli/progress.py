@@ -6,7 +6,8 @@ import sys
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from cnp_router.cli.output import console, printable
+from cnp_router.cli.output import console
+from cnp_router.printing import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-__all__ = ["Table", "count", "printable", "share"]
+from cnp_router.printing import printable
+
+__all__ = ["Table", "count", "share"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,14 +96,3 @@ def count(value: float | None, digits: int = 0) -> str:
     ('1,345', '2.8', '-')
     """
     return "-" if value is None else f"{value:,.{digits}f}"
-
-
-def printable(text: str) -> str:
-    r"""Return a text as one line of printable characters: it may come from a server.
-
-    Examples
-    --------
-    >>> printable("Maps\n\x1b[31m of  the world")
-    'Maps [31m of the world'
-    """
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

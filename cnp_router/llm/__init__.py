@@ -2,22 +2,29 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cnp_router.llm.cache import CachedChatModel, CacheStats
-from cnp_router.llm.chat import ChatMessage, ChatRequest, ChatResponse, Role, Usage
-from cnp_router.llm.chat_model import ChatModel, WrappedChatModel, check_response, complete_sync
-from cnp_router.llm.offline import OfflineChatModel, estimated_response
+from cnp_router.llm.cache import CachedChatModel
+from cnp_router.llm.chat import (
+    ChatMessage,
+    ChatModel,
+    ChatRequest,
+    ChatResponse,
+    Usage,
+    WrappedChatModel,
+    check_response,
+    complete_sync,
+    run_sync,
+)
+from cnp_router.llm.offline import OfflineChatModel
 from cnp_router.llm.parsing import with_schema_in_prompt
-from cnp_router.llm.providers import PROVIDERS, Provider, build_model
-from cnp_router.llm.switch import Scope, model_requests_allowed
-from cnp_router.llm.sync import run_sync
-from cnp_router.llm.tokens import estimate_request_tokens, estimate_tokens, estimate_usage
+from cnp_router.llm.providers import PROVIDERS, build_model
+from cnp_router.llm.switch import model_requests_allowed
+from cnp_router.llm.tokens import estimate_request_tokens, estimated_response
 
 if TYPE_CHECKING:
     from cnp_router.llm.openai_model import OpenAIChatModel
 
 __all__ = [
     "PROVIDERS",
-    "CacheStats",
     "CachedChatModel",
     "ChatMessage",
     "ChatModel",
@@ -25,17 +32,12 @@ __all__ = [
     "ChatResponse",
     "OfflineChatModel",
     "OpenAIChatModel",
-    "Provider",
-    "Role",
-    "Scope",
     "Usage",
     "WrappedChatModel",
     "build_model",
     "check_response",
     "complete_sync",
     "estimate_request_tokens",
-    "estimate_tokens",
-    "estimate_usage",
     "estimated_response",
     "model_requests_allowed",
     "run_sync",

@@ -7,13 +7,20 @@ import hashlib
 import json
 import logging
 import secrets
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from cnp_router.exceptions import DataFileError
-from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage
-from cnp_router.llm.chat_model import ChatModel, WrappedChatModel, check_response
+from cnp_router.llm.chat import (
+    ChatModel,
+    ChatRequest,
+    ChatResponse,
+    Usage,
+    WrappedChatModel,
+    check_response,
+)
 from cnp_router.llm.schema import misfit
 
 __all__ = ["CacheStats", "CachedChatModel"]
@@ -25,34 +32,12 @@ _FORMAT = 1
 
 @dataclass(slots=True)
 class CacheStats:
-    """What a cache has done so far.
+    """What a cache has done so far."""
 
-    Parameters
-    ----------
-    hits : int
-        Answers from the folder.
-    shared : int
-        Answers from an identical request that was under way.
-    misses : int
-        Requests that went to the model.
-    damaged : int
-        Entries that could not be used, and were asked anew.
-    unwritten : int
-        Answers that could not be kept.
-    """
-
-    hits: int = 0
-    shared: int = 0
-    misses: int = 0
-    damaged: int = 0
-    unwritten: int = 0
-
-
-@dataclass(slots=True)
-class _UnderWay:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: int = 0
-    response: ChatResponse | None = None
+    hits: int = 0  # answers from the folder
+    misses: int = 0  # requests that went to the model
+    damaged: int = 0  # entries that could not be used, and were asked anew
+    unwritten: int = 0  # answers that could not be kept
 
 
 class CachedChatModel(WrappedChatModel):
@@ -61,8 +46,8 @@ class CachedChatModel(WrappedChatModel):
     An entry is found by the SHA-256 of the model's name, the messages, the schema and the
     parameters: the same question, asked again, is answered from the folder with the usage and the
     seconds of the first time, and `cached` set. The server's address, the task and keys have no
-    part in it and are not written. Errors are not kept. Identical requests at the same time are
-    asked once.
+    part in it and are not written. Errors are not kept. Of identical requests at
+    the same time one is asked, and the others are answered from the folder.
 
     Entries are single files, put in place at once, so that several processes may share a folder.
     A damaged entry is counted, asked anew and replaced.
@@ -77,6 +62,7 @@ class CachedChatModel(WrappedChatModel):
     Attributes
     ----------
     stats : CacheStats
+        What was answered from where.
 
     Raises
     ------
@@ -93,14 +79,15 @@ class CachedChatModel(WrappedChatModel):
     >>> [complete_sync(model, request).cached for _ in range(2)]
     [False, True]
     >>> model.stats
-    CacheStats(hits=1, shared=0, misses=1, damaged=0, unwritten=0)
+    CacheStats(hits=1, misses=1, damaged=0, unwritten=0)
     """
 
     def __init__(self, model: ChatModel, folder: str | Path) -> None:
         super().__init__(model)
         self.folder = Path(folder)
         self.stats = CacheStats()
-        self._under_way: dict[tuple[asyncio.AbstractEventLoop, str], _UnderWay] = {}
+        # Of requests under way, by event loop and key: nobody else holds a lock.
+        self._locks: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as exc:
@@ -110,28 +97,18 @@ class CachedChatModel(WrappedChatModel):
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
         """Answer from the folder, or else ask the model and keep its answer."""
-        key = request_key(self.name, request)
-        place = (asyncio.get_running_loop(), key)
-        entry = self._under_way.setdefault(place, _UnderWay())
-        entry.waiting += 1
-        try:
-            async with entry.lock:  # whoever comes next finds what the one before has left
-                if entry.response is not None:
-                    self.stats.shared += 1
-                    return replace(entry.response, cached=True)
-                response = self._read(key, request)
-                if response is not None:
-                    self.stats.hits += 1
-                else:
-                    self.stats.misses += 1
-                    response = await super().complete(request)
-                    self._write(key, response)
-                entry.response = response
+        asked = asdict(replace(request, task=None))
+        key = _digest({"format": _FORMAT, "model": self.name, **asked})
+        lock = self._locks.setdefault((asyncio.get_running_loop(), key), asyncio.Lock())
+        async with lock:  # whoever comes next finds what the one before has left
+            response = self._read(key, request)
+            if response is not None:
+                self.stats.hits += 1
                 return response
-        finally:
-            entry.waiting -= 1
-            if not entry.waiting:
-                self._under_way.pop(place, None)
+            self.stats.misses += 1
+            response = await super().complete(request)
+            self._write(key, response)
+            return response
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"
@@ -139,24 +116,22 @@ class CachedChatModel(WrappedChatModel):
     def _read(self, key: str, request: ChatRequest) -> ChatResponse | None:
         path = self._path(key)
         try:
-            return self._decoded(path.read_bytes(), key, request)
+            entry = json.loads(path.read_bytes())
+            record = entry["response"]
+            expected = {"format": _FORMAT, "key": key, "checksum": _digest(record)}
+            if entry != {**expected, "response": record}:
+                raise ValueError("its checksum, key or format is not the one it should have")
+            problem = None if request.schema is None else misfit(record["data"], request.schema)
+            if problem is not None:
+                raise ValueError(problem)
+            kept = {**record, "usage": Usage(**record["usage"]), "cached": True}
+            return check_response(self, ChatResponse(**kept))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
             self.stats.damaged += 1
             logger.warning("cache entry %s cannot be used and is asked anew: %s", path, exc)
             return None
-
-    def _decoded(self, data: bytes, key: str, request: ChatRequest) -> ChatResponse:
-        entry = json.loads(data)
-        record = entry["response"]
-        if (entry["format"], entry["key"], entry["checksum"]) != (_FORMAT, key, _digest(record)):
-            raise ValueError("its checksum, key or format is not the one it should have")
-        problem = None if request.schema is None else misfit(record["data"], request.schema)
-        if problem is not None:
-            raise ValueError(problem)
-        usage = Usage(**record["usage"])
-        return check_response(self, ChatResponse(**{**record, "usage": usage, "cached": True}))
 
     def _write(self, key: str, response: ChatResponse) -> None:
         path = self._path(key)
@@ -179,21 +154,6 @@ class CachedChatModel(WrappedChatModel):
         return f"CachedChatModel({self.model!r}, {str(self.folder)!r})"
 
 
-def request_key(model: str, request: ChatRequest) -> str:
-    """Return the SHA-256 under which the answer of a model to a request is kept."""
-    return _digest(
-        {
-            "format": _FORMAT,
-            "model": model,
-            "messages": [message.to_dict() for message in request.messages],
-            "schema": request.schema,
-            "max_tokens": request.max_tokens,
-            "temperature": request.temperature,
-            "seed": request.seed,
-        }
-    )
-
-
 def _digest(value: Any) -> str:
     # Key order is kept: a model is shown the schema in that order.
-    return hashlib.sha256(json.dumps(value, ensure_ascii=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

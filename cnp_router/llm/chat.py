@@ -1,17 +1,32 @@
-"""What passes between the library and a language model: messages, a request, a response."""
+"""The seam to language models: a request, a response, and whoever turns one into the other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from cnp_router.exceptions import InputError
 from cnp_router.llm.schema import check_schema
+from cnp_router.printing import printable
 
-__all__ = ["ChatMessage", "ChatRequest", "ChatResponse", "Role", "Usage"]
+__all__ = [
+    "ChatMessage",
+    "ChatModel",
+    "ChatRequest",
+    "ChatResponse",
+    "Usage",
+    "WrappedChatModel",
+    "check_response",
+    "complete_sync",
+    "run_sync",
+]
 
 Role = Literal["system", "user", "assistant"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +45,8 @@ class ChatMessage:
 
     Examples
     --------
-    >>> ChatMessage("user", "Which APIs?").to_dict()
-    {'role': 'user', 'content': 'Which APIs?'}
+    >>> ChatMessage("user", "Which APIs?")
+    ChatMessage(role='user', content='Which APIs?')
     """
 
     role: Role
@@ -48,10 +63,6 @@ class ChatMessage:
             raise InputError(
                 f"half of a surrogate pair, {exc.object[exc.start]!a}, in a message (replace it)"
             ) from exc
-
-    def to_dict(self) -> dict[str, str]:
-        """Return the message as the JSON object that servers take."""
-        return {"role": self.role, "content": self.content}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +108,14 @@ class ChatRequest:
         object.__setattr__(self, "messages", tuple(self.messages))
         if not self.messages:
             raise InputError("a request needs at least one message (got none)")
-        strangers = [m for m in self.messages if not isinstance(m, ChatMessage)]
-        if strangers:
-            raise InputError(f"messages must be ChatMessage objects, got {strangers[0]!r}")
+        for message in self.messages:
+            if not isinstance(message, ChatMessage):
+                raise InputError(f"messages must be ChatMessage objects, got {message!r}")
         if self.schema is not None:
             check_schema(self.schema)
-        if self.max_tokens is not None and not (
-            isinstance(self.max_tokens, int) and self.max_tokens >= 1
-        ):
-            raise InputError(f"max_tokens must be a whole number from 1, got {self.max_tokens!r}")
+        limit = self.max_tokens
+        if limit is not None and not (isinstance(limit, int) and limit >= 1):
+            raise InputError(f"max_tokens must be a whole number from 1, got {limit!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +142,9 @@ class Usage:
     source: Literal["server", "estimated"]
 
     def __add__(self, other: Usage) -> Usage:
-        both = self.source == other.source == "server"
-        return Usage(
-            self.tokens_in + other.tokens_in,
-            self.tokens_out + other.tokens_out,
-            "server" if both else "estimated",
-        )
+        source = self.source if self.source == other.source else "estimated"
+        tokens_out = self.tokens_out + other.tokens_out
+        return Usage(self.tokens_in + other.tokens_in, tokens_out, source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +189,182 @@ class ChatResponse:
     calls: int = 1
     structured_by: Literal["server", "prompt"] | None = None
     finish_reason: str | None = None
+
+
+class ChatModel(ABC):
+    r"""Whoever answers a `ChatRequest`. It is also an asynchronous context manager.
+
+    A model of one's own has a `name` and one method, `complete`.
+
+    Attributes
+    ----------
+    name : str
+        What reports call the model.
+    server : str or None
+        Base URL of the server that answers; None if there is none.
+
+    Examples
+    --------
+    A model that runs in this process:
+
+    >>> from cnp_router.llm import estimated_response, with_schema_in_prompt
+    >>> class LocalModel(ChatModel):
+    ...     name = "local"
+    ...
+    ...     async def complete(self, request):
+    ...         prompt = with_schema_in_prompt(request).messages[-1].content
+    ...         text = await asyncio.to_thread(lambda: f'{prompt} {{"apis": ["maps"]}}')
+    ...         return estimated_response(request, text, self.name)
+    >>> schema = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}
+    >>> request = ChatRequest([ChatMessage("user", "Which APIs?")], schema)
+    >>> complete_sync(LocalModel(), request).data
+    {'apis': ['maps']}
+    """
+
+    name: str
+    server: str | None = None
+
+    @abstractmethod
+    async def complete(self, request: ChatRequest) -> ChatResponse:
+        """Answer a request, with `data` that fits its schema if it has one.
+
+        Raises
+        ------
+        LanguageModelError
+            If there is no usable answer; the subclass says whose fault it is.
+        """
+
+    async def aclose(self) -> None:
+        """Close the connections. The model can be asked again: it then opens new ones."""
+        return  # most models have none
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+
+class WrappedChatModel(ChatModel):
+    """A model that passes requests on to another one; base of caches, meters and the like.
+
+    Parameters
+    ----------
+    model : ChatModel
+        Who answers. Its name and server are those of the wrapper.
+
+    Raises
+    ------
+    InputError
+        If that is not a ChatModel.
+
+    Examples
+    --------
+    >>> from cnp_router.testing import ScriptedChatModel
+    >>> class Counted(WrappedChatModel):
+    ...     requests = 0
+    ...
+    ...     async def complete(self, request):
+    ...         self.requests += 1
+    ...         return await super().complete(request)
+    >>> model = Counted(ScriptedChatModel(["Hello."]))
+    >>> complete_sync(model, ChatRequest([ChatMessage("user", "Hi")])).text, model.requests
+    ('Hello.', 1)
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        if not isinstance(model, ChatModel):
+            raise InputError(f"a ChatModel is needed, got {model!r} (derive from ChatModel)")
+        self.model = model
+        self.name = model.name
+        self.server = model.server
+
+    async def complete(self, request: ChatRequest) -> ChatResponse:
+        """Ask the wrapped model, and check the type of what it returns."""
+        return check_response(self.model, await self.model.complete(request))
+
+    async def aclose(self) -> None:
+        """Close the connections of the wrapped model."""
+        await self.model.aclose()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
+
+def check_response(model: ChatModel, response: object) -> ChatResponse:
+    """Return what a model's `complete` returned, if it is a response of the right types.
+
+    Otherwise it is an InputError: the model's class is at fault, so asking again changes nothing.
+    Whether `data` fits a schema is not looked at.
+    """
+    who = f"{type(model).__name__}.complete"
+    if not isinstance(response, ChatResponse):
+        raise InputError(f"{who} must return a ChatResponse, got {printable(repr(response), 80)}")
+    usage, seconds = response.usage, response.seconds
+    right = {
+        "text": isinstance(response.text, str),
+        "data": isinstance(response.data, dict | None),
+        "usage": isinstance(usage, Usage) and are_counts(usage.tokens_in, usage.tokens_out),
+        "model": isinstance(response.model, str),
+        "seconds": isinstance(seconds, int | float) and 0 <= seconds <= sys.float_info.max,
+        "calls": are_counts(response.calls),
+    }
+    for name in (name for name, is_right in right.items() if not is_right):
+        found = printable(repr(getattr(response, name)), 80)
+        raise InputError(f"{who} returned a ChatResponse of the wrong type in {name}: {found}")
+    return response
+
+
+def are_counts(*values: object) -> bool:
+    """Return whether these are whole numbers from 0."""
+    return all(type(value) is int and value >= 0 for value in values)
+
+
+def complete_sync(model: ChatModel, request: ChatRequest) -> ChatResponse:
+    """Ask a model once, where there is no event loop, and close its connections.
+
+    Parameters
+    ----------
+    model : ChatModel
+    request : ChatRequest
+
+    Returns
+    -------
+    ChatResponse
+
+    Raises
+    ------
+    InputError
+        If an event loop is running, or the model returns something else than a ChatResponse.
+    LanguageModelError
+        If there is no usable answer.
+
+    Examples
+    --------
+    >>> from cnp_router.testing import ScriptedChatModel
+    >>> complete_sync(ScriptedChatModel(["Hello."]), ChatRequest([ChatMessage("user", "Hi")])).text
+    'Hello.'
+    """
+
+    async def ask() -> ChatResponse:
+        try:
+            return check_response(model, await model.complete(request))
+        finally:
+            await model.aclose()
+
+    return run_sync(ask, instead="await model.complete(request)")
+
+
+def run_sync(work: Callable[[], Coroutine[Any, Any, T]], *, instead: str) -> T:
+    """Run asynchronous work to its end.
+
+    Where an event loop is running it is an InputError that says what to write `instead`.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise InputError(f"an event loop is running (write: {instead})")
+    # Outside of the handler, so that errors of the work do not carry that one along.
+    return asyncio.run(work())

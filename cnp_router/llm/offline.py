@@ -7,17 +7,14 @@ prompts. How a task is answered is not known here: the room that has the tasks h
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from cnp_router.exceptions import InputError
-from cnp_router.llm.chat import ChatRequest, ChatResponse
-from cnp_router.llm.chat_model import ChatModel
-from cnp_router.llm.parsing import read_answer
-from cnp_router.llm.tokens import estimate_usage
+from cnp_router.llm.chat import ChatModel, ChatRequest, ChatResponse
+from cnp_router.llm.tokens import estimated_response
 
-__all__ = ["OfflineChatModel", "estimated_response"]
+__all__ = ["OfflineChatModel"]
 
 
 class OfflineChatModel(ChatModel):
@@ -67,42 +64,3 @@ class OfflineChatModel(ChatModel):
 
     def __repr__(self) -> str:
         return f"OfflineChatModel({self.name!r}, {len(self.answers)} kinds of task)"
-
-
-def estimated_response(
-    request: ChatRequest, answer: Mapping[str, Any] | str, model: str
-) -> ChatResponse:
-    """Return the response of a model that no server counts the tokens of.
-
-    Parameters
-    ----------
-    request : ChatRequest
-    answer : mapping or str
-        A mapping is written as JSON. With a schema, a text is read as a real answer would be.
-    model : str
-        Name of the model.
-
-    Returns
-    -------
-    ChatResponse
-
-    Raises
-    ------
-    ChatAnswerError
-        If it does not fit the schema of the request.
-
-    Examples
-    --------
-    >>> from cnp_router.llm import ChatMessage
-    >>> estimated_response(ChatRequest([ChatMessage("user", "Hi")]), "Hello.", "tiny").text
-    'Hello.'
-    """
-    text = answer if isinstance(answer, str) else json.dumps(dict(answer), ensure_ascii=False)
-    return ChatResponse(
-        text=text,
-        data=None if request.schema is None else read_answer(text, request.schema),
-        usage=estimate_usage(request, text),
-        model=model,
-        seconds=0.0,
-        structured_by=None if request.schema is None else "server",
-    )

@@ -1,8 +1,7 @@
 """The HTTP client that is given to the `openai` SDK: where answers are bounded and made safe.
 
 All that a server sends passes here before anything else sees it: at most so many bytes of it, on
-the wire and after decompression, and without the key. Only this module and `openai_errors` import
-the SDK, and they are imported when a model is made.
+the wire and after decompression, and without the key.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import openai
 from cnp_router.exceptions import ChatAnswerError, ChatRequestError, LanguageModelError
 from cnp_router.llm.secret import Secret
 from cnp_router.llm.switch import check_model_request
-from cnp_router.llm.wording import one_line
+from cnp_router.printing import printable
 
 __all__ = ["FAULT", "GuardedClient"]
 
@@ -43,7 +42,7 @@ class GuardedClient(openai.DefaultAsyncHttpxClient):
     async def send(self, request: Any, **options: Any) -> Any:
         """Send a request, and return the response, read."""
         try:
-            return await self._follow(request, options)
+            return await self._follow(request, {**options, "stream": True})
         except LanguageModelError as exc:
             return _response(request, 200, extensions={FAULT: exc})
         except Exception as exc:
@@ -53,16 +52,15 @@ class GuardedClient(openai.DefaultAsyncHttpxClient):
             request.headers.pop("authorization", None)  # errors of the SDK keep the request
 
     async def _follow(self, request: Any, options: dict[str, Any]) -> Any:
-        options = {**options, "stream": True, "follow_redirects": False}
         for _ in range(_MOST_HOPS):
             check_model_request(str(request.url), model=self._where["model"])
             request.headers["accept-encoding"] = "gzip"
-            response = await super().send(request, **options)
+            response = await super().send(request, **{**options, "follow_redirects": False})
             try:
                 if not response.has_redirect_location:
                     body = self._cleaned(await self._read(response), response.is_error)
-                    kept = {name: response.headers.get(name, "") for name in _KEPT_HEADERS}
-                    headers = {name: self._shown(value) for name, value in kept.items() if value}
+                    kept = {n: self._shown(response.headers.get(n, "")) for n in _KEPT_HEADERS}
+                    headers = {name: value for name, value in kept.items() if value}
                     return _response(request, response.status_code, content=body, headers=headers)
             finally:
                 await response.aclose()
@@ -75,17 +73,14 @@ class GuardedClient(openai.DefaultAsyncHttpxClient):
                     cure="give that address as the base URL, if you trust it",
                 )
             request = following
-        raise ChatRequestError(
-            f"the server redirects more than {_MOST_HOPS} times",
-            **self._where,
-            cure="check the base URL",
-        )
+        problem = f"the server redirects more than {_MOST_HOPS} times"
+        raise ChatRequestError(problem, **self._where, cure="check the base URL")
 
     async def _read(self, response: Any) -> bytes:
         """Return the body, unpacked; of an error only its beginning."""
         limit = min(_MOST_OF_AN_ERROR, self._max_bytes) if response.is_error else self._max_bytes
-        encoding = response.headers.get("content-encoding", "").strip() or "identity"
-        if encoding.lower() not in ("gzip", "identity"):
+        encoding = response.headers.get("content-encoding", "").strip()
+        if encoding.lower() not in ("gzip", "identity", ""):
             raise self._unreadable(f"is encoded as {self._shown(encoding)}, which it must not be")
         gzipped = encoding.lower() == "gzip"
         unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if gzipped else None
@@ -113,7 +108,7 @@ class GuardedClient(openai.DefaultAsyncHttpxClient):
         return text.encode("utf-8", "replace")  # no file could hold halves of surrogate pairs
 
     def _shown(self, header: str) -> str:
-        return one_line(self._key.redacted(header))
+        return printable(self._key.redacted(header), 300)
 
     def _unreadable(self, problem: str) -> ChatAnswerError:
         return ChatAnswerError(
@@ -127,9 +122,8 @@ def _response(request: Any, status: int, **options: Any) -> Any:
     return httpx.Response(status, request=request, **options)
 
 
-def _target(request: Any) -> tuple[str, str, str, int]:
-    url = request.url
-    return request.method, url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
+def _target(request: Any) -> tuple[str, str, str, int | None]:
+    return request.method, request.url.scheme, request.url.host, request.url.port
 
 
 def _scrub(error: BaseException, key: Secret) -> None:

@@ -20,20 +20,18 @@ from cnp_router.exceptions import (
     InputError,
     LanguageModelError,
 )
-from cnp_router.llm.chat import ChatRequest, ChatResponse
-from cnp_router.llm.chat_model import ChatModel
-from cnp_router.llm.openai_body import FORMS, read_body, request_body
+from cnp_router.llm import openai_wire as wire
+from cnp_router.llm.chat import ChatModel, ChatRequest, ChatResponse
 from cnp_router.llm.openai_client import FAULT, GuardedClient
-from cnp_router.llm.openai_errors import concerns_the_schema, mapped, only_this_schema
 from cnp_router.llm.parsing import read_answer, repair_request
 from cnp_router.llm.secret import Secret
-from cnp_router.llm.wording import one_line
+from cnp_router.printing import printable
 
-__all__ = ["DEFAULT_LOCAL_MODEL", "OpenAIChatModel", "build"]
+__all__ = ["OpenAIChatModel"]
 
 logger = logging.getLogger("cnp_router.llm")
 
-DEFAULT_LOCAL_MODEL = "gpt-oss:20b"
+_LOCAL_MODEL = "gpt-oss:20b"
 _NOT_REPAIRED = ("length", "content_filter", "refusal")
 _LONGEST = 10_000_000  # seconds
 _OPENAI = "https://api.openai.com/v1"
@@ -107,7 +105,7 @@ class OpenAIChatModel(ChatModel):
         max_bytes: int = 2_097_152,
     ) -> None:
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        name = model or (DEFAULT_LOCAL_MODEL if base_url else None)
+        name = model or (_LOCAL_MODEL if base_url else None)
         if name is None:
             raise InputError("which model? (name one, or give the base_url of a server)")
         if not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST:
@@ -124,17 +122,14 @@ class OpenAIChatModel(ChatModel):
         self.max_retries = max_retries
         self.max_concurrency = max_concurrency
         self.max_bytes = max_bytes
+        self._where: dict[str, Any] = {"model": name, "server": self.server}
+        self._key = _checked_key(api_key or os.environ.get("OPENAI_API_KEY") or "")
         is_openai = (urlsplit(self.server).hostname or "").endswith("openai.com")
         # OpenAI's newer models refuse the old name, other servers do not know the new one.
         self._limit_name = "max_completion_tokens" if is_openai else "max_tokens"
-        self._key = _checked_key(api_key or os.environ.get("OPENAI_API_KEY") or "")
         if is_openai and not self._key.reveal():
-            raise ChatAccessError(
-                "there is no API key",
-                model=name,
-                server=self.server,
-                cure="set OPENAI_API_KEY, or give api_key",
-            )
+            cure = "set OPENAI_API_KEY, or give api_key"
+            raise ChatAccessError("there is no API key", **self._where, cure=cure)
         self._form = 0  # of FORMS: the strongest that the server has not refused
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Session] = WeakKeyDictionary()
 
@@ -176,7 +171,7 @@ class OpenAIChatModel(ChatModel):
                 async with asyncio.timeout(seconds):
                     response = await self._negotiate(session, request)
             except (openai.APIError, TimeoutError) as exc:
-                raise mapped(exc, **self._where, timeout=self.timeout) from exc
+                raise wire.mapped(exc, **self._where, timeout=self.timeout) from exc
             return replace(response, seconds=time.perf_counter() - began)
 
     async def _negotiate(self, session: _Session, request: ChatRequest) -> ChatResponse:
@@ -186,47 +181,39 @@ class OpenAIChatModel(ChatModel):
             try:
                 return await self._send(session, request, form)
             except openai.APIStatusError as exc:
-                if request.schema is None or form + 1 == len(FORMS) or not concerns_the_schema(exc):
+                is_last = request.schema is None or form + 1 == len(wire.FORMS)
+                if is_last or not wire.concerns_the_schema(exc):
                     raise
-                remember = remember and not only_this_schema(exc)
-                weaker = form + 1 if remember else max(form + 1, FORMS.index("json_object"))
+                remember = remember and not wire.only_this_schema(exc)
+                weaker = form + 1 if remember else max(form + 1, wire.FORMS.index("json_object"))
                 if weaker > self._form:
+                    taken = "no schemas" if remember else "not this schema"
+                    taken += f" as {wire.FORMS[form]} ({wire.message_of(exc)})"
+                    as_what = wire.FORMS[weaker]
                     logger.warning(
-                        "the server of %s takes %s as %s (%s): given as %s",
-                        self.name,
-                        "no schemas" if remember else "not this schema",
-                        FORMS[form],
-                        exc,
-                        FORMS[weaker],
+                        "the server of %s takes %s: given as %s", self.name, taken, as_what
                     )
                 if remember:
                     self._form = max(weaker, self._form)
                 form = weaker
 
     async def _send(self, session: _Session, request: ChatRequest, form: int) -> ChatResponse:
+        body = wire.request_body(self.name, request, form, limit_name=self._limit_name)
         # Raw: the SDK reads whatever JSON comes into its types without a check.
         create: Any = session.client.chat.completions.with_raw_response.create
-        response = await create(
-            **request_body(self.name, request, form, limit_name=self._limit_name)
-        )
-        fault = response.http_response.extensions.get(FAULT)
-        if fault is not None:
-            raise fault
-        try:
-            body = json.loads(response.http_response.content)
-            problem = f"has no answer in it: {self._key.redacted(one_line(repr(body), 200))}"
-        except (ValueError, RecursionError) as exc:
-            body, problem = None, f"is not JSON: {exc}"
-        answer = read_body(body, request, form)
+        response = (await create(**body)).http_response
+        if FAULT in response.extensions:
+            raise response.extensions[FAULT]
+        answer = wire.read_body(response.text, request, form)
         if answer is None:
+            problem = f"the response has no answer in it: {printable(response.text, 200)!r}"
             cure = "check that the base URL is that of OpenAI chat completions, ending in /v1"
-            raise ChatAnswerError(f"the response {problem}", **self._where, cure=cure)
+            raise ChatAnswerError(self._key.redacted(problem), **self._where, cure=cure)
         return replace(answer, model=answer.model or self.name)
 
     def _session(self) -> _Session:
         loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
-        if session is None:
+        if loop not in self._sessions:
             client = openai.AsyncOpenAI(
                 # The SDK wants a key; servers that need none take any.
                 api_key=self._key.reveal() or "none",
@@ -235,50 +222,47 @@ class OpenAIChatModel(ChatModel):
                 max_retries=self.max_retries,
                 http_client=GuardedClient(self._key, max_bytes=self.max_bytes, **self._where),
             )
-            session = _Session(client, asyncio.Semaphore(self.max_concurrency))
-            self._sessions[loop] = session
-        return session
-
-    @property
-    def _where(self) -> dict[str, Any]:
-        return {"model": self.name, "server": self.server}
+            self._sessions[loop] = _Session(client, asyncio.Semaphore(self.max_concurrency))
+        return self._sessions[loop]
 
     def _read(self, response: ChatResponse, request: ChatRequest) -> ChatResponse:
         """Return the response with its data, without the key."""
+        data, problem, why = None, "", response.finish_reason
         try:
-            data = None if request.schema is None else read_answer(response.text, request.schema)
-            problem = "" if response.text.strip() else "the answer is empty"
+            if request.schema is not None:
+                data = read_answer(response.text, request.schema)
+            elif not response.text.strip():
+                problem = "the answer is empty"
         except ChatAnswerError as exc:
-            problem = self._key.redacted(exc.problem)
-        cure = "use a model that follows a schema"
-        if response.finish_reason == "refusal":
-            problem = f"the model refuses to answer: {self._key.redacted(response.text)[:200]!r}"
-        elif response.finish_reason == "content_filter":
+            problem = exc.problem
+        if why in ("refusal", "content_filter"):
             problem = "the server's content filter withholds the answer"
-        elif problem and response.finish_reason == "length":
-            problem, cure = f"{problem}, and it was cut off", "raise max_tokens"
-        elif problem and (response.structured_by == "prompt" or self._form):
+            if why == "refusal":
+                problem = f"the model refuses to answer: {response.text[:200]!r}"
+            cure = "ask for something else, or use another model"
+        elif why == "length":
+            problem, cure = problem and f"{problem}, and it was cut off", "raise max_tokens"
+        elif request.schema is None:
+            cure = "use another model"
+        elif response.structured_by == "prompt" or self._form:
             cure = (
                 "it is the server that takes no JSON schema, or not this one, not the model: "
                 "use a server that takes json_schema"
             )
+        else:
+            cure = "use a model that follows a schema"
         if problem:
             paid: dict[str, Any] = {"usage": response.usage, "calls": response.calls}
-            raise ChatAnswerError(problem, **self._where, cure=cure, **paid)
-        if data is None or self._key.is_a_word:
-            return replace(response, data=data)
+            raise ChatAnswerError(self._key.redacted(problem), **self._where, cure=cure, **paid)
         plain = json.dumps(data, ensure_ascii=False)
-        redacted = self._key.redacted(plain)  # the text may have hidden the key in escapes
-        text = response.text if redacted == plain else redacted
-        return replace(response, text=text, data=json.loads(redacted))
+        redacted = self._key.redacted(plain)
+        if redacted == plain or self._key.is_a_word:
+            return replace(response, data=data)
+        # Escapes in the text have hidden the key in it.
+        return replace(response, text=redacted, data=json.loads(redacted))
 
     def __repr__(self) -> str:
         return f"OpenAIChatModel({self.name!r}, base_url={self.server!r})"
-
-
-def build(catalog: object, *, model: str | None, base_url: str | None) -> ChatModel:
-    """Return the model of provider ``openai`` (see `cnp_router.llm.providers`)."""
-    return OpenAIChatModel(model, base_url=base_url)
 
 
 def _checked_key(key: str) -> Secret:
@@ -286,18 +270,18 @@ def _checked_key(key: str) -> Secret:
     if not key.isascii() or not key.isprintable():
         # Not shown; and the client would show it, when it fails to write the header.
         raise InputError("the API key has characters that no key has (copy it once more)")
-    return Secret(key or None)
+    return Secret(key)
 
 
 def _checked_url(url: str) -> str:
+    if not {"@", "?", "#"}.isdisjoint(url):
+        # Not shown: that is where keys hide.
+        raise InputError("base_url must have no user, password, query or fragment (use api_key)")
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        parts, usable = urlsplit(""), False
-    if "@" in url or parts.query or parts.fragment:
-        # Not shown: that is where keys hide.
-        raise InputError("base_url must have no user, password, query or fragment (use api_key)")
+        usable = False
     if not usable:
         raise InputError(
             f"base_url must be a URL, got {url!r} (write it as http://localhost:11434/v1)"

@@ -12,35 +12,27 @@ from typing import Any
 from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm.chat import ChatMessage, ChatRequest
 from cnp_router.llm.schema import misfit
-from cnp_router.llm.wording import one_line
+from cnp_router.printing import printable
 
 __all__ = ["read_answer", "repair_request", "with_schema_in_prompt"]
 
+_DECODER = json.JSONDecoder()
 _MOST_FALSE_STARTS = 50  # braces that open no JSON: each costs a look at the rest of the text
 _MOST_OBJECTS = 1_000
 _MOST_QUOTED = 4_000  # characters of a wrong answer that are shown to the model again
 
 
 def read_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    r"""Return the JSON object in an answer, if it fits the schema.
+    r"""Return the JSON object in an answer; ChatAnswerError says why none fits the schema.
 
     What stands around it (a code fence, a sentence, thoughts) is passed over. Of several objects
     the last that fits is taken: thoughts come before the answer.
-
-    Raises
-    ------
-    ChatAnswerError
-        With one phrase that says what is wrong.
 
     Examples
     --------
     >>> schema = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}
     >>> read_answer('Here it is:\n```json\n{"apis": ["maps"]}\n```', schema)
     {'apis': ['maps']}
-    >>> read_answer("maps", schema)
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.ChatAnswerError: the answer has no JSON object: 'maps'
     """
     if not text.strip():
         raise ChatAnswerError("the answer is empty")
@@ -50,25 +42,14 @@ def read_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         if wrong is None:
             return value
         problem = problem or f"the answer does not fit the schema: {wrong}"
-    shown = one_line(repr(" ".join(text[:1_000].split())), 80)
-    raise ChatAnswerError(problem or f"the answer has no JSON object: {shown}")
+    raise ChatAnswerError(problem or f"the answer has no JSON object: {printable(text, 80)!r}")
 
 
 def with_schema_in_prompt(request: ChatRequest) -> ChatRequest:
-    """Return the request with its schema moved to the end of the user's last message.
+    """Return the request without its schema, which stands at the end of the prompt instead.
 
     It is for models and servers that take no schema. It goes into a message of the user because
-    many chat templates take a system message only at the start, or none. A request without a
-    schema is returned as it is.
-
-    Parameters
-    ----------
-    request : ChatRequest
-
-    Returns
-    -------
-    ChatRequest
-        Without a schema.
+    many chat templates take a system message only at the start, or none.
 
     Examples
     --------
@@ -79,20 +60,14 @@ def with_schema_in_prompt(request: ChatRequest) -> ChatRequest:
     Answer with one JSON object and nothing else. It must fit this JSON schema:
     {"type": "object"}
     """
-    if request.schema is None or request.messages[-1].content.endswith(_demand(request)):
+    demand = _demand(request)
+    if request.schema is None or request.messages[-1].content.endswith(demand):
         return replace(request, schema=None)
-    return replace(_with_demand(request, _demand(request)), schema=None)
+    return replace(_with_demand(request, demand), schema=None)
 
 
 def repair_request(request: ChatRequest, text: str, problem: str) -> ChatRequest:
-    """Return the request that shows the model its wrong answer, and asks for a right one.
-
-    Examples
-    --------
-    >>> request = ChatRequest([ChatMessage("user", "Which APIs?")], schema={"type": "object"})
-    >>> [m.role for m in repair_request(request, "maps", "no JSON object").messages]
-    ['user', 'assistant', 'user']
-    """
+    """Return the request that shows the model its wrong answer, and asks for a right one."""
     # Some servers refuse an empty message of the assistant.
     quoted = (ChatMessage("assistant", text[:_MOST_QUOTED]),) if text.strip() else ()
     asked = replace(request, messages=(*request.messages, *quoted))
@@ -123,16 +98,9 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             continue
         try:
             value, end = _DECODER.raw_decode(text, start)
-            # An escape may be half a surrogate pair, and 1e999 is infinite.
+            # Not JSON though Python reads it: NaN, 1e999, an escape of half a surrogate pair.
             json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             false_starts += 1
         else:
             yield value
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON value")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from cnp_router.exceptions import InputError
-from cnp_router.llm.wording import one_line
+from cnp_router.printing import printable
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -24,14 +24,7 @@ _NOT_STRICT = {"allOf", "oneOf", "not", "if", "patternProperties", "prefixItems"
 def check_schema(schema: Mapping[str, Any]) -> None:
     """Raise InputError unless this is a JSON schema of an object that needs no other document.
 
-    It is in Draft 2020-12. References (``$ref``) point into the schema: nothing is fetched.
-
-    Examples
-    --------
-    >>> check_schema({"type": "object", "required": "apis"})
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: schema at required: 'apis' is not of type 'array'
+    References (``$ref``) point into the schema: nothing is fetched.
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         raise InputError(
@@ -40,43 +33,33 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     _validator(_as_text(schema))
 
 
-def misfit(value: Any, schema: Mapping[str, Any], where: str = "answer") -> str | None:
-    """Return in one short line what is wrong with a value of JSON, or None if it fits.
+def misfit(value: Any, schema: Mapping[str, Any]) -> str | None:
+    """Return in one short line what is wrong with an answer, or None if it fits.
 
-    `where` is what the value is called. InputError is raised if the schema cannot be used.
+    InputError is raised if the schema cannot be used.
 
     Examples
     --------
-    >>> schema = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}
-    >>> misfit({"apis": "maps"}, schema)
-    "answer.apis: 'maps' is not of type 'array'"
-    >>> misfit({"apis": ["maps"]}, schema) is None
-    True
+    >>> misfit({"apis": 1}, {"type": "object", "properties": {"apis": {"type": "array"}}})
+    "answer.apis: 1 is not of type 'array'"
     """
     from jsonschema.exceptions import best_match
 
     try:
         error = next(_validator(_as_text(schema)).iter_errors(value), None)
     except RecursionError:
-        return f"{where}: nested too deeply to be checked"
+        return "answer: nested too deeply to be checked"
     if error is None:
         return None
     error = best_match([error]) or error  # of several alternatives, the one that nearly fits
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.path)
-    return one_line(f"{where}{place}: {_message(error)}", _MOST_SHOWN)
+    return printable(f"answer{place}: {_message(error)}", _MOST_SHOWN)
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:
     """Return whether every object in a schema is closed and has all its properties required.
 
-    Only such schemas can be sent as ``strict`` to OpenAI. Definitions (``$defs``, as pydantic
-    generates them) count too.
-
-    Examples
-    --------
-    >>> is_strict({"type": "object", "properties": {}, "required": [],
-    ...            "additionalProperties": False})
-    True
+    Only such schemas can be sent as ``strict`` to OpenAI.
     """
     return all(_is_closed(part) for _, part in _subschemas(schema, ""))
 
@@ -145,8 +128,7 @@ def _validator(text: str) -> Validator:
 
 def _is_number(checker: object, value: Any) -> bool:
     # In JSON there is no NaN, and nothing is infinite.
-    right = isinstance(value, int | float) and not isinstance(value, bool)
-    return right and (isinstance(value, int) or math.isfinite(value))
+    return type(value) is int or (type(value) is float and math.isfinite(value))
 
 
 def _message(error: Any) -> str:
@@ -154,4 +136,4 @@ def _message(error: Any) -> str:
 
 
 def _wrong(place: str, problem: str) -> InputError:
-    return InputError(one_line(f"schema{f' at {place}' if place else ''}: {problem}", _MOST_SHOWN))
+    return InputError(printable(f"schema{f' at {place}' if place else ''}: {problem}", _MOST_SHOWN))

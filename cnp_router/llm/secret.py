@@ -13,11 +13,7 @@ _MASK = re.compile(r"(?:[*•…]|\.{2,})+([\w-]*)")
 
 
 class Secret:
-    """A key, shown as ``***``.
-
-    Parameters
-    ----------
-    value : str or None
+    """A key, shown as ``***``; an empty one if there is none.
 
     Examples
     --------
@@ -28,20 +24,20 @@ class Secret:
 
     __slots__ = ("_heads", "_value")
 
-    def __init__(self, value: str | None) -> None:
+    def __init__(self, value: str) -> None:
         self._value = value
-        heads = [re.escape((value or "")[:_TELLING])]
-        if len(value or "") >= _LONG:  # servers show "sk-ab***": even less of it, and a mask
-            heads += [rf"{re.escape((value or '')[:n])}(?=[*•…]|\.\.)" for n in range(7, 2, -1)]
+        heads = [re.escape(value[:_TELLING])]
+        if len(value) >= _LONG:  # servers show "sk-ab***": even less of it, and a mask
+            heads += [rf"{re.escape(value[:n])}(?=[*•…]|\.\.)" for n in range(7, 2, -1)]
         self._heads = re.compile("|".join(heads))
 
     @property
     def is_a_word(self) -> bool:
         """Whether it may well stand in an answer: local servers are given keys like ``ollama``."""
-        key = self._value or ""
-        return len(key) < _LONG and key.replace("-", "").replace("_", "").isalpha()
+        letters = self._value.replace("-", "").replace("_", "")
+        return len(self._value) < _LONG and letters.isalpha()
 
-    def reveal(self) -> str | None:
+    def reveal(self) -> str:
         """Return the key itself, for the client that sends it."""
         return self._value
 
@@ -50,33 +46,24 @@ class Secret:
 
         Beginnings of 8 characters and more, and what servers show of it (``sk-ab***yz``), go too.
         """
-        if not self._value:
-            return text
-        parts, done = [], 0
-        while found := self._heads.search(text, done):
+        key, parts, done = self._value, [], 0
+        while key and (found := self._heads.search(text, done)):
             start = found.start()
-            shown = text[start : start + len(self._value)]
-            end = start + _length_in_common(self._value, shown)
+            shown = text[start : start + len(key)]
+            same = next((n for n, c in enumerate(shown) if c != key[n]), len(shown))
+            end = start + same
             mask = _MASK.match(text, end)
             if mask is not None:
-                end = mask.end() if self._value.endswith(mask[1]) else mask.start(1)
+                end = mask.end() if key.endswith(mask[1]) else mask.start(1)
             parts += [text[done:start], "***"]
             done = end
         return "".join([*parts, text[done:]])
 
     def __repr__(self) -> str:
-        return "Secret('***')" if self._value else "Secret(None)"
+        return "Secret('***')" if self._value else "Secret('')"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an API key is not pickled (build the model anew where it is needed)")
 
-    def __copy__(self) -> Secret:
-        return self
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Secret:
         return self
-
-
-def _length_in_common(one: str, other: str) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

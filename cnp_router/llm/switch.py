@@ -1,14 +1,8 @@
 """The switch for model requests: a test must not ask a real model by accident.
 
-It stands in front of every request that `OpenAIChatModel` sends: first ones, retries, and those
-that follow a redirect. The scope is one of
-
-- ``"any"``: every server (the default);
-- ``"loopback"``: only servers on this machine;
-- ``"none"``: no server at all.
-
-The environment variable ``CNP_ROUTER_MODEL_REQUESTS`` sets it for a process and its children;
-`model_requests_allowed` sets it for a block of code.
+It stands in front of every request to a server: first ones, retries, and those that follow a
+redirect. The environment variable ``CNP_ROUTER_MODEL_REQUESTS`` sets it for a process and its
+children, `model_requests_allowed` for a block of code.
 """
 
 from __future__ import annotations
@@ -22,7 +16,7 @@ from urllib.parse import urlsplit
 
 from cnp_router.exceptions import ChatDisallowedError, InputError
 
-__all__ = ["SCOPE_VARIABLE", "Scope", "check_model_request", "model_requests_allowed"]
+__all__ = ["SCOPE_VARIABLE", "check_model_request", "model_requests_allowed"]
 
 Scope = Literal["any", "loopback", "none"]
 
@@ -40,6 +34,7 @@ def model_requests_allowed(scope: Scope = "any") -> Iterator[None]:
     Parameters
     ----------
     scope : {"any", "loopback", "none"}, default="any"
+        To every server, to those on this machine, or to none.
 
     Raises
     ------
@@ -65,7 +60,7 @@ CNP_ROUTER_MODEL_REQUESTS)
 
 
 def check_model_request(server: str, *, model: str | None = None) -> None:
-    """Raise ChatDisallowedError if a request to this base URL is not allowed now."""
+    """Raise ChatDisallowedError if a request to this URL is not allowed now."""
     scope = _scopes[-1] if _scopes else _checked(os.environ.get(SCOPE_VARIABLE) or "any")
     if scope == "any" or (scope == "loopback" and _is_loopback(urlsplit(server).hostname or "")):
         return
@@ -84,9 +79,7 @@ def _checked(scope: str, name: str = SCOPE_VARIABLE) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

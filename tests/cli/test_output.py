@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import unicodedata
 
 import pytest
 from hypothesis import given
@@ -19,9 +18,9 @@ from cnp_router.cli.output import (
     echo_pairs,
     echo_table,
     note,
-    printable,
 )
 from cnp_router.cli.progress import Progress
+from cnp_router.printing import printable
 
 COLUMNS = [Column(""), Column("API"), Column("prob.", right=True), Column("why")]
 ROWS = [
@@ -101,20 +100,6 @@ def test_markup_in_data_is_not_interpreted(printed, capsys):
     assert text in printed(echo_pairs, [("[b]", text)])
     note(text, "Warning")
     assert capsys.readouterr().err == f"Warning: {text}\n"
-
-
-@given(st.text())
-def test_nothing_in_a_text_steers_the_terminal(text):
-    shown = printable(text)
-    assert not any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in shown)
-    assert not set(shown) & set("\u061c\u200b\u200e\u200f\u202a\u202b\u202d\u202e\u2066\ufeff")
-
-
-def test_what_is_escaped_can_be_read():
-    assert printable("a\x1b[2Jb\r\nc\td\u202ee\x9bf\x7f\ud800") == (
-        r"a\x1b[2Jb  c d\u202ee\x9bf\x7f\ud800"
-    )
-    assert printable("न\u200d् 雨\u3000の Ünïcode") == "न\u200d् 雨 の Ünïcode"
 
 
 @given(st.recursive(st.text(), lambda inner: st.dictionaries(st.text(), inner)))

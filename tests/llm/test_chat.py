@@ -19,10 +19,10 @@ from cnp_router.llm import (
     Usage,
     complete_sync,
     estimate_request_tokens,
-    estimate_tokens,
     model_requests_allowed,
 )
 from cnp_router.llm.switch import SCOPE_VARIABLE, check_model_request
+from cnp_router.llm.tokens import estimate_tokens
 
 ASK = ChatRequest([ChatMessage("user", "Which APIs?")])
 SCHEMA = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}

@@ -201,6 +201,12 @@ def test_a_refused_schema_does_not_log_the_key(caplog):
     assert KEY not in caplog.text
 
 
+def test_a_refused_schema_steers_no_terminal(caplog):
+    ask([Reply(b"response_format?\x1b[2J\n\xc2\x9b", 400), completion(MAPS)], STRUCTURED)
+    [message] = caplog.messages
+    assert message.isprintable()
+
+
 def test_the_model_does_not_show_its_key(caplog):
     caplog.set_level(logging.DEBUG)
 
@@ -224,6 +230,7 @@ def test_a_model_is_not_pickled():
         {"base_url": f"http://user:{KEY}@127.0.0.1/v1"},
         {"base_url": f"http://127.0.0.1/v1?key={KEY}"},
         {"base_url": f"{KEY}@[broken"},
+        {"base_url": f"http://[broken?key={KEY}"},
         {"base_url": "http://127.0.0.1/v1", "api_key": KEY + "\né"},
     ],
 )

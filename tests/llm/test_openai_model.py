@@ -25,7 +25,7 @@ from cnp_router.exceptions import (
     InputError,
 )
 from cnp_router.llm import ChatMessage, ChatRequest, OpenAIChatModel, Usage, complete_sync
-from cnp_router.llm.openai_body import request_body
+from cnp_router.llm.openai_wire import request_body
 
 SCHEMA = {
     "type": "object",
@@ -167,15 +167,21 @@ def test_an_answer_that_was_cut_off_is_not_asked_for_again():
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (completion(None, refusal="I cannot do that."), "refuses to answer: 'I cannot do that.'"),
-        (completion("", finish="content_filter"), "content filter"),
-        (completion(""), "the answer is empty"),
+        (
+            completion(None, refusal="I cannot do that."),
+            "the model refuses to answer: 'I cannot do that.' (ask for something else, or use",
+        ),
+        (completion("", finish="content_filter"), "withholds the answer (ask for something else"),
+        (completion(""), "the answer is empty (use another model)"),
         (Reply({"choices": [], "usage": None}), "no answer in it"),
         (Reply({"error": "model is loading"}), "model is loading"),
         (Reply({"choices": [{"message": "hello"}]}), "no answer in it"),
         (Reply(["x"]), "no answer in it"),
-        (Reply(b'{"choices": [{"mess'), "the response is not JSON"),
-        (Reply(b"<html>It works!</html>", headers={"Content-Type": "text/html"}), "is not JSON"),
+        (Reply(b'{"choices": [{"mess'), 'no answer in it: \'{"choices": [{"mess\''),
+        (
+            Reply(b"<html>It works!</html>", headers={"Content-Type": "text/html"}),
+            "no answer in it: '<html>",
+        ),
     ],
 )
 def test_responses_without_a_usable_answer(reply, words):

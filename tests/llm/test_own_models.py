@@ -74,7 +74,7 @@ def test_a_wrapper_is_named_as_what_it_wraps(tmp_path):
     async def main():
         async with ChatServer([]) as server, server.model("tiny") as inner:
             outer = WrappedChatModel(CachedChatModel(inner, tmp_path))
-            return outer.name, outer.server == server.url, outer.innermost is inner
+            return outer.name, outer.server == server.url, outer.model.model is inner
 
     assert run(main()) == ("tiny", True, True)
 

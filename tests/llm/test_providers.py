@@ -15,10 +15,10 @@ from cnp_router.llm import (
     ChatModel,
     OfflineChatModel,
     OpenAIChatModel,
-    Provider,
     build_model,
 )
 from cnp_router.llm import providers as module
+from cnp_router.llm.providers import Provider
 
 SERVER = "http://127.0.0.1:9/v1"
 
@@ -35,7 +35,7 @@ def test_every_provider_builds_a_model(name, catalog):
 def test_a_server_has_a_model_name_and_a_cache(catalog, tmp_path):
     model = build_model("openai", catalog, model="tiny", base_url=SERVER, cache=tmp_path)
     assert isinstance(model, CachedChatModel)
-    assert isinstance(model.innermost, OpenAIChatModel)
+    assert isinstance(model.model, OpenAIChatModel)
     assert (model.name, model.server) == ("tiny", SERVER)
 
 
@@ -52,7 +52,7 @@ def test_a_provider_that_does_not_exist(catalog):
 
 
 def test_a_further_provider_is_one_entry(catalog, monkeypatch):
-    builder = "cnp_router.llm.openai_model:build"
+    builder = "cnp_router.llm.openai_model:OpenAIChatModel"
     added = {**PROVIDERS, "mine": Provider("a server of my own", builder)}
     monkeypatch.setattr(module, "PROVIDERS", added)
     assert build_model("mine", catalog, base_url=SERVER).server == SERVER

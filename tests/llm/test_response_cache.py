@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import multiprocessing
 from dataclasses import replace
@@ -11,7 +12,8 @@ import pytest
 from chat_server import KEY, ChatServer, completion, refusal, run
 
 from cnp_router.exceptions import ChatRateLimitError, ChatTimeoutError, DataFileError
-from cnp_router.llm import CachedChatModel, CacheStats, ChatMessage, ChatRequest, complete_sync
+from cnp_router.llm import CachedChatModel, ChatMessage, ChatRequest, complete_sync
+from cnp_router.llm.cache import CacheStats
 from cnp_router.testing import Delayed, FunctionChatModel, ScriptedChatModel
 
 SCHEMA = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}
@@ -133,8 +135,8 @@ def test_identical_requests_at_once_are_asked_once(tmp_path):
 
     responses = run(main())
     assert sorted(r.cached for r in responses) == [False, True, True, True, True]
-    assert model.stats == CacheStats(misses=1, shared=4)
-    assert model._under_way == {}
+    assert model.stats == CacheStats(misses=1, hits=4)
+    assert not model._locks
     scripted.assert_done()
 
 
@@ -167,7 +169,8 @@ def test_whoever_waits_takes_over_from_one_who_is_cancelled(tmp_path):
         return response
 
     assert run(main()).data == MAPS
-    assert model._under_way == {}
+    gc.collect()  # the error of the one who was cancelled holds on to its lock
+    assert not model._locks
 
 
 def test_no_key_is_in_the_folder(tmp_path):
