@@ -31,13 +31,7 @@ def n_workers(n_jobs: int | None, items: int) -> int:
 def in_order(
     work: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
 ) -> list[Result]:
-    """Return the result for each item, in their order.
-
-    Examples
-    --------
-    >>> in_order(abs, [-1, 2, -3], n_jobs=1)
-    [1, 2, 3]
-    """
+    """Return the result for each item, in their order."""
     import joblib
 
     workers = n_workers(n_jobs, len(items))
