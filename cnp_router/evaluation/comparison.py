@@ -17,7 +17,6 @@ from cnp_router.protocols import Outcome
 
 __all__ = [
     "STAGES",
-    "STAGE_TITLES",
     "Comparison",
     "ComparisonRow",
     "Method",
@@ -28,14 +27,12 @@ __all__ = [
 ]
 
 Stage = Literal["category", "bid", "final"]
-STAGES: Mapping[Stage, str] = {"category": "mapped", "bid": "proposed", "final": "selected"}
-"""After which the APIs in play are measured, and their name in `cnp_router.protocols.Stages`."""
-STAGE_TITLES: Mapping[Stage, str] = {
+STAGES: Mapping[Stage, str] = {
     "category": "named categories",
     "bid": "after bidding",
     "final": "final set",
 }
-"""As tables and plots name them."""
+"""After which the APIs in play are measured, and what tables and plots call that."""
 
 TokensAre = Literal["server", "estimated"]
 
@@ -88,8 +85,8 @@ class RoundFigures:
     @classmethod
     def of(cls, mashup: Mashup, outcome: Outcome) -> RoundFigures:
         """Return the figures of an outcome, measured by the APIs that the mashup used."""
-        ledger = outcome.ledger
-        sets = {name: getattr(outcome.stages, apis) for name, apis in STAGES.items()}
+        ledger, stages = outcome.ledger, outcome.stages
+        sets = (stages.mapped, stages.proposed, stages.selected)
         return cls(
             tokens_in=ledger.usage.tokens_in,
             tokens_out=ledger.usage.tokens_out,
@@ -101,7 +98,7 @@ class RoundFigures:
             tokens_are=ledger.usage.source if ledger.model_calls else None,
             stages={
                 name: None if found is None else set_scores(found, mashup.apis)
-                for name, found in sets.items()
+                for name, found in zip(STAGES, sets, strict=True)
             },
             cfps=ledger.messages.get("cfp", 0),
             late=ledger.late,
@@ -114,15 +111,8 @@ class RoundFigures:
 class RoundResult:
     """The figures of one round, or why it failed.
 
-    Parameters
-    ----------
-    method : Method
-    request : str
-        Id of the mashup.
-    figures : RoundFigures or None
-        None if it failed because of its request.
-    error : str, default=""
-        Why.
+    `request` is the id of the mashup; `figures` are None if it failed because of its request, and
+    `error` says why.
     """
 
     method: Method
@@ -141,12 +131,11 @@ class ComparisonRow:
     rounds : int
         How many that are. All means are None if it is 0.
     stages : mapping of str to SetScores or None
-        ``category``, ``bid`` and ``final``, averaged over the rounds that had the stage (for
-        ``"auto"`` not all have); None where none had.
-    tokens_in, tokens_out, messages, model_calls, recipients, mean_apis : float or None
+        Of `STAGES`, averaged over the rounds that had the stage (for ``"auto"`` not all have); None
+        where none had.
+    tokens_in, tokens_out, messages, model_calls, recipients, mean_apis, seconds : float or None
         `recipients` counts contractors that received an announcement; `mean_apis` is the size of
         the recommendation.
-    seconds : float or None, seconds
     failures : mapping of str to int
         Why rounds failed, and how many for that reason, the most frequent first; reasons that
         differ in numbers only are one. Neither the cost nor the result of these rounds is in any

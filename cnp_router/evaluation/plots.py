@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cnp_router.evaluation.comparison import STAGE_TITLES, Comparison, ComparisonRow, Stage
+from cnp_router.evaluation.comparison import STAGES, Comparison, Stage
 from cnp_router.exceptions import MissingExtraError
 from cnp_router.files import atomic_write
 
@@ -18,9 +18,8 @@ _METRICS = dict(zip(("precision", "recall", "f1"), _PALETTE, strict=False))
 _MARKERS = ("o", "s", "^", "D")  # organisations, where there are several
 _GRID = "#e3e6ec"
 _INK = "#444444"
+_ARROW = {"arrowstyle": "-|>", "shrinkA": 6, "shrinkB": 5, "linewidth": 1.4}
 _DPI = 150
-
-Both = Mapping[str, ComparisonRow]  # a method's rows, by announcement
 
 
 def check_plots() -> None:
@@ -47,14 +46,22 @@ def draw(comparison: Comparison, plot: str, path: str | Path) -> None:
 
 def traffic(comparison: Comparison) -> Any:
     """Return recall against tokens: an arrow for each method, from broadcast to routed."""
-    shown: dict[Stage, str] = {s: f"Recall, {STAGE_TITLES[s]}" for s in ("bid", "final")}
+    shown: dict[Stage, str] = {s: f"Recall, {STAGES[s]}" for s in ("bid", "final")}
     figure, panels = _panels(5.4, shown)
     colours = _styles((row.method.protocol for row in comparison.rows), _PALETTE)
     markers = _styles(comparison.contractors, _MARKERS)
     for stage, axes in panels.items():
         axes.set_xscale("log")
         for (protocol, organisation), rows in comparison.by_method().items():
-            _arrow(axes, rows, stage, colours[protocol], markers[organisation])
+            spots = {
+                announcement: (row.tokens, recall)
+                for announcement, row in rows.items()
+                if (recall := row.score(stage, "recall")) is not None and row.tokens
+            }
+            _spots(axes, spots, colours[protocol], markers[organisation])
+            if len(spots) == 2:
+                style = _ARROW | {"color": colours[protocol]}
+                axes.annotate("", spots["routed"], spots["broadcast"], arrowprops=style)
         _free_of_tokens(axes, comparison, stage, colours)
         axes.set_xlabel("tokens per request, in and out")
         axes.grid(color=_GRID)
@@ -68,12 +75,21 @@ def traffic(comparison: Comparison) -> Any:
 def stages(comparison: Comparison) -> Any:
     """Return precision, recall and F1 at each stage, of each method, broadcast and routed."""
     methods = comparison.by_method()
-    titles = {stage: title.capitalize() for stage, title in STAGE_TITLES.items()}
+    titles = {stage: title.capitalize() for stage, title in STAGES.items()}
     figure, panels = _panels(1.7 + 0.62 * len(methods), titles)
     for stage, axes in panels.items():
         for place, rows in enumerate(methods.values()):
             for number, (metric, colour) in enumerate(_METRICS.items()):
-                _dumbbell(axes, rows, stage, metric, place + 0.22 * (number - 1), colour)
+                y = place + 0.22 * (number - 1)
+                spots = {
+                    announcement: (value, y)
+                    for announcement, row in rows.items()
+                    if (value := row.score(stage, metric)) is not None
+                }
+                _spots(axes, spots, colour, size=24)
+                if len(spots) == 2:
+                    ends = [value for value, _ in spots.values()]
+                    axes.plot(ends, [y, y], color=colour, linewidth=1.4, zorder=1)
         axes.set_xlim(-0.02, 1.02)
         axes.grid(axis="x", color=_GRID)
         for between in range(len(methods) - 1):
@@ -109,17 +125,16 @@ def _styles(names: Iterable[str], styles: tuple[str, ...]) -> dict[str, str]:
     return {name: styles[i % len(styles)] for i, name in enumerate(dict.fromkeys(names))}
 
 
-def _arrow(axes: Any, rows: Both, stage: Stage, colour: str, marker: str) -> None:
-    spots = {
-        announcement: (row.tokens, recall)
-        for announcement, row in rows.items()
-        if (recall := row.score(stage, "recall")) is not None and row.tokens
-    }
+def _spots(
+    axes: Any, spots: Mapping[str, Any], colour: str, marker: str = "o", *, size: float = 46
+) -> None:
+    """Draw a method's spots by announcement: broadcast as a ring, routed full."""
     for announcement, spot in spots.items():
-        _spot(axes, spot, announcement, colour, marker=marker)
-    if len(spots) == 2:
-        style = {"arrowstyle": "-|>", "color": colour, "shrinkA": 6, "shrinkB": 5, "linewidth": 1.4}
-        axes.annotate("", spots["routed"], spots["broadcast"], arrowprops=style)
+        routed = announcement == "routed"
+        axes.scatter(
+            *spot, s=size if routed else 3.2 * size, marker=marker, linewidth=1.4,
+            facecolor=colour if routed else "white", edgecolor=colour, zorder=4 if routed else 3,
+        )  # fmt: skip
 
 
 def _free_of_tokens(
@@ -139,28 +154,6 @@ def _free_of_tokens(
             xycoords=("axes fraction", "data"), ha="right", xytext=(0, 3),
             textcoords="offset points", fontsize=9, color=colour,
         )  # fmt: skip
-
-
-def _dumbbell(axes: Any, rows: Both, stage: Stage, metric: str, y: float, colour: str) -> None:
-    values = {
-        announcement: value
-        for announcement, row in rows.items()
-        if (value := row.score(stage, metric)) is not None
-    }
-    if len(values) == 2:
-        axes.plot(list(values.values()), [y, y], color=colour, linewidth=1.4, zorder=1)
-    for announcement, value in values.items():
-        _spot(axes, (value, y), announcement, colour, size=24)
-
-
-def _spot(
-    axes: Any, spot: Any, announcement: str, colour: str, *, size: float = 46, marker: str = "o"
-) -> None:
-    routed = announcement == "routed"
-    axes.scatter(
-        *spot, s=size if routed else 3.2 * size, marker=marker, linewidth=1.4,
-        facecolor=colour if routed else "white", edgecolor=colour, zorder=4 if routed else 3,
-    )  # fmt: skip
 
 
 def _legend(figure: Any, colours: Mapping[str, str], markers: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from cnp_router.evaluation.comparison import STAGE_TITLES, Comparison, ComparisonRow
+from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow
 from cnp_router.evaluation.plots import PLOTS, check_plots, draw
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import DataFileError, InputError
@@ -57,7 +57,7 @@ def scores(part: Comparison) -> Table:
     cells = [
         (protocol, title, announcement, *map(share, found.to_dict().values()))
         for (protocol, _), both in part.by_method().items()
-        for stage, title in STAGE_TITLES.items()
+        for stage, title in STAGES.items()
         for announcement, row in both.items()
         if (found := row.stages[stage]) is not None
     ]

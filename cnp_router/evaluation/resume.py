@@ -68,11 +68,12 @@ class ResumeFile:
 
     def __init__(self, path: str | Path, settings: Mapping[str, Any]) -> None:
         self.path = Path(path)
-        with self._errors("written", cure=_NEW_FILE):
+        with self._errors("written"):
             # Unbuffered, and each line in one write: what is there is whole lines and one torn end.
             self._out = self.path.open("a+b", buffering=0)
         try:
-            self._lock()  # before it is read: another run may be writing to it
+            with self._errors("written"):
+                self._lock()  # before it is read: another run may be writing to it
             self.records = self._begin(json.loads(json.dumps(settings)))
         except BaseException:
             self._out.close()
@@ -92,12 +93,11 @@ class ResumeFile:
         self._out.close()
 
     def _lock(self) -> None:
-        with self._errors("written", cure=_NEW_FILE):
-            try:
-                lock(self._out)
-            except (BlockingIOError, PermissionError) as exc:
-                problem = "another comparison is writing to it"
-                raise DataFileError(self.path, problem, cure="wait, or " + _NEW_FILE) from exc
+        try:
+            lock(self._out)
+        except (BlockingIOError, PermissionError) as exc:
+            problem = "another comparison is writing to it"
+            raise DataFileError(self.path, problem, cure="wait, or " + _NEW_FILE) from exc
 
     def _begin(self, settings: dict[str, Any]) -> list[RoundResult]:
         begin = {"record": "comparison", "format": FORMAT_VERSION, "settings": settings}
@@ -148,14 +148,14 @@ class ResumeFile:
             )
 
     @contextmanager
-    def _errors(self, what: str, cure: str | None = None) -> Iterator[None]:
+    def _errors(self, what: str) -> Iterator[None]:
         try:
             yield
         except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
             if isinstance(exc, DataFileError):
                 raise
             reason = getattr(exc, "strerror", None) or exc
-            raise DataFileError(self.path, f"cannot be {what}: {reason}", cure=cure) from exc
+            raise DataFileError(self.path, f"cannot be {what}: {reason}", cure=_NEW_FILE) from exc
 
     def _put(self, line: bytes) -> None:
         left = memoryview(line)
