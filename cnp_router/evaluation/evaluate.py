@@ -172,12 +172,9 @@ def evaluate(
     router.source_counts = Counter()
     select = TargetRecall(target_recall)
     routed = partial(_routed, router, select=select, threshold=threshold, fallback=fallback)
-    is_alone = n_workers(n_jobs, len(mashups)) == 1
-    if is_alone:
-        routed(mashups[0])
+    routed(mashups[0])  # to warm up
     results = timed = in_order(routed, mashups, n_jobs)
-    if not is_alone:
-        routed(mashups[0])
+    if n_workers(n_jobs, len(mashups)) > 1:
         places = np.unique(np.linspace(0, len(mashups) - 1, min(len(mashups), TIMED)).astype(int))
         timed = [routed(mashups[i]) for i in places]
     probabilities = np.concatenate([r.probabilities for r in results])
