@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
+
+import numpy as np
 
 __all__ = ["in_order", "n_workers"]
 
@@ -31,7 +34,13 @@ def in_order(
     """Return the result for each item, in their order."""
     import joblib
 
-    # One batch a worker: sending the router to one costs more than routing a request.
-    size = -(-len(items) // n_workers(n_jobs, len(items))) or 1
-    parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=size, pre_dispatch="all")
-    return list(parallel(joblib.delayed(work)(item) for item in items))
+    # One chunk a worker: sending the router to one costs more than routing a request.
+    cuts = np.linspace(0, len(items), n_workers(n_jobs, len(items)) + 1).astype(int)
+    chunks = joblib.Parallel(n_jobs=n_jobs)(
+        joblib.delayed(_each)(work, items[i:j]) for i, j in itertools.pairwise(cuts)
+    )
+    return [result for chunk in chunks for result in chunk]
+
+
+def _each(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    return [work(item) for item in items]
