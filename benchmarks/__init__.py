@@ -1,1 +1,1 @@
-"""Benchmarks: quality, growth and speed. The entry point is ``run.py``."""
+"""Benchmarks of routers, rounds and next-tool predictors. The entry point is ``run.py``."""

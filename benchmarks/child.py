@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
+import tempfile
+import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-__all__ = ["folder_bytes", "in_child", "peak_megabytes"]
+from cnp_router.routing import Router
+
+__all__ = ["fitted", "in_child", "peak_megabytes"]
 
 
 def in_child(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """Call a function in a new process and return its result.
+    """Call a function in a new process and return its result, or raise its error."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
-    Raises
-    ------
-    RuntimeError
-        If the process ends without a result.
-    """
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_send, args=(sender, function, arguments))
-    process.start()
-    sender.close()
-    try:
-        return dict(receiver.recv())
-    except EOFError:
-        raise RuntimeError(f"{function.__name__}{arguments!r} failed (see above)") from None
-    finally:
-        process.join()
+
+def fitted(fit: Callable[[], Router]) -> tuple[Router, dict[str, Any]]:
+    """Fit a router; return it, and what that and the saved model cost (None: not known)."""
+    before, start = peak_megabytes(), time.perf_counter()
+    router = fit()
+    seconds, peak, saved = time.perf_counter() - start, peak_megabytes(), None
+    save: Callable[[Path], object] | None = getattr(router, "save", None)
+    if save is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            save(Path(folder) / "model")
+            files = (file for file in Path(folder).rglob("*") if file.is_file())
+            saved = sum(file.stat().st_size for file in files) / 1e6
+    return router, {
+        "fit_seconds": seconds,
+        "peak_megabytes": peak,
+        "fit_megabytes": None if peak is None or before is None else peak - before,
+        "model_megabytes": saved,
+    }
 
 
 def peak_megabytes() -> float | None:
@@ -44,13 +53,3 @@ def peak_megabytes() -> float | None:
         return None
     unit = 1e6 if sys.platform == "darwin" else 1e3
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / unit
-
-
-def folder_bytes(folder: Path) -> int:
-    """Return the size of all files below a folder."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
-def _send(sender: Any, function: Callable[..., dict[str, Any]], arguments: tuple[Any, ...]) -> None:
-    sender.send(function(*arguments))
-    sender.close()

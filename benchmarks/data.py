@@ -20,17 +20,7 @@ _COLD_SHARE = 0.15
 
 @dataclass(frozen=True)
 class Splits:
-    """Mashups to learn from and mashups to ask about.
-
-    Parameters
-    ----------
-    name : str
-        For the heading.
-    catalog : Catalog
-    train : History
-    held_out : dict of str to History
-        By name of the split.
-    """
+    """Mashups to learn from, and by split mashups to ask about; `name` is for the heading."""
 
     name: str
     catalog: Catalog
@@ -39,13 +29,7 @@ class Splits:
 
 
 def load(folder: Path | None, seed: int = 0) -> Splits:
-    """Read a folder, or split the bundled sample.
-
-    Raises
-    ------
-    DataFileError
-        If a file is missing or broken.
-    """
+    """Read a folder, or split the bundled sample; DataFileError if a file is missing or broken."""
     return _sample(seed) if folder is None else _folder(folder)
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -114,13 +114,10 @@ def measure_server(folder: Path | None, size: int) -> dict[str, Any]:
     tasks = [InterpretRequest((api,), _REQUEST) for api in catalog]
     with _server() as url:
         times = asyncio.run(_with_server(url, catalog, [task.chat_request() for task in tasks]))
-    medians = {
-        name: {
-            "wall": statistics.median(t.wall for t in taken),
-            "cpu": statistics.median(t.cpu for t in taken),
-        }
-        for name, taken in times.items()
-    }
+    medians = {}
+    for name, taken in times.items():
+        wall, cpu = map(statistics.median, zip(*taken, strict=True))
+        medians[name] = {"wall": wall, "cpu": cpu}
     ideal = len(catalog) * ANSWER_SECONDS / CONCURRENCY
     return {"answers": len(catalog), "ideal": ideal, **medians}
 
@@ -166,20 +163,17 @@ def catalog_of(folder: Path | None, size: int) -> Catalog:
     return Catalog([*apis, *copies][:size])
 
 
-@dataclass(frozen=True)
-class _Taken:
-    """Seconds that something took: of wall time, and of this process's CPU time."""
-
-    wall: float
-    cpu: float
-
-
 async def _with_server(
     url: str, catalog: Catalog, requests: Sequence[ChatRequest]
-) -> dict[str, list[_Taken]]:
+) -> dict[str, list[tuple[float, float]]]:
     import openai
 
-    times: dict[str, list[_Taken]] = {"waiting": [], "sdk": [], "adapter": [], "round": []}
+    times: dict[str, list[tuple[float, float]]] = {
+        "waiting": [],
+        "sdk": [],
+        "adapter": [],
+        "round": [],
+    }
     model = OpenAIChatModel("stub", base_url=url, api_key="none", max_concurrency=CONCURRENCY)
     settings = RoundSettings(max_concurrency=CONCURRENCY)
     waiting = ContractNet(catalog, StubModel(ANSWER_SECONDS), settings=settings)
@@ -206,10 +200,11 @@ async def _with_server(
     return times
 
 
-async def _taken(work: Awaitable[Any]) -> _Taken:
+async def _taken(work: Awaitable[Any]) -> tuple[float, float]:
+    """Return the seconds it took: of wall time, and of this process's CPU time."""
     wall, cpu = time.perf_counter(), time.process_time()
     await work
-    return _Taken(time.perf_counter() - wall, time.process_time() - cpu)
+    return time.perf_counter() - wall, time.process_time() - cpu
 
 
 async def _each(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks import data
-from benchmarks.child import folder_bytes, in_child, peak_megabytes
+from benchmarks.child import fitted, in_child
 from benchmarks.report import environment, heading, number, table
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation import evaluate
@@ -53,7 +51,11 @@ _COLUMNS = (
     ("p50 ms", ("latency_ms", "p50"), 2),
     ("p95 ms", ("latency_ms", "p95"), 2),
 )
-_COSTS = ("fit s", "peak MB", "model MB")
+_COSTS = {
+    "fit s": ("fit_seconds", 1),
+    "peak MB": ("peak_megabytes", 0),
+    "model MB": ("model_megabytes", 1),
+}
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     heading(f"Quality on {splits.name}", facts)
     asked = ", ".join(f"{len(h)} of {name}" for name, h in splits.held_out.items())
     print(f"Learned from {len(splits.train)} mashups over {len(splits.catalog)} APIs.")
-    print(f"Requests: {asked}; figures are averages over them.")
+    print(f"Requests: {asked}; figures are means over them.")
     print("Recipients are the APIs routed to, at a target recall of .90.\n", flush=True)
     names = options.only or list(ROUTERS)
     results = {name: in_child(measure, name, options.data, options.seed) for name in names}
@@ -77,26 +79,17 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 def measure(name: str, folder: Path | None, seed: int) -> dict[str, Any]:
     """Fit one router and evaluate it. Runs in a process of its own."""
     splits = data.load(folder, seed)
-    start = time.perf_counter()
-    router = ROUTERS[name](splits.catalog, splits.train, seed)
-    result: dict[str, Any] = {
-        "baseline": name != _LEARNED,
-        "fit_seconds": time.perf_counter() - start,
-        "peak_megabytes": peak_megabytes(),
-        "model_megabytes": None,
-    }
-    save = getattr(router, "save", None)
-    if save is not None:
-        with tempfile.TemporaryDirectory() as place:
-            save(Path(place) / "model")
-            result["model_megabytes"] = folder_bytes(Path(place)) / 1e6
+    router, costs = fitted(lambda: ROUTERS[name](splits.catalog, splits.train, seed))
     evaluations = {split: evaluate(router, held) for split, held in splits.held_out.items()}
-    result["splits"] = {
-        # The thesis's step 2: categories are to_dict's, all APIs in them are beside it.
-        split: {**evaluation.to_dict(), "category_apis": dict(evaluation.category_apis)}
-        for split, evaluation in evaluations.items()
+    return {
+        "baseline": name != _LEARNED,
+        **costs,
+        "splits": {
+            # The thesis's step 2: categories are to_dict's, all APIs in them are beside it.
+            split: {**evaluation.to_dict(), "category_apis": dict(evaluation.category_apis)}
+            for split, evaluation in evaluations.items()
+        },
     }
-    return result
 
 
 def _row(split: str, name: str, result: dict[str, Any]) -> list[str]:
@@ -105,11 +98,7 @@ def _row(split: str, name: str, result: dict[str, Any]) -> list[str]:
         number((figures.get(group) or {}).get(key), digits) for _, (group, key), digits in _COLUMNS
     ]
     title = f"{name} (baseline)" if result["baseline"] else name
-    costs = [
-        number(result["fit_seconds"], 1),
-        number(result["peak_megabytes"], 0),
-        number(result["model_megabytes"], 1),
-    ]
+    costs = [number(result[key], digits) for key, digits in _COSTS.values()]
     return [title, split, *cells, *costs]
 
 
@@ -123,10 +112,8 @@ def _print_all(results: dict[str, dict[str, Any]], splits: list[str]) -> None:
 
 
 def _flat(figures: dict[str, Any]) -> dict[str, float | None]:
-    flat: dict[str, float | None] = {}
-    for group, value in figures.items():
-        if isinstance(value, dict):
-            flat.update({f"{group} {key}": inner for key, inner in value.items()})
-        else:
-            flat[group] = value
-    return flat
+    return {
+        f"{group} {key}".rstrip(): inner
+        for group, value in figures.items()
+        for key, inner in (value if isinstance(value, dict) else {"": value}).items()
+    }

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmarks import data
 from benchmarks.report import environment, heading, table
 from cnp_router.agents import Organisation, offline_model
-from cnp_router.evaluation import Comparison, ComparisonRow, compare, comparison_tables
+from cnp_router.evaluation import Comparison, ComparisonRow, Table, compare, comparison_tables
 from cnp_router.evaluation.report import (
     about,
     check_report,
@@ -19,6 +19,7 @@ from cnp_router.evaluation.report import (
     trouble_table,
     write_report,
 )
+from cnp_router.evaluation.table import count, share
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.protocols import PROTOCOLS, RoundSettings
@@ -33,16 +34,7 @@ _SHARED: tuple[Organisation, ...] = ("api", "category", "community")
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure to reach.
-
-    Parameters
-    ----------
-    name : str
-    measured : float
-        NaN where it could not be measured: that passes nothing.
-    least : float
-    passed : bool
-    """
+    """A figure to reach; NaN where it could not be measured: that passes nothing."""
 
     name: str
     measured: float
@@ -72,7 +64,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     )
     _print(comparison)
     found = figures(comparison)
-    rows = [[f.name, _shown(f.measured), _shown(f.least), _mark(f)] for f in found]
+    rows = [
+        [f.name, _shown(f.measured), _shown(f.least), "pass" if f.passed else "FAIL"] for f in found
+    ]
     table([["figure", "measured", "at least", ""], *rows])
     goal = [r for r in found if r.name.endswith(("tokens", "messages")) and r.least == 20]
     reached = ", ".join(f"{r.name} {r.measured:.1f}" for r in goal if r.measured >= 40)
@@ -91,24 +85,27 @@ def figures(comparison: Comparison) -> list[Figure]:
     """Return the figures that a comparison should reach, with what it has reached."""
     found = []
     for protocol in ("contractor-led", "collaborative"):
-        broadcast, routed = _both(comparison, protocol)
+        both = routed, broadcast = _both(comparison, protocol)
         ratio = ratios(broadcast, routed)
         found += [
             _at_least(f"{protocol}: broadcast / routed tokens", ratio["tokens"], 20),
             _at_least(f"{protocol}: broadcast / routed messages", ratio["messages"], 20),
-            _at_least(f"{protocol}: routed final F1", _final_f1(routed), _final_f1(broadcast)),
+            _at_least(f"{protocol}: routed final F1", *(r.score("final", "f1") for r in both)),
             _at_least(f"{protocol}: bid recall kept", ratio["bid_recall"], 0.92),
         ]
-    broadcast, routed = _both(comparison, "manager-led")
-    bids = [_recall(row) for row in (broadcast, routed)]
-    found.append(
-        _at_least("manager-led: broadcast / routed tokens", ratios(broadcast, routed)["tokens"], 1)
+    both = routed, broadcast = _both(comparison, "manager-led")
+    ratio, (bid, least) = (
+        ratios(broadcast, routed),
+        (_or_nan(r.score("bid", "recall")) for r in both),
     )
-    higher = Figure("manager-led: routed bid recall (above)", bids[1], bids[0], bids[1] > bids[0])
     learned = comparison.row("learned", "routed")
-    calls = None if learned is None else learned.model_calls
-    there = math.nan if calls is None else calls
-    return [*found, higher, Figure("learned: model calls (exactly)", there, 0, there == 0)]
+    calls = _or_nan(None if learned is None else learned.model_calls)
+    return [
+        *found,
+        _at_least("manager-led: broadcast / routed tokens", ratio["tokens"], 1),
+        Figure("manager-led: routed bid recall (above)", bid, least, bid > least),
+        Figure("learned: model calls (exactly)", calls, 0, calls == 0),
+    ]
 
 
 def run_organisations(
@@ -139,13 +136,12 @@ def run_organisations(
     print(f"{comparisons[0].requests} requests. {about(comparisons[0])[1]}")
     print(f"Organised by size, a contractor holds at most {_LARGEST} APIs.\n")
     rows = [
-        _organised(row, comparison.contractors[row.method.organisation])
+        (row, comparison.contractors[row.method.organisation])
         for comparison in comparisons
         for row in comparison.rows
     ]
-    rows.sort(key=lambda row: protocols.index(row[0]))
-    titles = ["protocol", "organised by", "contractors", "announced", "asked", "messages"]
-    table([[*titles, "tokens", "bid R", "final P", "final R", "final F1"], *rows])
+    rows.sort(key=lambda each: protocols.index(each[0].method.protocol))
+    print(f"{Table.of('', _ORGANISED, rows, labels=3).markdown()}\n")
     for comparison in comparisons:
         _print_trouble(comparison)
     return {"environment": facts, "comparisons": [c.to_dict() for c in comparisons]}
@@ -178,45 +174,37 @@ def _print_trouble(comparison: Comparison) -> None:
         print(f"{trouble.markdown()}\n")
 
 
-def _organised(row: ComparisonRow, contractors: int) -> list[str]:
-    final = row.stages["final"]
-    scores = [getattr(final, name, math.nan) for name in ("precision", "recall", "f1")]
-    costs = [(row.recipients, 1), (row.messages, 0), (row.tokens, 0)]
-    return [
-        row.method.protocol,
-        row.method.organisation,
-        f"{contractors:,}",
-        row.method.announcement,
-        *("-" if cost is None else f"{cost:,.{digits}f}" for cost, digits in costs),
-        *(f"{value:.3f}" for value in (_recall(row), *scores)),
-    ]
+# Of a row, and how many contractors there are.
+_ORGANISED: dict[str, Callable[[tuple[ComparisonRow, int]], str]] = {
+    "protocol": lambda each: each[0].method.protocol,
+    "organised by": lambda each: each[0].method.organisation,
+    "announcement": lambda each: each[0].method.announcement,
+    "contractors": lambda each: count(each[1]),
+    "contractors asked": lambda each: count(each[0].recipients, 1),
+    "messages": lambda each: count(each[0].messages),
+    "tokens": lambda each: count(each[0].tokens),
+    "recall after bidding": lambda each: share(each[0].score("bid", "recall")),
+    "final precision": lambda each: share(each[0].score("final", "precision")),
+    "final recall": lambda each: share(each[0].score("final", "recall")),
+    "final F1": lambda each: share(each[0].score("final", "f1")),
+}
 
 
 def _both(comparison: Comparison, protocol: str) -> tuple[ComparisonRow, ComparisonRow]:
-    rows = [comparison.row(protocol, announced) for announced in ("broadcast", "routed")]
-    if rows[0] is None or rows[1] is None:
-        raise InputError(f"{protocol} was not compared with both announcements")
-    return rows[0], rows[1]
+    routed, broadcast = (comparison.row(protocol, each) for each in ("routed", "broadcast"))
+    if routed is None or broadcast is None:
+        raise InputError(f"{protocol} was not compared with both announcements (compare all)")
+    return routed, broadcast
 
 
-def _recall(row: ComparisonRow) -> float:
-    bid = row.stages["bid"]
-    return math.nan if bid is None else bid.recall
+def _at_least(name: str, measured: float | None, least: float | None) -> Figure:
+    value, bound = _or_nan(measured), _or_nan(least)
+    return Figure(name, value, bound, value >= bound)
 
 
-def _final_f1(row: ComparisonRow) -> float:
-    final = row.stages["final"]
-    return math.nan if final is None else final.f1
-
-
-def _at_least(name: str, measured: float | None, least: float) -> Figure:
-    value = math.nan if measured is None else measured
-    return Figure(name, value, least, value >= least)
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _shown(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 1 else f"{value:.1f}"
-
-
-def _mark(figure: Figure) -> str:
-    return "pass" if figure.passed else "FAIL"

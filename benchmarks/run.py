@@ -2,19 +2,21 @@ r"""The one entry point of the benchmarks.
 
 ::
 
-    python benchmarks/run.py quality [--data DIR] [--json FILE] [--full]
-    python benchmarks/run.py scaling --data DIR [--json FILE]
-    python benchmarks/run.py speed   --data DIR [--json FILE]
-    python benchmarks/run.py next_tool --data DIR [--plots DIR] [--json FILE]
-    python benchmarks/run.py next_tool_history --data DIR [--plots DIR] [--json FILE]
+    python benchmarks/run.py quality [--data DIR] [--full] [--only ROUTER ...]
+    python benchmarks/run.py scaling --data DIR
+    python benchmarks/run.py speed --data DIR
+    python benchmarks/run.py next_tool --data DIR [--plots DIR]
+    python benchmarks/run.py next_tool_history --data DIR [--plots DIR]
     python benchmarks/run.py routed_vs_broadcast [--data DIR] [--model DIR] [--split NAME] \
-        [--limit N] [--organise] [--resume FILE] [--report DIR] [--json FILE]
-    python benchmarks/run.py engine [--data DIR] [--json FILE]
+        [--limit N] [--organise] [--resume FILE] [--report DIR]
+    python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
 
-DIR holds ``apis.jsonl``, ``mashups-train.jsonl`` and any number of held-out ``mashups-dev*.jsonl``,
-and perhaps ``apis-all.jsonl``, a larger catalog. ``quality``, ``engine``
-and ``routed_vs_broadcast`` work on the bundled sample without.
-For ``next_tool``, DIR holds two or more logs ``trajectories-*.jsonl``; for ``next_tool_history``
+Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
+
+DIR holds ``apis.jsonl``, ``mashups-train.jsonl`` and any number of held-out ``mashups-dev*.jsonl``;
+for ``speed`` perhaps ``apis-all.jsonl``, a larger catalog. Where it may be left out, the bundled
+sample is used.
+For ``next_tool``, DIR holds two or more logs ``trajectories*.jsonl``; for ``next_tool_history``
 too, or ``mashups-train.jsonl`` and ``mashups-dev*.jsonl`` whose APIs are in order.
 """
 
@@ -91,7 +93,7 @@ _OPTIONS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one track; return the exit code."""
-    parser = argparse.ArgumentParser(description="Measure the routers.")
+    parser = argparse.ArgumentParser(description="Measure routers, rounds and predictors.")
     tracks = parser.add_subparsers(dest="track", required=True, metavar="TRACK")
     for name, module in TRACKS.items():
         summary = str(module.__doc__).splitlines()[0]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import data
-from benchmarks.child import folder_bytes, in_child, peak_megabytes
+from benchmarks.child import fitted, in_child
 from benchmarks.report import environment, heading, number, table
 from cnp_router.catalog import Catalog
 from cnp_router.history import History
@@ -39,11 +37,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         smaller = [in_child(measure, options.data, axis, s, options.seed) for s in SHARES[:-1]]
         results[axis] = [*smaller, whole]
         rows = [
-            [
-                str(r["mashups"]),
-                str(r["contractors"]),
-                *(number(r[k], 1) for k in _MEASURED.values()),
-            ]
+            [str(r["mashups"]), str(r["contractors"])]
+            + [number(r[key], 1) for key in _MEASURED.values()]
             for r in results[axis]
         ]
         sizes = [r[axis] for r in results[axis]]
@@ -60,22 +55,8 @@ def measure(folder: Path, axis: str, share: float, seed: int) -> dict[str, Any]:
     """Fit on a share of the data. Runs in a process of its own."""
     splits = data.load(folder)
     catalog, train = part(splits.catalog, splits.train, axis, share, seed)
-    before = peak_megabytes()
-    start = time.perf_counter()
-    router = fit_router(catalog, train, random_state=seed, n_jobs=-1)
-    seconds = time.perf_counter() - start
-    peak = peak_megabytes()
-    with tempfile.TemporaryDirectory() as place:
-        router.save(Path(place) / "model")
-        size = folder_bytes(Path(place)) / 1e6
-    return {
-        "mashups": len(train),
-        "contractors": len(catalog),
-        "fit_seconds": seconds,
-        "peak_megabytes": peak,
-        "fit_megabytes": None if peak is None or before is None else peak - before,
-        "model_megabytes": size,
-    }
+    _, costs = fitted(lambda: fit_router(catalog, train, random_state=seed, n_jobs=-1))
+    return {"mashups": len(train), "contractors": len(catalog), **costs}
 
 
 def part(

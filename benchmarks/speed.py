@@ -1,4 +1,4 @@
-"""How long a routing takes, and how long the command and the import take as whole processes."""
+"""How long a routing takes, and how long commands and the import take as whole processes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks import data
 from benchmarks.child import in_child
 from benchmarks.report import environment, heading, number, table
 from cnp_router.catalog import Catalog
+from cnp_router.evaluation.metrics import percentiles
 from cnp_router.training import fit_router, load_router
 
 __all__ = ["run"]
@@ -89,8 +88,7 @@ def measure(folder: Path, catalog: Path, model: Path | None, seed: int) -> dict[
         "requests": len(times),
         "fit_seconds": fitted - start,
         "load_seconds": loaded - begin,
-        "p50": float(np.percentile(times, 50)),
-        "p95": float(np.percentile(times, 95)),
+        **percentiles(times),
         "max": max(times),
     }
 

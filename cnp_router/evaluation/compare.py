@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from pydantic import TypeAdapter
-
 from cnp_router.agents import Organisation
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation.comparison import (
@@ -20,7 +18,6 @@ from cnp_router.evaluation.comparison import (
     Method,
     RoundFigures,
     RoundResult,
-    TokensAre,
 )
 from cnp_router.evaluation.resume import ResumeFile, fingerprint, unwrapped
 from cnp_router.exceptions import (
@@ -45,6 +42,7 @@ from cnp_router.protocols import (
     RoundSettings,
     find_protocol,
 )
+from cnp_router.records import check_number
 from cnp_router.routing import Router
 
 __all__ = ["FAILURES_IN_A_ROW", "Progress", "compare", "compare_async"]
@@ -185,7 +183,12 @@ async def compare_async(
         failed; they name it. What was finished before is in `resume`. If all rounds of a method
         failed, ``comparison`` of the error has what there is.
     """
-    _check(protocols, announcements, organisations, limit, concurrent_requests)
+    if limit is not None:
+        check_number("limit", limit, 1, whole=True)
+    check_number("concurrent_requests", concurrent_requests, 1, whole=True)
+    _check_names("protocol", protocols)
+    _check_names("announcement", announcements, get_args(Announcement))
+    _check_names("organisation", organisations, get_args(Organisation))
     if retry_failed and resume is None:
         raise InputError("there is nothing to retry (name the file to resume)")
     settings = settings or RoundSettings()
@@ -210,24 +213,43 @@ async def compare_async(
         )
         for name in dict.fromkeys(method.organisation for method in methods)
     }
-    rounds = _Rounds(nets, named, methods, mashups, progress)
     with ExitStack() as stack:
+        file = None
         if resume is not None:
             facts = fingerprint(catalog, known, model, router, settings, max_size)
-            file = stack.enter_context(ResumeFile(resume, facts, TypeAdapter(RoundResult)))
-            rounds.resume(file, retry_failed=retry_failed)
-        await rounds.run(concurrent_requests)
+            file = stack.enter_context(ResumeFile(resume, facts))
+        rounds = _Rounds(nets, named, methods, mashups, progress, file)
+        finished = await rounds.run(concurrent_requests, retry_failed=retry_failed)
+    sources = {result.figures.tokens_are for result in finished.values() if result.figures}
     comparison = Comparison(
         requests=len(mashups),
         skipped=known.skipped + len(known) - len(requests),
         contractors={name: len(net.contractors) for name, net in nets.items()},
         model=model.name,
         is_offline=isinstance(unwrapped(model), OfflineChatModel),
-        tokens_are=rounds.tokens_are(),
-        rows=tuple(ComparisonRow.of(method, rounds.results(method)) for method in methods),
+        tokens_are="server" if sources - {None} == {"server"} else "estimated",
+        rows=tuple(
+            ComparisonRow.of(method, [finished[method, mashup.id] for mashup in mashups])
+            for method in methods
+        ),
     )
-    _check_rows(comparison)
+    nothing = [row for row in comparison.rows if not row.rounds]
+    if nothing:
+        others = f", and so of {len(nothing) - 1} more" if nothing[1:] else ""
+        raise RoundFailedError(
+            f"every round of {nothing[0].method} failed{others}: {nothing[0].reason} "
+            "(cure that and compare again, or leave that protocol or announcement out)",
+            comparison=comparison,
+        )
     return comparison
+
+
+def _check_names(what: str, names: Sequence[Any], choices: Sequence[str] = ()) -> None:
+    if isinstance(names, str) or not names:
+        raise InputError(f"give a list of {what}s, at least one (got {names!r})")
+    strangers = [name for name in names if choices and name not in choices]
+    if strangers:
+        raise InputError(f"unknown {what} {strangers[0]!r} (use one of {', '.join(choices)})")
 
 
 def _methods(
@@ -241,41 +263,6 @@ def _methods(
                     yield Method(protocol.name, announcement, organisation)
 
 
-def _check(
-    protocols: Sequence[str | Protocol],
-    announcements: Sequence[str],
-    organisations: Sequence[str],
-    limit: int | None,
-    concurrent_requests: int,
-) -> None:
-    choices: Sequence[str]
-    for what, names, choices in (
-        ("protocol", protocols, ()),
-        ("announcement", announcements, get_args(Announcement)),
-        ("organisation", organisations, get_args(Organisation)),
-    ):
-        if isinstance(names, str) or not names:
-            raise InputError(f"give a list of {what}s, at least one (got {names!r})")
-        strangers = [name for name in names if choices and name not in choices]
-        if strangers:
-            raise InputError(f"unknown {what} {strangers[0]!r} (use one of {', '.join(choices)})")
-    for option, number in (("limit", limit), ("concurrent_requests", concurrent_requests)):
-        if number is not None and number < 1:
-            raise InputError(f"{option} must be at least 1, got {number!r}")
-
-
-def _check_rows(comparison: Comparison) -> None:
-    """Raise if a method has nothing to be compared."""
-    nothing = [row for row in comparison.rows if not row.rounds]
-    if nothing:
-        others = f", and so of {len(nothing) - 1} more" if nothing[1:] else ""
-        raise RoundFailedError(
-            f"every round of {nothing[0].method} failed{others}: {nothing[0].reason} "
-            "(cure that and compare again, or leave that protocol or announcement out)",
-            comparison=comparison,
-        )
-
-
 @dataclass
 class _Rounds:
     """The rounds of a comparison: those that are finished, and those that are to be run."""
@@ -285,37 +272,22 @@ class _Rounds:
     methods: Sequence[Method]
     mashups: Sequence[Mashup]
     progress: Progress | None
+    file: ResumeFile | None
     finished: dict[tuple[Method, str], RoundResult] = field(default_factory=dict)
     failed_in_a_row: Counter[Method] = field(default_factory=Counter)
-    file: ResumeFile[RoundResult] | None = None
 
-    def resume(self, file: ResumeFile[RoundResult], *, retry_failed: bool) -> None:
-        """Take over what is in a file, and keep there what comes."""
-        self.file = file
-        wanted = {(method, mashup.id) for method in self.methods for mashup in self.mashups}
-        for result in file.records:
-            job = result.method, result.request
-            if job in wanted and not (retry_failed and result.figures is None):
-                self.finished[job] = result
-
-    async def run(self, at_a_time: int) -> None:
-        """Run the rounds that are not finished yet."""
-        rounds = (
-            self._run(method, mashup)
-            for method in self.methods
-            for mashup in self.mashups
-            if (method, mashup.id) not in self.finished
-        )
-        await _all_of(rounds, at_a_time)
-
-    def results(self, method: Method) -> list[RoundResult]:
-        """Return those of a method, in the order of the requests."""
-        return [self.finished[method, mashup.id] for mashup in self.mashups]
-
-    def tokens_are(self) -> TokensAre:
-        """Return who counted the tokens."""
-        sources = {result.figures.tokens_are for result in self.finished.values() if result.figures}
-        return "server" if sources - {None} == {"server"} else "estimated"
+    async def run(
+        self, at_a_time: int, *, retry_failed: bool
+    ) -> Mapping[tuple[Method, str], RoundResult]:
+        """Run the rounds that are not in the file, and return the results of all."""
+        jobs = {(method, m.id): (method, m) for method in self.methods for m in self.mashups}
+        for result in self.file.records if self.file else ():
+            if not (retry_failed and result.figures is None):
+                self.finished[result.method, result.request] = result
+        self.finished = {key: self.finished[key] for key in jobs if key in self.finished}
+        left = [job for key, job in jobs.items() if key not in self.finished]
+        await _all_of((self._run(*job) for job in left), at_a_time)
+        return self.finished
 
     async def _run(self, method: Method, mashup: Mashup) -> None:
         where = f"mashup {mashup.id!r}, {method}"
@@ -339,17 +311,18 @@ class _Rounds:
 
     def _keep(self, result: RoundResult) -> None:
         """Keep a result; raise if it is not single requests that fail."""
+        method = result.method
         if self.file is not None:
             self.file.add(result)
-        self.finished[result.method, result.request] = result
+        self.finished[method, result.request] = result
         if self.progress is not None:
-            title = f"{result.method.protocol} {result.method.announcement}"
+            title = f"{method.protocol} {method.announcement}"
             self.progress(title, len(self.finished), len(self.methods) * len(self.mashups))
-        so_far = self.failed_in_a_row[result.method]
-        self.failed_in_a_row[result.method] = so_far + 1 if result.figures is None else 0
-        if self.failed_in_a_row[result.method] >= FAILURES_IN_A_ROW:
+        failed = self.failed_in_a_row[method] + 1 if result.figures is None else 0
+        self.failed_in_a_row[method] = failed
+        if failed >= FAILURES_IN_A_ROW:
             raise RoundFailedError(
-                f"{FAILURES_IN_A_ROW} rounds in a row failed of {result.method}, the last with "
+                f"{failed} rounds in a row failed of {method}, the last with "
                 f"mashup {result.request!r}: {result.error} (leave that protocol or announcement "
                 "out, or cure what is at fault and retry what failed)"
             )

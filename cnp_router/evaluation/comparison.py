@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field, NonNegativeInt
 
-from cnp_router.evaluation.metrics import SetScores, mean, mean_scores, rounded, set_scores
+from cnp_router.evaluation.metrics import SetScores, means, rounded, set_scores
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.history import Mashup
 from cnp_router.protocols import Outcome
 
 __all__ = [
     "STAGES",
-    "STAGE_TITLES",
     "Comparison",
     "ComparisonRow",
     "Method",
@@ -28,39 +27,25 @@ __all__ = [
 ]
 
 Stage = Literal["category", "bid", "final"]
-STAGES: Mapping[Stage, str] = {"category": "mapped", "bid": "proposed", "final": "selected"}
-"""After which the APIs in play are measured, and their name in `cnp_router.protocols.Stages`."""
-STAGE_TITLES: Mapping[Stage, str] = {
+STAGES: Mapping[Stage, str] = {
     "category": "named categories",
     "bid": "after bidding",
     "final": "final set",
 }
-"""As tables and plots name them."""
+"""After which the APIs in play are measured, and what tables and plots call that."""
 
 TokensAre = Literal["server", "estimated"]
 
-
-def _shares(scores: SetScores) -> SetScores:
-    if not all(0 <= value <= 1 for value in scores.to_dict().values()):
-        raise ValueError("precision, recall and F1 must be between 0 and 1")
-    return scores
-
-
-# pydantic checks them where a record is read from a file.
-Whole = Annotated[int, Field(ge=0)]
-Scores = Annotated[SetScores, AfterValidator(_shares)]
+_MEANS = (
+    *("tokens_in", "tokens_out", "messages", "model_calls", "recipients", "mean_apis"),
+    "seconds",
+)
+_TOTALS = ("cfps", "late", "failed", "hallucinated")
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How requests are answered: what a row of a comparison is about.
-
-    Parameters
-    ----------
-    protocol : str
-    announcement : {"routed", "broadcast"}
-    organisation : str
-    """
+    """How requests are answered: what a row of a comparison is about."""
 
     protocol: str
     announcement: str
@@ -71,11 +56,7 @@ class Method:
 
     def to_dict(self) -> dict[str, str]:
         """Return the method as a JSON object: ``protocol announce organise``."""
-        return {
-            "protocol": self.protocol,
-            "announce": self.announcement,
-            "organise": self.organisation,
-        }
+        return dict(zip(("protocol", "announce", "organise"), asdict(self).values(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,29 +64,29 @@ class RoundFigures:
     """What one method has done with one request. Small, so that a transcript need not be kept.
 
     Fields are as in `ComparisonRow`, whose means and totals they become; `mean_apis` is the number
-    of recommended APIs, and `tokens_are` is None where no model was asked.
+    of recommended APIs, and `tokens_are` is None where no model was asked. pydantic checks them
+    where they are read from a file.
     """
 
-    tokens_in: Whole
-    tokens_out: Whole
-    messages: Whole
-    model_calls: Whole
-    recipients: Whole
-    mean_apis: Whole
+    tokens_in: NonNegativeInt
+    tokens_out: NonNegativeInt
+    messages: NonNegativeInt
+    model_calls: NonNegativeInt
+    recipients: NonNegativeInt
+    mean_apis: NonNegativeInt
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     tokens_are: TokensAre | None
-    stages: dict[Stage, Scores | None]
-    cfps: Whole
-    cached_calls: Whole
-    late: Whole
-    failed: Whole
-    hallucinated: Whole
+    stages: dict[Stage, SetScores | None]
+    cfps: NonNegativeInt
+    late: NonNegativeInt
+    failed: NonNegativeInt
+    hallucinated: NonNegativeInt
 
     @classmethod
     def of(cls, mashup: Mashup, outcome: Outcome) -> RoundFigures:
         """Return the figures of an outcome, measured by the APIs that the mashup used."""
-        ledger = outcome.ledger
-        sets = {name: getattr(outcome.stages, apis) for name, apis in STAGES.items()}
+        ledger, stages = outcome.ledger, outcome.stages
+        sets = (stages.mapped, stages.proposed, stages.selected)
         return cls(
             tokens_in=ledger.usage.tokens_in,
             tokens_out=ledger.usage.tokens_out,
@@ -117,10 +98,9 @@ class RoundFigures:
             tokens_are=ledger.usage.source if ledger.model_calls else None,
             stages={
                 name: None if found is None else set_scores(found, mashup.apis)
-                for name, found in sets.items()
+                for name, found in zip(STAGES, sets, strict=True)
             },
             cfps=ledger.messages.get("cfp", 0),
-            cached_calls=ledger.cached_calls,
             late=ledger.late,
             failed=sum(ledger.failures.values()),
             hallucinated=ledger.hallucinated,
@@ -131,25 +111,14 @@ class RoundFigures:
 class RoundResult:
     """The figures of one round, or why it failed.
 
-    Parameters
-    ----------
-    method : Method
-    request : str
-        Id of the mashup.
-    figures : RoundFigures or None
-        None if it failed because of its request.
-    error : str, default=""
-        Why.
+    `request` is the id of the mashup; `figures` are None if it failed because of its request, and
+    `error` says why.
     """
 
     method: Method
     request: str
     figures: RoundFigures | None
     error: str = ""
-
-
-_MEANS = ("tokens_in", "tokens_out", "messages", "model_calls", "recipients", "mean_apis")
-_TOTALS = ("cfps", "cached_calls", "late", "failed", "hallucinated")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -161,38 +130,36 @@ class ComparisonRow:
     method : Method
     rounds : int
         How many that are. All means are None if it is 0.
-    tokens_in, tokens_out, messages, model_calls, recipients, mean_apis : float or None
+    stages : mapping of str to SetScores or None
+        Of `STAGES`, averaged over the rounds that had the stage (for ``"auto"`` not all have); None
+        where none had.
+    tokens_in, tokens_out, messages, model_calls, recipients, mean_apis, seconds : float or None
         `recipients` counts contractors that received an announcement; `mean_apis` is the size of
         the recommendation.
-    seconds : float or None, seconds
-    stages : mapping of str to SetScores or None
-        ``category``, ``bid`` and ``final``, averaged over the rounds that had the stage (for
-        ``"auto"`` not all have); None where none had.
     failures : mapping of str to int
         Why rounds failed, and how many for that reason, the most frequent first; reasons that
         differ in numbers only are one. Neither the cost nor the result of these rounds is in any
         other figure.
     with_bids : int
         How many rounds had the stage ``bid``.
-    cfps, cached_calls, late, failed, hallucinated : int
-        In all rounds together: calls for proposals, model calls that were answered before, replies
-        after the deadline, calls for proposals without a usable reply, names that a model made up.
+    cfps, late, failed, hallucinated : int
+        In all rounds together: calls for proposals, replies after the deadline, calls for proposals
+        without a usable reply, names that a model made up.
     """
 
     method: Method
     rounds: int
-    tokens_in: float | None
-    tokens_out: float | None
-    messages: float | None
-    model_calls: float | None
-    recipients: float | None
-    mean_apis: float | None
-    seconds: float | None
     stages: Mapping[Stage, SetScores | None]
+    tokens_in: float | None = None
+    tokens_out: float | None = None
+    messages: float | None = None
+    model_calls: float | None = None
+    recipients: float | None = None
+    mean_apis: float | None = None
+    seconds: float | None = None
     failures: Mapping[str, int] = field(default_factory=dict)
     with_bids: int = 0
     cfps: int = 0
-    cached_calls: int = 0
     late: int = 0
     failed: int = 0
     hallucinated: int = 0
@@ -202,18 +169,15 @@ class ComparisonRow:
         """Return the means of a method's rounds."""
         figures = [result.figures for result in results if result.figures is not None]
         stages = {
-            name: [scores for f in figures if (scores := f.stages[name]) is not None]
+            name: [scores.to_dict() for f in figures if (scores := f.stages[name]) is not None]
             for name in STAGES
         }
-        means: dict[str, Any] = {
-            name: mean([getattr(f, name) for f in figures]) if figures else None
-            for name in (*_MEANS, "seconds")
-        }
+        averages: dict[str, Any] = means([{n: getattr(f, n) for n in _MEANS} for f in figures])
         return cls(
             method=method,
             rounds=len(figures),
-            **means,
-            stages={name: mean_scores(each) if each else None for name, each in stages.items()},
+            stages={n: SetScores(**means(each)) if each else None for n, each in stages.items()},
+            **averages,
             failures=_most_frequent([r.error for r in results if r.figures is None]),
             with_bids=len(stages["bid"]),
             **{name: sum(getattr(f, name) for f in figures) for name in _TOTALS},
@@ -241,6 +205,10 @@ class ComparisonRow:
             return None
         return self.tokens_in + self.tokens_out
 
+    def score(self, stage: Stage, metric: str) -> float | None:
+        """Return a field of `SetScores` at a stage; None where no round had it."""
+        return getattr(self.stages[stage], metric, None)
+
     @property
     def trouble(self) -> dict[str, Any]:
         """What went wrong: ``failed_rounds failed late invented reason``; empty if nothing did."""
@@ -256,7 +224,7 @@ class ComparisonRow:
         """Return the row as a JSON object; floats are rounded to six digits."""
         return {
             **self.method.to_dict(),
-            **rounded({name: getattr(self, name) for name in (*_MEANS, "seconds")}),
+            **rounded({name: getattr(self, name) for name in _MEANS}),
             "stages": {
                 name: None if scores is None else rounded(scores.to_dict())
                 for name, scores in self.stages.items()
@@ -308,6 +276,7 @@ class Comparison:
         has an object for each row in which something failed, came late or was made up; its
         ``reason`` is why most of the failed rounds failed.
         """
+        troubled = [row for row in self.rows if row.trouble]
         return {
             "requests": self.requests,
             "skipped": self.skipped,
@@ -315,10 +284,16 @@ class Comparison:
             "model": self.model,
             "tokens_are": self.tokens_are,
             "rows": [row.to_dict() for row in self.rows],
-            "trouble": [
-                {**row.method.to_dict(), **row.trouble} for row in self.rows if row.trouble
-            ],
+            "trouble": [{**row.method.to_dict(), **row.trouble} for row in troubled],
         }
+
+    def by_method(self) -> dict[tuple[str, str], dict[str, ComparisonRow]]:
+        """Return the rows of each protocol and organisation, by announcement."""
+        methods: dict[tuple[str, str], dict[str, ComparisonRow]] = {}
+        for row in self.rows:
+            key = row.method.protocol, row.method.organisation
+            methods.setdefault(key, {})[row.method.announcement] = row
+        return methods
 
     def __repr__(self) -> str:
         return (
@@ -327,24 +302,20 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        columns = ("method", "tokens", "messages", "contractors asked", "recall after bidding")
-        rows = [
-            (
-                str(row.method),
-                *(count(value) for value in (row.tokens, row.messages, row.recipients)),
-                share(getattr(row.stages["bid"], "recall", None)),
-                share(getattr(row.stages["final"], "f1", None)),
-                f"{row.failed_rounds:,}",
-            )
-            for row in self.rows
-        ]
+        title = f"Means over {self.requests:,} requests, answered by {self.model!r}"
         notes = [f"{row.method}: {row.reason}" for row in self.rows if row.reason]
-        return Table(
-            f"Means over {self.requests:,} requests, answered by {self.model!r}",
-            (*columns, "F1 of the final set", "failed rounds"),
-            tuple(rows),
-            notes=tuple(notes),
-        )._repr_html_()
+        return Table.of(title, _COLUMNS, self.rows, notes=notes)._repr_html_()
+
+
+_COLUMNS: Mapping[str, Callable[[ComparisonRow], str]] = {
+    "method": lambda row: str(row.method),
+    "tokens": lambda row: count(row.tokens),
+    "messages": lambda row: count(row.messages),
+    "contractors asked": lambda row: count(row.recipients),
+    "recall after bidding": lambda row: share(row.score("bid", "recall")),
+    "F1 of the final set": lambda row: share(row.score("final", "f1")),
+    "failed rounds": lambda row: count(row.failed_rounds),
+}
 
 
 def _most_frequent(reasons: Sequence[str]) -> dict[str, int]:

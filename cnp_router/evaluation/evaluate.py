@@ -16,11 +16,9 @@ from cnp_router.catalog import Catalog
 from cnp_router.evaluation.metrics import (
     RANKING,
     Ranking,
-    SetScores,
     brier,
     ece,
-    mean,
-    mean_scores,
+    means,
     percentiles,
     rounded,
     set_scores,
@@ -90,14 +88,12 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         groups = {name: g for name, g in self.to_dict().items() if isinstance(g, dict)}
+        groups["fallback"] = {"share of requests below the threshold": self.fallback_rate}
         rows = [
-            (group if place == 0 else "", name, _shown(group, name, value))
+            (group, name, _shown(group, name, value))
             for group, figures in groups.items()
-            for place, (name, value) in enumerate(figures.items())
+            for name, value in figures.items()
         ]
-        rows.append(
-            ("fallback", "share of requests below the threshold", share(self.fallback_rate))
-        )
         title = f"{self.requests:,} requests, {self.skipped:,} skipped"
         return Table(title, ("of", "figure", "mean"), tuple(rows), labels=2)._repr_html_()
 
@@ -176,36 +172,28 @@ def evaluate(
     router.source_counts = Counter()
     select = TargetRecall(target_recall)
     routed = partial(_routed, router, select=select, threshold=threshold, fallback=fallback)
-    is_alone = n_workers(n_jobs, len(mashups)) == 1
-    if is_alone:
-        routed(mashups[0])
+    routed(mashups[0])  # to warm up
     results = timed = in_order(routed, mashups, n_jobs)
-    if not is_alone:
-        routed(mashups[0])
+    if n_workers(n_jobs, len(mashups)) > 1:
         places = np.unique(np.linspace(0, len(mashups) - 1, min(len(mashups), TIMED)).astype(int))
         timed = [routed(mashups[i]) for i in places]
     probabilities = np.concatenate([r.probabilities for r in results])
     labels = np.concatenate([r.labels for r in results])
-    counts = [r.n_recipients for r in results]
     categories, category_apis = _category_scores(router, mashups)
     return Evaluation(
         requests=len(mashups),
         skipped=history.skipped + len(history) - len(mashups),
-        ranking={name: mean([r.ranking[name] for r in results]) for name in RANKING},
-        recommendation={
-            **mean_scores([r.recommendation for r in results]).to_dict(),
-            "mean_apis": mean([r.n_recommended for r in results]),
-        },
+        ranking=means([r.ranking for r in results]),
+        recommendation=means([r.recommendation for r in results]),
         categories=categories,
         recipients={
             "target_recall": target_recall,
-            "recall": mean([r.recipients.recall for r in results]),
-            "mean": mean(counts),
-            **percentiles(counts),
+            **means([r.recipients for r in results]),
+            **percentiles([r.recipients["mean"] for r in results]),
             "total": len(router.apis),
         },
         calibration={"ece": ece(probabilities, labels), "brier": brier(probabilities, labels)},
-        fallback_rate=mean([float(not r.is_confident) for r in results]),
+        fallback_rate=sum(not r.is_confident for r in results) / len(results),
         latency_ms=percentiles([1000 * r.seconds for r in timed]),
         category_apis=category_apis,
     )
@@ -216,10 +204,8 @@ class _Routed:
     """What one request came to; small, since it travels between processes."""
 
     ranking: Mapping[str, float]
-    recommendation: SetScores
-    n_recommended: int
-    recipients: SetScores
-    n_recipients: int
+    recommendation: Mapping[str, float]
+    recipients: Mapping[str, float]
     is_confident: bool
     probabilities: np.ndarray[Any, Any]
     labels: np.ndarray[Any, Any]
@@ -232,18 +218,17 @@ def _routed(router: Router, mashup: Mashup, **how: Any) -> _Routed:
     scores = router.score(mashup.description)
     routing = router.decide(mashup.description, scores, **how)
     seconds = time.perf_counter() - began
-    used = tuple(dict.fromkeys(mashup.apis))
     ranked = [router.apis[i] for i in scores.order[:DEEPEST]]
-    ranking = Ranking(ranked, used)
+    ranking = Ranking(ranked, mashup.apis)
+    recommended = set_scores(routing.recommendation, mashup.apis)
+    recall = set_scores(routing.contractors, mashup.apis).recall
     return _Routed(
         ranking={name: metric(ranking, k) for name, (metric, k) in RANKING.items()},
-        recommendation=set_scores(routing.recommendation, used),
-        n_recommended=len(routing.recommendation),
-        recipients=set_scores(routing.contractors, used),
-        n_recipients=len(routing.recipients),
+        recommendation={**recommended.to_dict(), "mean_apis": len(routing.recommendation)},
+        recipients={"recall": recall, "mean": len(routing.recipients)},
         is_confident=routing.is_confident,
         probabilities=scores.probabilities[scores.order[:CALIBRATED]],
-        labels=np.isin(ranked[:CALIBRATED], used),
+        labels=np.isin(ranked[:CALIBRATED], mashup.apis),
         seconds=seconds,
     )
 
@@ -261,12 +246,13 @@ def _category_scores(
     known = [(mashup, truth) for mashup, truth in zip(mashups, truths, strict=True) if truth]
     if not known:
         return nothing, nothing
+    of_categories, of_apis = [], []
     predicted = classifier.predict([mashup.description for mashup, _ in known])
-    in_them = [[api.id for api in catalog.in_categories(chosen)] for chosen in predicted]
-    pairs = zip(predicted, in_them, known, strict=True)
-    scores = [(set_scores(p, truth), set_scores(apis, m.apis)) for p, apis, (m, truth) in pairs]
-    of_categories, of_apis = zip(*scores, strict=True)
-    return mean_scores(of_categories).to_dict(), mean_scores(of_apis).to_dict()
+    for (mashup, truth), chosen in zip(known, predicted, strict=True):
+        in_them = [api.id for api in catalog.in_categories(chosen)]
+        of_categories.append(set_scores(chosen, truth).to_dict())
+        of_apis.append(set_scores(in_them, mashup.apis).to_dict())
+    return means(of_categories), means(of_apis)
 
 
 def _shown(group: str, name: str, value: float | None) -> str:

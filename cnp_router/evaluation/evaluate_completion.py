@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from cnp_router.evaluation.metrics import mean, rounded
+from cnp_router.evaluation.metrics import means, rounded
 from cnp_router.evaluation.parallel import in_order
 from cnp_router.evaluation.table import Table, share
-from cnp_router.exceptions import InputError
-from cnp_router.history import History
+from cnp_router.history import History, Mashup
+from cnp_router.records import check_number
 from cnp_router.training import LearnedRouter
 
 __all__ = ["METHODS", "CompletionEvaluation", "evaluate_completion"]
@@ -49,24 +49,14 @@ class CompletionEvaluation:
         return f"CompletionEvaluation({self.requests:,} requests, hit@5 from {hits})"
 
     def _repr_html_(self) -> str:
-        columns = tuple(f"hit@{k}" for k in DEPTHS)
-        rows = [(name, *(share(getattr(self, name)[k]) for k in columns)) for name in METHODS]
+        rows = tuple((name, *map(share, getattr(self, name).values())) for name in METHODS)
         title = f"One API hidden in each of {self.requests:,} mashups"
-        return Table(title, ("found from", *columns), tuple(rows))._repr_html_()
+        return Table(title, ("found from", *self.text), rows)._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the evaluation as a JSON object; floats are rounded to six digits.
-
-        Examples
-        --------
-        >>> half = {"hit@1": 0.5}
-        >>> CompletionEvaluation(3, {"hit@1": 1 / 3}, half, half).to_dict()["text"]
-        {'hit@1': 0.333333}
-        """
-        return {
-            "requests": self.requests,
-            **{name: rounded(getattr(self, name)) for name in METHODS},
-        }
+        """Return the evaluation as a JSON object; floats are rounded to six digits."""
+        hits = {name: rounded(getattr(self, name)) for name in METHODS}
+        return {"requests": self.requests, **hits}
 
 
 def evaluate_completion(
@@ -108,61 +98,37 @@ def evaluate_completion(
     >>> evaluate_completion(fit_router(catalog, past), new).both
     {'hit@1': 1.0, 'hit@5': 1.0, 'hit@10': 1.0}
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
-    cases = _cases(router, history, np.random.default_rng(seed))
+    rng = np.random.default_rng(check_number("seed", seed, 0, whole=True))
+    apis = set(router.apis)
+    cases = []
+    for mashup in history:
+        used = tuple(dict.fromkeys(mashup.apis))
+        if len(used) > 1 and mashup.description.strip() and apis.issuperset(used):
+            cases.append((mashup, used[int(rng.integers(len(used)))]))
     places = in_order(partial(_places, router), cases, n_jobs)
+    nothing = dict.fromkeys(f"hit@{k}" for k in DEPTHS)
     hits = {
-        name: {
-            f"hit@{k}": mean([float(p[name] < k) for p in places]) if places else None
-            for k in DEPTHS
-        }
+        name: means([{f"hit@{k}": place[name] < k for k in DEPTHS} for place in places]) or nothing
         for name in METHODS
     }
     return CompletionEvaluation(requests=len(cases), **hits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    request: str
-    hidden: str
-    known: tuple[str, ...]
-
-
-def _cases(router: LearnedRouter, history: History, rng: np.random.Generator) -> list[_Case]:
-    apis = set(router.apis)
-    cases = []
-    for mashup in history:
-        used = tuple(dict.fromkeys(mashup.apis))
-        if len(used) < 2 or not mashup.description.strip() or not apis.issuperset(used):
-            continue
-        hidden = used[int(rng.integers(len(used)))]
-        cases.append(_Case(mashup.description, hidden, tuple(api for api in used if api != hidden)))
-    return cases
-
-
-def _places(router: LearnedRouter, case: _Case) -> dict[str, int]:
+def _places(router: LearnedRouter, case: tuple[Mashup, str]) -> dict[str, int]:
     """Return how many others come before the hidden API, by each of the methods."""
-    return {
-        "text": _place_by_score(router, case, ()),
-        "graph": _place_in_graph(router, case),
-        "both": _place_by_score(router, case, case.known),
-    }
+    mashup, hidden = case
+    known = tuple(dict.fromkeys(api for api in mashup.apis if api != hidden))
 
+    def by_score(given: tuple[str, ...]) -> int:
+        ranked = [router.apis[i] for i in router.score(mashup.description, given).order]
+        return [api for api in ranked if api not in known].index(hidden)
 
-def _place_by_score(router: LearnedRouter, case: _Case, known: tuple[str, ...]) -> int:
-    beside = set(case.known)
-    ranked = (router.apis[i] for i in router.score(case.request, known).order)
-    return next(
-        place
-        for place, api in enumerate(api for api in ranked if api not in beside)
-        if api == case.hidden
-    )
-
-
-def _place_in_graph(router: LearnedRouter, case: _Case) -> int:
     graph = router.graph
-    ranked = graph.ranked(graph.scores([graph.position(api) for api in case.known]))
-    place = np.flatnonzero(ranked == graph.position(case.hidden))
-    # What the graph gives no score comes after all others.
-    return int(place[0]) if len(place) else len(graph.apis_)
+    ranked = graph.ranked(graph.scores([graph.position(api) for api in known]))
+    found = np.flatnonzero(ranked == graph.position(hidden))
+    return {
+        "text": by_score(()),
+        # What the graph gives no score comes after all others.
+        "graph": int(found[0]) if len(found) else len(graph.apis_),
+        "both": by_score(known),
+    }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
 
 from cnp_router.exceptions import InputError
+from cnp_router.records import check_number
 
 __all__ = [
     "RANKING",
@@ -19,27 +21,24 @@ __all__ = [
     "SetScores",
     "brier",
     "ece",
-    "mean",
-    "mean_scores",
+    "means",
     "percentiles",
     "risk_coverage",
     "rounded",
     "set_scores",
 ]
 
+# pydantic checks it where scores are read from a file.
+_Share = Annotated[float, Field(ge=0, le=1)]
+
 
 @dataclass(frozen=True, slots=True)
 class SetScores:
-    """Precision, recall and F1 of a set.
+    """Precision, recall and F1 of a set, each in [0, 1]."""
 
-    Parameters
-    ----------
-    precision, recall, f1 : float in [0, 1]
-    """
-
-    precision: float
-    recall: float
-    f1: float
+    precision: _Share
+    recall: _Share
+    f1: _Share
 
     def to_dict(self) -> dict[str, float]:
         """Return ``precision recall f1``."""
@@ -49,21 +48,7 @@ class SetScores:
 def set_scores(predicted: Collection[Hashable], used: Collection[Hashable]) -> SetScores:
     """Return precision, recall and F1 of what was predicted, as a set.
 
-    Parameters
-    ----------
-    predicted : collection
-        Where it is empty, all three are 0.
-    used : collection
-        At least one; what comes twice counts once.
-
-    Returns
-    -------
-    SetScores
-
-    Raises
-    ------
-    InputError
-        If nothing was used: then there is nothing to find.
+    All three are 0 where nothing was predicted; that nothing was used is an InputError.
 
     Examples
     --------
@@ -79,18 +64,6 @@ def set_scores(predicted: Collection[Hashable], used: Collection[Hashable]) -> S
     )
 
 
-def mean_scores(scores: Sequence[SetScores]) -> SetScores:
-    """Return the means of precision, recall and F1, each for itself; at least one is needed.
-
-    Examples
-    --------
-    >>> mean_scores([SetScores(1.0, 0.5, 0.75), SetScores(0.0, 0.0, 0.0)])
-    SetScores(precision=0.5, recall=0.25, f1=0.375)
-    """
-    names = ("precision", "recall", "f1")
-    return SetScores(*(mean([getattr(each, name) for each in scores]) for name in names))
-
-
 class Ranking:
     """What was ranked for one request, and the metrics of its first `k`, each in [0, 1].
 
@@ -99,12 +72,7 @@ class Ranking:
     ranked : sequence of distinct items
         Best first; may be shorter than a `k`.
     used : collection
-        At least one; what comes twice counts once.
-
-    Raises
-    ------
-    InputError
-        If nothing was used, or a `k` is below 1.
+        At least one, or it is an InputError, as is a `k` below 1; what comes twice counts once.
 
     Examples
     --------
@@ -132,11 +100,6 @@ class Ranking:
         ``sum over the hits among the first k of 1 / log2(rank + 1)``, over the same sum for an
         ideal ranking, whose first ``min(k, n_used)`` are hits (Järvelin and Kekäläinen, 2002). It
         is normalised by what was used, never by what was hit.
-
-        Examples
-        --------
-        >>> round(Ranking(["maps", "sms", "mail"], ["sms", "weather"]).ndcg(3), 4)
-        0.3869
         """
         hits = self._first(k)
         discounts = 1 / np.log2(np.arange(2, k + 2))
@@ -153,9 +116,7 @@ class Ranking:
         return float(precisions[hits].sum() / min(k, self.n_used))
 
     def _first(self, k: int) -> NDArray[np.bool_]:
-        if k < 1:
-            raise InputError(f"k must be at least 1, got {k!r}")
-        return self._hits[:k]
+        return self._hits[: check_number("k", k, 1, whole=True)]
 
 
 RANKING: Mapping[str, tuple[Callable[[Ranking, int], float], int]] = {
@@ -172,31 +133,15 @@ def ece(probabilities: ArrayLike, outcomes: ArrayLike, *, bins: int = 15) -> flo
 
     The mean over bins of the distance between mean probability and share of outcomes, weighted by
     the bins' sizes (Naeini, Cooper and Hauskrecht, 2015; 15 bins as in Guo et al., 2017). A bin
-    includes its lower end; the last one both.
-
-    Parameters
-    ----------
-    probabilities : array-like of shape (n,), in [0, 1]
-    outcomes : array-like of shape (n,), 0 or 1
-    bins : int, at least 1, default=15
-
-    Returns
-    -------
-    float in [0, 1]
-
-    Raises
-    ------
-    InputError
-        If the two differ in length or are empty, a probability is outside [0, 1], an outcome is
-        neither 0 nor 1, or there is no bin.
+    includes its lower end; the last one both. It is an InputError if probabilities and outcomes
+    differ in number, are none, or are not in [0, 1] and 0 or 1.
 
     Examples
     --------
     >>> round(ece([0.9, 0.9, 0.1, 0.1], [1, 1, 0, 1]), 3)
     0.25
     """
-    if bins < 1:
-        raise InputError(f"bins must be at least 1, got {bins!r}")
+    check_number("bins", bins, 1, whole=True)
     p, y = _pairs(probabilities, outcomes)
     which = np.minimum((p * bins).astype(int), bins - 1)
     gaps = np.bincount(which, weights=p - y, minlength=bins)
@@ -204,19 +149,7 @@ def ece(probabilities: ArrayLike, outcomes: ArrayLike, *, bins: int = 15) -> flo
 
 
 def brier(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
-    """Return the mean squared distance of probability and outcome (Brier, 1950).
-
-    Parameters and errors are those of `ece`.
-
-    Returns
-    -------
-    float in [0, 1]
-
-    Examples
-    --------
-    >>> round(brier([0.9, 0.5], [1, 0]), 3)
-    0.13
-    """
+    """Return the mean squared distance of probability and outcome (Brier, 1950); see `ece`."""
     p, y = _pairs(probabilities, outcomes)
     return float(np.mean((p - y) ** 2))
 
@@ -245,12 +178,7 @@ def risk_coverage(
 ) -> tuple[RiskCoverage, ...]:
     """Return the risk-coverage curve, by rising coverage (El-Yaniv and Wiener, JMLR 11, 2010).
 
-    Parameters and errors are those of `ece`.
-
-    Parameters
-    ----------
-    n_points : int >= 1, default=50
-        At most so many points. Equal probabilities are covered together or not at all.
+    At most `n_points`; equal probabilities are covered together or not at all. Errors as in `ece`.
 
     Examples
     --------
@@ -269,18 +197,7 @@ def risk_coverage(
 
 
 def percentiles(values: ArrayLike, levels: Sequence[float] = (50, 95)) -> dict[str, float]:
-    """Return percentiles by name, interpolated linearly between neighbours.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        At least one.
-    levels : sequence of float in [0, 100], default=(50, 95)
-
-    Raises
-    ------
-    InputError
-        If there is no value.
+    """Return percentiles by name, interpolated linearly; no value is an InputError.
 
     Examples
     --------
@@ -293,9 +210,16 @@ def percentiles(values: ArrayLike, levels: Sequence[float] = (50, 95)) -> dict[s
     return {f"p{level:g}": float(np.percentile(array, level)) for level in levels}
 
 
-def mean(values: Sequence[float]) -> float:
-    """Return the arithmetic mean, summed without rounding error."""
-    return math.fsum(values) / len(values)
+def means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each figure, summed without rounding error; none of nothing.
+
+    Examples
+    --------
+    >>> means([{"recall": 1.0, "f1": 0.5}, {"recall": 0.0, "f1": 0.0}])
+    {'recall': 0.5, 'f1': 0.25}
+    """
+    names = figures[0] if figures else ()
+    return {name: math.fsum(each[name] for each in figures) / len(figures) for name in names}
 
 
 def rounded(figures: Mapping[str, float | None]) -> dict[str, float | None]:
@@ -325,6 +249,7 @@ def _pairs(probabilities: ArrayLike, outcomes: ArrayLike) -> tuple[NDArray[Any],
     outside = p[~((p >= 0) & (p <= 1))]
     if len(outside):
         raise InputError(f"a probability must be between 0 and 1, got {float(outside[0])!r}")
-    if not np.isin(y, (0, 1)).all():
-        raise InputError("an outcome must be 0 or 1")
+    strange = y[~np.isin(y, (0, 1))]
+    if len(strange):
+        raise InputError(f"an outcome must be 0 or 1, got {float(strange[0])!r}")
     return p, y

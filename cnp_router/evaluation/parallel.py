@@ -31,20 +31,11 @@ def n_workers(n_jobs: int | None, items: int) -> int:
 def in_order(
     work: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
 ) -> list[Result]:
-    """Return the result for each item, in their order.
-
-    Examples
-    --------
-    >>> in_order(abs, [-1, 2, -3], n_jobs=1)
-    [1, 2, 3]
-    """
+    """Return the result for each item, in their order."""
     import joblib
 
-    workers = n_workers(n_jobs, len(items))
-    if workers == 1:
-        return _each(work, items)
     # One chunk a worker: sending the router to one costs more than routing a request.
-    cuts = np.linspace(0, len(items), workers + 1).astype(int)
+    cuts = np.linspace(0, len(items), n_workers(n_jobs, len(items)) + 1).astype(int)
     chunks = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_each)(work, items[i:j]) for i, j in itertools.pairwise(cuts)
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cnp_router.evaluation.comparison import STAGE_TITLES, STAGES, Comparison, ComparisonRow, Stage
+from cnp_router.evaluation.comparison import STAGES, Comparison, Stage
 from cnp_router.exceptions import MissingExtraError
 from cnp_router.files import atomic_write
 
@@ -14,13 +14,12 @@ __all__ = ["PLOTS", "check_plots", "draw"]
 
 # Okabe and Ito's palette: distinct to people with any colour vision.
 _PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-_METRICS = {"precision": "#0072b2", "recall": "#d55e00", "f1": "#009e73"}
+_METRICS = dict(zip(("precision", "recall", "f1"), _PALETTE, strict=False))
 _MARKERS = ("o", "s", "^", "D")  # organisations, where there are several
 _GRID = "#e3e6ec"
 _INK = "#444444"
+_ARROW = {"arrowstyle": "-|>", "shrinkA": 6, "shrinkB": 5, "linewidth": 1.4}
 _DPI = 150
-
-Both = Mapping[str, ComparisonRow]  # a method's rows, by announcement
 
 
 def check_plots() -> None:
@@ -34,19 +33,8 @@ def check_plots() -> None:
 def draw(comparison: Comparison, plot: str, path: str | Path) -> None:
     """Draw a plot of `PLOTS` as a PNG, written atomically.
 
-    Parameters
-    ----------
-    comparison : Comparison
-    plot : str
-        Its name in `PLOTS`.
-    path : str or Path
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    DataFileError
-        If the place cannot be written.
+    It is a MissingExtraError without matplotlib, and a DataFileError if the place cannot be
+    written.
     """
     check_plots()
     import matplotlib as mpl
@@ -58,42 +46,58 @@ def draw(comparison: Comparison, plot: str, path: str | Path) -> None:
 
 def traffic(comparison: Comparison) -> Any:
     """Return recall against tokens: an arrow for each method, from broadcast to routed."""
-    figure, panels = _panels(5.4, 2)
+    shown: dict[Stage, str] = {s: f"Recall, {STAGES[s]}" for s in ("bid", "final")}
+    figure, panels = _panels(5.4, shown)
     colours = _styles((row.method.protocol for row in comparison.rows), _PALETTE)
     markers = _styles(comparison.contractors, _MARKERS)
-    shown: tuple[Stage, ...] = ("bid", "final")
-    for axes, stage in zip(panels, shown, strict=True):
+    for stage, axes in panels.items():
         axes.set_xscale("log")
-        for (protocol, organisation), rows in _by_method(comparison).items():
-            _arrow(axes, rows, stage, colours[protocol], markers[organisation])
+        for (protocol, organisation), rows in comparison.by_method().items():
+            spots = {
+                announcement: (row.tokens, recall)
+                for announcement, row in rows.items()
+                if (recall := row.score(stage, "recall")) is not None and row.tokens
+            }
+            _spots(axes, spots, colours[protocol], markers[organisation])
+            if len(spots) == 2:
+                style = _ARROW | {"color": colours[protocol]}
+                axes.annotate("", spots["routed"], spots["broadcast"], arrowprops=style)
         _free_of_tokens(axes, comparison, stage, colours)
-        axes.set_title(f"Recall, {STAGE_TITLES[stage]}", fontsize=11)
         axes.set_xlabel("tokens per request, in and out")
         axes.grid(color=_GRID)
         axes.margins(x=0.08)
-    panels[0].set_ylim(0, 1.02)
-    panels[0].set_ylabel("recall")
+    panels["bid"].set_ylim(0, 1.02)
+    panels["bid"].set_ylabel("recall")
     _legend(figure, colours, markers)
     return figure
 
 
 def stages(comparison: Comparison) -> Any:
     """Return precision, recall and F1 at each stage, of each method, broadcast and routed."""
-    methods = _by_method(comparison)
-    figure, panels = _panels(1.7 + 0.62 * len(methods), 3)
-    for axes, stage in zip(panels, STAGES, strict=True):
+    methods = comparison.by_method()
+    titles = {stage: title.capitalize() for stage, title in STAGES.items()}
+    figure, panels = _panels(1.7 + 0.62 * len(methods), titles)
+    for stage, axes in panels.items():
         for place, rows in enumerate(methods.values()):
             for number, (metric, colour) in enumerate(_METRICS.items()):
-                _dumbbell(axes, rows, stage, metric, place + 0.22 * (number - 1), colour)
-        axes.set_title(STAGE_TITLES[stage].capitalize(), fontsize=11)
+                y = place + 0.22 * (number - 1)
+                spots = {
+                    announcement: (value, y)
+                    for announcement, row in rows.items()
+                    if (value := row.score(stage, metric)) is not None
+                }
+                _spots(axes, spots, colour, size=24)
+                if len(spots) == 2:
+                    ends = [value for value, _ in spots.values()]
+                    axes.plot(ends, [y, y], color=colour, linewidth=1.4, zorder=1)
         axes.set_xlim(-0.02, 1.02)
         axes.grid(axis="x", color=_GRID)
         for between in range(len(methods) - 1):
             axes.axhline(between + 0.5, color=_GRID, linewidth=0.8)
     several = len(comparison.contractors) > 1
     names = [", ".join(method) if several else method[0] for method in methods]
-    panels[0].set_yticks(range(len(methods)), names)
-    panels[0].set_ylim(len(methods) - 0.5, -0.5)
+    panels["category"].set_yticks(range(len(methods)), names)
+    panels["category"].set_ylim(len(methods) - 0.5, -0.5)
     _legend(figure, {name.replace("f1", "F1"): colour for name, colour in _METRICS.items()}, {})
     return figure
 
@@ -105,51 +109,43 @@ PLOTS: Mapping[str, Callable[[Comparison], Any]] = {
 """The plots of a report: file name to the function that returns the matplotlib figure."""
 
 
-def _panels(height: float, number: int) -> tuple[Any, Any]:
+def _panels(height: float, titles: Mapping[Stage, str]) -> tuple[Any, dict[Stage, Any]]:
+    """Return a figure, and a panel for each stage; they share the vertical axis."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, height), layout="constrained", facecolor="white")
-    panels = figure.subplots(1, number, sharey=True)
-    for axes in panels:
+    panels = dict(zip(titles, figure.subplots(1, len(titles), sharey=True), strict=True))
+    for stage, axes in panels.items():
         axes.set_axisbelow(True)
+        axes.set_title(titles[stage], fontsize=11)
     return figure, panels
-
-
-def _by_method(comparison: Comparison) -> dict[tuple[str, str], dict[str, ComparisonRow]]:
-    """Return the rows of each protocol and organisation, by announcement."""
-    methods: dict[tuple[str, str], dict[str, ComparisonRow]] = {}
-    for row in comparison.rows:
-        key = row.method.protocol, row.method.organisation
-        methods.setdefault(key, {})[row.method.announcement] = row
-    return methods
 
 
 def _styles(names: Iterable[str], styles: tuple[str, ...]) -> dict[str, str]:
     return {name: styles[i % len(styles)] for i, name in enumerate(dict.fromkeys(names))}
 
 
-def _arrow(axes: Any, rows: Both, stage: Stage, colour: str, marker: str) -> None:
-    spots = {
-        announcement: (row.tokens, scores.recall)
-        for announcement, row in rows.items()
-        if (scores := row.stages[stage]) is not None and row.tokens
-    }
+def _spots(
+    axes: Any, spots: Mapping[str, Any], colour: str, marker: str = "o", *, size: float = 46
+) -> None:
+    """Draw a method's spots by announcement: broadcast as a ring, routed full."""
     for announcement, spot in spots.items():
-        _spot(axes, spot, announcement, colour, marker=marker)
-    if len(spots) == 2:
-        style = {"arrowstyle": "-|>", "color": colour, "shrinkA": 6, "shrinkB": 5, "linewidth": 1.4}
-        axes.annotate("", spots["routed"], spots["broadcast"], arrowprops=style)
+        routed = announcement == "routed"
+        axes.scatter(
+            *spot, s=size if routed else 3.2 * size, marker=marker, linewidth=1.4,
+            facecolor=colour if routed else "white", edgecolor=colour, zorder=4 if routed else 3,
+        )  # fmt: skip
 
 
 def _free_of_tokens(
-    axes: Any, comparison: Comparison, stage: Stage, colours: dict[str, str]
+    axes: Any, comparison: Comparison, stage: Stage, colours: Mapping[str, str]
 ) -> None:
     """Draw a line for what cost nothing: a logarithmic axis has no place for that."""
     lines: dict[float, dict[str, None]] = {}
     for row in comparison.rows:
-        scores = row.stages[stage]
-        if scores is not None and row.tokens == 0:
-            lines.setdefault(scores.recall, {})[row.method.protocol] = None
+        recall = row.score(stage, "recall")
+        if recall is not None and row.tokens == 0:
+            lines.setdefault(recall, {})[row.method.protocol] = None
     for recall, names in lines.items():
         colour = colours[next(iter(names))]
         axes.axhline(recall, color=colour, linestyle="--", linewidth=1.4)
@@ -160,29 +156,7 @@ def _free_of_tokens(
         )  # fmt: skip
 
 
-def _dumbbell(axes: Any, rows: Both, stage: Stage, metric: str, y: float, colour: str) -> None:
-    values = {
-        announcement: float(getattr(row.stages[stage], metric))
-        for announcement, row in rows.items()
-        if row.stages[stage] is not None
-    }
-    if len(values) == 2:
-        axes.plot(list(values.values()), [y, y], color=colour, linewidth=1.4, zorder=1)
-    for announcement, value in values.items():
-        _spot(axes, (value, y), announcement, colour, size=24)
-
-
-def _spot(
-    axes: Any, spot: Any, announcement: str, colour: str, *, size: float = 46, marker: str = "o"
-) -> None:
-    routed = announcement == "routed"
-    axes.scatter(
-        *spot, s=size if routed else 3.2 * size, marker=marker, linewidth=1.4,
-        facecolor=colour if routed else "white", edgecolor=colour, zorder=4 if routed else 3,
-    )  # fmt: skip
-
-
-def _legend(figure: Any, colours: dict[str, str], markers: dict[str, str]) -> None:
+def _legend(figure: Any, colours: Mapping[str, str], markers: Mapping[str, str]) -> None:
     from matplotlib.lines import Line2D
 
     def mark(label: str, face: str, *, edge: str = "", marker: str = "o", size: float = 7) -> Any:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from cnp_router.evaluation.comparison import STAGE_TITLES, STAGES, Comparison, ComparisonRow
+from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow
 from cnp_router.evaluation.plots import PLOTS, check_plots, draw
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import DataFileError, InputError
@@ -31,30 +32,35 @@ __all__ = [
 REPORT_FILES = ("comparison.json", "comparison.md", *PLOTS)
 
 _WORTH_A_WARNING = 0.05  # of the rounds, or of the calls
-_METHOD = ("protocol", "announcement")
 
-Rows = list[ComparisonRow]
+Columns = dict[str, Callable[[ComparisonRow], str]]
+
+_METHOD: Columns = {
+    "protocol": lambda row: row.method.protocol,
+    "announcement": lambda row: row.method.announcement,
+}
 
 
-def tokens(rows: Rows) -> Table:
+def tokens(part: Comparison) -> Table:
     """Return the tokens of a request."""
-    cells = [
-        (*_named(row), count(row.tokens_in), count(row.tokens_out), count(row.tokens))
-        for row in rows
-    ]
-    return Table("Tokens of a request", (*_METHOD, "in", "out", "total"), tuple(cells), labels=2)
+    columns: Columns = {
+        **_METHOD,
+        "in": lambda row: count(row.tokens_in),
+        "out": lambda row: count(row.tokens_out),
+        "total": lambda row: count(row.tokens),
+    }
+    return Table.of("Tokens of a request", columns, part.rows, labels=2)
 
 
-def scores(rows: Rows) -> Table:
+def scores(part: Comparison) -> Table:
     """Return precision, recall and F1 of the APIs in play at each stage."""
-    cells = []
-    for protocol, both in _by_protocol(rows).items():
-        for stage in STAGES:
-            for row in both.values():
-                found = row.stages[stage]
-                if found is not None:
-                    shares = [share(value) for value in found.to_dict().values()]
-                    cells.append((protocol, STAGE_TITLES[stage], row.method.announcement, *shares))
+    cells = [
+        (protocol, title, announcement, *map(share, found.to_dict().values()))
+        for (protocol, _), both in part.by_method().items()
+        for stage, title in STAGES.items()
+        for announcement, row in both.items()
+        if (found := row.stages[stage]) is not None
+    ]
     return Table(
         "Precision, recall and F1 of the APIs in play at each stage",
         ("protocol", "stage", "announcement", "precision", "recall", "F1"),
@@ -63,60 +69,50 @@ def scores(rows: Rows) -> Table:
         notes=tuple(
             f"After bidding, {row.method.protocol} has means over the {row.with_bids:,} of "
             f"{row.rounds:,} requests that were negotiated."
-            for row in rows
+            for row in part.rows
             if row.with_bids not in (0, row.rounds)
         ),
     )
 
 
-def sizes(rows: Rows) -> Table:
+def sizes(part: Comparison) -> Table:
     """Return messages, contractors asked and the size of the final set."""
-    cells = [
-        (*_named(row), count(row.messages), count(row.recipients, 1), count(row.mean_apis, 2))
-        for row in rows
-    ]
-    return Table(
-        "Messages of a request, contractors asked, and APIs in the final set",
-        (*_METHOD, "messages", "contractors asked", "APIs"),
-        tuple(cells),
-        labels=2,
-    )
+    columns: Columns = {
+        **_METHOD,
+        "messages": lambda row: count(row.messages),
+        "contractors asked": lambda row: count(row.recipients, 1),
+        "APIs": lambda row: count(row.mean_apis, 2),
+    }
+    title = "Messages of a request, contractors asked, and APIs in the final set"
+    return Table.of(title, columns, part.rows, labels=2)
 
 
-def savings(rows: Rows) -> Table | None:
+def savings(part: Comparison) -> Table | None:
     """Return how many times as much a broadcast costs; None where there are not both."""
-    cells = []
-    for protocol, both in _by_protocol(rows).items():
-        if len(both) == 2:
-            found = ratios(both["broadcast"], both["routed"])
-            costs = [count(found[name], 1) for name in ("tokens", "messages", "model_calls")]
-            kept = [share(found[name]) for name in ("bid_recall", "final_recall")]
-            cells.append((protocol, *costs, *kept))
     columns = ("tokens", "messages", "model calls", "bid recall kept", "final recall kept")
+    cells = []
+    for (protocol, _), both in part.by_method().items():
+        if len(both) == 2:
+            *costs, bid, final = ratios(**both).values()
+            cells.append((protocol, *(count(cost, 1) for cost in costs), share(bid), share(final)))
     title = "Costs of a broadcast over those of routing, and the recall that routing keeps"
     return Table(title, ("protocol", *columns), tuple(cells)) if cells else None
 
 
-SECTIONS: tuple[Callable[[Rows], Table | None], ...] = (tokens, scores, sizes, savings)
-"""The tables of each organisation, in order. A function gives one of the rows, or None."""
+SECTIONS: tuple[Callable[[Comparison], Table | None], ...] = (tokens, scores, sizes, savings)
+"""The tables of each organisation, in order. A function gives one of its part, or None."""
 
 
 def comparison_tables(comparison: Comparison) -> dict[str, list[Table]]:
-    """Return the tables of a comparison: means over the requests whose round did not fail.
+    """Return the tables of a comparison by organisation: those of `SECTIONS` that say something.
 
-    Parameters
-    ----------
-    comparison : Comparison
-
-    Returns
-    -------
-    dict of str to list of Table
-        By organisation; those of `SECTIONS` that have something to say.
+    Figures are means over the requests whose round did not fail.
     """
     tables = {}
     for organisation in comparison.contractors:
-        rows = [row for row in comparison.rows if row.method.organisation == organisation]
-        made = [section(rows) for section in SECTIONS]
+        rows = tuple(row for row in comparison.rows if row.method.organisation == organisation)
+        part = replace(comparison, rows=rows)
+        made = [section(part) for section in SECTIONS]
         tables[organisation] = [table for table in made if table is not None]
     return tables
 
@@ -124,71 +120,57 @@ def comparison_tables(comparison: Comparison) -> dict[str, list[Table]]:
 def ratios(broadcast: ComparisonRow, routed: ComparisonRow) -> dict[str, float | None]:
     """Return how many times as much a broadcast costs, and what of its recall is kept.
 
-    Parameters
-    ----------
-    broadcast, routed : ComparisonRow
-        Of the same protocol and organisation.
-
-    Returns
-    -------
-    dict of str to float or None
-        ``tokens messages model_calls``: broadcast over routed. ``bid_recall final_recall``: routed
-        over broadcast. None where it would be divided by 0, or there is no such stage.
+    ``tokens messages model_calls`` are broadcast over routed, ``bid_recall final_recall`` routed
+    over broadcast. None where it would be divided by 0, or there is no such stage.
     """
+
+    def divided(value: float | None, by: float | None) -> float | None:
+        return None if value is None or not by else value / by
+
     costs = ("tokens", "messages", "model_calls")
-    recalls = {
-        f"{stage}_recall": [
-            getattr(row.stages[stage], "recall", None) for row in (routed, broadcast)
-        ]
-        for stage in ("bid", "final")
-    }
+    bids, finals = (
+        [row.score(stage, "recall") for row in (routed, broadcast)] for stage in ("bid", "final")
+    )
     return {
-        **{name: _divided(getattr(broadcast, name), getattr(routed, name)) for name in costs},
-        **{name: _divided(*both) for name, both in recalls.items()},
+        **{name: divided(getattr(broadcast, name), getattr(routed, name)) for name in costs},
+        "bid_recall": divided(*bids),
+        "final_recall": divided(*finals),
     }
 
 
 def trouble_table(comparison: Comparison) -> Table | None:
     """Return what went wrong in all requests together, and why; None if nothing did."""
-    cells = [
-        (
-            str(row.method),
-            *map(count, (row.failed_rounds, row.failed, row.late, row.hallucinated)),
-        )
-        for row in comparison.rows
-        if row.trouble
+    columns: Columns = {
+        "method": lambda row: str(row.method),
+        "failed rounds": lambda row: count(row.failed_rounds),
+        "failed calls": lambda row: count(row.failed),
+        "late replies": lambda row: count(row.late),
+        "hallucinated names": lambda row: count(row.hallucinated),
+    }
+    troubled = [row for row in comparison.rows if row.trouble]
+    notes = [
+        f"{row.method}: {row.failures[row.reason]:,} of {row.failed_rounds + row.rounds:,} "
+        f"rounds failed with: {row.reason}"
+        for row in troubled
+        if row.reason is not None
     ]
-    if not cells:
-        return None
-    return Table(
-        "Failed, late and hallucinated, in all requests together",
-        ("method", "failed rounds", "failed calls", "late replies", "hallucinated names"),
-        tuple(cells),
-        notes=tuple(
-            f"{row.method}: {row.failures[row.reason]:,} of {row.failed_rounds + row.rounds:,} "
-            f"rounds failed with: {row.reason}"
-            for row in comparison.rows
-            if row.reason is not None
-        ),
-    )
+    title = "Failed, late and hallucinated, in all requests together"
+    return Table.of(title, columns, troubled, notes=notes) if troubled else None
 
 
 def warnings_of(comparison: Comparison) -> list[str]:
     """Return a sentence for each method of which more than 5 % of the rounds or calls failed."""
-    return [
-        f"{row.method}: {failed:,} of {total:,} {what} failed ({failed / total:.1%}). {worth}"
-        for row in comparison.rows
+    warnings = []
+    for row in comparison.rows:
+        rounds = row.rounds + row.failed_rounds
         for what, failed, total, worth in (
-            (
-                "rounds",
-                row.failed_rounds,
-                row.rounds + row.failed_rounds,
-                "Its means are over the others.",
-            ),
+            ("rounds", row.failed_rounds, rounds, "Its means are over the others."),
             ("calls for proposals", row.failed, row.cfps, "Who failed could not bid."),
-        )
-        if failed > _WORTH_A_WARNING * total
-    ]
+        ):
+            if failed > _WORTH_A_WARNING * total:
+                some = f"{failed:,} of {total:,} {what} failed ({failed / total:.1%})"
+                warnings.append(f"{row.method}: {some}. {worth}")
+    return warnings
 
 
 def about(comparison: Comparison) -> list[str]:
@@ -225,17 +207,9 @@ def markdown(comparison: Comparison) -> str:
 def check_report(folder: str | Path) -> None:
     """Raise unless a report can be written there: better before a long run than after.
 
-    Parameters
-    ----------
-    folder : str or Path
-        It may exist and hold other files, or an earlier report, which is to be replaced.
-
-    Raises
-    ------
-    DataFileError
-        If it is a file, has files of those names that are not of a report, or cannot be written.
-    MissingExtraError
-        If matplotlib is not installed.
+    The folder may hold other files, or an earlier report, which is to be replaced. It is a
+    DataFileError if it is a file, has files of those names that are not of a report, or cannot be
+    written, and a MissingExtraError if matplotlib is not installed.
     """
     folder = Path(folder)
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
@@ -286,20 +260,4 @@ def _is_report(path: Path) -> bool:
         document = read_json(path)
     except InputError:
         return False
-    return isinstance(document, dict) and {"requests", "rows", "tokens_are"} <= set(document)
-
-
-def _by_protocol(rows: Rows) -> dict[str, dict[str, ComparisonRow]]:
-    """Return the rows of each protocol, by announcement."""
-    both: dict[str, dict[str, ComparisonRow]] = {}
-    for row in rows:
-        both.setdefault(row.method.protocol, {})[row.method.announcement] = row
-    return both
-
-
-def _named(row: ComparisonRow) -> tuple[str, str]:
-    return row.method.protocol, row.method.announcement
-
-
-def _divided(value: float | None, by: float | None) -> float | None:
-    return None if value is None or not by else value / by
+    return isinstance(document, dict) and {"requests", "rows", "tokens_are"} <= document.keys()

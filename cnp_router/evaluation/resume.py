@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from types import NoneType, TracebackType
-from typing import Any, Generic, Self, TypeVar
+from types import NoneType
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from cnp_router.catalog import Catalog
+from cnp_router.evaluation.comparison import RoundResult
 from cnp_router.exceptions import DataFileError
 from cnp_router.files import lock
 from cnp_router.history import History
@@ -29,15 +30,19 @@ __all__ = ["FORMAT_VERSION", "ResumeFile", "fingerprint", "unwrapped"]
 
 FORMAT_VERSION = 1
 
-_KIND = "comparison"
 _CHANGES_NO_FIGURE = ("budget", "max_concurrency")
 _NEW_FILE = "name another file, or one that does not exist"
+_RECORD = TypeAdapter(RoundResult)
 
-Record = TypeVar("Record")
+
+class _Head(BaseModel):
+    record: Literal["comparison"]
+    format: Any = None
+    settings: dict[str, Any]
 
 
-class ResumeFile(Generic[Record]):
-    r"""A JSON Lines file that only grows: the settings first, then a line for each record.
+class ResumeFile:
+    """A JSON Lines file that only grows: the settings first, then a line for each round.
 
     A line is on disk when `add` returns. The end of a line that was cut off by a kill is dropped
     when the file is opened again. While it is open, nobody else can open it.
@@ -48,12 +53,10 @@ class ResumeFile(Generic[Record]):
         Made if it does not exist; its folder must.
     settings : mapping of str to JSON value
         What the records depend on. A file with other settings is refused.
-    kind : TypeAdapter
-        What a record is.
 
     Attributes
     ----------
-    records : list
+    records : list of RoundResult
         Those that were there.
 
     Raises
@@ -61,49 +64,24 @@ class ResumeFile(Generic[Record]):
     DataFileError
         If the file is not a resume file, belongs to other settings (it says which), is damaged, is
         being written by another comparison, or cannot be written. It is left as it is.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> file = pathlib.Path(tempfile.mkdtemp(), "a.jsonl")
-    >>> kind = TypeAdapter(dict[str, str])
-    >>> with ResumeFile(file, {"model": "tiny"}, kind) as resume:
-    ...     resume.add({"request": "m1"})
-    >>> with file.open("a") as torn:
-    ...     _ = torn.write('{"request": "m')
-    >>> with ResumeFile(file, {"model": "tiny"}, kind) as resume:
-    ...     resume.records
-    [{'request': 'm1'}]
     """
 
-    def __init__(
-        self, path: str | Path, settings: Mapping[str, Any], kind: TypeAdapter[Record]
-    ) -> None:
+    def __init__(self, path: str | Path, settings: Mapping[str, Any]) -> None:
         self.path = Path(path)
-        self.kind = kind
-        with self._errors(cure=_NEW_FILE):
+        with self._errors("written"):
             # Unbuffered, and each line in one write: what is there is whole lines and one torn end.
             self._out = self.path.open("a+b", buffering=0)
         try:
-            self._lock()  # before it is read: another run may be writing to it
+            with self._errors("written"):
+                self._lock()  # before it is read: another run may be writing to it
             self.records = self._begin(json.loads(json.dumps(settings)))
         except BaseException:
-            self.close()
+            self._out.close()
             raise
 
-    def add(self, record: Record) -> None:
-        """Append a record, and return when it is on disk.
-
-        Raises
-        ------
-        DataFileError
-            If it cannot be written.
-        """
-        self._put(self.kind.dump_json(record) + b"\n")
-
-    def close(self) -> None:
-        """Close the file."""
-        self._out.close()
+    def add(self, record: RoundResult) -> None:
+        """Append a record, and return when it is on disk; DataFileError if it cannot be."""
+        self._put(_RECORD.dump_json(record) + b"\n")
 
     def __repr__(self) -> str:
         return f"ResumeFile({str(self.path)!r}, {len(self.records)} records)"
@@ -111,63 +89,53 @@ class ResumeFile(Generic[Record]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self._out.close()
 
     def _lock(self) -> None:
-        with self._errors(cure=_NEW_FILE):
-            try:
-                lock(self._out)
-            except (BlockingIOError, PermissionError) as exc:
-                problem = "another comparison is writing to it"
-                raise DataFileError(self.path, problem, cure="wait, or " + _NEW_FILE) from exc
+        try:
+            lock(self._out)
+        except (BlockingIOError, PermissionError) as exc:
+            problem = "another comparison is writing to it"
+            raise DataFileError(self.path, problem, cure="wait, or " + _NEW_FILE) from exc
 
-    def _begin(self, settings: dict[str, Any]) -> list[Record]:
-        head = {"record": _KIND, "format": FORMAT_VERSION, "settings": settings}
-        first = json.dumps(head).encode() + b"\n"
+    def _begin(self, settings: dict[str, Any]) -> list[RoundResult]:
+        begin = {"record": "comparison", "format": FORMAT_VERSION, "settings": settings}
+        first = json.dumps(begin).encode() + b"\n"
         with self._errors("read"):
             self._out.seek(0)
             data = self._out.read()
         whole = data[: data.rfind(b"\n") + 1]
-        if not whole and not first.startswith(data):
-            raise self._another_file()
-        records = list(self._read(whole.splitlines(), settings))
-        with self._errors():
+        head, *lines = whole.splitlines() or [b""]
+        if not first.startswith(data):
+            self._check_head(head, settings)
+        records = [self._record(line, number) for number, line in enumerate(lines, 2)]
+        with self._errors("written"):
             if len(whole) < len(data):
                 self._out.truncate(len(whole))
         if not whole:
             self._put(first)
         return records
 
-    def _read(self, lines: list[bytes], settings: dict[str, Any]) -> Iterator[Record]:
-        if lines:
-            self._check_head(lines[0], settings)
-        for number, line in enumerate(lines[1:], 2):
-            try:
-                yield self.kind.validate_json(line, strict=True)
-            except ValidationError as exc:
-                found = exc.errors(include_url=False)[0]
-                where = ".".join(map(str, found["loc"])) or "the line"
-                problem, cure = f"{where}: {found['msg']}", "was it altered? " + _NEW_FILE
-                raise DataFileError(self.path, problem, line=number, cure=cure) from exc
+    def _record(self, line: bytes, number: int) -> RoundResult:
+        try:
+            return _RECORD.validate_json(line, strict=True)
+        except ValidationError as exc:
+            found = exc.errors(include_url=False)[0]
+            where = ".".join(map(str, found["loc"])) or "the line"
+            problem, cure = f"{where}: {found['msg']}", "was it altered? " + _NEW_FILE
+            raise DataFileError(self.path, problem, line=number, cure=cure) from exc
 
     def _check_head(self, line: bytes, here: dict[str, Any]) -> None:
         try:
-            head = json.loads(line)
-            is_one = head["record"] == _KIND and isinstance(head["settings"], dict)
-        except (ValueError, LookupError, TypeError, RecursionError):
-            is_one = False
-        if not is_one:
-            raise self._another_file()
-        if head.get("format") != FORMAT_VERSION:
-            problem = f"written in format {head.get('format')!r}, this version has {FORMAT_VERSION}"
+            head = _Head.model_validate_json(line)
+        except ValidationError:
+            problem = "is not the file of a comparison"
+            raise DataFileError(self.path, problem, cure=_NEW_FILE) from None
+        if head.format != FORMAT_VERSION:
+            problem = f"written in format {head.format!r}, this version has {FORMAT_VERSION}"
             raise DataFileError(self.path, problem, cure=_NEW_FILE)
-        there = head["settings"]
+        there = head.settings
         differing = [
             f"{name} was {there.get(name)!r} and is {here.get(name)!r}"
             for name in dict.fromkeys((*there, *here))
@@ -179,22 +147,19 @@ class ResumeFile(Generic[Record]):
                 self.path, problem, cure="continue with the same, or name another file"
             )
 
-    def _another_file(self) -> DataFileError:
-        return DataFileError(self.path, "is not the file of a comparison", cure=_NEW_FILE)
-
     @contextmanager
-    def _errors(self, what: str = "written", cure: str | None = None) -> Iterator[None]:
+    def _errors(self, what: str) -> Iterator[None]:
         try:
             yield
-        except DataFileError:
-            raise
         except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
+            if isinstance(exc, DataFileError):
+                raise
             reason = getattr(exc, "strerror", None) or exc
-            raise DataFileError(self.path, f"cannot be {what}: {reason}", cure=cure) from exc
+            raise DataFileError(self.path, f"cannot be {what}: {reason}", cure=_NEW_FILE) from exc
 
     def _put(self, line: bytes) -> None:
         left = memoryview(line)
-        with self._errors():
+        with self._errors("written"):
             while left:
                 left = left[self._out.write(left) :]
             os.fsync(self._out.fileno())
@@ -208,24 +173,10 @@ def fingerprint(
     settings: RoundSettings,
     max_size: int | None,
 ) -> dict[str, Any]:
-    """Return all that the figures of a request depend on, besides its method.
+    """Return all that the figures of a request depend on, besides its method, as a JSON object.
 
-    A budget is not among it: it ends a comparison, and changes no figure.
-
-    Returns
-    -------
-    dict of str to JSON value
-        Data by their digests.
-
-    Examples
-    --------
-    >>> from cnp_router.agents import offline_model
-    >>> from cnp_router.datasets import load_sample
-    >>> sample = load_sample()
-    >>> facts = fingerprint(sample.catalog, sample.history, offline_model(sample.catalog), None,
-    ...                     RoundSettings(), None)
-    >>> facts["model"], facts["threshold"], len(facts["catalog"])
-    ('offline', 0.6, 16)
+    Data are there by their digests. A budget is not among it: it ends a comparison, and changes no
+    figure.
     """
     return {
         "cnp-router": __version__,

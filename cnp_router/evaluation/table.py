@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import html
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from html import escape
+from typing import TypeVar
 
+from cnp_router.catalog import html_table
 from cnp_router.printing import printable
 
 __all__ = ["Table", "count", "share"]
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,12 +34,11 @@ class Table:
 
     Examples
     --------
-    >>> table = Table("", ("router", "F1"), (("learned", ".683"), ("random", ".002")))
+    >>> table = Table.of("", {"router": str, "F1": lambda name: share(len(name) / 9)}, ["kNN"])
     >>> print(table.markdown())
-    | router  |   F1 |
-    | :------ | ---: |
-    | learned | .683 |
-    | random  | .002 |
+    | router |   F1 |
+    | :----- | ---: |
+    | kNN    | .333 |
     """
 
     title: str
@@ -42,6 +46,20 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     labels: int = 1
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        columns: Mapping[str, Callable[[Item], str]],
+        items: Iterable[Item],
+        *,
+        labels: int = 1,
+        notes: Iterable[str] = (),
+    ) -> Table:
+        """Return a table with a row for each item; a column is its heading and what it shows."""
+        rows = tuple(tuple(shown(item) for shown in columns.values()) for item in items)
+        return cls(title, tuple(columns), rows, labels, tuple(notes))
 
     def __repr__(self) -> str:
         return f"Table({self.title!r}, {len(self.rows)} rows of {len(self.columns)} columns)"
@@ -62,15 +80,13 @@ class Table:
             ]
             lines.append(f"| {' | '.join(aligned)} |")
         title = [f"**{printable(self.title)}**"] if self.title else []
-        return "\n\n".join([*title, "\n".join(lines), *map(printable, self.notes)])
+        return "\n\n".join([*title, "\n".join(lines), *map(_printable, self.notes)])
 
     def _repr_html_(self) -> str:
-        head, *rows = [[html.escape(cell) for cell in row] for row in self._cells()]
-        lines = [f"<table><caption>{html.escape(printable(self.title))}</caption>"]
-        lines.append(f"<tr><th>{'</th><th>'.join(head)}</th></tr>")
-        lines += [f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows]
-        notes = [f"<p>{html.escape(printable(note))}</p>" for note in self.notes]
-        return "\n".join([*lines, "</table>", *notes])
+        head, *rows = self._cells()
+        page = html_table(printable(self.title), head, rows, len(rows))
+        notes = [f"<p>{escape(printable(note))}</p>" for note in self.notes]
+        return "\n".join([page, *notes])
 
     def _cells(self) -> list[list[str]]:
         return [[printable(cell) for cell in row] for row in (self.columns, *self.rows)]

@@ -416,7 +416,7 @@ class TestResume:
             (lines[2].replace('"cfps"', '"cfp"'), "figures.cfps: Field required"),
             (
                 lines[2].replace('"recall":', '"recall":2'),
-                "figures.stages.category: .* between 0 and",
+                "figures.stages.category.recall: .* less than or equal to 1",
             ),
             ('{"request": "a", "error": ""}\n', "method: Field required"),
             (lines[2].replace('"error":""', '"error":1'), "error: Input should be a valid string"),
@@ -625,8 +625,11 @@ class TestErrors:
             ({"protocols": "learned"}, "give a list of protocols"),
             ({"announcements": ["all"]}, "unknown announcement 'all'"),
             ({"organisations": ["guild"]}, "unknown organisation 'guild'"),
-            ({"limit": 0}, "limit must be at least 1, got 0"),
-            ({"concurrent_requests": 0}, "concurrent_requests must be at least 1, got 0"),
+            ({"limit": 0}, "limit must be a whole number of at least 1, got 0"),
+            (
+                {"concurrent_requests": 0},
+                "concurrent_requests must be a whole number",
+            ),
             ({"retry_failed": True}, "nothing to retry"),
             ({"history": History([Mashup("x", "y", ("z",))])}, "of any of the 1 mashups"),
         ],

@@ -176,7 +176,7 @@ class TestCalibration:
             ([0.5], [1, 0], r"\(got 1 and 2\)"),
             ([0.5, 1.5], [1, 0], "must be between 0 and 1, got 1.5"),
             ([float("nan")], [1], "must be between 0 and 1, got nan"),
-            ([0.5], [2], "an outcome must be 0 or 1"),
+            ([0.5], [2], "an outcome must be 0 or 1, got 2.0"),
         ],
     )
     def test_what_cannot_be_used(self, metric, p, y, message):
@@ -184,14 +184,14 @@ class TestCalibration:
             metric(p, y)
 
     def test_bins(self):
-        with pytest.raises(InputError, match="bins must be at least 1, got 0"):
+        with pytest.raises(InputError, match="bins must be a whole number of at least 1, got 0"):
             ece([0.5], [1], bins=0)
 
 
 class TestWhatCannotBeUsed:
     @pytest.mark.parametrize("metric", AT)
     def test_a_ranking(self, metric):
-        with pytest.raises(InputError, match="k must be at least 1, got 0"):
+        with pytest.raises(InputError, match="k must be a whole number of at least 1, got 0"):
             metric(Ranking(RANKED, ["a"]), 0)
         with pytest.raises(InputError, match="nothing was used"):
             metric(Ranking(RANKED, []), 5)
