@@ -1,10 +1,14 @@
-"""`ChooseTool`: the task of naming the next tool, for a model that is asked."""
+"""`ChooseTool`: the task of naming the next tool, and the `ToolList` that it is named from."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from cnp_router.agents import AnswerModel, Task
 from cnp_router.agents.prompts import (
@@ -15,10 +19,12 @@ from cnp_router.agents.prompts import (
     specification,
 )
 from cnp_router.catalog import Api
+from cnp_router.exceptions import InputError
 from cnp_router.prediction.predictor import Candidate
+from cnp_router.text import BM25
 from cnp_router.trajectories import Step
 
-__all__ = ["ChooseTool", "ToolChoice", "offline_choice"]
+__all__ = ["ChooseTool", "ToolChoice", "ToolList", "offline_choice"]
 
 _MOST_STEPS = 10
 # Characters of what a step was given and of what it returned, each.
@@ -31,15 +37,7 @@ class _Named(AnswerModel):
 
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
-    """The answer to `ChooseTool`.
-
-    Parameters
-    ----------
-    tool : str or None
-        None if the model named no tool that exists.
-    hallucinated : tuple of str
-        What it named instead; it was dropped.
-    """
+    """The answer to `ChooseTool`: the tool, or what was named instead and dropped."""
 
     tool: str | None
     hallucinated: tuple[str, ...] = ()
@@ -115,24 +113,48 @@ class ChooseTool(Task[ToolChoice]):
 
 
 def offline_choice(task: ChooseTool) -> dict[str, Any]:
-    """Return the answer of an offline model: the first candidate, or else the first tool.
-
-    Examples
-    --------
-    >>> offline_choice(ChooseTool("Rain?", (), (Candidate("sms", 0.5),), (), frozenset({"sms"})))
-    {'tool': 'sms'}
-    """
+    """Return the answer of an offline model: the first candidate, or else the first tool."""
     known = [candidate.tool for candidate in task.candidates] + [tool.id for tool in task.tools]
     return {"tool": known[0] if known else ""}
 
 
+class ToolList:
+    """The tools a model may choose from, by id; a bare id is a tool of which nothing is known."""
+
+    def __init__(self, tools: Iterable[Api | str]) -> None:
+        if isinstance(tools, str):
+            raise InputError(f"tools must be several, got {tools!r} (write [{tools!r}])")
+        self.apis: dict[str, Api] = {}
+        for tool in tools:
+            api = tool if isinstance(tool, Api) else Api(tool, tool)
+            if api.id in self.apis:
+                raise InputError(f"tool {api.id!r} is given twice (ids must be unique)")
+            self.apis[api.id] = api
+
+    def shortlist(self, goal: str, first: Sequence[str], k: int) -> tuple[Api, ...]:
+        """Return at most `k` tools: `first`, then those whose specification is nearest to `goal`.
+
+        Of `first`, those that are not in the list are passed over. If all fit, the rest is in the
+        order given.
+        """
+        rest = list(self.apis)
+        if len(rest) > k:
+            nearest = np.argsort(-self._index.scores(goal), kind="stable")[:k]
+            rest = [rest[place] for place in nearest]
+        ids = dict.fromkeys([*(tool for tool in first if tool in self.apis), *rest])
+        return tuple(self.apis[tool] for tool in list(ids)[:k])
+
+    @cached_property
+    def _index(self) -> BM25:
+        return BM25([f"{api.name} {api.description}" for api in self.apis.values()])
+
+
 def _shown(step: Step) -> str:
     inputs = json.dumps(step.inputs, ensure_ascii=False, default=repr)
+    short = inputs.encode("utf-8", "replace").decode() if len(inputs) <= _MOST_TEXT else None
     fields = {
         "tool": quoted(step.tool),
-        "inputs": inputs.encode("utf-8", "replace").decode()
-        if len(inputs) <= _MOST_TEXT
-        else quoted(inputs[:_MOST_TEXT] + "..."),
+        "inputs": short or quoted(_cut(inputs)),
         "observation": quoted(_cut(step.observation)),
     }
     if step.success is not None:

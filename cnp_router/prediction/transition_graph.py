@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cnp_router.exceptions import InputError
 from cnp_router.prediction.calibrated import CalibratedPredictor, Decay, Judgement, Priors
 from cnp_router.prediction.counts import Followers
 from cnp_router.prediction.predictor import Context, State
+from cnp_router.records import check_number
 from cnp_router.trajectories import Step
 
 __all__ = ["BackoffPredictor", "FirstOrderPredictor"]
@@ -21,12 +21,7 @@ _START = ""
 Suffix = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Suffixed(Judgement):
-    suffixes: tuple[Suffix, ...]
-
-
-class _TransitionPredictor(CalibratedPredictor[_Suffixed]):
+class _TransitionPredictor(CalibratedPredictor):
     """Counts what followed the last tools, of suffixes from `order` down to `_shortest` tools."""
 
     _shortest = 1
@@ -35,14 +30,10 @@ class _TransitionPredictor(CalibratedPredictor[_Suffixed]):
         self, order: int, *, decay: Decay | None = None, priors: Priors | None = None
     ) -> None:
         super().__init__(decay=decay, priors=priors)
-        if order < 1:
-            raise InputError(f"order must be at least 1, got {order!r}")
-        self.order = order
+        self.order = check_number("order", order, 1, whole=True)
         self._counts: dict[Suffix, Followers] = {}
         for tool, follower, weight in self._prior_transitions():
-            for suffix in self._suffixes([tool]):
-                if len(suffix) <= 1:
-                    self._add(suffix, follower, weight)
+            self._add((s for s in self._suffixes([tool]) if len(s) <= 1), follower, weight)
 
     def _learned(self) -> State:
         rows = [[list(s), dict(f.counts), f.total] for s, f in self._counts.items()]
@@ -65,22 +56,22 @@ class _TransitionPredictor(CalibratedPredictor[_Suffixed]):
         padded = (_START, *tools[-self.order :])[-self.order :]
         return tuple(padded[len(padded) - n :] for n in range(len(padded), self._shortest - 1, -1))
 
-    def _judge(self, steps: list[Step], context: Context) -> _Suffixed:
+    def _judge(self, steps: list[Step], context: Context) -> Judgement:
         suffixes = self._suffixes([step.tool for step in steps[-self.order :]])
         probabilities = self._probabilities(suffixes)
         ranked = sorted(probabilities.items(), key=lambda pair: (-pair[1], pair[0]))
-        return _Suffixed(ranked, suffixes)
+        return Judgement(ranked, suffixes)
 
     @abstractmethod
     def _probabilities(self, suffixes: tuple[Suffix, ...]) -> dict[str, float]:
         """Return the raw probabilities after the suffixes, the longest of which is first."""
 
-    def _learn(self, judgement: _Suffixed, tool: str, weight: float) -> None:
-        for suffix in judgement.suffixes:
-            self._add(suffix, tool, weight)
+    def _learn(self, judgement: Judgement, tool: str, weight: float) -> None:
+        self._add(judgement.basis, tool, weight)
 
-    def _add(self, suffix: Suffix, tool: str, weight: float) -> None:
-        self._counts.setdefault(suffix, Followers()).add(tool, weight)
+    def _add(self, suffixes: Iterable[Suffix], tool: str, weight: float) -> None:
+        for suffix in suffixes:
+            self._counts.setdefault(suffix, Followers()).add(tool, weight)
 
     def _decay(self, factor: float) -> None:
         rows = ((suffix, row.decayed(factor)) for suffix, row in self._counts.items())
