@@ -132,14 +132,6 @@ class OnlineStore:
         When this returns, the record is on disk. When it raises, it was not counted; it may be
         found all the same when the file is opened again. Observing it again is always safe.
 
-        Parameters
-        ----------
-        record : Trajectory or Mashup
-
-        Returns
-        -------
-        Receipt
-
         Raises
         ------
         InputError

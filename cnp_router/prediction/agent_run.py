@@ -94,16 +94,7 @@ class AgentRun:
         self._decided = None
 
     def end(self, success: bool | None = None) -> Trajectory:
-        """End the run, and learn from it.
-
-        Parameters
-        ----------
-        success : bool or None, default=None
-            Whether the goal was reached. The steps of a failed run are not reinforced.
-
-        Returns
-        -------
-        Trajectory
+        """End the run, and learn from it; the steps of a failed run are not reinforced.
 
         Raises
         ------

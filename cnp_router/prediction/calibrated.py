@@ -53,17 +53,7 @@ class Judgement:
 class Decay:
     """How what was learned decays: counts are multiplied by `factor` every `window` trajectories.
 
-    Both defaults are those of AutoTool (AAAI 2026).
-
-    Parameters
-    ----------
-    factor : float in (0, 1], default=0.95
-    window : int >= 1, default=1000
-
-    Raises
-    ------
-    InputError
-        If one is out of range.
+    `factor` is in (0, 1], `window` at least 1. Both defaults are those of AutoTool (AAAI 2026).
     """
 
     factor: float = 0.95

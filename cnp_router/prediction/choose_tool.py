@@ -47,17 +47,8 @@ class ToolChoice:
 class ChooseTool(Task[ToolChoice]):
     """The next tool of an agent, named by a model.
 
-    Parameters
-    ----------
-    goal : str
-    prefix : tuple of Step
-        The steps so far. The last ten are shown, long texts cut.
-    candidates : tuple of Candidate
-        What was predicted.
-    tools : tuple of Api
-        The specifications that are shown.
-    allowed : frozenset of str
-        All ids that may be named.
+    It is shown the last ten steps, long texts cut, what was predicted, and the specifications
+    `tools`; it may name all ids that are `allowed`.
 
     Examples
     --------
@@ -95,21 +86,15 @@ class ChooseTool(Task[ToolChoice]):
             {
                 "goal": quoted(self.goal),
                 "steps": json_list([_shown(step) for step in self.prefix[-_MOST_STEPS:]]),
-                "candidates": json_list(
-                    [
-                        json_object({"id": quoted(c.tool), "probability": f"{c.probability:.2f}"})
-                        for c in self.candidates
-                    ]
-                ),
+                "candidates": json_list([_candidate(c) for c in self.candidates]),
                 "tools": json_list([specification(tool) for tool in self.tools]),
             }
         )
 
     def understand(self, said: _Named) -> ToolChoice:
         """Return the tool, if it may be named."""
-        return (
-            ToolChoice(said.tool) if said.tool in self.allowed else ToolChoice(None, (said.tool,))
-        )
+        known = said.tool in self.allowed
+        return ToolChoice(said.tool) if known else ToolChoice(None, (said.tool,))
 
 
 def offline_choice(task: ChooseTool) -> dict[str, Any]:
@@ -147,6 +132,11 @@ class ToolList:
     @cached_property
     def _index(self) -> BM25:
         return BM25([f"{api.name} {api.description}" for api in self.apis.values()])
+
+
+def _candidate(candidate: Candidate) -> str:
+    probability = f"{candidate.probability:.2f}"
+    return json_object({"id": quoted(candidate.tool), "probability": probability})
 
 
 def _shown(step: Step) -> str:

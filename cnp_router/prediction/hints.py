@@ -135,21 +135,9 @@ class ParameterHints:
     def hints(
         self, tool: str, prefix: Sequence[Step | str], *, inputs: Sequence[str] | None = None
     ) -> tuple[Hint, ...]:
-        """Return where the inputs of `tool` may be filled from.
+        """Return where the inputs of `tool`, or only some of them, may be filled from.
 
-        Parameters
-        ----------
-        tool : str
-            Need not be known.
-        prefix : sequence of Step or str
-            The steps so far.
-        inputs : sequence of str, optional
-            Only these of the tool's inputs.
-
-        Returns
-        -------
-        tuple of Hint
-            By input, each input's most frequent place first.
+        By input, each input's most frequent place first. The tool need not be known.
         """
         steps, uses = as_steps(prefix), self._tools.get(tool, {})
         first = max(len(steps) - _LOOK_BACK, 0)

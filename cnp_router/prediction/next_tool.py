@@ -142,13 +142,7 @@ class NextToolRouter:
         *,
         sources: Sequence[str] | None = None,
     ) -> RoutedTool:
-        """Say the next tool, where there is no event loop; see `apredict_next`.
-
-        Raises
-        ------
-        InputError
-            As `apredict_next`; and, if the model has to be asked, where an event loop is running.
-        """
+        """Say the next tool; see `apredict_next`, which has to be used where a loop is running."""
         decided, model = self._decide(prefix, context, sources), self.model
         if decided.unsure is None or model is None:
             return decided
@@ -273,11 +267,8 @@ class NextToolRouter:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`. The predictor and the hints that were given keep their parameters.
 
-        Raises
-        ------
-        InputError
-            If it is none, that of another kind of predictor, or one that the predictor's
-            parameters do not go with. Nothing is changed then.
+        InputError if it is none, that of another kind of predictor, or one that the predictor's
+        parameters do not go with. Nothing is changed then.
         """
         with readable_state(self.kind, state), self._lock:
             hints = ParameterHints(size=self._hints.size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -22,17 +22,12 @@ _ASKED = frozenset({"llm", "none", "caller"})
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RoutedTool(NextTool):
-    """A next tool, and who decided on it.
+    """A next tool, and who decided on it: a `NextTool`, whose `tool` is the model's choice if any.
+
+    `confidence` is that of `tool` as it was predicted, and `candidates` are what was predicted.
 
     Parameters
     ----------
-    tool : str or None
-        The model's choice; without one, the most probable tool. None if nothing is known.
-    confidence : float in [0, 1]
-        Calibrated probability that `tool` is right, as predicted: where the model chose another
-        tool than the first candidate, that of its choice.
-    candidates : tuple of Candidate
-        What was predicted.
     source : str
         The predictor's name: act on it. ``"llm"``: the model chose it. ``"none"``: nobody
         decided, the caller has to.
@@ -53,10 +48,10 @@ class RoutedTool(NextTool):
     hallucinated: tuple[str, ...] = ()
     usage: Usage | None = None
 
-    def _facts(self) -> dict[str, str]:
-        unsure = {"unsure": repr(self.unsure)} if self.unsure else {}
-        # Not super(): a class with slots is made twice, and it would mean the first one.
-        return {**NextTool._facts(self), **unsure, "threshold": f"{self.threshold:.2f}"}
+    def _more_facts(self) -> Iterable[str]:
+        if self.unsure:
+            yield f"unsure={self.unsure!r}"
+        yield f"threshold={self.threshold:.2f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +103,8 @@ class NextToolPolicy:
     [0.9, 0.75, 0.6, 0.6]
     >>> policy.guard([Step("weather"), Step("maps")], ["llm", "context"])
     'share'
+    >>> NextToolPolicy.fixed(0.7, max_in_a_row=3).threshold(0.2)
+    0.7
     """
 
     ask_first: int = 100
@@ -139,25 +136,13 @@ class NextToolPolicy:
 
     @classmethod
     def fixed(cls, threshold: float, **others: Any) -> Self:
-        """Return a policy whose threshold never changes, without a cold start.
-
-        Examples
-        --------
-        >>> NextToolPolicy.fixed(0.7, max_in_a_row=3).threshold(0.2)
-        0.7
-        """
+        """Return a policy whose threshold never changes, without a cold start."""
         bounds = {"first_threshold": threshold, "last_threshold": threshold}
         return cls(**{"ask_first": 0, **bounds, **others})
 
     @classmethod
     def autotool(cls, **others: Any) -> Self:
-        """Return the limits of AutoTool's released agent: one in a row, and three in ten.
-
-        Examples
-        --------
-        >>> NextToolPolicy.autotool().guard([Step("weather")], ["context"])
-        'in-a-row'
-        """
+        """Return the limits of AutoTool's released agent: one in a row, and three in ten."""
         return cls(**{"max_in_a_row": 1, "max_share": 0.3, **others})
 
     def threshold(self, coverage: float) -> float:

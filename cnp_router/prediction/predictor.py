@@ -97,8 +97,8 @@ class NextTool:
         return asdict(self)
 
     def __repr__(self) -> str:
-        facts = (f"{name}={value}" for name, value in self._facts().items())
-        return f"{type(self).__name__}({', '.join([repr(self.tool), *facts])})"
+        facts = [repr(self.tool), f"confidence={self.confidence:.2f}", f"source={self.source!r}"]
+        return f"{type(self).__name__}({', '.join([*facts, *self._more_facts()])})"
 
     def _repr_html_(self) -> str:
         rows = [("tool", "probability")]
@@ -106,8 +106,8 @@ class NextTool:
         body = "".join(f"<tr><td>{escape(a)}</td><td>{b}</td></tr>" for a, b in rows)
         return f"<table><caption>{escape(repr(self))}</caption>{body}</table>"
 
-    def _facts(self) -> dict[str, str]:
-        return {"confidence": f"{self.confidence:.2f}", "source": repr(self.source)}
+    def _more_facts(self) -> Iterable[str]:
+        return ()
 
 
 class NextToolPredictor(ABC):
@@ -184,10 +184,6 @@ class NextToolPredictor(ABC):
 
         Failed steps (``success`` false), and all steps of a failed trajectory, are not
         reinforced: they count with weight 0.
-
-        Parameters
-        ----------
-        trajectory : Trajectory
         """
         for prefix, step, context, weight in lessons(trajectory):
             self.observe_step(prefix, step, context, weight=weight)
@@ -195,13 +191,9 @@ class NextToolPredictor(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """Return all it has learned, for `restore`; its parameters are not in it.
+        """Return a copy of all it has learned, for `restore`; its parameters are not in it.
 
-        Returns
-        -------
-        dict
-            JSON values, and numpy arrays (no objects in them) directly under their names. A
-            copy: learning on does not change it.
+        JSON values, and numpy arrays (no objects in them) directly under their names.
         """
 
     @abstractmethod
@@ -209,12 +201,8 @@ class NextToolPredictor(ABC):
         """Go on from what another one had learned, in place of what this one has.
 
         Its own parameters stay. Priors are in what was learned, and are not added again.
-
-        Raises
-        ------
-        InputError
-            If the state is not one of this predictor, or cannot be used with its parameters.
-            Nothing is changed then.
+        InputError if the state is not one of this predictor, or cannot be used with its
+        parameters; nothing is changed then.
         """
 
 
