@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -200,25 +201,13 @@ def _places(step: Step) -> Iterator[tuple[_Slot, Scalar]]:
 
 
 def _found_in(steps: Sequence[Step], value: Scalar) -> list[_Slot]:
-    """Return the observations, of those that are plain text, in which a text stands."""
+    """Return the observations, of those that are plain text, in which a text stands as a whole."""
     if not isinstance(value, str) or len(value) < _SHORTEST_FOUND:
         return []
-    return [
-        (step.tool, "observation", None)
-        for step in steps
-        if _stands_in(step.observation[:_LONGEST], value)
-    ]
-
-
-def _stands_in(text: str, value: str) -> bool:
-    """Return whether the value stands in the text, not as part of a longer word."""
-    at = text.find(value)
-    while at >= 0:
-        after = at + len(value)
-        if not (text[max(at - 1, 0) : at].isalnum() or text[after : after + 1].isalnum()):
-            return True
-        at = text.find(value, at + 1)
-    return False
+    texts = ((step.tool, step.observation[:_LONGEST]) for step in steps)
+    inside = [(tool, text) for tool, text in texts if value in text]
+    whole = rf"(?<![^\W_]){re.escape(value)}(?![^\W_])" if inside else ""
+    return [(tool, "observation", None) for tool, text in inside if re.search(whole, text)]
 
 
 @lru_cache(maxsize=512)
