@@ -10,7 +10,6 @@ from cnp_router.history import Mashup, parse_mashup
 from cnp_router.records import Record
 
 if TYPE_CHECKING:
-    from cnp_router.catalog import Catalog
     from cnp_router.training import LearnedRouter
     from cnp_router.trajectories import Trajectory
 
@@ -70,6 +69,8 @@ class RouterObserver:
     ----------
     kind : str
         ``"router"``, the name of its state.
+    catalog : Catalog
+        What the mashups may name.
     n_learned : int
         Mashups that were new to the router; those of its history are passed over.
 
@@ -92,13 +93,9 @@ class RouterObserver:
 
     def __init__(self, router: LearnedRouter) -> None:
         self.n_learned = 0
+        self.catalog = router.catalog
         self._router = router
         self._mashups: list[Mashup] = []
-
-    @property
-    def catalog(self) -> Catalog:
-        """What the mashups may name."""
-        return self._router.catalog
 
     def check(self, record: Trajectory | Mashup) -> None:
         """Raise UnknownApiError for a mashup that names an API the catalog does not have."""
