@@ -21,6 +21,7 @@ from cnp_router.agents.prompts import (
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.prediction.predictor import Candidate
+from cnp_router.records import shown
 from cnp_router.text import BM25
 from cnp_router.trajectories import Step
 
@@ -85,7 +86,7 @@ class ChooseTool(Task[ToolChoice]):
         return json_object(
             {
                 "goal": quoted(self.goal),
-                "steps": json_list([_shown(step) for step in self.prefix[-_MOST_STEPS:]]),
+                "steps": json_list([_step(step) for step in self.prefix[-_MOST_STEPS:]]),
                 "candidates": json_list([_candidate(c) for c in self.candidates]),
                 "tools": json_list([specification(tool) for tool in self.tools]),
             }
@@ -139,8 +140,11 @@ def _candidate(candidate: Candidate) -> str:
     return json_object({"id": quoted(candidate.tool), "probability": probability})
 
 
-def _shown(step: Step) -> str:
-    inputs = json.dumps(step.inputs, ensure_ascii=False, default=repr)
+def _step(step: Step) -> str:
+    try:
+        inputs = json.dumps(step.inputs, ensure_ascii=False, default=repr)
+    except (RecursionError, TypeError, ValueError):  # nested too deep or in itself, or odd keys
+        inputs = quoted(shown(step.inputs))
     short = inputs.encode("utf-8", "replace").decode() if len(inputs) <= _MOST_TEXT else None
     fields = {
         "tool": quoted(step.tool),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 
+from cnp_router.records import shown
 from cnp_router.trajectories import Step
 
 __all__ = ["CONTEXTS", "LOCAL_CONTEXTS", "context_keys", "local_followers"]
@@ -57,7 +60,7 @@ def context_keys(steps: Sequence[Step], goal: str) -> list[int]:
     recent = [
         (
             step.tool,
-            repr(sorted(step.inputs.items())) if step.inputs else "",
+            shown(sorted(step.inputs.items()), most=sys.maxsize) if step.inputs else "",
             _first_words(step.observation[:40]),
         )
         for step in steps[:-4:-1]
@@ -123,7 +126,8 @@ def _repeats(steps: Sequence[Step]) -> tuple[str, str]:
     last, observed, called = steps[-1], 0, 0
     for step in steps[-_LOOK_BACK:]:
         observed += step.observation == last.observation
-        called += step.tool == last.tool and step.inputs == last.inputs
+        with suppress(RecursionError):  # nested too deep to be compared
+            called += step.tool == last.tool and step.inputs == last.inputs
     return str(min(observed, _MOST_REPEATS)), str(min(called, _MOST_REPEATS))
 
 
