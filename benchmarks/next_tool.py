@@ -14,6 +14,7 @@ from benchmarks.next_tool_predictors import Recorded, ReliabilityBin
 from benchmarks.next_tool_rules import RULES, Ruled, ruled, rules_rows
 from benchmarks.report import environment, heading, number, table
 from cnp_router.evaluation import PrequentialEvaluation, prequential
+from cnp_router.evaluation.prequential import AtThreshold
 from cnp_router.exceptions import DataFileError
 from cnp_router.prediction import PREDICTORS, AlwaysAsk, Context, NextToolPredictor
 from cnp_router.trajectories import Step, Trajectory, read_trajectories
@@ -99,18 +100,7 @@ def _savings(replays: dict[str, PrequentialEvaluation]) -> list[list[str]]:
     for name, result in replays.items():
         for method, measured in result.methods.items():
             best = measured.best(_ACCURACY)
-            figures = (
-                ["none", *[""] * 5]
-                if best is None
-                else [
-                    number(best.threshold, 2),
-                    number(best.coverage),
-                    number(best.accuracy),
-                    number(best.tokens_saved),
-                    number(best.tokens_saved_net),
-                    number(best.seconds_saved),
-                ]
-            )
+            figures = _figures(best) if best else ["none", *[""] * 5]
             rows.append([name, method, *figures, number(measured.calibration_error)])
     return rows
 
@@ -118,11 +108,13 @@ def _savings(replays: dict[str, PrequentialEvaluation]) -> list[list[str]]:
 def _thresholds(replays: dict[str, PrequentialEvaluation]) -> list[list[str]]:
     rows = [["log", "θ", "coverage", "accuracy", "tokens", "net", "seconds"]]
     for name, result in replays.items():
-        for at in result.methods["context"].thresholds:
-            figures = (at.coverage, at.accuracy, at.tokens_saved, at.tokens_saved_net)
-            cells = [number(value) for value in (*figures, at.seconds_saved)]
-            rows.append([name, number(at.threshold, 2), *cells])
+        rows += [[name, *_figures(at)] for at in result.methods["context"].thresholds]
     return rows
+
+
+def _figures(at: AtThreshold) -> list[str]:
+    shares = (at.coverage, at.accuracy, at.tokens_saved, at.tokens_saved_net, at.seconds_saved)
+    return [number(at.threshold, 2), *map(number, shares)]
 
 
 def _learners() -> tuple[NextToolPredictor, ...]:

@@ -34,12 +34,7 @@ class ReliabilityBin:
 
 
 class _Wrapped(NextToolPredictor):
-    """Hands everything on to another predictor.
-
-    Parameters
-    ----------
-    inner : NextToolPredictor
-    """
+    """Hands everything on to another predictor."""
 
     def __init__(self, inner: NextToolPredictor) -> None:
         self.inner = inner
@@ -50,15 +45,8 @@ class _Wrapped(NextToolPredictor):
     ) -> NextTool:
         return self.inner.predict_next(prefix, context)
 
-    def observe_step(
-        self,
-        prefix: Sequence[Step | str],
-        step: Step | str,
-        context: Context | None = None,
-        *,
-        weight: float = 1.0,
-    ) -> None:
-        self.inner.observe_step(prefix, step, context, weight=weight)
+    def observe_step(self, *lesson: Any, **options: Any) -> None:
+        self.inner.observe_step(*lesson, **options)
 
     def end_trajectory(self) -> None:
         self.inner.end_trajectory()
@@ -76,14 +64,7 @@ class _Wrapped(NextToolPredictor):
 class Frozen(_Wrapped):
     """Learns from whole trajectories, and nothing while one is replayed."""
 
-    def observe_step(
-        self,
-        prefix: Sequence[Step | str],
-        step: Step | str,
-        context: Context | None = None,
-        *,
-        weight: float = 1.0,
-    ) -> None:
+    def observe_step(self, *lesson: Any, **options: Any) -> None:
         """Learn nothing."""
 
     def end_trajectory(self) -> None:
@@ -106,19 +87,12 @@ class Recorded(_Wrapped):
         self._said = super().predict_next(prefix, context)
         return self._said
 
-    def observe_step(
-        self,
-        prefix: Sequence[Step | str],
-        step: Step | str,
-        context: Context | None = None,
-        *,
-        weight: float = 1.0,
-    ) -> None:
+    def observe_step(self, *lesson: Any, **options: Any) -> None:
         """Note whether the answer was right, and learn."""
-        tool = step.tool if isinstance(step, Step) else step
+        _, step, *_ = lesson
         self._confidence.append(self._said.confidence)
-        self._right.append(self._said.tool == tool)
-        super().observe_step(prefix, step, context, weight=weight)
+        self._right.append(self._said.tool == step.tool)
+        super().observe_step(*lesson, **options)
 
     def reliability(self) -> tuple[ReliabilityBin, ...]:
         """Return the bins that hold an answer, by rising confidence.

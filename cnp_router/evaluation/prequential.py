@@ -14,7 +14,7 @@ from cnp_router.evaluation.metrics import RiskCoverage, ece, risk_coverage
 from cnp_router.exceptions import InputError
 from cnp_router.prediction import PREDICTORS, NextToolPredictor
 from cnp_router.prediction.predictor import lessons
-from cnp_router.records import string_tuple
+from cnp_router.records import check_id, check_number, string_tuple
 from cnp_router.trajectories import Trajectory
 
 __all__ = [
@@ -35,17 +35,14 @@ class AtThreshold:
 
     Parameters
     ----------
-    threshold : float in [0, 1]
-    coverage : float in [0, 1]
-        Share of the steps that are predicted, by a tool that is not excluded.
+    threshold, coverage : float in [0, 1]
+        Coverage is the share of the steps that are predicted, by a tool that is not excluded.
     accuracy : float in [0, 1] or None
         Share of the predicted steps that are right; None if none is predicted.
-    tokens_saved : float in [0, 1]
-        Tokens of the steps that are predicted and right, as a share of all steps' tokens.
+    tokens_saved, seconds_saved : float in [0, 1]
+        Of the steps that are predicted and right, as a share of those of all steps.
     tokens_saved_net : float in [-1, 1]
-        The same, less the tokens of the steps that are predicted and wrong.
-    seconds_saved : float in [0, 1]
-        As `tokens_saved`, in seconds.
+        `tokens_saved`, less the share of the steps that are predicted and wrong.
     """
 
     threshold: float
@@ -58,16 +55,7 @@ class AtThreshold:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PredictorEvaluation:
-    """How one predictor did.
-
-    Parameters
-    ----------
-    thresholds : tuple of AtThreshold
-        In the order asked for.
-    calibration_error : float in [0, 1]
-        Expected calibration error of the confidence, over all steps and predictions.
-    risk_coverage : tuple of RiskCoverage
-    """
+    """How one predictor did: at each threshold asked for, and over all steps and predictions."""
 
     thresholds: tuple[AtThreshold, ...]
     calibration_error: float
@@ -80,10 +68,8 @@ class PredictorEvaluation:
 
     def __repr__(self) -> str:
         best = self.best()
-        saved = (
-            f"saves {best.tokens_saved:.3f} at {best.threshold:.2f}" if best else "saves nothing"
-        )
-        return f"PredictorEvaluation({saved}, ECE {self.calibration_error:.3f})"
+        saved = f"{best.tokens_saved:.3f} at {best.threshold:.2f}" if best else "nothing"
+        return f"PredictorEvaluation(saves {saved}, ECE {self.calibration_error:.3f})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,9 +80,7 @@ class PrequentialEvaluation:
     ----------
     n_trajectories, n_steps, n_warm : int
         Trajectories and steps replayed, and trajectories learned from before.
-    tokens : int
-        Of all steps replayed.
-    seconds : float
+    tokens, seconds : int, float
         Of all steps replayed.
     methods : dict of str to PredictorEvaluation
     exclude : tuple of str, default=()
@@ -120,14 +104,10 @@ class PrequentialEvaluation:
             "tokens": self.tokens,
             "seconds": self.seconds,
             "exclude": list(self.exclude),
-            "methods": {
-                name: [asdict(at) for at in method.thresholds]
-                for name, method in self.methods.items()
-            },
+            "methods": {n: [asdict(at) for at in m.thresholds] for n, m in self.methods.items()},
             "calibration_error": {n: m.calibration_error for n, m in self.methods.items()},
             "risk_coverage": {
-                name: [asdict(point) for point in method.risk_coverage]
-                for name, method in self.methods.items()
+                n: [asdict(point) for point in m.risk_coverage] for n, m in self.methods.items()
             },
         }
 
@@ -196,13 +176,20 @@ def prequential(
     1.0
     """
     learners = [kind() for kind in PREDICTORS.values()] if predictors is None else list(predictors)
-    _check(learners, trajectories, thresholds)
-    left_out = tuple(dict.fromkeys(string_tuple("exclude", exclude)))
+    names = [predictor.name for predictor in learners]
+    if len(set(names)) < len(names):
+        raise InputError(f"predictors must have distinct names, got {names!r}")
+    steps = [step for trajectory in trajectories for step in trajectory.steps]
+    if not steps:
+        raise InputError("there is no step to replay (give a trajectory with steps)")
+    for threshold in thresholds:
+        check_number("a threshold", threshold, 0, 1)
+    ids = (check_id("tool", tool) for tool in string_tuple("exclude", exclude))
+    left_out = tuple(dict.fromkeys(ids))
     before = list(warm)
     for predictor in learners:
         for trajectory in before:
             predictor.observe(trajectory)
-    steps = [step for trajectory in trajectories for step in trajectory.steps]
     tokens = np.array([step.tokens for step in steps], dtype=float)
     seconds = np.array([step.seconds for step in steps], dtype=float)
 
@@ -224,21 +211,6 @@ def prequential(
         methods={predictor.name: measured(predictor) for predictor in learners},
         exclude=left_out,
     )
-
-
-def _check(
-    predictors: Sequence[NextToolPredictor],
-    trajectories: Sequence[Trajectory],
-    thresholds: Sequence[float],
-) -> None:
-    names = [predictor.name for predictor in predictors]
-    if len(set(names)) < len(names):
-        raise InputError(f"predictors must have distinct names, got {names!r}")
-    if not any(trajectory.steps for trajectory in trajectories):
-        raise InputError("there is no step to replay (give a trajectory with steps)")
-    for threshold in thresholds:
-        if not 0 <= threshold <= 1:
-            raise InputError(f"a threshold must be in [0, 1], got {threshold!r}")
 
 
 def _walk(

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -92,32 +92,25 @@ class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._absolute = path.absolute()  # wherever the process goes
-        with _clear_errors(path):
+        with _clear_errors(path), ExitStack() as opened:
             if path.is_dir():
                 raise IsADirectoryError(None, "is a folder (name a file in it)")
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(path)
-            try:
-                if not path.exists():
-                    _create(path)
-                before = self._places()
-                self._connection = _connect(path, "mode=rw")
-            except BaseException:
-                self._lock.close()
-                raise
-            try:
-                _check_format(path, self._connection)
-                if self._connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-                    raise DataFileError(path, "cannot be written safely (use a local disk)")
-                self._connection.execute("PRAGMA synchronous = FULL")
-                _check_soundness(path, self._connection)
-                # The connection keeps its file alive, so nobody else gets this inode.
-                self._own = self._places()
-                if self._own[0] != before[0]:
-                    raise ModelStoreError(f"{path}: was replaced while it was opened (open again)")
-            except BaseException:
-                self.close()
-                raise
+            opened.enter_context(_locked(path))
+            if not path.exists():
+                _create(path)
+            before = self._places()
+            self._connection = opened.enter_context(closing(_connect(path, "mode=rw")))
+            _check_format(path, self._connection)
+            if self._connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+                raise DataFileError(path, "cannot be written safely (use a local disk)")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            _check_soundness(path, self._connection)
+            # The connection keeps its file alive, so nobody else gets this inode.
+            self._own = self._places()
+            if self._own[0] != before[0]:
+                raise ModelStoreError(f"{path}: was replaced while it was opened (open again)")
+            self._opened = opened.pop_all()
 
     def read(self, kinds: Collection[str]) -> Contents:
         """Return what observers of these kinds need."""
@@ -166,12 +159,9 @@ class Database:
             self._connection.executemany("REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", rows)
 
     def close(self) -> None:
-        """Let others write."""
+        """Let others write: the connection is closed, then the lock file."""
         # SQLite itself leaves the log of a store alone that took the place of this one.
-        try:
-            self._connection.close()
-        finally:
-            self._lock.close()
+        self._opened.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -191,13 +181,11 @@ class Database:
 
     def _places(self) -> list[tuple[int, int] | None]:
         """Return device and inode of the file and of its log, as they are at the path."""
-        found: list[tuple[int, int] | None] = []
-        for path in (self._absolute, _beside(self._absolute, "wal")):
-            try:
+        found: list[tuple[int, int] | None] = [None, None]
+        for place, path in enumerate((self._absolute, _beside(self._absolute, "wal"))):
+            with suppress(OSError):
                 status = path.stat()
-                found.append((status.st_dev, status.st_ino))
-            except OSError:
-                found.append(None)
+                found[place] = status.st_dev, status.st_ino
         return found
 
 
@@ -219,12 +207,13 @@ def encode(record: Experience) -> Entry:
 def decode(entry: Entry, path: Path) -> Experience:
     """Return the record that was written; ValueError, KeyError or another if it is none."""
     fields = json.loads(entry.content)
-    if entry.kind == "trajectory":
-        record: Experience = parse_trajectory(fields, path, None)
-    elif entry.kind == "mashup":
-        record = parse_mashup(Record(fields, path, None))
-    else:
+    if entry.kind not in ("trajectory", "mashup"):
         raise ValueError(f"kind must be 'trajectory' or 'mashup', got {entry.kind!r}")
+    record: Experience = (
+        parse_mashup(Record(fields, path, None))
+        if entry.kind == "mashup"
+        else parse_trajectory(fields, path, None)
+    )
     if record.id != entry.id:
         raise ValueError(f"the id is {record.id!r}, and stands as {entry.id!r}")
     return record
@@ -344,9 +333,8 @@ def _create(path: Path) -> None:
     numbers = (f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_VERSION}")
     with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
         # Without a journal nothing else is left behind by a process that is killed.
-        connection.execute("PRAGMA journal_mode = OFF").fetchall()
-        for statement in ("BEGIN", *numbers, *_SCHEMA, "COMMIT"):
-            connection.execute(statement)
+        for statement in ("PRAGMA journal_mode = OFF", "BEGIN", *numbers, *_SCHEMA, "COMMIT"):
+            connection.execute(statement).fetchall()
     temporary.replace(path)
     if sys.platform != "win32":  # folders cannot be opened there
         for folder in (path.parent, path.parent.parent):
@@ -370,11 +358,9 @@ def _locked(path: Path) -> IO[bytes]:
 
 def _version(path: Path) -> tuple[tuple[int, ...], int]:
     """Return what changes with the file, and the bytes of its log (0 without)."""
-    status = path.stat()
-    try:
+    status, log = path.stat(), 0
+    with suppress(FileNotFoundError):
         log = _beside(path, "wal").stat().st_size
-    except FileNotFoundError:
-        log = 0
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns), log
 
 

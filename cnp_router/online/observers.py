@@ -10,7 +10,6 @@ from cnp_router.history import Mashup, parse_mashup
 from cnp_router.records import Record
 
 if TYPE_CHECKING:
-    from cnp_router.catalog import Catalog
     from cnp_router.training import LearnedRouter
     from cnp_router.trajectories import Trajectory
 
@@ -70,6 +69,8 @@ class RouterObserver:
     ----------
     kind : str
         ``"router"``, the name of its state.
+    catalog : Catalog
+        What the mashups may name.
     n_learned : int
         Mashups that were new to the router; those of its history are passed over.
 
@@ -92,13 +93,9 @@ class RouterObserver:
 
     def __init__(self, router: LearnedRouter) -> None:
         self.n_learned = 0
+        self.catalog = router.catalog
         self._router = router
         self._mashups: list[Mashup] = []
-
-    @property
-    def catalog(self) -> Catalog:
-        """What the mashups may name."""
-        return self._router.catalog
 
     def check(self, record: Trajectory | Mashup) -> None:
         """Raise UnknownApiError for a mashup that names an API the catalog does not have."""
@@ -109,8 +106,13 @@ class RouterObserver:
     def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
         """Learn from the mashups among some records."""
         mashups = [record for record in records if isinstance(record, Mashup)]
-        if mashups:
-            self._learn(mashups)
+        self._mashups += mashups
+        known = [m for m in mashups if all(api in self.catalog for api in m.apis)]
+        if len(known) < len(mashups):  # observed for an earlier catalog
+            left = len(mashups) - len(known)
+            _log.warning("mashups that name APIs the catalog does not have, left out: %d", left)
+        if known:
+            self.n_learned += self._router.observe(known)
 
     def state(self) -> dict[str, Any]:
         """Return the mashups observed."""
@@ -119,15 +121,7 @@ class RouterObserver:
     def restore(self, state: dict[str, Any]) -> None:
         """Learn from the mashups of a state; see `Observer`."""
         records = (Record(fields, "state.json", None) for fields in state["mashups"])
-        self._learn([parse_mashup(record) for record in records])
+        self.apply([parse_mashup(record) for record in records])
 
     def __repr__(self) -> str:
         return f"RouterObserver({len(self._mashups):,} mashups, {self.n_learned:,} new)"
-
-    def _learn(self, mashups: list[Mashup]) -> None:
-        self._mashups += mashups
-        known = [m for m in mashups if all(api in self.catalog for api in m.apis)]
-        if len(known) < len(mashups):  # observed for an earlier catalog
-            left = len(mashups) - len(known)
-            _log.warning("mashups that name APIs the catalog does not have, left out: %d", left)
-        self.n_learned += self._router.observe(known)

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from cnp_router.exceptions import DataFileError, InputError, ModelStoreError
 from cnp_router.online.database import Contents, Database, Experience, corrupt, decode, encode
 from cnp_router.online.observers import Observer
+from cnp_router.records import check_number
 
 __all__ = ["ONLINE_FILE", "OnlineStore", "Receipt"]
 
@@ -109,11 +109,9 @@ class OnlineStore:
         kinds = [observer.kind for observer in observers]
         if len(set(kinds)) < len(kinds):
             raise InputError(f"observers must have distinct kinds, got {kinds!r}")
-        if checkpoint_every < 1:
-            raise InputError(f"checkpoint_every must be at least 1, got {checkpoint_every!r}")
         self.path = Path(path)
         self.observers = tuple(observers)
-        self.checkpoint_every = checkpoint_every
+        self.checkpoint_every = check_number("checkpoint_every", checkpoint_every, 1, whole=True)
         self._read_only = read_only
         self._trouble: str | None = None
         self._mutex = threading.Lock()
@@ -121,11 +119,9 @@ class OnlineStore:
         try:
             database = self._database
             contents = database.read(kinds) if database else Database.read_only(self.path, kinds)
-            self.sequence = contents.sequence
-            self._checkpointed = min(
-                (contents.checkpoints.get(kind, (0,))[0] for kind in kinds), default=self.sequence
-            )
-            self._restore(contents)
+            self.sequence, self._checkpointed = contents.sequence, contents.after
+            for observer in self.observers:
+                self._restore(observer, contents)
         except BaseException:
             self._release()
             raise
@@ -135,14 +131,6 @@ class OnlineStore:
 
         When this returns, the record is on disk. When it raises, it was not counted; it may be
         found all the same when the file is opened again. Observing it again is always safe.
-
-        Parameters
-        ----------
-        record : Trajectory or Mashup
-
-        Returns
-        -------
-        Receipt
 
         Raises
         ------
@@ -167,16 +155,16 @@ class OnlineStore:
                 return Receipt(False, None, changed=_content(before) != _content(record))
             for observer in self.observers:
                 observer.check(record)
-            with self._sticky(f"writing record {self.sequence + 1}", but=ModelStoreError):
-                database.append(self.sequence + 1, entry)
-            with self._sticky(f"learning from record {self.sequence + 1}"):
+            number = self.sequence + 1
+            with self._sticky(f"writing record {number}", but=ModelStoreError):
+                database.append(number, entry)
+            with self._sticky(f"learning from record {number}"):
                 for observer in self.observers:
                     observer.apply([record])
-            self.sequence += 1
-            receipt = Receipt(True, self.sequence)
-            if self.sequence - self._checkpointed >= self.checkpoint_every:
+            self.sequence = number
+            if number - self._checkpointed >= self.checkpoint_every:
                 self._try_to_write_checkpoint(database)
-            return receipt
+            return Receipt(True, number)
 
     def checkpoint(self) -> None:
         """Write what was learned now, if there is a record since the last checkpoint."""
@@ -195,31 +183,25 @@ class OnlineStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
         how = ", read-only" if self._read_only else "" if self._database else ", closed"
         return f"OnlineStore({str(self.path)!r}, {self.sequence:,} records{how})"
 
-    def _restore(self, contents: Contents) -> None:
-        for observer in self.observers:
-            last, state = contents.checkpoints.get(observer.kind, (0, None))
-            if state is not None:
-                try:
-                    observer.restore(state)
-                except InputError:
-                    raise
-                except (AttributeError, LookupError, TypeError, ValueError) as exc:
-                    problem = f"the checkpoint of {observer.kind!r}: {exc!r}"
-                    raise corrupt(self.path, problem) from exc
-            if last < contents.sequence:
-                observer.apply(contents.records[last - contents.after :])
+    def _restore(self, observer: Observer, contents: Contents) -> None:
+        last, state = contents.checkpoints.get(observer.kind, (0, None))
+        if state is not None:
+            try:
+                observer.restore(state)
+            except InputError:
+                raise
+            except (AttributeError, LookupError, TypeError, ValueError) as exc:
+                problem = f"the checkpoint of {observer.kind!r}: {exc!r}"
+                raise corrupt(self.path, problem) from exc
+        if last < contents.sequence:
+            observer.apply(contents.records[last - contents.after :])
 
     def _write_checkpoint(self, database: Database) -> None:
         if self.sequence > self._checkpointed:
@@ -235,7 +217,7 @@ class OnlineStore:
             _log.warning("%s; what was learned will be learned from the records again", exc)
 
     @contextmanager
-    def _sticky(self, doing: str, but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+    def _sticky(self, doing: str, *, but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
         """Refuse all that follows if something breaks off, as file and observers may differ."""
         try:
             yield

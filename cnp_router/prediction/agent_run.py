@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from cnp_router.exceptions import InputError
@@ -52,78 +53,61 @@ class AgentRun:
     ) -> None:
         self._router = router
         self._observe = observe or router.observe
-        self._run = Trajectory(id, goal, ())  # checks the id
-        self._steps: list[Step] = []
-        self._sources: list[str] = []
+        self._run = Trajectory(id, goal, ())
+        self._sources: tuple[str, ...] = ()
         self._decided: RoutedTool | None = None
         self._ended = False
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The steps so far."""
-        return tuple(self._steps)
+        return self._run.steps
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Who chose each: the predictor's name, ``"llm"`` or ``"caller"``."""
-        return tuple(self._sources)
+        return self._sources
 
     def next(self) -> RoutedTool:
         """Say the next tool; see `NextToolRouter.predict_next`."""
         goal = Context(self._run.goal)
-        self._decided = self._router.predict_next(self._steps, goal, sources=self._sources)
+        self._decided = self._router.predict_next(self.steps, goal, sources=self.sources)
         return self._decided
 
     async def anext(self) -> RoutedTool:
         """Say the next tool; see `NextToolRouter.apredict_next`."""
         goal = Context(self._run.goal)
-        self._decided = await self._router.apredict_next(self._steps, goal, sources=self._sources)
+        self._decided = await self._router.apredict_next(self.steps, goal, sources=self.sources)
         return self._decided
 
     def hints(self, tool: str) -> tuple[Hint, ...]:
         """Return where the inputs of a tool may be filled from; see `ParameterHints.hints`."""
-        return self._router.hints(tool, self._steps)
+        return self._router.hints(tool, self.steps)
 
     def add(self, step: Step) -> None:
-        """Add the step that was taken, be it the one that was said or another.
-
-        Raises
-        ------
-        InputError
-            If the run has ended.
-        """
+        """Add the step that was taken, be it the one that was said or another."""
         self._check_open()
         said = self._decided
-        taken = said is not None and said.tool == step.tool and said.source != "none"
-        self._sources.append(said.source if taken and said else "caller")
-        self._steps.append(step)
+        self._run = replace(self._run, steps=(*self.steps, step))
+        taken = said is not None and said.source != "none" and said.tool == step.tool
+        self._sources += (said.source if said and taken else "caller",)
         self._decided = None
 
     def end(self, success: bool | None = None) -> Trajectory:
-        """End the run, and learn from it.
-
-        Parameters
-        ----------
-        success : bool or None, default=None
-            Whether the goal was reached. The steps of a failed run are not reinforced.
-
-        Returns
-        -------
-        Trajectory
+        """End the run, and learn from it; the steps of a failed run are not reinforced.
 
         Raises
         ------
         InputError
-            If the run has ended already.
+            If the run has ended already; `add` raises it then, too.
         """
         self._check_open()
-        self._ended = True
-        trajectory = Trajectory(self._run.id, self._run.goal, self.steps, success)
-        self._observe(trajectory)
-        return trajectory
+        self._run, self._ended = replace(self._run, success=success), True
+        self._observe(self._run)
+        return self._run
 
     def __repr__(self) -> str:
-        return f"AgentRun({self._run.id!r}, {len(self._steps)} steps)"
+        return f"AgentRun({self._run.id!r}, {len(self.steps)} steps)"
 
     def _check_open(self) -> None:
         if self._ended:

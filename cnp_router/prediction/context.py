@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnp_router.exceptions import InputError
 from cnp_router.prediction.calibrated import CalibratedPredictor, Decay, Judgement, Priors
 from cnp_router.prediction.context_keys import (
     CONTEXTS,
@@ -19,6 +18,7 @@ from cnp_router.prediction.context_keys import (
 )
 from cnp_router.prediction.counts import ContextMemory, Followers
 from cnp_router.prediction.predictor import Context, State
+from cnp_router.records import check_number
 from cnp_router.trajectories import Step
 
 __all__ = ["ContextPredictor"]
@@ -36,8 +36,8 @@ _SMOOTHING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class _Mixed(Judgement):
-    """What was judged, and what is needed to learn from it."""
+class _Mixed:
+    """How a judgement came about: all that is needed to learn from it."""
 
     keys: list[int]
     places: dict[str, int]
@@ -46,7 +46,7 @@ class _Mixed(Judgement):
     weights: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
 
 
-class ContextPredictor(CalibratedPredictor[_Mixed]):
+class ContextPredictor(CalibratedPredictor):
     """Predicts the next tool from the goal, the last tools, inputs and observations.
 
     Each of some twenty contexts (`cnp_router.prediction.context_keys`) remembers what followed
@@ -106,14 +106,11 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
         priors: Priors | None = None,
     ) -> None:
         super().__init__(decay=decay, priors=priors)
-        if not 0 < context_decay < 1:
-            raise InputError(f"context_decay must be in (0, 1), got {context_decay!r}")
-        if not (np.isfinite(learning_rate) and learning_rate > 0):
-            raise InputError(f"learning_rate must be finite and above 0, got {learning_rate!r}")
-        if size < 1:
-            raise InputError(f"size must be at least 1, got {size!r}")
-        self.learning_rate = learning_rate
-        self._memory = ContextMemory(context_decay, size)
+        self.learning_rate = check_number("learning_rate", learning_rate, 0, ends=False)
+        self._memory = ContextMemory(
+            check_number("context_decay", context_decay, 0, 1, ends=False),
+            check_number("size", size, 1, whole=True),
+        )
         self._usage = Followers()
         shape = (_N_CONTEXTS, len(_AMOUNTS) + 1, len(_SHARES) + 1)
         self._trust = np.full(shape, _FIRST_TRUST)
@@ -139,7 +136,7 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
         self._memory.restore(state)
         self._usage, self._trust, self._squares = usage, trust, squares
 
-    def _judge(self, steps: list[Step], context: Context) -> _Mixed:
+    def _judge(self, steps: list[Step], context: Context) -> Judgement:
         keys = context_keys(steps, context.goal)
         rows = [self._memory.get(key) for key in keys]
         rows += local_followers(steps, self._memory.decay)
@@ -162,17 +159,13 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
         # As (-probability, tool): ties go by id. With nothing learned, nothing is predicted.
         best = sorted(zip((-mixture[:-1]).tolist(), places, strict=True))
         ranked = [(tool, -negative) for negative, tool in best if self._usage.counts]
-        return _Mixed(ranked, keys, places, evidence, mixture, weights)
+        return Judgement(ranked, _Mixed(keys, places, evidence, mixture, weights))
 
     def _candidates(self, rows: list[dict[str, float]]) -> dict[str, int]:
         """Return the tools somebody speaks for, each with its column."""
-        places: dict[str, int] = {}
-        for tool, _ in self._usage.shortlist()[:_MOST_USED]:
-            places[tool] = len(places)
-        for row in rows:
-            for tool in row:
-                places.setdefault(tool, len(places))
-        return places
+        used = [tool for tool, _ in self._usage.shortlist()[:_MOST_USED]]
+        tools = dict.fromkeys(tool for row in (used, *rows) for tool in row)
+        return {tool: place for place, tool in enumerate(tools)}
 
     def _base(self, places: dict[str, int]) -> NDArray[np.float64]:
         """Return the overall usage of the candidates and, last, of all other tools."""
@@ -184,13 +177,14 @@ class ContextPredictor(CalibratedPredictor[_Mixed]):
         base[-1] = max(1.0 - base.sum(), unseen)
         return base
 
-    def _learn(self, judgement: _Mixed, tool: str, weight: float) -> None:
-        came = judgement.places.get(tool, len(judgement.places))
-        evidence, where = judgement.evidence, judgement.weights
-        gradient = evidence @ judgement.mixture - evidence[:, came]
+    def _learn(self, judgement: Judgement, tool: str, weight: float) -> None:
+        mixed: _Mixed = judgement.basis
+        came = mixed.places.get(tool, len(mixed.places))
+        where = mixed.weights
+        gradient = mixed.evidence @ mixed.mixture - mixed.evidence[:, came]
         self._squares[where] += weight * gradient * gradient
         self._trust[where] -= self.learning_rate * weight * gradient / np.sqrt(self._squares[where])
-        self._memory.add(judgement.keys, tool, weight)
+        self._memory.add(mixed.keys, tool, weight)
         self._usage.add(tool, weight)
 
     def _decay(self, factor: float) -> None:

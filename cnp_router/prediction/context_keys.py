@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
 
+from cnp_router.records import shown
 from cnp_router.trajectories import Step
 
 __all__ = ["CONTEXTS", "LOCAL_CONTEXTS", "context_keys", "local_followers"]
@@ -35,7 +37,6 @@ LOCAL_CONTEXTS = ("this trajectory", "this trajectory, last tool")
 """The contexts that are read off the steps themselves."""
 
 _WORD = re.compile(r"\w+")
-_NO_STEP = ("", "", "")
 _LOOK_BACK = 100
 _SHORT = 1_000
 _64_BITS = 2**64 - 1
@@ -45,17 +46,9 @@ _LAST_PLACE = 10
 
 
 def context_keys(steps: Sequence[Step], goal: str) -> list[int]:
-    """Return one key for each of `CONTEXTS`: equal keys, equal contexts.
+    """Return one key of 64 bits for each of `CONTEXTS`: equal keys, equal contexts.
 
-    Parameters
-    ----------
-    steps : sequence of Step
-        Those so far, in order.
-    goal : str
-
-    Returns
-    -------
-    list of int, 64 bits each, the same in every process
+    They are the same in every process.
 
     Examples
     --------
@@ -64,8 +57,15 @@ def context_keys(steps: Sequence[Step], goal: str) -> list[int]:
     >>> [name for name, a, b in zip(CONTEXTS, keys, others, strict=True) if a != b]
     ['last call', 'last 3 calls and how their observations begin']
     """
-    recent = [_facts(step) for step in steps[:-4:-1]]
-    recent += [_NO_STEP] * (3 - len(recent))
+    recent = [
+        (
+            step.tool,
+            shown(sorted(step.inputs.items()), most=sys.maxsize) if step.inputs else "",
+            _first_words(step.observation[:40]),
+        )
+        for step in steps[:-4:-1]
+    ]
+    recent += [("", "", "")] * (3 - len(recent))
     (tool, inputs, begin), (tool2, _, begin2), (tool3, _, begin3) = recent
     observation = steps[-1].observation if steps else ""
     kind = _start_of_goal(goal)
@@ -87,21 +87,20 @@ def context_keys(steps: Sequence[Step], goal: str) -> list[int]:
         (str(min(len(steps) // 3, _LAST_PLACE)), tool),
         (steps[0].tool if steps else "", tool),
     ]
-    return [_key(place, part) for place, part in enumerate(parts)]
+    keys = []
+    for place, part in enumerate(parts, start=1):
+        key = place
+        for text in part:
+            hashed = _short_hash(text) if len(text) <= _SHORT else _hash(text)
+            key = (key * _ODD + hashed) & _64_BITS
+        keys.append(key)
+    return keys
 
 
 def local_followers(steps: Sequence[Step], decay: float) -> tuple[dict[str, float], ...]:
     """Return what was used, and what followed the last tool, earlier in this trajectory.
 
-    Parameters
-    ----------
-    steps : sequence of Step
-    decay : float in (0, 1)
-        Each later occurrence multiplies the weight of the earlier ones by it.
-
-    Returns
-    -------
-    tuple of dict of str to float, one for each of `LOCAL_CONTEXTS`
+    Each later occurrence multiplies the weight of the earlier ones by `decay`.
 
     Examples
     --------
@@ -127,16 +126,9 @@ def _repeats(steps: Sequence[Step]) -> tuple[str, str]:
     last, observed, called = steps[-1], 0, 0
     for step in steps[-_LOOK_BACK:]:
         observed += step.observation == last.observation
-        called += step.tool == last.tool and step.inputs == last.inputs
+        with suppress(RecursionError):  # nested too deep to be compared
+            called += step.tool == last.tool and step.inputs == last.inputs
     return str(min(observed, _MOST_REPEATS)), str(min(called, _MOST_REPEATS))
-
-
-def _facts(step: Step) -> tuple[str, str, str]:
-    return step.tool, _written(step.inputs), _first_words(step.observation[:40])
-
-
-def _written(inputs: dict[str, Any]) -> str:
-    return repr(sorted(inputs.items())) if inputs else ""
 
 
 @lru_cache(maxsize=4096)
@@ -149,22 +141,10 @@ def _first_words(text: str) -> str:
     return " ".join(_WORD.findall(text.lower())[:3])
 
 
-def _key(place: int, parts: tuple[str, ...]) -> int:
-    """Return a 64-bit hash of the parts, by multiplying and adding those of each."""
-    key = place + 1
-    for part in parts:
-        key = (key * _ODD + _digest(part)) & _64_BITS
-    return key
-
-
-def _digest(text: str) -> int:
-    return _short_digest(text) if len(text) <= _SHORT else _hashed(text)
-
-
-def _hashed(text: str) -> int:
+def _hash(text: str) -> int:
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big")
 
 
 # Tools, inputs and short observations come again and again; long texts would fill the memory.
-_short_digest = lru_cache(maxsize=4096)(_hashed)
+_short_hash = lru_cache(maxsize=4096)(_hash)

@@ -18,26 +18,9 @@ _FORGOTTEN_IN_CONTEXT = 0.01
 
 
 class Followers:
-    """How often each tool followed, with the most frequent ones at hand.
+    """How often each tool followed (`counts`, each above 0), with the most frequent ones at hand.
 
-    Parameters
-    ----------
-    counts : iterable of (tool, count), default=()
-    total : float, optional
-        Their sum, where it is known to the last digit.
-
-    Attributes
-    ----------
-    counts : dict of str to float > 0
-    total : float
-        Sum of `counts`.
-
-    Examples
-    --------
-    >>> followers = Followers([("sms", 2.0)])
-    >>> followers.add("mail", 1.0)
-    >>> followers.total, followers.shortlist()
-    (3.0, [('sms', 2.0), ('mail', 1.0)])
+    `total` is the sum of the counts; given where it is known to the last digit.
     """
 
     __slots__ = ("_top", "counts", "total")
@@ -82,31 +65,15 @@ class Followers:
 
 
 class ContextMemory:
-    """Counts of followers by context, the earlier ones decaying each time it is observed again.
+    """Counts of followers by context; `decay` is left of the earlier ones when it comes again.
 
-    Parameters
-    ----------
-    decay : float in (0, 1)
-        What is left of a context's counts then.
-    size : int >= 1
-        At most so many contexts are remembered; the one not observed for longest goes first.
-
-    Examples
-    --------
-    >>> memory = ContextMemory(0.5, 100)
-    >>> for tool in ("sms", "mail"):
-    ...     memory.add([7], tool, 1.0)
-    >>> memory.get(7)
-    {'sms': 0.5, 'mail': 1.0}
+    At most `size` contexts are remembered; the one not observed for longest goes first.
     """
 
     def __init__(self, decay: float, size: int) -> None:
         self.decay = decay
         self.size = size
         self._rows: OrderedDict[int, dict[str, float]] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def get(self, key: int) -> dict[str, float]:
         """Return what followed in a context; empty if nothing did."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,8 +12,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
-from cnp_router.exceptions import InputError
 from cnp_router.prediction.predictor import as_steps
+from cnp_router.records import check_number
 from cnp_router.trajectories import Step
 
 __all__ = ["Hint", "ParameterHints"]
@@ -28,10 +29,8 @@ _LONGEST = 10_000
 # A text that is shorter is found in too many observations.
 _SHORTEST_FOUND = 3
 _SLOTS = 32
-
-
+# A place where a value may come from: tool, inputs or observation, and where in them.
 _Slot: TypeAlias = tuple[str, Origin, str | None]
-"""A place where a value may come from: tool, inputs or observation, and where in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +41,15 @@ class Hint:
     ----------
     input : str
         Name of the input; ``a.b`` and ``a[0]`` lie inside an object or a list.
-    place : int >= 0
-        Which step of the prefix the value comes from.
-    tool : str
-        That step's tool.
+    place, tool : int >= 0, str
+        Which step of the prefix the value comes from, and that step's tool.
     source : {"inputs", "observation"}
     key : str or None
-        Where in them, spelled as `input`. None: the observation is plain text, and the value
-        occurred somewhere in it.
+        Where in them, spelled as `input`. None: somewhere in an observation that is plain text.
     value : str, int, float or None
         The value that is there now; None where `key` is, and where that step is a bare tool id.
-    count : int >= 1
-        How often the input had the value of that place, which is the latest of its kind.
-    of : int >= count
-        How often the input was given at all.
+    count, of : int >= 1
+        How often the input had the value of that place, and how often it was given at all.
     """
 
     input: str
@@ -78,13 +72,6 @@ class _Use:
 
     given: int = 0
     slots: dict[_Slot, int] = field(default_factory=dict)
-
-    def count(self, places: Sequence[_Slot]) -> None:
-        self.given += 1
-        for slot in places:
-            if slot not in self.slots and len(self.slots) >= _SLOTS:
-                del self.slots[min(self.slots, key=self.slots.__getitem__)]
-            self.slots[slot] = self.slots.get(slot, 0) + 1
 
 
 class ParameterHints:
@@ -118,9 +105,7 @@ class ParameterHints:
     """
 
     def __init__(self, *, size: int = 10_000) -> None:
-        if size < 1:
-            raise InputError(f"size must be at least 1, got {size!r}")
-        self.size = size
+        self.size = check_number("size", size, 1, whole=True)
         self._tools: OrderedDict[str, dict[str, _Use]] = OrderedDict()
 
     def observe_step(self, prefix: Sequence[Step | str], step: Step) -> None:
@@ -128,16 +113,19 @@ class ParameterHints:
         inputs = _values(step.inputs)
         if not inputs:
             return
-        latest = _latest(as_steps(prefix[-_LOOK_BACK:])).values()
+        latest = {earlier.tool: earlier for earlier in as_steps(prefix[-_LOOK_BACK:])}.values()
         where: dict[Scalar, list[_Slot]] = {}
-        for earlier in latest:
-            for slot, there in _places(earlier):
-                where.setdefault(there, []).append(slot)
+        for slot, there in (place for earlier in latest for place in _places(earlier)):
+            where.setdefault(there, []).append(slot)
         texts = [earlier for earlier in latest if _fields(earlier.observation) is None]
         uses = self._tools.pop(step.tool, {})
         for name, value in inputs.items():
             use = uses.setdefault(name, _Use())
-            use.count(where.get(value, []) + _found_in(texts, value))
+            use.given += 1
+            for slot in where.get(value, []) + _found_in(texts, value):
+                if slot not in use.slots and len(use.slots) >= _SLOTS:
+                    del use.slots[min(use.slots, key=use.slots.__getitem__)]
+                use.slots[slot] = use.slots.get(slot, 0) + 1
         if len(uses) > _MOST_VALUES:
             often = sorted(uses, key=lambda name: -uses[name].given)[:_MOST_VALUES]
             uses = {name: uses[name] for name in often}
@@ -148,29 +136,16 @@ class ParameterHints:
     def hints(
         self, tool: str, prefix: Sequence[Step | str], *, inputs: Sequence[str] | None = None
     ) -> tuple[Hint, ...]:
-        """Return where the inputs of `tool` may be filled from.
+        """Return where the inputs of `tool`, or only some of them, may be filled from.
 
-        Parameters
-        ----------
-        tool : str
-            Need not be known.
-        prefix : sequence of Step or str
-            The steps so far.
-        inputs : sequence of str, optional
-            Only these of the tool's inputs.
-
-        Returns
-        -------
-        tuple of Hint
-            By input, each input's most frequent place first.
+        By input, each input's most frequent place first. The tool need not be known.
         """
-        uses = self._tools.get(tool, {})
-        steps = as_steps(prefix) if uses else []
-        recent = steps[-_LOOK_BACK:]
-        place_of = {step.tool: len(steps) - len(recent) + n for n, step in enumerate(recent)}
+        steps, uses = as_steps(prefix), self._tools.get(tool, {})
+        first = max(len(steps) - _LOOK_BACK, 0)
+        place_of = {step.tool: first + n for n, step in enumerate(steps[first:])}
         values: dict[_Slot, Scalar | None] = {}
         bare = set()
-        for step in _latest(recent).values():
+        for step in (steps[place] for place in place_of.values()):
             values.update(_places(step))
             if not (step.inputs or step.observation):
                 bare.add(step.tool)
@@ -200,10 +175,7 @@ class ParameterHints:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`; `size` stays.
 
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If it is something else. Nothing is changed then.
+        KeyError, TypeError or ValueError if it is something else. Nothing is changed then.
         """
         tools: OrderedDict[str, dict[str, _Use]] = OrderedDict()
         for tool, name, given, slots in state["uses"]:
@@ -220,11 +192,6 @@ class ParameterHints:
         return f"ParameterHints({len(self._tools):,} tools)"
 
 
-def _latest(steps: Sequence[Step]) -> dict[str, Step]:
-    """Return the latest step of each tool."""
-    return {step.tool: step for step in steps}
-
-
 def _places(step: Step) -> Iterator[tuple[_Slot, Scalar]]:
     """Yield each place in a step that holds a value, and the value."""
     for key, value in _values(step.inputs).items():
@@ -234,25 +201,13 @@ def _places(step: Step) -> Iterator[tuple[_Slot, Scalar]]:
 
 
 def _found_in(steps: Sequence[Step], value: Scalar) -> list[_Slot]:
-    """Return the observations, of those that are plain text, in which a text stands."""
+    """Return the observations, of those that are plain text, in which a text stands as a whole."""
     if not isinstance(value, str) or len(value) < _SHORTEST_FOUND:
         return []
-    return [
-        (step.tool, "observation", None)
-        for step in steps
-        if _stands_in(step.observation[:_LONGEST], value)
-    ]
-
-
-def _stands_in(text: str, value: str) -> bool:
-    """Return whether the value stands in the text, not as part of a longer word."""
-    at = text.find(value)
-    while at >= 0:
-        before, after = text[at - 1 : at] if at else "", text[at + len(value) :][:1]
-        if not (before.isalnum() or after.isalnum()):
-            return True
-        at = text.find(value, at + 1)
-    return False
+    texts = ((step.tool, step.observation[:_LONGEST]) for step in steps)
+    inside = [(tool, text) for tool, text in texts if value in text]
+    whole = rf"(?<![^\W_]){re.escape(value)}(?![^\W_])" if inside else ""
+    return [(tool, "observation", None) for tool, text in inside if re.search(whole, text)]
 
 
 @lru_cache(maxsize=512)

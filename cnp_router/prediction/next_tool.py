@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from cnp_router.agents import ask
@@ -13,10 +14,10 @@ from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.history import Mashup
 from cnp_router.llm import ChatModel, run_sync
-from cnp_router.prediction.choose_tool import ChooseTool
+from cnp_router.prediction.choose_tool import ChooseTool, ToolList
 from cnp_router.prediction.context import ContextPredictor
 from cnp_router.prediction.hints import Hint, ParameterHints
-from cnp_router.prediction.policy import NextToolPolicy, PredictableSteps, RoutedTool
+from cnp_router.prediction.policy import NextToolPolicy, RoutedTool
 from cnp_router.prediction.predictor import (
     Candidate,
     Context,
@@ -28,13 +29,14 @@ from cnp_router.prediction.predictor import (
     lessons,
     readable_state,
 )
-from cnp_router.prediction.tools import ToolList
+from cnp_router.records import RESERVED_IDS
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = ["NextToolRouter"]
 
-# Coverage is measured at every so many steps: it takes a prediction each time.
+# Coverage is measured at every so many steps, as it takes a prediction each time, over so many.
 _MEASURED = 4
+_WINDOW = 500
 
 
 class NextToolRouter:
@@ -101,13 +103,13 @@ class NextToolRouter:
         self.policy = policy or NextToolPolicy()
         exclude = self.policy.exclude
         given = ToolList(tools)
-        self._given = ToolList(tool for tool in given if tool.id not in exclude)
-        if given and not self._given:
+        self._given = ToolList(api for api in given.apis.values() if api.id not in exclude)
+        if given.apis and not self._given.apis:
             raise InputError(f"exclude leaves none of the tools that are given, got {exclude!r}")
         self._catalog = tuple(api for api in catalog if api.id not in exclude)
         self._predictor = predictor or ContextPredictor()
         self._hints = hints or ParameterHints()
-        self._predictable = PredictableSteps()
+        self._predictable: deque[bool] = deque(maxlen=_WINDOW)
         self._observed: dict[str, None] = {}  # in order of first use
         self.n_steps = self.n_trajectories = 0
         self._lock = threading.Lock()
@@ -116,7 +118,7 @@ class NextToolRouter:
     def tools(self) -> tuple[str, ...]:
         """The tools that may be chosen: those given, or the catalog and all observed."""
         with self._lock:
-            return tuple(tool.id for tool in self._choice())
+            return tuple(self._choice().apis)
 
     @property
     def coverage(self) -> float:
@@ -125,7 +127,8 @@ class NextToolRouter:
         Every fourth step is measured: it counts if its prediction, made before it was learned,
         had a confidence of the policy's lowest threshold.
         """
-        return self._predictable.share
+        recent = tuple(self._predictable)
+        return sum(recent) / len(recent) if recent else 0.0
 
     @property
     def threshold(self) -> float:
@@ -139,20 +142,16 @@ class NextToolRouter:
         *,
         sources: Sequence[str] | None = None,
     ) -> RoutedTool:
-        """Say the next tool, where there is no event loop; see `apredict_next`.
-
-        Raises
-        ------
-        InputError
-            As `apredict_next`; and, if the model has to be asked, where an event loop is running.
-        """
-        decided = self._decide(prefix, context, sources)
-        if decided.unsure is None or self.model is None:
+        """Say the next tool; see `apredict_next`, which has to be used where a loop is running."""
+        decided, model = self._decide(prefix, context, sources), self.model
+        if decided.unsure is None or model is None:
             return decided
-        return run_sync(
-            partial(self._ask_and_close, self.model, decided, prefix, context),
-            instead="await router.apredict_next(...)",
-        )
+
+        async def asked() -> RoutedTool:
+            async with aclosing(model):
+                return await self._ask(model, decided, prefix, context)
+
+        return run_sync(asked, instead="await router.apredict_next(...)")
 
     async def apredict_next(
         self,
@@ -207,15 +206,14 @@ class NextToolRouter:
     ) -> None:
         """Learn at once that `step` followed `prefix`; see `NextToolPredictor.observe_step`.
 
-        Who learns step by step ends with `end_trajectory`, and does not `observe` the trajectory
-        too: it would count twice.
+        After the last step comes `end_trajectory`, not `observe`: that would count all steps twice.
         """
         steps, came = as_steps(prefix), as_steps([step])[0]
         with self._lock:
             if self.n_steps % _MEASURED == 0:
                 possible = self._possible(self._predictor.predict_next(steps, context))
                 confidence = possible[0].probability if possible else 0.0
-                self._predictable.add(confidence >= self.policy.last_threshold)
+                self._predictable.append(confidence >= self.policy.last_threshold)
             self._predictor.observe_step(steps, came, context, weight=weight)
             if weight > 0:
                 self._hints.observe_step(steps, came)
@@ -260,7 +258,7 @@ class NextToolRouter:
                 "kind": self.kind,
                 "predictor": self._predictor.state(),
                 "hints": self._hints.state(),
-                "predictable": self._predictable.state(),
+                "predictable": [int(could) for could in self._predictable],
                 "observed": list(self._observed),
                 "n_steps": self.n_steps,
                 "n_trajectories": self.n_trajectories,
@@ -269,20 +267,20 @@ class NextToolRouter:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`. The predictor and the hints that were given keep their parameters.
 
-        Raises
-        ------
-        InputError
-            If it is none, that of another kind of predictor, or one that the predictor's
-            parameters do not go with. Nothing is changed then.
+        InputError if it is none, that of another kind of predictor, or one that the predictor's
+        parameters do not go with. Nothing is changed then.
         """
         with readable_state(self.kind, state), self._lock:
             hints = ParameterHints(size=self._hints.size)
             hints.restore(state["hints"])
-            predictable = PredictableSteps.from_state(state["predictable"])
+            recent = state["predictable"]
+            if len(recent) > _WINDOW or not {0, 1}.issuperset(recent):
+                raise ValueError(f"the recent steps are at most {_WINDOW} of 0 and 1")
             observed = {str(tool): None for tool in state["observed"]}
             n_steps, n_trajectories = int(state["n_steps"]), int(state["n_trajectories"])
             self._predictor.restore(state["predictor"])  # may refuse: the others only after it
-            self._hints, self._predictable, self._observed = hints, predictable, observed
+            self._hints, self._observed = hints, observed
+            self._predictable = deque(map(bool, recent), maxlen=_WINDOW)
             self.n_steps, self.n_trajectories = n_steps, n_trajectories
 
     def __repr__(self) -> str:
@@ -317,21 +315,16 @@ class NextToolRouter:
             candidate
             for candidate in predicted.candidates
             if candidate.tool not in self.policy.exclude
-            and (not self._given or candidate.tool in self._given)
+            and (not self._given.apis or candidate.tool in self._given.apis)
         )
 
     def _choice(self) -> ToolList:
         """Return the tools that may be chosen; under the lock."""
-        apart = {*self.policy.exclude, *(api.id for api in self._catalog)}
-        return self._given or ToolList(
-            [*self._catalog, *(tool for tool in self._observed if tool not in apart)]
-        )
-
-    async def _ask_and_close(self, model: ChatModel, *rest: Any) -> RoutedTool:
-        try:
-            return await self._ask(model, *rest)
-        finally:
-            await model.aclose()
+        if self._given.apis:
+            return self._given
+        # Nobody can call a role, though logs have steps of that name.
+        apart = {*RESERVED_IDS, *self.policy.exclude, *(api.id for api in self._catalog)}
+        return ToolList([*self._catalog, *(t for t in self._observed if t not in apart)])
 
     async def _ask(
         self,
@@ -342,7 +335,7 @@ class NextToolRouter:
     ) -> RoutedTool:
         with self._lock:
             tools = self._choice()
-        if not tools:  # no tool is known, so there is none to name
+        if not tools.apis:  # no tool is known, so there is none to name
             return decided
         goal = as_context(context).goal
         first = [candidate.tool for candidate in decided.candidates]
@@ -351,12 +344,11 @@ class NextToolRouter:
             prefix=tuple(as_steps(prefix)),
             candidates=decided.candidates[: self.policy.candidates_shown],
             tools=tools.shortlist(goal, first, self.policy.tools_shown),
-            allowed=tools.ids,
+            allowed=frozenset(tools.apis),
         )
         asked = await ask(model, task)
         tool, usage = asked.answer.tool, asked.response.usage
         if tool is None:
             return replace(decided, hallucinated=asked.answer.hallucinated, usage=usage)
-        probability = {c.tool: c.probability for c in decided.candidates}
-        confidence = probability.get(tool, 0.0)
+        confidence = next((c.probability for c in decided.candidates if c.tool == tool), 0.0)
         return replace(decided, tool=tool, confidence=confidence, source="llm", usage=usage)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -10,7 +9,7 @@ from typing import Any, Literal, Self
 from cnp_router.exceptions import InputError
 from cnp_router.llm import Usage
 from cnp_router.prediction.predictor import Candidate, NextTool
-from cnp_router.records import check_id, string_tuple
+from cnp_router.records import check_flag, check_id, check_number, string_tuple
 from cnp_router.trajectories import Step
 
 __all__ = ["NextToolPolicy", "RoutedTool", "Unsure"]
@@ -23,17 +22,12 @@ _ASKED = frozenset({"llm", "none", "caller"})
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RoutedTool(NextTool):
-    """A next tool, and who decided on it.
+    """A next tool, and who decided on it: a `NextTool`, whose `tool` is the model's choice if any.
+
+    `confidence` is that of `tool` as it was predicted, and `candidates` are what was predicted.
 
     Parameters
     ----------
-    tool : str or None
-        The model's choice; without one, the most probable tool. None if nothing is known.
-    confidence : float in [0, 1]
-        Calibrated probability that `tool` is right, as predicted: where the model chose another
-        tool than the first candidate, that of its choice.
-    candidates : tuple of Candidate
-        What was predicted.
     source : str
         The predictor's name: act on it. ``"llm"``: the model chose it. ``"none"``: nobody
         decided, the caller has to.
@@ -54,10 +48,10 @@ class RoutedTool(NextTool):
     hallucinated: tuple[str, ...] = ()
     usage: Usage | None = None
 
-    def _facts(self) -> dict[str, str]:
-        unsure = {"unsure": repr(self.unsure)} if self.unsure else {}
-        # Not super(): a class with slots is made twice, and it would mean the first one.
-        return {**NextTool._facts(self), **unsure, "threshold": f"{self.threshold:.2f}"}
+    def _more_facts(self) -> Iterable[str]:
+        if self.unsure:
+            yield f"unsure={self.unsure!r}"
+        yield f"threshold={self.threshold:.2f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +103,8 @@ class NextToolPolicy:
     [0.9, 0.75, 0.6, 0.6]
     >>> policy.guard([Step("weather"), Step("maps")], ["llm", "context"])
     'share'
+    >>> NextToolPolicy.fixed(0.7, max_in_a_row=3).threshold(0.2)
+    0.7
     """
 
     ask_first: int = 100
@@ -124,44 +120,29 @@ class NextToolPolicy:
 
     def __post_init__(self) -> None:
         for name, least in (("ask_first", 0), ("candidates_shown", 1), ("tools_shown", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)!r}")
-        if not 0 <= self.last_threshold <= self.first_threshold <= 1:
-            raise InputError(
-                "thresholds must be 0 <= last_threshold <= first_threshold <= 1, got "
-                f"{self.last_threshold!r} and {self.first_threshold!r}"
-            )
-        if not 0 < self.full_coverage <= 1:
-            raise InputError(f"full_coverage must be in (0, 1], got {self.full_coverage!r}")
-        if self.max_in_a_row is not None and self.max_in_a_row < 0:
-            raise InputError(f"max_in_a_row must be at least 0, got {self.max_in_a_row!r}")
-        if self.max_share is not None and not 0 <= self.max_share <= 1:
-            raise InputError(f"max_share must be in [0, 1], got {self.max_share!r}")
-        object.__setattr__(self, "exclude", string_tuple("exclude", self.exclude))
-        for tool in self.exclude:
-            check_id("tool", tool)
+            check_number(name, getattr(self, name), least, whole=True)
+        for name in ("first_threshold", "full_coverage"):
+            check_number(name, getattr(self, name), 0, 1)
+        check_number("last_threshold", self.last_threshold, 0, self.first_threshold)
+        if not self.full_coverage:
+            raise InputError("full_coverage must be a number above 0, got 0 (see max_share)")
+        if self.max_in_a_row is not None:
+            check_number("max_in_a_row", self.max_in_a_row, 0, whole=True)
+        if self.max_share is not None:
+            check_number("max_share", self.max_share, 0, 1)
+        check_flag("ask_after_failure", self.ask_after_failure)
+        exclude = (check_id("tool", tool) for tool in string_tuple("exclude", self.exclude))
+        object.__setattr__(self, "exclude", tuple(exclude))
 
     @classmethod
     def fixed(cls, threshold: float, **others: Any) -> Self:
-        """Return a policy whose threshold never changes, without a cold start.
-
-        Examples
-        --------
-        >>> NextToolPolicy.fixed(0.7, max_in_a_row=3).threshold(0.2)
-        0.7
-        """
+        """Return a policy whose threshold never changes, without a cold start."""
         bounds = {"first_threshold": threshold, "last_threshold": threshold}
         return cls(**{"ask_first": 0, **bounds, **others})
 
     @classmethod
     def autotool(cls, **others: Any) -> Self:
-        """Return the limits of AutoTool's released agent: one in a row, and three in ten.
-
-        Examples
-        --------
-        >>> NextToolPolicy.autotool().guard([Step("weather")], ["context"])
-        'in-a-row'
-        """
+        """Return the limits of AutoTool's released agent: one in a row, and three in ten."""
         return cls(**{"max_in_a_row": 1, "max_share": 0.3, **others})
 
     def threshold(self, coverage: float) -> float:
@@ -178,15 +159,7 @@ class NextToolPolicy:
     ) -> Unsure | None:
         """Return why the first of the candidates is not acted upon, or None if it is.
 
-        Parameters
-        ----------
-        candidates : sequence of Candidate
-            Those that may be called, the most probable first.
-        threshold : float in [0, 1]
-        n_trajectories : int >= 0
-            Observed so far.
-        guard : str or None
-            What `guard` gave.
+        `n_trajectories` have been observed so far; `guard` is what that method gave.
         """
         if not candidates:
             return "unknown"
@@ -197,17 +170,9 @@ class NextToolPolicy:
     def guard(self, steps: Sequence[Step], sources: Sequence[str] | None) -> Unsure | None:
         """Return the guard that refuses to act on a prediction after `steps`, or None.
 
-        Parameters
-        ----------
-        steps : sequence of Step
-        sources : sequence of str or None
-            Who chose each of them, as in `RoutedTool.source`; ``"llm"``, ``"none"`` and
-            ``"caller"`` count as not predicted. None if nobody knows.
-
-        Raises
-        ------
-        InputError
-            If a guard counts who chose each step, and `sources` is not one for each.
+        `sources` say who chose each step, as in `RoutedTool.source`; ``"llm"``, ``"none"`` and
+        ``"caller"`` count as not predicted. InputError if a guard needs them and has not got
+        one for each step.
         """
         if self.ask_after_failure and steps and steps[-1].success is False:
             return "after-failure"
@@ -219,49 +184,11 @@ class NextToolPolicy:
                 f"these guards count who chose each step, got {came} for {len(steps)} "
                 "(give one source for each, or use AgentRun)"
             )
-        asked = [source in _ASKED for source in reversed(sources or ())]
-        in_a_row = asked.index(True) if True in asked else len(asked)
+        predicted = [source not in _ASKED for source in sources or ()]
+        in_a_row = [*predicted[::-1], False].index(False)
         if self.max_in_a_row is not None and in_a_row >= self.max_in_a_row:
             return "in-a-row"
-        predicted = asked.count(False)
-        if self.max_share is not None and predicted + 1 > self.max_share * (len(asked) + 1):
-            return "share"
+        if self.max_share is not None:
+            most = self.max_share * (len(predicted) + 1)
+            return "share" if sum(predicted) + 1 > most else None
         return None
-
-
-class PredictableSteps:
-    """Which share of the recent steps could have been predicted: the coverage.
-
-    Each step counts with the confidence of the prediction made just before it was learned. It is
-    compared with the lowest threshold of the policy, not with the present one, so that a
-    falling threshold does not make itself fall further.
-    """
-
-    WINDOW = 500
-
-    def __init__(self, recent: Iterable[bool] = ()) -> None:
-        self._recent = deque(recent, maxlen=self.WINDOW)
-        self._predictable = sum(self._recent)
-
-    @property
-    def share(self) -> float:
-        """The coverage, in [0, 1]; 0 before the first step."""
-        return self._predictable / len(self._recent) if self._recent else 0.0
-
-    def add(self, predictable: bool) -> None:
-        """Count one more step."""
-        if len(self._recent) == self.WINDOW:
-            self._predictable -= self._recent[0]
-        self._recent.append(predictable)
-        self._predictable += predictable
-
-    def state(self) -> list[int]:
-        """Return the steps, oldest first, as 0 and 1."""
-        return [int(predictable) for predictable in self._recent]
-
-    @classmethod
-    def from_state(cls, state: Sequence[int]) -> PredictableSteps:
-        """Return those whose `state` this is; TypeError or ValueError if it is not one."""
-        if len(state) > cls.WINDOW or not {0, 1}.issuperset(state):
-            raise ValueError(f"the recent steps are at most {cls.WINDOW} of 0 and 1")
-        return cls(bool(predictable) for predictable in state)

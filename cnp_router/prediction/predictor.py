@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from html import escape
 from typing import Any, TypeAlias
 
 from cnp_router.exceptions import InputError
+from cnp_router.records import shown
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "State",
     "as_context",
     "as_steps",
-    "check_weight",
     "lessons",
     "readable_state",
 ]
@@ -54,18 +53,14 @@ class Context:
 
     def __post_init__(self) -> None:
         if not isinstance(self.goal, str):
-            raise InputError(f"goal must be a string, got {self.goal!r} (leave it out, or give it)")
+            raise InputError(
+                f"goal must be a string, got {shown(self.goal)} (leave it out, or give it)"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A tool that may come next.
-
-    Parameters
-    ----------
-    tool : str
-    probability : float in [0, 1]
-    """
+    """A tool that may come next, with its probability in [0, 1]."""
 
     tool: str
     probability: float
@@ -99,13 +94,11 @@ class NextTool:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object."""
-        record = asdict(self)
-        record["candidates"] = list(record["candidates"])
-        return record
+        return asdict(self)
 
     def __repr__(self) -> str:
-        facts = (f"{name}={value}" for name, value in self._facts().items())
-        return f"{type(self).__name__}({', '.join([repr(self.tool), *facts])})"
+        facts = [repr(self.tool), f"confidence={self.confidence:.2f}", f"source={self.source!r}"]
+        return f"{type(self).__name__}({', '.join([*facts, *self._more_facts()])})"
 
     def _repr_html_(self) -> str:
         rows = [("tool", "probability")]
@@ -113,8 +106,8 @@ class NextTool:
         body = "".join(f"<tr><td>{escape(a)}</td><td>{b}</td></tr>" for a, b in rows)
         return f"<table><caption>{escape(repr(self))}</caption>{body}</table>"
 
-    def _facts(self) -> dict[str, str]:
-        return {"confidence": f"{self.confidence:.2f}", "source": repr(self.source)}
+    def _more_facts(self) -> Iterable[str]:
+        return ()
 
 
 class NextToolPredictor(ABC):
@@ -191,10 +184,6 @@ class NextToolPredictor(ABC):
 
         Failed steps (``success`` false), and all steps of a failed trajectory, are not
         reinforced: they count with weight 0.
-
-        Parameters
-        ----------
-        trajectory : Trajectory
         """
         for prefix, step, context, weight in lessons(trajectory):
             self.observe_step(prefix, step, context, weight=weight)
@@ -202,13 +191,9 @@ class NextToolPredictor(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """Return all it has learned, for `restore`; its parameters are not in it.
+        """Return a copy of all it has learned, for `restore`; its parameters are not in it.
 
-        Returns
-        -------
-        dict
-            JSON values, and numpy arrays (no objects in them) directly under their names. A
-            copy: learning on does not change it.
+        JSON values, and numpy arrays (no objects in them) directly under their names.
         """
 
     @abstractmethod
@@ -216,12 +201,8 @@ class NextToolPredictor(ABC):
         """Go on from what another one had learned, in place of what this one has.
 
         Its own parameters stay. Priors are in what was learned, and are not added again.
-
-        Raises
-        ------
-        InputError
-            If the state is not one of this predictor, or cannot be used with its parameters.
-            Nothing is changed then.
+        InputError if the state is not one of this predictor, or cannot be used with its
+        parameters; nothing is changed then.
         """
 
 
@@ -231,12 +212,6 @@ def lessons(
     """Yield prefix, step, context and weight of each step; the weight is 0 if it failed.
 
     Whether the whole trajectory failed is known `in_hindsight` only.
-
-    Examples
-    --------
-    >>> steps = (Step("weather"), Step("sms", success=False))
-    >>> [weight for *_, weight in lessons(Trajectory("t1", "Rain?", steps))]
-    [1.0, 0.0]
     """
     context, lost = Context(trajectory.goal), in_hindsight and trajectory.success is False
     for place, step in enumerate(trajectory.steps):
@@ -245,26 +220,18 @@ def lessons(
 
 
 def as_steps(prefix: Sequence[Step | str]) -> list[Step]:
-    """Return the steps of a prefix; a bare tool id becomes a step with nothing else.
-
-    Raises
-    ------
-    InputError
-        If it is one bare string or not a sequence, or holds anything but steps and tool ids.
-
-    Examples
-    --------
-    >>> [step.tool for step in as_steps(["weather", Step("sms")])]
-    ['weather', 'sms']
-    """
-    if isinstance(prefix, str):
-        raise InputError(f"prefix must be several steps, got {prefix!r} (write [{prefix!r}])")
-    if not isinstance(prefix, Iterable):
-        raise InputError(
-            f"prefix must be a sequence of steps and tool ids, got {prefix!r} "
-            "(write [] where there is none)"
-        )
-    return [step if isinstance(step, Step) else _as_step(step) for step in prefix]
+    """Return the steps of a prefix; a bare tool id becomes a step with nothing else."""
+    if isinstance(prefix, str) or not isinstance(prefix, Iterable):
+        cure = f"write [{prefix!r}]" if isinstance(prefix, str) else "write [] where there is none"
+        raise InputError(f"prefix must be several steps and tool ids, got {shown(prefix)} ({cure})")
+    steps = []
+    for step in prefix:
+        if not isinstance(step, Step | str):
+            raise InputError(
+                f"a prefix holds steps and tool ids, got {shown(step)} (write Step(...))"
+            )
+        steps.append(step if isinstance(step, Step) else Step(step))
+    return steps
 
 
 def as_context(context: Context | None) -> Context:
@@ -275,12 +242,6 @@ def as_context(context: Context | None) -> Context:
         cure = f"write Context({context!r})" if isinstance(context, str) else "give one, or None"
         raise InputError(f"context must be a Context, got {context!r} ({cure})")
     return context
-
-
-def check_weight(weight: float) -> None:
-    """Raise InputError unless `weight` is in [0, 1]."""
-    if not (math.isfinite(weight) and 0 <= weight <= 1):
-        raise InputError(f"weight must be in [0, 1], got {weight!r}")
 
 
 @contextmanager
@@ -299,9 +260,3 @@ def readable_state(kind: str, state: Mapping[str, Any]) -> Iterator[None]:
         raise InputError(
             f"the state of a {kind!r} predictor is broken: {exc!r} (give what state() gave)"
         ) from exc
-
-
-def _as_step(step: object) -> Step:
-    if not isinstance(step, str):
-        raise InputError(f"a prefix holds steps and tool ids, got {step!r}")
-    return Step(step)

@@ -219,7 +219,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan")])
     def test_a_bad_threshold(self, threshold):
-        with pytest.raises(InputError, match=r"^a threshold must be in \[0, 1\], got"):
+        with pytest.raises(InputError, match=r"^a threshold must be a number from 0 to 1, got"):
             prequential(None, noisy(1), thresholds=[threshold])
 
 

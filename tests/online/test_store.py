@@ -340,7 +340,9 @@ class TestRefusing:
     def test_wrong_parameters(self, file):
         with pytest.raises(InputError, match="distinct kinds"):
             OnlineStore(file, [Tally(), Tally()])
-        with pytest.raises(InputError, match="checkpoint_every must be at least 1, got 0"):
+        with pytest.raises(
+            InputError, match="checkpoint_every must be a whole number of at least 1, got 0"
+        ):
             OnlineStore(file, [], checkpoint_every=0)
 
     def test_a_folder_in_the_way(self, file):

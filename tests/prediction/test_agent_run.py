@@ -81,3 +81,21 @@ def test_in_an_event_loop_and_with_hints():
 def test_a_blank_id():
     with pytest.raises(InputError, match="non-blank"):
         AgentRun(NextToolRouter(), " ", "Rain?")
+
+
+def test_inputs_that_cannot_be_written_do_not_end_a_run():
+    def nested():
+        value = []
+        for _ in range(100_000):
+            value = [value]
+        return value
+
+    model = FunctionChatModel(lambda request: {"tool": "weather"})
+    run = AgentRun(NextToolRouter(model=model, tools=["weather", "sms"]), "t1", "Rain?")
+    circular = []
+    circular.append(circular)
+    for value in (nested(), nested(), circular, {("a", 1): 2}):
+        assert run.next().tool == "weather"
+        run.add(Step("weather", {"x": value}))
+    assert run.next().tool == "weather"
+    run.end()

@@ -7,7 +7,7 @@ import pytest
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.prediction import Candidate, ChooseTool, ToolChoice, offline_choice
-from cnp_router.prediction.tools import ToolList
+from cnp_router.prediction.choose_tool import ToolList
 from cnp_router.trajectories import Step
 
 TOOLS = (Api("sms", "SMS", "Sends texts."), Api("mail", "Mail"))
@@ -64,6 +64,8 @@ def test_an_hallucinated_tool_is_dropped():
 def test_the_offline_choice():
     assert offline_choice(task()) == {"tool": "sms"}
     assert offline_choice(task(candidates=())) == {"tool": "sms"}
+    unknown = ChooseTool("Rain?", (), (Candidate("pigeon", 0.5),), (), frozenset({"pigeon"}))
+    assert offline_choice(unknown) == {"tool": "pigeon"}
 
 
 class TestToolList:

@@ -5,7 +5,8 @@ import pytest
 
 from cnp_router.evaluation.metrics import ece
 from cnp_router.exceptions import InputError
-from cnp_router.prediction.calibration import Calibrator
+from cnp_router.prediction import AlwaysAsk
+from cnp_router.prediction.calibrated import Calibrator
 
 
 def overconfident(n, seed=0):
@@ -60,5 +61,6 @@ class TestCalibrator:
         ],
     )
     def test_a_bad_state(self, state):
-        with pytest.raises(InputError, match=r"^not a state of a calibrator"):
-            Calibrator.from_state(state)
+        predictor = AlwaysAsk()
+        with pytest.raises(InputError, match=r"predictor is broken.*\(give what state\(\) gave\)$"):
+            predictor.restore({**predictor.state(), "calibrator": state})

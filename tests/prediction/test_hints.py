@@ -142,7 +142,7 @@ class TestBounds:
         hints.hints("go", [find("a", observation)])
 
     def test_a_wrong_size(self):
-        with pytest.raises(InputError, match="size must be at least 1, got 0"):
+        with pytest.raises(InputError, match="size must be a whole number of at least 1, got 0"):
             ParameterHints(size=0)
 
 
@@ -183,5 +183,5 @@ class TestState:
     def test_no_sequence_is_no_prefix(self):
         hints = ParameterHints()
         hints.observe_step([], Step("weather", {"city": "Oslo"}))
-        with pytest.raises(InputError, match="prefix must be a sequence of steps and tool ids"):
+        with pytest.raises(InputError, match="prefix must be several steps and tool ids"):
             hints.hints("weather", None)

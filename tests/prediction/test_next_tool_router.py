@@ -244,6 +244,26 @@ class TestLearning:
         assert (first, round(router.threshold, 9)) == (0.9, 0.6)
         assert router.coverage > 0.85
 
+    def test_coverage_is_that_of_the_last_500_steps_measured(self):
+        router = NextToolRouter(FirstOrderPredictor())
+        assert router.coverage == 0.0
+        for number in range(160):  # every fourth step is measured: 480
+            router.observe(run(number, "Rain?", *["weather", "maps", "sms"] * 4))
+        assert router.coverage > 0.98
+        for number in range(500):  # 500 more, and nothing is known after them
+            router.observe_step(["weather"], f"new{number}")
+            for place in range(3):
+                router.observe_step([f"x{number}.{place}"], "weather")
+        assert router.coverage < 0.1
+        assert len(router.state()["predictable"]) == 500
+
+    def test_a_step_that_is_called_like_a_role_is_learned_and_cannot_be_chosen(self):
+        model = ScriptedChatModel([{"tool": "user"}])
+        router = NextToolRouter(model=model, policy=ALWAYS_ASK)
+        router.observe(run(1, "Rain?", "weather", "user"))
+        assert router.tools == ("weather",)
+        assert router.predict_next(["weather"], GOAL).hallucinated == ("user",)
+
     def test_hints_are_learned_on_the_way(self):
         router = NextToolRouter()
         steps = (Step("find", {"name": "Oslo"}), Step("weather", {"city": "Oslo"}))
@@ -280,7 +300,14 @@ class TestLearning:
         assert sum(router.state()["predictor"]["usage"].values()) == before / 2
 
     @pytest.mark.parametrize(
-        "break_", [lambda s: s.pop("hints"), lambda s: s.update(predictable=7)]
+        "break_",
+        [
+            lambda s: s.pop("hints"),
+            *(
+                lambda s, wrong=wrong: s.update(predictable=wrong)
+                for wrong in (7, None, [2], [1] * 501)
+            ),
+        ],
     )
     def test_a_broken_state_changes_nothing(self, break_):
         router, state = taught(), taught().state()

@@ -4,7 +4,6 @@ import pytest
 
 from cnp_router.exceptions import InputError
 from cnp_router.prediction import Candidate, NextToolPolicy
-from cnp_router.prediction.policy import PredictableSteps
 from cnp_router.trajectories import Step
 
 DONE, FAILED = Step("weather", success=True), Step("weather", success=False)
@@ -110,6 +109,9 @@ class TestGuards:
         {"max_share": float("nan")},
         {"candidates_shown": 0},
         {"tools_shown": 0},
+        {"ask_first": 1.5},
+        {"max_share": object()},
+        {"ask_after_failure": "no"},
     ],
 )
 def test_a_wrong_policy(wrong):
@@ -123,27 +125,5 @@ def test_what_is_excluded_are_ids(wrong):
         NextToolPolicy(exclude=wrong)
 
 
-class TestPredictableSteps:
-    def test_their_share_is_that_of_the_window(self, monkeypatch):
-        monkeypatch.setattr(PredictableSteps, "WINDOW", 3)
-        recent, shares = PredictableSteps(), []
-        for predictable in (True, True, False, False, False, True):
-            recent.add(predictable)
-            shares.append(round(recent.share, 2))
-        assert shares == [1.0, 1.0, 0.67, 0.33, 0.0, 0.33]
-
-    def test_they_come_back_from_their_state(self, monkeypatch):
-        monkeypatch.setattr(PredictableSteps, "WINDOW", 5)
-        recent = PredictableSteps()
-        for n in range(8):
-            recent.add(n % 3 == 0)
-        again = PredictableSteps.from_state(recent.state())
-        for predictable in (True, True, False):
-            recent.add(predictable)
-            again.add(predictable)
-            assert again.share == recent.share
-
-    @pytest.mark.parametrize("state", [[1] * 501, [2], 7, None])
-    def test_a_state_that_is_none(self, state):
-        with pytest.raises((TypeError, ValueError)):
-            PredictableSteps.from_state(state)
+def test_what_is_excluded_is_the_same_however_it_is_spelled():
+    assert NextToolPolicy(exclude=("cafe\u0301",)).exclude == ("caf\u00e9",)

@@ -84,7 +84,7 @@ class TestBackoff:
 
     @pytest.mark.parametrize("order", [0, -1])
     def test_a_bad_order(self, order):
-        with pytest.raises(InputError, match=r"^order must be at least 1, got"):
+        with pytest.raises(InputError, match=r"^order must be a whole number of at least 1, got"):
             BackoffPredictor(order)
 
     def test_what_was_learned_in_another_order(self):
