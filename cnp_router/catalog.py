@@ -20,6 +20,7 @@ from cnp_router.records import (
     check_json,
     check_text,
     instances,
+    json_object,
     read_records,
     shown,
     string_tuple,
@@ -85,15 +86,8 @@ class Api:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this API, as in ``apis.jsonl``."""
-        record: dict[str, Any] = {
-            "id": self.id,
-            "name": self.name,
-            "description": self.description,
-            "categories": list(self.categories),
-        }
-        if self.parameters is not None:
-            record["parameters"] = dict(self.parameters)
-        return record
+        parameters = None if self.parameters is None else dict(self.parameters)
+        return json_object(self, parameters=parameters)
 
     def __repr__(self) -> str:
         return f"Api({self.id!r}, {shown(self.name)}, {shown(self.description)})"
@@ -289,18 +283,7 @@ def html_table(
 ) -> str:
     """Return a table for a notebook, everything escaped and long texts cut.
 
-    Parameters
-    ----------
-    title : str
-    head : iterable of str
-    rows : iterable of iterable of object
-    total : int
-        How many rows there are; it says how many are not shown.
-
-    Examples
-    --------
-    >>> html_table("One <b>", ["id"], [["a&b"]], 1)
-    '<p>One &lt;b&gt;</p><table><tr><th>id</th></tr><tr><td>a&amp;b</td></tr></table>'
+    `total` is how many rows there are: it says how many are not shown.
     """
 
     def line(tag: str, cells: Iterable[object]) -> str:

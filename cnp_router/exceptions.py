@@ -34,7 +34,8 @@ Each message says what came, where it came from, and what cures it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copyreg
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +44,9 @@ class CnpRouterError(Exception):
     """Base of every error raised on purpose by this library."""
 
     # An exception is pickled by its message alone, which cannot rebuild those of more arguments
-    # in the parent of a worker process. So the attributes travel too, and no argument is needed.
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _rebuilt, (type(self), self.args, vars(self))
-
-
-def _rebuilt(
-    kind: type[CnpRouterError], args: tuple[Any, ...], details: dict[str, Any]
-) -> CnpRouterError:
-    error = kind.__new__(kind, *args)
-    super(CnpRouterError, error).__init__(*args)
-    vars(error).update(details)
-    return error
+    # in the parent of a worker process. So no constructor is called, and the attributes travel too.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)
 
 
 def _message(where: str, problem: str, cure: str | None) -> str:

@@ -21,6 +21,7 @@ from cnp_router.records import (
     check_number,
     check_text,
     instances,
+    json_object,
     read_records,
     shown,
     string_tuple,
@@ -85,20 +86,12 @@ class Mashup:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this mashup, as in ``mashups.jsonl``."""
-        record: dict[str, Any] = {
-            "id": self.id,
-            "description": self.description,
-            "apis": list(self.apis),
-        }
-        if self.categories:
-            record["categories"] = list(self.categories)
-        if self.name is not None:
-            record["name"] = self.name
-        if self.date is not None:
-            record["date"] = self.date.isoformat()
-        if self.ordered:
-            record["ordered"] = True
-        return record
+        return json_object(
+            self,
+            categories=self.categories or None,
+            date=self.date and self.date.isoformat(),
+            ordered=self.ordered or None,
+        )
 
     def __repr__(self) -> str:
         return f"Mashup({self.id!r}, {shown(self.description)}, {shown(self.apis)})"

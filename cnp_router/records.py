@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from cnp_router.exceptions import DataFileError, InputError
-from cnp_router.files import read_jsonl
+from cnp_router.files import JSON_VALUES, read_jsonl, reason
 
 __all__ = [
     "RESERVED_IDS",
@@ -30,6 +30,7 @@ __all__ = [
     "check_number",
     "check_text",
     "instances",
+    "json_object",
     "read_records",
     "shown",
     "string_tuple",
@@ -107,17 +108,7 @@ def check_text(name: str, value: object, *, any_: bool = False) -> str:
 
 
 def string_tuple(name: str, value: Iterable[str]) -> tuple[str, ...]:
-    """Return several strings as a tuple. One bare string is refused: its letters are never meant.
-
-    Examples
-    --------
-    >>> string_tuple("apis", ["sms", "maps"])
-    ('sms', 'maps')
-    >>> string_tuple("apis", "sms")
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: apis must be a list of strings, got 'sms'
-    """
+    """Return several strings as a tuple. One bare string is refused: its letters are never meant."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise InputError(f"{name} must be a list of strings, got {shown(value)}")
     items = tuple(value)
@@ -133,12 +124,11 @@ def string_tuple(name: str, value: Iterable[str]) -> tuple[str, ...]:
 
 def instances(name: str, value: Iterable[T], kind: type[T]) -> tuple[T, ...]:
     """Return several objects of one type as a tuple."""
-    if isinstance(value, str | kind) or not isinstance(value, Iterable):
-        raise InputError(f"{name} must be several {kind.__name__} objects, got {shown(value)}")
-    items = tuple(value)
-    for item in items:
-        if not isinstance(item, kind):
-            raise InputError(f"{name} must be several {kind.__name__} objects, got {shown(item)}")
+    several = isinstance(value, Iterable) and not isinstance(value, str | kind)
+    items = tuple(value) if several else ()
+    wrong = [item for item in items if not isinstance(item, kind)] if several else [value]
+    if wrong:
+        raise InputError(f"{name} must be several {kind.__name__} objects, got {shown(wrong[0])}")
     return items
 
 
@@ -170,17 +160,6 @@ def check_number(
 
     Scalars of numpy are numbers; bools and NaN are not. `ends` says whether `low` and `high`
     themselves are allowed.
-
-    Examples
-    --------
-    >>> check_number("k", True, 1, whole=True)
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: k must be a whole number of at least 1, got True
-    >>> check_number("threshold", float("nan"), 0, 1)
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: threshold must be a number from 0 to 1, got nan
     """
     if isinstance(value, Integral if whole else Real) and not isinstance(value, bool):
         given: Any = value
@@ -205,27 +184,24 @@ def check_json(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         json.dumps(dict(value), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as exc:
-        reason = "nested too deep" if isinstance(exc, RecursionError) else ascii(str(exc))[1:-1]
-        raise InputError(
-            f"{name} cannot be written as JSON: {reason} "
-            "(use strings, finite numbers, true, false, null, lists and objects)"
-        ) from exc
+        said = ascii(reason(exc))[1:-1]
+        raise InputError(f"{name} cannot be written as JSON: {said} ({JSON_VALUES})") from exc
     return value
 
 
-class Record:
-    """One JSON object of a data file.
+def json_object(item: Any, **changed: Any) -> dict[str, Any]:
+    """Return the JSON object of a dataclass: its fields, some of them changed, without None."""
+    values = {part.name: getattr(item, part.name) for part in dataclasses.fields(item)} | changed
+    kept = {name: value for name, value in values.items() if value is not None}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in kept.items()}
 
-    Parameters
-    ----------
-    fields : mapping
-        The decoded object.
-    path : str or Path
-        Where it came from, for error messages.
-    line : int or None
-        1-based line number, or None where the file has no lines to speak of.
-    entry : int, optional
-        1-based place in the file's list of records, to name it by where there is no line.
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """One JSON object of a data file; its errors say where it is.
+
+    `line` is None where the file has no lines to speak of; `entry` is then its place among the
+    records of the file, or among those of its line. Both count from 1.
 
     Examples
     --------
@@ -235,18 +211,10 @@ class Record:
     cnp_router.exceptions.DataFileError: apis.jsonl, line 3: field 'id' must be a string, got 7
     """
 
-    def __init__(
-        self,
-        fields: Mapping[str, Any],
-        path: str | Path,
-        line: int | None,
-        *,
-        entry: int | None = None,
-    ) -> None:
-        self.fields = fields
-        self.path = path
-        self.line = line
-        self.entry = entry
+    fields: Mapping[str, Any]
+    path: str | Path
+    line: int | None
+    entry: int | None = None
 
     def error(self, problem: str, cure: str | None = None) -> DataFileError:
         """Return (not raise) the error of this record."""

@@ -220,7 +220,7 @@ def decode(entry: Entry, path: Path) -> Experience:
     """Return the record that was written; ValueError, KeyError or another if it is none."""
     fields = json.loads(entry.content)
     if entry.kind == "trajectory":
-        record: Experience = parse_trajectory(fields, path, None)
+        record: Experience = parse_trajectory(Record(fields, path, None))
     elif entry.kind == "mashup":
         record = parse_mashup(Record(fields, path, None))
     else:
