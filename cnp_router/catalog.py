@@ -21,6 +21,7 @@ from cnp_router.records import (
     check_text,
     instances,
     json_object,
+    positions,
     read_records,
     shown,
     string_tuple,
@@ -162,10 +163,7 @@ class Catalog:
 
     def __init__(self, apis: Iterable[Api]) -> None:
         self._apis = instances("apis", apis, Api)
-        self._positions: dict[str, int] = {}
-        for position, api in enumerate(self._apis):
-            if self._positions.setdefault(api.id, position) != position:
-                raise InputError(f"duplicate API id {api.id!r} (ids must be unique)")
+        self._positions = positions("API", (api.id for api in self._apis))
         if not self._apis:
             raise InputError("a catalog needs at least one API (got none)")
         _warn_of_look_alikes(self._apis)
@@ -310,15 +308,13 @@ def _looks(text: str) -> str:
 
 def _warn_of_look_alikes(apis: tuple[Api, ...]) -> None:
     pairs = []
-    first_ids = {_looks(name): name for name in RESERVED_IDS}
-    first_names: dict[str, Api] = {}
-    for api in apis:
-        other = first_ids.setdefault(_looks(api.id), api.id)
-        if other != api.id:
-            pairs.append(f"ids {other!a} and {api.id!a}")
-        named = first_names.setdefault(_looks(api.name), api)
-        if named.name != api.name:
-            pairs.append(f"names {named.name!a} and {api.name!a}")
+    ids, names = (api.id for api in apis), (api.name for api in apis)
+    for what, texts in (("ids", (*RESERVED_IDS, *ids)), ("names", names)):
+        first: dict[str, str] = {}
+        for text in texts:
+            other = first.setdefault(_looks(text), text)
+            if other != text:
+                pairs.append(f"{what} {other!a} and {text!a}")
     if pairs:
         more = f", and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
         warnings.warn(

@@ -34,7 +34,6 @@ Each message says what came, where it came from, and what cures it.
 
 from __future__ import annotations
 
-import copyreg
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,11 @@ class CnpRouterError(Exception):
     # An exception is pickled by its message alone, which cannot rebuild those of more arguments
     # in the parent of a worker process. So no constructor is called, and the attributes travel too.
     def __reduce__(self) -> tuple[Any, ...]:
-        return copyreg.__newobj__, (type(self), *self.args), vars(self)
+        return _new, (type(self), *self.args), vars(self)
+
+
+def _new(kind: type[CnpRouterError], *args: Any) -> CnpRouterError:
+    return kind.__new__(kind, *args)
 
 
 def _message(where: str, problem: str, cure: str | None) -> str:

@@ -51,8 +51,9 @@ def read_text(path: str | Path) -> str:
         ...
     cnp_router.exceptions.DataFileError: no-such-file.jsonl: no such file (check the path)
     """
+    file = _as_path(path)
     try:
-        data = _as_path(path).read_bytes()
+        data = file.read_bytes()
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
         raise _trouble(path, exc, "cannot be read", _READING) from exc
     try:

@@ -22,6 +22,7 @@ from cnp_router.records import (
     check_text,
     instances,
     json_object,
+    positions,
     read_records,
     shown,
     string_tuple,
@@ -122,13 +123,10 @@ class History(Sequence[Mashup]):
     def __init__(self, mashups: Iterable[Mashup], *, skipped: int = 0) -> None:
         self._mashups = instances("mashups", mashups, Mashup)
         self.skipped: int = check_number("skipped", skipped, 0, whole=True)
-        seen: set[str] = set()
+        positions("mashup", (mashup.id for mashup in self._mashups))
         for mashup in self._mashups:
-            if mashup.id in seen:
-                raise InputError(f"duplicate mashup id {mashup.id!r} (ids must be unique)")
             if not mashup.apis:
                 raise InputError(f"mashup {mashup.id!r} has no API (give at least one)")
-            seen.add(mashup.id)
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ __all__ = [
     "check_text",
     "instances",
     "json_object",
+    "positions",
     "read_records",
     "shown",
     "string_tuple",
@@ -108,7 +109,7 @@ def check_text(name: str, value: object, *, any_: bool = False) -> str:
 
 
 def string_tuple(name: str, value: Iterable[str]) -> tuple[str, ...]:
-    """Return several strings as a tuple. One bare string is refused: its letters are never meant."""
+    """Return several strings as a tuple. One bare string is refused: nobody means its letters."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise InputError(f"{name} must be a list of strings, got {shown(value)}")
     items = tuple(value)
@@ -130,6 +131,15 @@ def instances(name: str, value: Iterable[T], kind: type[T]) -> tuple[T, ...]:
     if wrong:
         raise InputError(f"{name} must be several {kind.__name__} objects, got {shown(wrong[0])}")
     return items
+
+
+def positions(kind: str, ids: Iterable[str]) -> dict[str, int]:
+    """Return the place of each id; none may come twice."""
+    places: dict[str, int] = {}
+    for place, name in enumerate(ids):
+        if places.setdefault(name, place) != place:
+            raise InputError(f"duplicate {kind} id {name!r} (ids must be unique)")
+    return places
 
 
 def check_instance(name: str, value: T, *kinds: type[Any]) -> T:

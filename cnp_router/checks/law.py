@@ -100,13 +100,10 @@ def check_saved_answers_the_same(router: Any, load: Loader, requests: Sequence[s
         loaded = load(path)
         for request in requests:
             for known in ((), router.apis[: len(router.apis) // 2]):
-                require(
-                    np.array_equal(
-                        *(r.score(request, known).probabilities for r in (router, loaded))
-                    )
-                    and router.route(request, known) == loaded.route(request, known),
-                    "the loaded router answers differently",
-                )
+                before, after = (r.score(request, known).probabilities for r in (router, loaded))
+                same = router.route(request, known) == loaded.route(request, known)
+                differs = "the loaded router answers differently"
+                require(same and np.array_equal(before, after), differs)
 
 
 def check_unfitted_raises(unfitted: Callable[[], Any]) -> None:
