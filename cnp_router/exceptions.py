@@ -52,6 +52,17 @@ def _new(kind: type[CnpRouterError], *args: Any) -> CnpRouterError:
     return kind.__new__(kind, *args)
 
 
+def shown(value: object, most: int = 60) -> str:
+    """Return the repr of a value in at most `most` characters, whatever its repr does."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return f"a deeply nested {type(value).__name__}"
+    except Exception:  # the repr of somebody else's object may do anything
+        return f"a {type(value).__name__}"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def _message(where: str, problem: str, cure: str | None) -> str:
     return (f"{where}: " if where else "") + problem + (f" ({cure})" if cure else "")
 
@@ -105,7 +116,7 @@ class UnknownApiError(InputError, KeyError):
         self.api_id = api_id
         self.close = close
         hint = f"did you mean {close[0]!r}?" if close else "use an id of the catalog"
-        super().__init__(f"unknown API {api_id!r} ({hint})")
+        super().__init__(f"unknown API {shown(api_id)} ({hint})")
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from cnp_router.exceptions import DataFileError, InputError
+from cnp_router.exceptions import DataFileError, InputError, shown
 
 __all__ = [
     "JSON_VALUES",
@@ -183,7 +183,7 @@ def _as_path(path: str | Path) -> Path:
     try:
         return Path(path)
     except TypeError as exc:
-        raise InputError(f"a path must be a string or a Path, got {path!r}") from exc
+        raise InputError(f"a path must be a string or a Path, got {shown(path)}") from exc
 
 
 def _put(temporary: Path, target: Path, path: str | Path) -> None:

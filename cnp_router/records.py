@@ -15,14 +15,15 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from cnp_router.exceptions import DataFileError, InputError
-from cnp_router.files import JSON_VALUES, read_jsonl, reason
+from cnp_router.exceptions import DataFileError, InputError, shown
+from cnp_router.files import JSON_VALUES, read_jsonl, reason, write_jsonl
 
 __all__ = [
     "RESERVED_IDS",
     "Record",
+    "UniqueItems",
     "check_flag",
     "check_id",
     "check_instance",
@@ -46,17 +47,6 @@ _REQUIRED: Any = object()
 _BLANKS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-
-
-def shown(value: object, most: int = 60) -> str:
-    """Return the repr of a value in at most `most` characters, whatever its repr does."""
-    try:
-        text = repr(value)
-    except RecursionError:
-        return f"a deeply nested {type(value).__name__}"
-    except Exception:  # the repr of somebody else's object may do anything
-        return f"a {type(value).__name__}"
-    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def check_id(kind: str, value: object) -> str:
@@ -110,9 +100,10 @@ def check_text(name: str, value: object, *, any_: bool = False) -> str:
 
 def string_tuple(name: str, value: Iterable[str]) -> tuple[str, ...]:
     """Return several strings as a tuple. One bare string is refused: nobody means its letters."""
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    each = _each(value, str, bytes, Mapping)
+    if each is None:
         raise InputError(f"{name} must be a list of strings, got {shown(value)}")
-    items = tuple(value)
+    items = tuple(each)
     try:
         "".join(items).encode()
     except TypeError:
@@ -123,11 +114,19 @@ def string_tuple(name: str, value: Iterable[str]) -> tuple[str, ...]:
     return items
 
 
+def _each(value: Iterable[T], *single: type[Any]) -> Iterator[T] | None:
+    """Return an iterator; None where there is none, or the value is a single one."""
+    try:  # an array of no dimension is an Iterable, and cannot be iterated
+        return None if isinstance(value, single) else iter(value)
+    except TypeError:
+        return None
+
+
 def instances(name: str, value: Iterable[T], kind: type[T]) -> tuple[T, ...]:
     """Return several objects of one type as a tuple."""
-    several = isinstance(value, Iterable) and not isinstance(value, str | kind)
-    items = tuple(value) if several else ()
-    wrong = [item for item in items if not isinstance(item, kind)] if several else [value]
+    each = _each(value, str, kind)
+    items = () if each is None else tuple(each)
+    wrong = [value] if each is None else [item for item in items if not isinstance(item, kind)]
     if wrong:
         raise InputError(f"{name} must be several {kind.__name__} objects, got {shown(wrong[0])}")
     return items
@@ -215,7 +214,7 @@ class Record:
 
     Examples
     --------
-    >>> Record({"id": 7}, "apis.jsonl", 3).text("id")
+    >>> Record({"id": 7}, "apis.jsonl", 3).get("id")
     Traceback (most recent call last):
         ...
     cnp_router.exceptions.DataFileError: apis.jsonl, line 3: field 'id' must be a string, got 7
@@ -232,21 +231,12 @@ class Record:
             problem = f"entry {self.entry}: {problem}"
         return DataFileError(self.path, problem, line=self.line, cure=cure)
 
-    def text(self, key: str, default: str = _REQUIRED) -> str:
-        """Return a string field; a null or missing one is the default, if there is one."""
-        return self._checked(check_text, f"field {key!r}", self._get(key, default))
-
-    def optional_text(self, key: str) -> str | None:
-        """Return a string field, or None where it is missing or null."""
-        return None if self.fields.get(key) is None else self.text(key)
-
-    def identifier(self, key: str) -> str:
-        """Return the id in a field."""
-        return self._checked(check_id, f"field {key!r}", self.text(key))
-
-    def strings(self, key: str, default: tuple[str, ...] = _REQUIRED) -> tuple[str, ...]:
-        """Return a field that is a list of strings, as a tuple."""
-        return self._checked(string_tuple, f"field {key!r}", self._get(key, default))
+    def get(
+        self, key: str, check: Callable[[str, Any], Any] = check_text, *, default: Any = _REQUIRED
+    ) -> Any:
+        """Return a checked field; a null or missing one is the default, if there is one."""
+        value = self._get(key, default)
+        return value if value is default else self.checked(check, f"field {key!r}", value)
 
     def make(self, kind: Callable[..., T], **convert: Callable[[Any], Any]) -> T:
         """Return a dataclass made of the fields of the same names, some of them converted.
@@ -258,9 +248,10 @@ class Record:
             value = self._get(name, default)
             if value is not None:
                 values[name] = convert[name](value) if name in convert else value
-        return self._checked(kind, **values)
+        return self.checked(kind, **values)
 
-    def _checked(self, check: Callable[..., T], *args: Any, **values: Any) -> T:
+    def checked(self, check: Callable[..., T], *args: Any, **values: Any) -> T:
+        """Return what a check or constructor returns; its InputError becomes one of this record."""
         try:
             return check(*args, **values)
         except InputError as exc:
@@ -290,12 +281,44 @@ def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
     )
 
 
-class _HasId(Protocol):
+class _Item(Protocol):
     @property
     def id(self) -> str: ...
 
+    def to_dict(self) -> dict[str, Any]: ...
 
-Item = TypeVar("Item", bound=_HasId)
+
+Item = TypeVar("Item", bound=_Item)
+
+
+class UniqueItems(Generic[Item]):
+    """An immutable list of items with distinct ids: what a catalog and a history have in common."""
+
+    def __init__(self, name: str, items: Iterable[Item], kind: type[Item], called: str) -> None:
+        self._items = instances(name, items, kind)
+        self._positions = positions(called, (item.id for item in self._items))
+
+    def write(self, path: str | Path) -> None:
+        """Write all as JSON Lines, atomically.
+
+        Raises
+        ------
+        DataFileError
+            If the place cannot be written.
+        """
+        write_jsonl(path, (item.to_dict() for item in self._items))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._items == other._items
+
+    def __hash__(self) -> int:
+        return hash(self._items)
 
 
 def read_records(
