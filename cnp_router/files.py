@@ -42,15 +42,7 @@ _DEVICE_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def read_text(path: str | Path) -> str:
-    """Return a whole UTF-8 file that is not empty, or raise DataFileError.
-
-    Examples
-    --------
-    >>> read_text("no-such-file.jsonl")
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.DataFileError: no-such-file.jsonl: no such file (check the path)
-    """
+    """Return a whole UTF-8 file that is not empty, or raise DataFileError."""
     file = _as_path(path)
     try:
         data = file.read_bytes()
@@ -95,15 +87,6 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     Otherwise what stood there before is left as it was. A symbolic link is followed, and the mode
     of a file that stood there is kept. A device or pipe (``/dev/null``) is written directly. Text
     (mode ``"w"``) is UTF-8 with ``\n`` line ends.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> file = pathlib.Path(tempfile.mkdtemp(), "a.txt")
-    >>> with atomic_write(file) as out:
-    ...     _ = out.write("done")
-    >>> file.read_text()
-    'done'
     """
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     target = _as_path(path)
@@ -126,7 +109,12 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
             if temporary is not None:
                 os.fsync(out.fileno())
         if temporary is not None:
-            _put(temporary, target, path)
+            try:
+                if target.exists():
+                    temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+                temporary.replace(target)
+            except OSError as exc:
+                raise _trouble(path, exc, "cannot be written") from exc
     except OSError as exc:
         # Only what the device says of this file: the caller's block may raise its own errors.
         if exc.errno in _DEVICE_TROUBLE and exc.filename is None:
@@ -184,15 +172,6 @@ def _as_path(path: str | Path) -> Path:
         return Path(path)
     except TypeError as exc:
         raise InputError(f"a path must be a string or a Path, got {shown(path)}") from exc
-
-
-def _put(temporary: Path, target: Path, path: str | Path) -> None:
-    try:
-        if target.exists():
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-        temporary.replace(target)
-    except OSError as exc:
-        raise _trouble(path, exc, "cannot be written") from exc
 
 
 def _trouble(

@@ -50,24 +50,11 @@ _BLANKS = re.compile(
 
 
 def check_id(kind: str, value: object) -> str:
-    r"""Return an id in Unicode's normal form C, so that one typed and one read are the same.
+    """Return an id in Unicode's normal form C, so that one typed and one read are the same.
 
     It is not blank, and has no space at either end and no control or invisible character (nor
     another space than the usual one). Those of the kinds ``"API"`` and ``"contractor"`` cannot be
     in `RESERVED_IDS`.
-
-    Examples
-    --------
-    >>> check_id("API", "cafe\u0301") == "caf\u00e9"
-    True
-    >>> check_id("API", " ")
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: an id must be a non-blank string, got ' ' (API)
-    >>> check_id("contractor", "user")
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: the id 'user' is reserved for a role in rounds (contractor)
     """
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"an id must be a non-blank string, got {shown(value)} ({kind})")
@@ -211,13 +198,6 @@ class Record:
 
     `line` is None where the file has no lines to speak of; `entry` is then its place among the
     records of the file, or among those of its line. Both count from 1.
-
-    Examples
-    --------
-    >>> Record({"id": 7}, "apis.jsonl", 3).get("id")
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.DataFileError: apis.jsonl, line 3: field 'id' must be a string, got 7
     """
 
     fields: Mapping[str, Any]

@@ -276,12 +276,7 @@ def mass_positions(descending: NDArray[Any]) -> NDArray[Any]:
     """Return for each of descending probabilities the smallest share of the mass that includes it.
 
     ``inf`` for those of probability 0, which no share includes. Where all are 0, the first is
-    included all the same.
-
-    Examples
-    --------
-    >>> mass_positions(np.array([0.5, 0.3, 0.2, 0.0])).tolist()
-    [0.0, 0.5, 0.8, inf]
+    included all the same: ``[0.5, 0.3, 0.2, 0.0]`` gives ``[0.0, 0.5, 0.8, inf]``.
     """
     total = descending.sum()
     if total <= 0:
