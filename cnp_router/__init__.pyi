@@ -92,7 +92,6 @@ from cnp_router.llm import (
 )
 from cnp_router.online import (
     Observer as Observer,
-    ONLINE_FILE as ONLINE_FILE,
     OnlineStore as OnlineStore,
     Receipt as Receipt,
     RouterObserver as RouterObserver,

@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 
 from cnp_router import (
-    ONLINE_FILE,
     AgentRun,
     Api,
     ChatRequest,
@@ -62,7 +61,7 @@ n_steps = n_wrong = 0
 
 with (
     tempfile.TemporaryDirectory() as folder,
-    OnlineStore(Path(folder, ONLINE_FILE), [router]) as store,
+    OnlineStore(Path(folder, "online.sqlite"), [router]) as store,
 ):
     for number in range(RUNS):
         run = AgentRun(router, f"run-{number}", "Deliver the parcel.", observe=store.observe)
