@@ -37,14 +37,14 @@ def any_router(model: Path | None) -> LearnedRouter:
 
 def fitted_router(model: Path) -> LearnedRouter:
     """Return the fitted router of a folder, which knows the mashups that were observed there."""
-    from cnp_router.online import ONLINE_FILE
     from cnp_router.training import load_router
 
     router = load_router(model)
-    if (model / ONLINE_FILE).exists():
-        from cnp_router.online import OnlineStore, RouterObserver
+    if any(model.glob("*.sqlite")):  # or else the import alone would take a tenth of the time
+        from cnp_router.online import ONLINE_FILE, OnlineStore, RouterObserver
 
-        OnlineStore(model / ONLINE_FILE, [RouterObserver(router)], read_only=True)
+        if (model / ONLINE_FILE).exists():
+            OnlineStore(model / ONLINE_FILE, [RouterObserver(router)], read_only=True)
     return router
 
 
