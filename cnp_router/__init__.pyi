@@ -2,9 +2,15 @@
 # ruff: noqa: I001  (one import a room)
 
 from cnp_router.agents import (
+    AnswerLimits as AnswerLimits,
+    ApiSelection as ApiSelection,
     CategoryFallback as CategoryFallback,
+    InterpretRequest as InterpretRequest,
+    MatchFunction as MatchFunction,
     offline_model as offline_model,
     organise as organise,
+    ServeFunction as ServeFunction,
+    Task as Task,
 )
 from cnp_router.catalog import (
     Api as Api,
@@ -22,13 +28,15 @@ from cnp_router.datasets import (
     read_programmableweb as read_programmableweb,
 )
 from cnp_router.evaluation import (
+    compare as compare,
     Comparison as Comparison,
     CompletionEvaluation as CompletionEvaluation,
-    Evaluation as Evaluation,
-    compare as compare,
+    compare_async as compare_async,
     evaluate as evaluate,
     evaluate_completion as evaluate_completion,
+    Evaluation as Evaluation,
     prequential as prequential,
+    PrequentialEvaluation as PrequentialEvaluation,
     write_report as write_report,
 )
 from cnp_router.exceptions import (
@@ -73,12 +81,14 @@ from cnp_router.llm import (
     ChatModel as ChatModel,
     ChatRequest as ChatRequest,
     ChatResponse as ChatResponse,
+    complete_sync as complete_sync,
+    estimated_response as estimated_response,
+    model_requests_allowed as model_requests_allowed,
     OfflineChatModel as OfflineChatModel,
     OpenAIChatModel as OpenAIChatModel,
     Usage as Usage,
+    with_schema_in_prompt as with_schema_in_prompt,
     WrappedChatModel as WrappedChatModel,
-    complete_sync as complete_sync,
-    model_requests_allowed as model_requests_allowed,
 )
 from cnp_router.online import (
     Observer as Observer,
@@ -89,9 +99,12 @@ from cnp_router.online import (
 from cnp_router.prediction import (
     AgentRun as AgentRun,
     BackoffPredictor as BackoffPredictor,
-    ContextPredictor as ContextPredictor,
-    FirstOrderPredictor as FirstOrderPredictor,
+    CalibratedPredictor as CalibratedPredictor,
+    ChooseTool as ChooseTool,
     Context as Context,
+    ContextPredictor as ContextPredictor,
+    Decay as Decay,
+    FirstOrderPredictor as FirstOrderPredictor,
     NextTool as NextTool,
     NextToolPolicy as NextToolPolicy,
     NextToolPredictor as NextToolPredictor,
@@ -99,16 +112,23 @@ from cnp_router.prediction import (
     ParameterHints as ParameterHints,
     Priors as Priors,
     RoutedTool as RoutedTool,
+    State as State,
 )
 from cnp_router.protocols import (
+    choose_protocol as choose_protocol,
     ContractNet as ContractNet,
+    Invitation as Invitation,
     Ledger as Ledger,
+    NegotiatedProtocol as NegotiatedProtocol,
     Outcome as Outcome,
+    Plan as Plan,
+    Protocol as Protocol,
     PROTOCOLS as PROTOCOLS,
+    Result as Result,
+    Round as Round,
     RoundSettings as RoundSettings,
     TrafficBudget as TrafficBudget,
     Transcript as Transcript,
-    choose_protocol as choose_protocol,
     validate as validate,
 )
 from cnp_router.routing import (
@@ -129,6 +149,10 @@ from cnp_router.routing import (
     SpecificationRouter as SpecificationRouter,
     TargetRecall as TargetRecall,
     TopK as TopK,
+)
+from cnp_router.testing import (
+    FunctionChatModel as FunctionChatModel,
+    ScriptedChatModel as ScriptedChatModel,
 )
 from cnp_router.training import (
     CategoryClassifier as CategoryClassifier,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, overload
 
 from cnp_router.exceptions import InputError, UnknownApiError
-from cnp_router.files import write_jsonl
 from cnp_router.records import (
     RESERVED_IDS,
+    UniqueItems,
     check_id,
     check_json,
     check_text,
     instances,
+    json_object,
     read_records,
     shown,
     string_tuple,
@@ -85,15 +86,8 @@ class Api:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this API, as in ``apis.jsonl``."""
-        record: dict[str, Any] = {
-            "id": self.id,
-            "name": self.name,
-            "description": self.description,
-            "categories": list(self.categories),
-        }
-        if self.parameters is not None:
-            record["parameters"] = dict(self.parameters)
-        return record
+        parameters = None if self.parameters is None else dict(self.parameters)
+        return json_object(self, parameters=parameters)
 
     def __repr__(self) -> str:
         return f"Api({self.id!r}, {shown(self.name)}, {shown(self.description)})"
@@ -140,7 +134,7 @@ class Contractor:
         return f"Contractor({self.id!r}, {len(self.apis)} APIs)"
 
 
-class Catalog:
+class Catalog(UniqueItems[Api]):
     """An immutable, ordered set of APIs.
 
     Ids or names that look alike (in another case, with letters of another script, or with
@@ -167,14 +161,10 @@ class Catalog:
     """
 
     def __init__(self, apis: Iterable[Api]) -> None:
-        self._apis = instances("apis", apis, Api)
-        self._positions: dict[str, int] = {}
-        for position, api in enumerate(self._apis):
-            if self._positions.setdefault(api.id, position) != position:
-                raise InputError(f"duplicate API id {api.id!r} (ids must be unique)")
-        if not self._apis:
+        super().__init__("apis", apis, Api, "API")
+        if not self._items:
             raise InputError("a catalog needs at least one API (got none)")
-        _warn_of_look_alikes(self._apis)
+        _warn_of_look_alikes(self._items)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -193,13 +183,13 @@ class Catalog:
         """
         names = string_tuple("categories", categories)
         found = {place for name in names for place in self._filed.get(name, ())}
-        return tuple(self._apis[place] for place in sorted(found))
+        return tuple(self._items[place] for place in sorted(found))
 
     @cached_property
     def _filed(self) -> dict[str, list[int]]:
         """Positions by category."""
         filed: dict[str, list[int]] = {}
-        for place, api in enumerate(self._apis):
+        for place, api in enumerate(self._items):
             for name in api.categories:
                 filed.setdefault(name, []).append(place)
         return filed
@@ -212,15 +202,16 @@ class Catalog:
         UnknownApiError
             If the catalog does not have it.
         """
-        place = self._positions.get(_normal(api_id))
+        name = check_text("an API id", api_id, any_=True)
+        place = self._positions.get(_normal(name))
         if place is None:
-            close = difflib.get_close_matches(str(api_id), self._positions, n=1)
+            close = difflib.get_close_matches(name, self._positions, n=1)
             raise UnknownApiError(api_id, close=close)
         return place
 
     def extended(self, apis: Iterable[Api]) -> Catalog:
         """Return a new catalog with more APIs at its end."""
-        return Catalog((*self._apis, *instances("apis", apis, Api)))
+        return Catalog((*self._items, *instances("apis", apis, Api)))
 
     @classmethod
     def read(cls, path: str | Path) -> Catalog:
@@ -239,22 +230,6 @@ class Catalog:
         """
         return cls(api for _, api in read_records(path, "API", lambda record: record.make(Api)))
 
-    def write(self, path: str | Path) -> None:
-        """Write the catalog as JSON Lines, atomically.
-
-        Raises
-        ------
-        DataFileError
-            If the place cannot be written.
-        """
-        write_jsonl(path, (api.to_dict() for api in self._apis))
-
-    def __len__(self) -> int:
-        return len(self._apis)
-
-    def __iter__(self) -> Iterator[Api]:
-        return iter(self._apis)
-
     def __contains__(self, item: object) -> bool:
         return _normal(item.id if isinstance(item, Api) else item) in self._positions
 
@@ -264,14 +239,8 @@ class Catalog:
     def __getitem__(self, key: slice) -> tuple[Api, ...]: ...
     def __getitem__(self, key: int | str | slice) -> Api | tuple[Api, ...]:
         if isinstance(key, str):
-            return self._apis[self.position(key)]
-        return self._apis[key]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Catalog) and self._apis == other._apis
-
-    def __hash__(self) -> int:
-        return hash(self._apis)
+            return self._items[self.position(key)]
+        return self._items[key]
 
     def __repr__(self) -> str:
         return f"Catalog({len(self)} APIs, {len(self.categories)} categories)"
@@ -279,7 +248,7 @@ class Catalog:
     def _repr_html_(self) -> str:
         rows = [
             (api.id, api.name, ", ".join(api.categories), api.description)
-            for api in self._apis[:ROWS_SHOWN]
+            for api in self._items[:ROWS_SHOWN]
         ]
         return html_table(repr(self), ("id", "name", "categories", "description"), rows, len(self))
 
@@ -289,18 +258,7 @@ def html_table(
 ) -> str:
     """Return a table for a notebook, everything escaped and long texts cut.
 
-    Parameters
-    ----------
-    title : str
-    head : iterable of str
-    rows : iterable of iterable of object
-    total : int
-        How many rows there are; it says how many are not shown.
-
-    Examples
-    --------
-    >>> html_table("One <b>", ["id"], [["a&b"]], 1)
-    '<p>One &lt;b&gt;</p><table><tr><th>id</th></tr><tr><td>a&amp;b</td></tr></table>'
+    `total` is how many rows there are: it says how many are not shown.
     """
 
     def line(tag: str, cells: Iterable[object]) -> str:
@@ -327,15 +285,13 @@ def _looks(text: str) -> str:
 
 def _warn_of_look_alikes(apis: tuple[Api, ...]) -> None:
     pairs = []
-    first_ids = {_looks(name): name for name in RESERVED_IDS}
-    first_names: dict[str, Api] = {}
-    for api in apis:
-        other = first_ids.setdefault(_looks(api.id), api.id)
-        if other != api.id:
-            pairs.append(f"ids {other!a} and {api.id!a}")
-        named = first_names.setdefault(_looks(api.name), api)
-        if named.name != api.name:
-            pairs.append(f"names {named.name!a} and {api.name!a}")
+    ids, names = (api.id for api in apis), (api.name for api in apis)
+    for what, texts in (("ids", (*RESERVED_IDS, *ids)), ("names", names)):
+        first: dict[str, str] = {}
+        for text in texts:
+            other = first.setdefault(_looks(text), text)
+            if other != text:
+                pairs.append(f"{what} {other!a} and {text!a}")
     if pairs:
         more = f", and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
         warnings.warn(

@@ -34,7 +34,7 @@ Each message says what came, where it came from, and what cures it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +43,24 @@ class CnpRouterError(Exception):
     """Base of every error raised on purpose by this library."""
 
     # An exception is pickled by its message alone, which cannot rebuild those of more arguments
-    # in the parent of a worker process. So the attributes travel too, and no argument is needed.
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _rebuilt, (type(self), self.args, vars(self))
+    # in the parent of a worker process. So no constructor is called, and the attributes travel too.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _new, (type(self), *self.args), vars(self)
 
 
-def _rebuilt(
-    kind: type[CnpRouterError], args: tuple[Any, ...], details: dict[str, Any]
-) -> CnpRouterError:
-    error = kind.__new__(kind, *args)
-    super(CnpRouterError, error).__init__(*args)
-    vars(error).update(details)
-    return error
+def _new(kind: type[CnpRouterError], *args: Any) -> CnpRouterError:
+    return kind.__new__(kind, *args)
+
+
+def shown(value: object, most: int = 60) -> str:
+    """Return the repr of a value in at most `most` characters, whatever its repr does."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return f"a deeply nested {type(value).__name__}"
+    except Exception:  # the repr of somebody else's object may do anything
+        return f"a {type(value).__name__}"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _message(where: str, problem: str, cure: str | None) -> str:
@@ -110,7 +116,7 @@ class UnknownApiError(InputError, KeyError):
         self.api_id = api_id
         self.close = close
         hint = f"did you mean {close[0]!r}?" if close else "use an id of the catalog"
-        super().__init__(f"unknown API {api_id!r} ({hint})")
+        super().__init__(f"unknown API {shown(api_id)} ({hint})")
 
     def __str__(self) -> str:
         return str(self.args[0])

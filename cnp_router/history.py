@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +12,15 @@ from typing import Any, Literal, get_args, overload
 
 from cnp_router.catalog import ROWS_SHOWN, Catalog, html_table
 from cnp_router.exceptions import InputError
-from cnp_router.files import write_jsonl
 from cnp_router.records import (
     Record,
+    UniqueItems,
     check_flag,
     check_id,
     check_instance,
     check_number,
     check_text,
-    instances,
+    json_object,
     read_records,
     shown,
     string_tuple,
@@ -85,26 +85,18 @@ class Mashup:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this mashup, as in ``mashups.jsonl``."""
-        record: dict[str, Any] = {
-            "id": self.id,
-            "description": self.description,
-            "apis": list(self.apis),
-        }
-        if self.categories:
-            record["categories"] = list(self.categories)
-        if self.name is not None:
-            record["name"] = self.name
-        if self.date is not None:
-            record["date"] = self.date.isoformat()
-        if self.ordered:
-            record["ordered"] = True
-        return record
+        return json_object(
+            self,
+            categories=self.categories or None,
+            date=self.date and self.date.isoformat(),
+            ordered=self.ordered or None,
+        )
 
     def __repr__(self) -> str:
         return f"Mashup({self.id!r}, {shown(self.description)}, {shown(self.apis)})"
 
 
-class History(Sequence[Mashup]):
+class History(UniqueItems[Mashup], Sequence[Mashup]):
     """An immutable list of mashups.
 
     Parameters
@@ -127,20 +119,16 @@ class History(Sequence[Mashup]):
     """
 
     def __init__(self, mashups: Iterable[Mashup], *, skipped: int = 0) -> None:
-        self._mashups = instances("mashups", mashups, Mashup)
+        super().__init__("mashups", mashups, Mashup, "mashup")
         self.skipped: int = check_number("skipped", skipped, 0, whole=True)
-        seen: set[str] = set()
-        for mashup in self._mashups:
-            if mashup.id in seen:
-                raise InputError(f"duplicate mashup id {mashup.id!r} (ids must be unique)")
+        for mashup in self._items:
             if not mashup.apis:
                 raise InputError(f"mashup {mashup.id!r} has no API (give at least one)")
-            seen.add(mashup.id)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The request texts, in order."""
-        return tuple(mashup.description for mashup in self._mashups)
+        return tuple(mashup.description for mashup in self._items)
 
     def known_to(self, catalog: Catalog) -> History:
         """Return the mashups whose APIs are all in `catalog`; the others count as skipped.
@@ -156,7 +144,7 @@ class History(Sequence[Mashup]):
         (0, 1)
         """
         check_instance("catalog", catalog, Catalog)
-        kept = [m for m in self._mashups if all(api in catalog for api in m.apis)]
+        kept = [m for m in self._items if all(api in catalog for api in m.apis)]
         return History(kept, skipped=self.skipped + len(self) - len(kept))
 
     @classmethod
@@ -206,43 +194,21 @@ class History(Sequence[Mashup]):
                 mashups.append(mashup)
         return cls(mashups, skipped=skipped)
 
-    def write(self, path: str | Path) -> None:
-        """Write the history as JSON Lines, atomically.
-
-        Raises
-        ------
-        DataFileError
-            If the place cannot be written.
-        """
-        write_jsonl(path, (mashup.to_dict() for mashup in self._mashups))
-
-    def __len__(self) -> int:
-        return len(self._mashups)
-
-    def __iter__(self) -> Iterator[Mashup]:
-        return iter(self._mashups)
-
     @overload
     def __getitem__(self, key: int) -> Mashup: ...
     @overload
     def __getitem__(self, key: slice) -> History: ...
     def __getitem__(self, key: int | slice) -> Mashup | History:
         if isinstance(key, slice):
-            return History(self._mashups[key])
-        return self._mashups[key]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, History) and self._mashups == other._mashups
-
-    def __hash__(self) -> int:
-        return hash(self._mashups)
+            return History(self._items[key])
+        return self._items[key]
 
     def __repr__(self) -> str:
         note = f", {self.skipped} skipped" if self.skipped else ""
         return f"History({len(self)} mashups{note})"
 
     def _repr_html_(self) -> str:
-        rows = [(m.id, m.description, ", ".join(m.apis)) for m in self._mashups[:ROWS_SHOWN]]
+        rows = [(m.id, m.description, ", ".join(m.apis)) for m in self._items[:ROWS_SHOWN]]
         return html_table(repr(self), ("id", "request", "APIs"), rows, len(self))
 
 

@@ -15,14 +15,15 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from cnp_router.exceptions import DataFileError, InputError
-from cnp_router.files import read_jsonl
+from cnp_router.exceptions import DataFileError, InputError, shown
+from cnp_router.files import JSON_VALUES, read_jsonl, reason, write_jsonl
 
 __all__ = [
     "RESERVED_IDS",
     "Record",
+    "UniqueItems",
     "check_flag",
     "check_id",
     "check_instance",
@@ -30,6 +31,8 @@ __all__ = [
     "check_number",
     "check_text",
     "instances",
+    "json_object",
+    "positions",
     "read_records",
     "shown",
     "string_tuple",
@@ -46,36 +49,12 @@ _BLANKS = re.compile(
 )
 
 
-def shown(value: object, most: int = 60) -> str:
-    """Return the repr of a value in at most `most` characters, whatever its repr does."""
-    try:
-        text = repr(value)
-    except RecursionError:
-        return f"a deeply nested {type(value).__name__}"
-    except Exception:  # the repr of somebody else's object may do anything
-        return f"a {type(value).__name__}"
-    return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
 def check_id(kind: str, value: object) -> str:
-    r"""Return an id in Unicode's normal form C, so that one typed and one read are the same.
+    """Return an id in Unicode's normal form C, so that one typed and one read are the same.
 
     It is not blank, and has no space at either end and no control or invisible character (nor
     another space than the usual one). Those of the kinds ``"API"`` and ``"contractor"`` cannot be
     in `RESERVED_IDS`.
-
-    Examples
-    --------
-    >>> check_id("API", "cafe\u0301") == "caf\u00e9"
-    True
-    >>> check_id("API", " ")
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: an id must be a non-blank string, got ' ' (API)
-    >>> check_id("contractor", "user")
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: the id 'user' is reserved for a role in rounds (contractor)
     """
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"an id must be a non-blank string, got {shown(value)} ({kind})")
@@ -107,20 +86,11 @@ def check_text(name: str, value: object, *, any_: bool = False) -> str:
 
 
 def string_tuple(name: str, value: Iterable[str]) -> tuple[str, ...]:
-    """Return several strings as a tuple. One bare string is refused: its letters are never meant.
-
-    Examples
-    --------
-    >>> string_tuple("apis", ["sms", "maps"])
-    ('sms', 'maps')
-    >>> string_tuple("apis", "sms")
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: apis must be a list of strings, got 'sms'
-    """
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    """Return several strings as a tuple. One bare string is refused: nobody means its letters."""
+    each = _each(value, str, bytes, Mapping)
+    if each is None:
         raise InputError(f"{name} must be a list of strings, got {shown(value)}")
-    items = tuple(value)
+    items = tuple(each)
     try:
         "".join(items).encode()
     except TypeError:
@@ -131,15 +101,31 @@ def string_tuple(name: str, value: Iterable[str]) -> tuple[str, ...]:
     return items
 
 
+def _each(value: Iterable[T], *single: type[Any]) -> Iterator[T] | None:
+    """Return an iterator; None where there is none, or the value is a single one."""
+    try:  # an array of no dimension is an Iterable, and cannot be iterated
+        return None if isinstance(value, single) else iter(value)
+    except TypeError:
+        return None
+
+
 def instances(name: str, value: Iterable[T], kind: type[T]) -> tuple[T, ...]:
     """Return several objects of one type as a tuple."""
-    if isinstance(value, str | kind) or not isinstance(value, Iterable):
-        raise InputError(f"{name} must be several {kind.__name__} objects, got {shown(value)}")
-    items = tuple(value)
-    for item in items:
-        if not isinstance(item, kind):
-            raise InputError(f"{name} must be several {kind.__name__} objects, got {shown(item)}")
+    each = _each(value, str, kind)
+    items = () if each is None else tuple(each)
+    wrong = [value] if each is None else [item for item in items if not isinstance(item, kind)]
+    if wrong:
+        raise InputError(f"{name} must be several {kind.__name__} objects, got {shown(wrong[0])}")
     return items
+
+
+def positions(kind: str, ids: Iterable[str]) -> dict[str, int]:
+    """Return the place of each id; none may come twice."""
+    places: dict[str, int] = {}
+    for place, name in enumerate(ids):
+        if places.setdefault(name, place) != place:
+            raise InputError(f"duplicate {kind} id {name!r} (ids must be unique)")
+    return places
 
 
 def check_instance(name: str, value: T, *kinds: type[Any]) -> T:
@@ -170,17 +156,6 @@ def check_number(
 
     Scalars of numpy are numbers; bools and NaN are not. `ends` says whether `low` and `high`
     themselves are allowed.
-
-    Examples
-    --------
-    >>> check_number("k", True, 1, whole=True)
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: k must be a whole number of at least 1, got True
-    >>> check_number("threshold", float("nan"), 0, 1)
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.InputError: threshold must be a number from 0 to 1, got nan
     """
     if isinstance(value, Integral if whole else Real) and not isinstance(value, bool):
         given: Any = value
@@ -205,48 +180,30 @@ def check_json(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         json.dumps(dict(value), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as exc:
-        reason = "nested too deep" if isinstance(exc, RecursionError) else ascii(str(exc))[1:-1]
-        raise InputError(
-            f"{name} cannot be written as JSON: {reason} "
-            "(use strings, finite numbers, true, false, null, lists and objects)"
-        ) from exc
+        said = ascii(reason(exc))[1:-1]
+        raise InputError(f"{name} cannot be written as JSON: {said} ({JSON_VALUES})") from exc
     return value
 
 
+def json_object(item: Any, **changed: Any) -> dict[str, Any]:
+    """Return the JSON object of a dataclass: its fields, some of them changed, without None."""
+    values = {part.name: getattr(item, part.name) for part in dataclasses.fields(item)} | changed
+    kept = {name: value for name, value in values.items() if value is not None}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in kept.items()}
+
+
+@dataclasses.dataclass(frozen=True)
 class Record:
-    """One JSON object of a data file.
+    """One JSON object of a data file; its errors say where it is.
 
-    Parameters
-    ----------
-    fields : mapping
-        The decoded object.
-    path : str or Path
-        Where it came from, for error messages.
-    line : int or None
-        1-based line number, or None where the file has no lines to speak of.
-    entry : int, optional
-        1-based place in the file's list of records, to name it by where there is no line.
-
-    Examples
-    --------
-    >>> Record({"id": 7}, "apis.jsonl", 3).text("id")
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.DataFileError: apis.jsonl, line 3: field 'id' must be a string, got 7
+    `line` is None where the file has no lines to speak of; `entry` is then its place among the
+    records of the file, or among those of its line. Both count from 1.
     """
 
-    def __init__(
-        self,
-        fields: Mapping[str, Any],
-        path: str | Path,
-        line: int | None,
-        *,
-        entry: int | None = None,
-    ) -> None:
-        self.fields = fields
-        self.path = path
-        self.line = line
-        self.entry = entry
+    fields: Mapping[str, Any]
+    path: str | Path
+    line: int | None
+    entry: int | None = None
 
     def error(self, problem: str, cure: str | None = None) -> DataFileError:
         """Return (not raise) the error of this record."""
@@ -254,21 +211,12 @@ class Record:
             problem = f"entry {self.entry}: {problem}"
         return DataFileError(self.path, problem, line=self.line, cure=cure)
 
-    def text(self, key: str, default: str = _REQUIRED) -> str:
-        """Return a string field; a null or missing one is the default, if there is one."""
-        return self._checked(check_text, f"field {key!r}", self._get(key, default))
-
-    def optional_text(self, key: str) -> str | None:
-        """Return a string field, or None where it is missing or null."""
-        return None if self.fields.get(key) is None else self.text(key)
-
-    def identifier(self, key: str) -> str:
-        """Return the id in a field."""
-        return self._checked(check_id, f"field {key!r}", self.text(key))
-
-    def strings(self, key: str, default: tuple[str, ...] = _REQUIRED) -> tuple[str, ...]:
-        """Return a field that is a list of strings, as a tuple."""
-        return self._checked(string_tuple, f"field {key!r}", self._get(key, default))
+    def get(
+        self, key: str, check: Callable[[str, Any], Any] = check_text, *, default: Any = _REQUIRED
+    ) -> Any:
+        """Return a checked field; a null or missing one is the default, if there is one."""
+        value = self._get(key, default)
+        return value if value is default else self.checked(check, f"field {key!r}", value)
 
     def make(self, kind: Callable[..., T], **convert: Callable[[Any], Any]) -> T:
         """Return a dataclass made of the fields of the same names, some of them converted.
@@ -280,9 +228,10 @@ class Record:
             value = self._get(name, default)
             if value is not None:
                 values[name] = convert[name](value) if name in convert else value
-        return self._checked(kind, **values)
+        return self.checked(kind, **values)
 
-    def _checked(self, check: Callable[..., T], *args: Any, **values: Any) -> T:
+    def checked(self, check: Callable[..., T], *args: Any, **values: Any) -> T:
+        """Return what a check or constructor returns; its InputError becomes one of this record."""
         try:
             return check(*args, **values)
         except InputError as exc:
@@ -312,12 +261,44 @@ def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
     )
 
 
-class _HasId(Protocol):
+class _Item(Protocol):
     @property
     def id(self) -> str: ...
 
+    def to_dict(self) -> dict[str, Any]: ...
 
-Item = TypeVar("Item", bound=_HasId)
+
+Item = TypeVar("Item", bound=_Item)
+
+
+class UniqueItems(Generic[Item]):
+    """An immutable list of items with distinct ids: what a catalog and a history have in common."""
+
+    def __init__(self, name: str, items: Iterable[Item], kind: type[Item], called: str) -> None:
+        self._items = instances(name, items, kind)
+        self._positions = positions(called, (item.id for item in self._items))
+
+    def write(self, path: str | Path) -> None:
+        """Write all as JSON Lines, atomically.
+
+        Raises
+        ------
+        DataFileError
+            If the place cannot be written.
+        """
+        write_jsonl(path, (item.to_dict() for item in self._items))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._items == other._items
+
+    def __hash__(self) -> int:
+        return hash(self._items)
 
 
 def read_records(

@@ -16,6 +16,7 @@ from cnp_router.records import (
     check_number,
     check_text,
     instances,
+    json_object,
     read_records,
     shown,
 )
@@ -91,17 +92,7 @@ class Step:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this step, as in ``trajectories.jsonl``."""
-        record: dict[str, Any] = {
-            "tool": self.tool,
-            "inputs": dict(self.inputs),
-            "observation": self.observation,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "seconds": self.seconds,
-        }
-        if self.success is not None:
-            record["success"] = self.success
-        return record
+        return json_object(self, inputs=dict(self.inputs))
 
     def __repr__(self) -> str:
         return f"Step({self.tool!r}, {shown(self.inputs)}, {shown(self.observation)})"
@@ -151,14 +142,7 @@ class Trajectory:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this trajectory, as in ``trajectories.jsonl``."""
-        record: dict[str, Any] = {
-            "id": self.id,
-            "goal": self.goal,
-            "steps": [step.to_dict() for step in self.steps],
-        }
-        if self.success is not None:
-            record["success"] = self.success
-        return record
+        return json_object(self, steps=[step.to_dict() for step in self.steps])
 
     def __repr__(self) -> str:
         return f"Trajectory({self.id!r}, {shown(self.goal)}, {len(self.steps)} steps)"
@@ -192,7 +176,7 @@ def read_trajectories(path: str | Path | Iterable[str | Path]) -> tuple[Trajecto
     >>> read_trajectories(file)[0].steps[0].tool
     'weather'
     """
-    return tuple(trajectory for _, trajectory in read_records(path, "trajectory", _parse))
+    return tuple(trajectory for _, trajectory in read_records(path, "trajectory", parse_trajectory))
 
 
 def read_trajectory(path: str | Path) -> Trajectory:
@@ -224,7 +208,7 @@ def read_trajectory(path: str | Path) -> Trajectory:
     if not isinstance(fields, dict):
         problem = f"expected the JSON object of a trajectory, got {shown(fields)}"
         raise DataFileError(path, problem, cure='write {"id": ..., "goal": ..., "steps": [...]}')
-    return _parse(Record(fields, path, None))
+    return parse_trajectory(Record(fields, path, None))
 
 
 def _not_one(path: str | Path, trouble: DataFileError) -> DataFileError:
@@ -256,12 +240,9 @@ def write_trajectories(path: str | Path, trajectories: Iterable[Trajectory]) -> 
     write_jsonl(path, (trajectory.to_dict() for trajectory in trajectories))
 
 
-def parse_trajectory(fields: dict[str, Any], path: str | Path, line: int | None) -> Trajectory:
-    """Return the trajectory in a JSON object of a file, or raise DataFileError."""
-    return _parse(Record(fields, path, line))
+def parse_trajectory(record: Record) -> Trajectory:
+    """Return the trajectory in a record of a file, or raise DataFileError."""
 
-
-def _parse(record: Record) -> Trajectory:
     def steps(value: Any) -> tuple[Step, ...]:
         if not isinstance(value, list) or not all(isinstance(step, dict) for step in value):
             raise record.error(

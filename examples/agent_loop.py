@@ -1,7 +1,7 @@
 """Wire next-tool prediction into an agent loop: the model is asked only where it is needed.
 
 The environment is a toy: a town where parcels are delivered. The model is a script that knows the
-right tool; a real one is `cnp_router.llm.OpenAIChatModel`. The policy says when it is asked;
+right tool; a real one is `cnp_router.OpenAIChatModel`. The policy says when it is asked;
 every finished run is kept on disk and learned from at once.
 """
 
@@ -9,12 +9,17 @@ import json
 import tempfile
 from pathlib import Path
 
-from cnp_router import Api
-from cnp_router.llm import ChatRequest
-from cnp_router.online import ONLINE_FILE, OnlineStore
-from cnp_router.prediction import AgentRun, ChooseTool, NextToolPolicy, NextToolRouter
-from cnp_router.testing import FunctionChatModel
-from cnp_router.trajectories import Step
+from cnp_router import (
+    AgentRun,
+    Api,
+    ChatRequest,
+    ChooseTool,
+    FunctionChatModel,
+    NextToolPolicy,
+    NextToolRouter,
+    OnlineStore,
+    Step,
+)
 
 RUNS = 60
 TOOLS = [
@@ -56,7 +61,7 @@ n_steps = n_wrong = 0
 
 with (
     tempfile.TemporaryDirectory() as folder,
-    OnlineStore(Path(folder, ONLINE_FILE), [router]) as store,
+    OnlineStore(Path(folder, "online.sqlite"), [router]) as store,
 ):
     for number in range(RUNS):
         run = AgentRun(router, f"run-{number}", "Deliver the parcel.", observe=store.observe)

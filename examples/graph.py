@@ -3,8 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from cnp_router import TransitionGraph, load_sample
-from cnp_router.graph import export_graph
+from cnp_router import TransitionGraph, export_graph, load_sample
 
 sample = load_sample()
 graph = TransitionGraph().fit(sample.history, sample.catalog)

@@ -71,6 +71,16 @@ def test_what_the_docs_import_is_public(page):
         assert set(names.split(", ")) <= set(cnp_router.__all__)
 
 
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.py")],
+    ids=lambda page: page.name,
+)
+def test_no_example_imports_from_an_inner_room(page):
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^(?:>>> )?(?:from|import) cnp_router\..*$", text, re.MULTILINE) == []
+
+
 def test_the_version_is_that_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert cnp_router.__version__ == project["version"]

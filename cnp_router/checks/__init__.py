@@ -16,8 +16,16 @@ Examples
 """
 
 from cnp_router.checks import conduct, decisions  # noqa: F401  (this registers their laws)
-from cnp_router.checks.law import LAWS, ODD_REQUESTS, REQUESTS, check_router, laws
-from cnp_router.checks.states import Loader, check_saved_answers_the_same, check_unfitted_raises
+from cnp_router.checks.law import (
+    LAWS,
+    ODD_REQUESTS,
+    REQUESTS,
+    Loader,
+    check_router,
+    check_saved_answers_the_same,
+    check_unfitted_raises,
+    laws,
+)
 
 __all__ = [
     "LAWS",

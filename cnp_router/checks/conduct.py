@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cnp_router.checks.decisions import STRANGER, require_sound, some
-from cnp_router.checks.law import ODD_REQUESTS, law, require, require_refused
+from cnp_router.checks.law import ODD_REQUESTS, law, require, require_raises
 from cnp_router.routing import MaxCost, Router
 
 __all__: list[str] = []
@@ -89,5 +89,5 @@ def bad_arguments_raise(router: Router, request: str) -> None:
     }
     before = sum(router.source_counts.values())
     for what, call in calls.items():
-        require_refused(call, what)
+        require_raises(call, what)
     require(sum(router.source_counts.values()) == before, "a routing that failed was counted")

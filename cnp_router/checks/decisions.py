@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cnp_router.checks.law import REQUESTS, law, require, require_refused
+from cnp_router.checks.law import REQUESTS, law, require, require_raises
 from cnp_router.routing import MaxCost, Router, Routing, Scores, TargetRecall, TopK
 from cnp_router.routing.result import Source
 
@@ -103,7 +103,7 @@ def known_are_not_asked(router: Router, request: str) -> None:
             asked = {*routing.contractors, *routing.recommendation}
             require(not set(known) & asked, "a known API is a recipient or recommended")
             require(routing.known == tuple(known), f"known {known} became {routing.known}")
-    require_refused(lambda: router.route(request, router.apis), "that every API is known")
+    require_raises(lambda: router.route(request, router.apis), "that every API is known")
 
 
 @law

@@ -1,17 +1,35 @@
-"""What a law is, the requests it is tried on, and running the laws one by one or all."""
+"""What a law is, the requests it is tried on, and running the laws one by one or all.
+
+Here are also the laws of a router's other states: saved and loaded, and not yet fitted.
+"""
 
 from __future__ import annotations
 
 import functools
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from cnp_router.checks.states import Loader, check_saved_answers_the_same, check_unfitted_raises
-from cnp_router.exceptions import InputError
+import numpy as np
+
+from cnp_router.exceptions import InputError, NotFittedError
 from cnp_router.records import shown
 from cnp_router.routing import Router
 
-__all__ = ["LAWS", "ODD_REQUESTS", "REQUESTS", "check_router", "law", "laws", "require"]
+__all__ = [
+    "LAWS",
+    "ODD_REQUESTS",
+    "REQUESTS",
+    "Loader",
+    "check_router",
+    "check_saved_answers_the_same",
+    "check_unfitted_raises",
+    "law",
+    "laws",
+    "require",
+    "require_raises",
+]
 
 REQUESTS: tuple[str, ...] = (
     "Show the weather of my next trip on a map, and text me when it rains.",
@@ -36,10 +54,12 @@ ODD_REQUESTS: tuple[str, ...] = (
 )
 """Requests that a person or a program may send one day."""
 
+Loader = Callable[[Path], Router]
+"""What loads a saved router."""
+
 Law = Callable[[Router, str], None]
 LAWS: dict[str, Law] = {}
 """The laws that need nothing but a router and a request, by name: ``law(router, request)``."""
-
 
 _ALSO: dict[str, Sequence[str]] = {}
 
@@ -58,15 +78,39 @@ def require(condition: bool, problem: str) -> None:
         raise AssertionError(problem)
 
 
-def require_refused(call: Callable[[], object], what: str) -> None:
-    """Raise an AssertionError unless the call raises an InputError."""
+def require_raises(
+    call: Callable[[], object], what: str, error: type[Exception] = InputError
+) -> None:
+    """Raise an AssertionError unless the call raises the right error."""
+    came = ""
     try:
         call()
-    except InputError:
+    except error:
         return
-    except Exception as error:
-        raise AssertionError(f"{what} did not raise an InputError, but {error!r}") from error
-    raise AssertionError(f"{what} did not raise an InputError")
+    except Exception as other:
+        came = f", but {other!r}"
+    raise AssertionError(f"{what} did not raise {error.__name__}{came}")
+
+
+def check_saved_answers_the_same(router: Any, load: Loader, requests: Sequence[str]) -> None:
+    """Check that a router that was saved and loaded answers as before."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        router.save(path)
+        loaded = load(path)
+        for request in requests:
+            for known in ((), router.apis[: len(router.apis) // 2]):
+                before, after = (r.score(request, known).probabilities for r in (router, loaded))
+                same = router.route(request, known) == loaded.route(request, known)
+                differs = "the loaded router answers differently"
+                require(same and np.array_equal(before, after), differs)
+
+
+def check_unfitted_raises(unfitted: Callable[[], Any]) -> None:
+    """Check that a router that was not fitted raises a NotFittedError when it is asked."""
+    for method in ("score", "route"):
+        ask = functools.partial(getattr(unfitted(), method), "a map")
+        require_raises(ask, f"{method} of an unfitted router", NotFittedError)
 
 
 def check_router(
@@ -105,19 +149,7 @@ def laws(
     load: Loader | None = None,
     unfitted: Callable[[], Any] | None = None,
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield each law that applies: its name, and a call that checks it.
-
-    Parameters
-    ----------
-    router, requests, load, unfitted
-        As in `check_router`.
-
-    Yields
-    ------
-    name : str
-    check : callable
-        Takes nothing; raises an AssertionError if the law is broken.
-    """
+    """Yield each law that `check_router` checks: its name, and a call that checks it."""
     for name, check in LAWS.items():
         yield name, functools.partial(_run, check, router, (*requests, *_ALSO[name]))
     if load is not None:

@@ -10,7 +10,7 @@ from cnp_router.catalog import Api
 from cnp_router.datasets.dataset import Dataset
 from cnp_router.datasets.reading import Clone, plain_text, slug, unknown_id
 from cnp_router.history import Mashup
-from cnp_router.records import Record
+from cnp_router.records import Record, string_tuple
 
 __all__ = ["read_programmableweb"]
 
@@ -94,7 +94,7 @@ def _apis(clone: Clone) -> tuple[list[Api], Counter[str]]:
     dropped: Counter[str] = Counter()
     ids: Counter[str] = Counter()
     for record in _records(clone, _APIS):
-        name = plain_text(record.text("api_name", default=""))
+        name = plain_text(record.get("api_name", default=""))
         if not name or _key(name) in apis:
             dropped["repeated name" if name else "no name"] += 1
             continue
@@ -103,21 +103,24 @@ def _apis(clone: Clone) -> tuple[list[Api], Counter[str]]:
             ids[api_id] += 1
             api_id = f"{api_id}-{ids[api_id]}"
         ids[api_id] += 1
-        description = plain_text(record.text("api_desc", default=""))
+        description = plain_text(record.get("api_desc", default=""))
         apis[_key(name)] = Api(api_id, name, description, _category(record, categories))
     return list(apis.values()), dropped
 
 
 def _mashup(record: Record, id_of_name: dict[str, str]) -> Mashup:
-    names = [plain_text(name) for name in record.strings("mashup_related_apis", default=())]
+    names = [
+        plain_text(name) for name in record.get("mashup_related_apis", string_tuple, default=())
+    ]
     apis = (id_of_name.get(_key(name), unknown_id(name)) for name in names if name)
-    categories = map(plain_text, record.strings("mashup_category", default=()))
-    return Mashup(
-        id=record.identifier("mashup_id"),
-        description=plain_text(record.text("mashup_desc", default="")),
+    categories = map(plain_text, record.get("mashup_category", string_tuple, default=()))
+    return record.checked(
+        Mashup,
+        id=record.get("mashup_id"),
+        description=plain_text(record.get("mashup_desc", default="")),
         apis=tuple(dict.fromkeys(apis)),
         categories=tuple(dict.fromkeys(categories)),
-        name=record.optional_text("mashup_name"),
+        name=record.get("mashup_name", default=None),
     )
 
 

@@ -80,7 +80,7 @@ class Table:
             ]
             lines.append(f"| {' | '.join(aligned)} |")
         title = [f"**{printable(self.title)}**"] if self.title else []
-        return "\n\n".join([*title, "\n".join(lines), *map(_printable, self.notes)])
+        return "\n\n".join([*title, "\n".join(lines), *map(printable, self.notes)])
 
     def _repr_html_(self) -> str:
         head, *rows = self._cells()

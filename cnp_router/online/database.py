@@ -209,11 +209,8 @@ def decode(entry: Entry, path: Path) -> Experience:
     fields = json.loads(entry.content)
     if entry.kind not in ("trajectory", "mashup"):
         raise ValueError(f"kind must be 'trajectory' or 'mashup', got {entry.kind!r}")
-    record: Experience = (
-        parse_mashup(Record(fields, path, None))
-        if entry.kind == "mashup"
-        else parse_trajectory(fields, path, None)
-    )
+    parse = parse_mashup if entry.kind == "mashup" else parse_trajectory
+    record: Experience = parse(Record(fields, path, None))
     if record.id != entry.id:
         raise ValueError(f"the id is {record.id!r}, and stands as {entry.id!r}")
     return record

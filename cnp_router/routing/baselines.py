@@ -6,7 +6,7 @@ They are deterministic, fit in a second, and obey the laws of every router (`cnp
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,15 +43,33 @@ class _Baseline(Router):
         super().__init__(check_instance("catalog", catalog, Catalog).ids)
         self.catalog = catalog
 
-    def _measure(
-        self, usage: csr_array, probabilities: Callable[[int, NDArray[Any]], NDArray[Any]]
-    ) -> None:
-        """Control target recall by what some of the past mashups would have been given."""
-        places = _evenly(usage.shape[0], MEASURED)
-        used = [usage[[i]].indices for i in places]
-        self.recall_control = RecallControl.measured(
-            (probabilities(int(i), row) for i, row in zip(places, used, strict=True)), used
-        )
+    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+        explained = chosen[:EXPLAINED]
+        reasons = zip(explained, self._explain(scores.evidence, explained), strict=False)
+        return {int(i): (reason,) for i, reason in reasons if reason}
+
+    def _explain(self, evidence: Any, chosen: NDArray[np.intp]) -> Iterable[Reason | None]:
+        """Return the reason for each of the chosen, or nothing."""
+        return ()
+
+
+class _HistoryBaseline(_Baseline):
+    """A router that counts, in a history, which mashups used which APIs."""
+
+    def __init__(self, catalog: Catalog, history: History) -> None:
+        super().__init__(catalog)
+        self._used = _usage(catalog, history)
+        self.n_mashups = len(history)
+        self.usage = np.bincount(self._used.indices, minlength=len(catalog))
+
+    def _others(self, used: NDArray[Any]) -> NDArray[Any]:
+        """Return the share of the other mashups that use each API, given what a mashup used.
+
+        An API that one mashup alone uses would else look known to that very mashup.
+        """
+        others = self.usage.copy()
+        others[used] -= 1
+        return np.asarray(others / max(self.n_mashups - 1, 1))
 
 
 class BroadcastRouter(_Baseline):
@@ -110,7 +128,7 @@ class RandomRouter(_Baseline):
         return Scores(self.apis, np.minimum(np.random.default_rng(seed).random(n) * 2 / n, 1.0))
 
 
-class PopularityRouter(_Baseline):
+class PopularityRouter(_HistoryBaseline):
     """Gives each API the share of the past mashups that use it, whatever the request.
 
     Target recall is controlled on the history, leaving each mashup out of its own count.
@@ -139,20 +157,15 @@ class PopularityRouter(_Baseline):
     """
 
     def __init__(self, catalog: Catalog, history: History) -> None:
-        super().__init__(catalog)
-        usage = _usage(catalog, history)
-        self.n_mashups = len(history)
-        self.usage = np.bincount(usage.indices, minlength=len(catalog))
-        self._measure(usage, lambda _, used: _others(self.usage, used, self.n_mashups))
+        super().__init__(catalog, history)
+        self.recall_control = _measured(_sample(self._used), lambda _, used: self._others(used))
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
         return Scores(self.apis, self.usage / self.n_mashups)
 
-    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+    def _explain(self, evidence: Any, chosen: NDArray[np.intp]) -> Iterable[Reason | None]:
         text = f"used by {{}} of {self.n_mashups} past mashups"
-        return {
-            int(i): (Reason("popularity", text.format(self.usage[i])),) for i in chosen[:EXPLAINED]
-        }
+        return [Reason("popularity", text.format(self.usage[i])) for i in chosen]
 
 
 class SpecificationRouter(_Baseline):
@@ -206,27 +219,21 @@ class SpecificationRouter(_Baseline):
         def scores(place: int) -> NDArray[Any]:
             return self._index.scores(history[place].description)
 
-        usage = _usage(self.catalog, history)
-        places = _evenly(len(history), MEASURED)
-        used = [usage[[i]].indices for i in places]
-        self._logistic = _platt((scores(int(i)) for i in places), used)
-        self._measure(usage, lambda place, _: self._probabilities(scores(place)))
+        sample = _sample(_usage(self.catalog, history))
+        self._logistic = _platt((scores(i) for i, _ in sample), [used for _, used in sample])
+        self.recall_control = _measured(sample, lambda i, _: self._probabilities(scores(i)))
 
-    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        if not isinstance(scores.evidence, str):
-            return {}
-        explained = chosen[:EXPLAINED]
-        shared = self._index.shared_words(scores.evidence, explained)
-        return {
-            int(i): (
-                Reason("specification", f"its specification says {', '.join(map(repr, words))}"),
-            )
-            for i, words in zip(explained, shared, strict=True)
+    def _explain(self, evidence: Any, chosen: NDArray[np.intp]) -> Iterable[Reason | None]:
+        shared = self._index.shared_words(evidence, chosen) if isinstance(evidence, str) else ()
+        return [
+            Reason("specification", f"its specification says {', '.join(map(repr, words))}")
             if words
-        }
+            else None
+            for words in shared
+        ]
 
 
-class HistoryKNNRouter(_Baseline):
+class HistoryKNNRouter(_HistoryBaseline):
     """Lets the most similar past requests vote: TF-IDF k-nearest neighbours over the history.
 
     The probability is the share of the votes, weighted by cosine similarity ``s`` and drawn
@@ -262,26 +269,23 @@ class HistoryKNNRouter(_Baseline):
     """
 
     def __init__(self, catalog: Catalog, history: History, *, k: int = 30) -> None:
-        super().__init__(catalog)
+        super().__init__(catalog, history)
         self.k: int = check_number("k", k, 1, whole=True)
-        self._usage = _usage(catalog, history)
-        counts = np.bincount(self._usage.indices, minlength=len(catalog))
-        self._popularity = counts / len(history)
         self._mashups = tuple(mashup.id for mashup in history)
         self._encoder = TfidfEncoder("content", min_df=1)
-        self._past = self._encoder.fit_transform(history.texts)
-        self._by_word = csr_array(self._past.T)
+        past = self._encoder.fit_transform(history.texts)
+        self._by_word = csr_array(past.T)
 
         def left_out(place: int, used: NDArray[Any]) -> NDArray[Any]:
-            (similarities,) = dense_product(self._past[[place]], self._by_word)
+            (similarities,) = dense_product(past[[place]], self._by_word)
             similarities[place] = 0.0
-            return self._vote(similarities, _others(counts, used, len(history)))
+            return self._vote(similarities, self._others(used))
 
-        self._measure(self._usage, left_out)
+        self.recall_control = _measured(_sample(self._used), left_out)
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
         (similarities,) = dense_product(self._encoder.transform([request]), self._by_word)
-        votes = self._vote(similarities, self._popularity)
+        votes = self._vote(similarities, self.usage / self.n_mashups)
         return Scores(self.apis, votes, evidence=self._neighbours(similarities))
 
     def _neighbours(self, similarities: NDArray[Any]) -> NDArray[np.intp]:
@@ -292,23 +296,17 @@ class HistoryKNNRouter(_Baseline):
     def _vote(self, similarities: NDArray[Any], popularity: NDArray[Any]) -> NDArray[Any]:
         voters = self._neighbours(similarities)
         weights = similarities[voters]
-        votes = np.asarray(weights @ self._usage[voters]) + popularity
+        votes = np.asarray(weights @ self._used[voters]) + popularity
         return np.asarray(np.minimum(votes / (weights.sum() + 1), 1.0))
 
-    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        voters = scores.evidence
-        if not isinstance(voters, np.ndarray):
-            return {}
-        explained = chosen[:EXPLAINED]
-        votes = self._usage[voters][:, explained].toarray()
-        reasons: dict[int, tuple[Reason, ...]] = {}
-        for i, column in zip(explained, votes.T, strict=True):
-            users = voters[np.flatnonzero(column)]
-            if len(users):
-                text = f"used by {len(users)} of the {len(voters)} most similar past requests"
-                references = tuple(self._mashups[j] for j in users[:3])
-                reasons[int(i)] = (Reason("history", text, references),)
-        return reasons
+    def _explain(self, evidence: Any, chosen: NDArray[np.intp]) -> Iterable[Reason | None]:
+        if not isinstance(evidence, np.ndarray):
+            return
+        for column in self._used[evidence][:, chosen].toarray().T:
+            users = evidence[np.flatnonzero(column)]
+            text = f"used by {len(users)} of the {len(evidence)} most similar past requests"
+            references = tuple(self._mashups[j] for j in users[:3])
+            yield Reason("history", text, references) if references else None
 
 
 def _specification(api: Api) -> str:
@@ -325,19 +323,20 @@ def _usage(catalog: Catalog, history: History) -> csr_array:
     return csr_array((np.ones(len(columns)), columns, ends), shape=(len(history), len(catalog)))
 
 
-def _others(counts: NDArray[Any], used: NDArray[Any], n_mashups: int) -> NDArray[Any]:
-    """Return the share of the other mashups that use each API.
-
-    An API that one mashup alone uses would else look known to that very mashup.
-    """
-    others = counts.copy()
-    others[used] -= 1
-    return np.asarray(others / max(n_mashups - 1, 1))
+def _sample(usage: csr_array) -> list[tuple[int, NDArray[Any]]]:
+    """Return some mashups, evenly spaced, and the APIs that each used: a sample without chance."""
+    n_mashups = usage.shape[0]
+    places = np.unique(np.linspace(0, n_mashups - 1, min(n_mashups, MEASURED)).astype(np.intp))
+    return [(int(i), usage[[i]].indices) for i in places]
 
 
-def _evenly(n: int, limit: int) -> NDArray[np.intp]:
-    """Return at most `limit` of `n` positions, evenly spaced: a sample without chance."""
-    return np.unique(np.linspace(0, n - 1, min(n, limit)).astype(np.intp))
+def _measured(
+    sample: list[tuple[int, NDArray[Any]]],
+    probabilities: Callable[[int, NDArray[Any]], NDArray[Any]],
+) -> RecallControl:
+    """Control target recall by what some of the past mashups would have been given."""
+    given = (probabilities(i, used) for i, used in sample)
+    return RecallControl.measured(given, (used for _, used in sample))
 
 
 def _platt(rows: Any, used: Sequence[NDArray[Any]]) -> tuple[float, float, float]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError, UnknownApiError
-from cnp_router.records import check_instance, check_number, shown, string_tuple
+from cnp_router.records import check_instance, check_number, positions, shown, string_tuple
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores, Source
 from cnp_router.routing.selection import (
     Ranked,
@@ -70,6 +70,9 @@ class Broadcast:
         return scores.apis
 
 
+_FALLBACKS: dict[str, Fallback | None] = {"none": None, "broadcast": Broadcast()}
+
+
 class Router(ABC):
     """Base of all routers. Scoring is pure; deciding is separate.
 
@@ -105,12 +108,9 @@ class Router(ABC):
     def __init__(self, apis: Iterable[str]) -> None:
         self.apis = string_tuple("apis", apis)
         self.source_counts: Counter[str] = Counter()
-        self._positions = {name: i for i, name in enumerate(self.apis)}
+        self._positions = positions("API", self.apis)
         if not self.apis:
             raise InputError("a router needs at least one API (got none)")
-        if len(self._positions) < len(self.apis):
-            twice = Counter(self.apis).most_common(1)[0][0]
-            raise InputError(f"duplicate API id {twice!r} (ids must be unique)")
 
     @abstractmethod
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
@@ -136,14 +136,14 @@ class Router(ABC):
         InputError
             If the request is blank or not a string, or `known` is not a list of strings.
         """
-        positions, ignored = self._known(known)
+        places, ignored = self._known(known)
         if ignored:
             names = ", ".join(map(ascii, ignored))
             logger.warning("known APIs that the router has never heard of: %s", names)
-        scores = self._scores(_checked(request), positions)
-        if positions and scores.probabilities[positions].any():
+        scores = self._scores(_checked(request), places)
+        if places and scores.probabilities[places].any():
             probabilities = scores.probabilities.copy()
-            probabilities[positions] = 0.0
+            probabilities[places] = 0.0
             scores = replace(scores, probabilities=probabilities)
         return scores
 
@@ -215,7 +215,7 @@ class Router(ABC):
         InputError
             As in `route`.
         """
-        positions, ignored = self._known(known)
+        places, ignored = self._known(known)
         rule = TargetRecall() if select is None else select
         if not isinstance(rule, SelectionRule):
             raise InputError(
@@ -223,26 +223,32 @@ class Router(ABC):
                 "SelectionRule of your own)"
             )
         threshold = check_number("threshold", threshold, 0, 1)
-        fallback_name, other = _fallback(fallback)
+        other = _fallback(fallback)
+        request = _checked(request)
         p = check_instance("scores", scores, Scores).probabilities
         if len(p) != len(self.apis):
-            raise InputError(f"scores are of {len(p)} APIs, and the router has {len(self.apis)}")
-        allowed = scores.order[~np.isin(scores.order, positions)] if positions else scores.order
+            raise InputError(
+                f"scores are of {len(p)} APIs, and the router has {len(self.apis)} "
+                "(give those of its own score)"
+            )
+        allowed = scores.order[~np.isin(scores.order, places)] if places else scores.order
         if not len(allowed):
-            raise InputError("every API is already known: there is no one to announce to")
+            raise InputError(
+                "every API is already known: there is no one to announce to (name fewer)"
+            )
         chosen = self._chosen(rule, scores, allowed)
         confidence = self._confidence(scores, chosen)
         reasons = self._reasons(scores, chosen)
         source = self._source
         if confidence < threshold and other is not None:
             source = other.source
-            chosen = self._widened(_checked(request), scores, other, chosen, allowed)
+            chosen = self._widened(request, scores, other, chosen, allowed)
             logger.info(
                 "confidence %.2f is below %.2f: %s fallback to %d APIs",
                 *(confidence, threshold, source, len(chosen)),
             )
         routing = Routing(
-            request=_checked(request),
+            request=request,
             recipients=tuple(
                 Recipient(self.apis[i], float(p[i]), reasons.get(int(i), ())) for i in chosen
             ),
@@ -251,8 +257,8 @@ class Router(ABC):
             source=source,
             n_apis=len(self.apis),
             threshold=threshold,
-            fallback=fallback_name,
-            known=tuple(self.apis[i] for i in positions),
+            fallback="none" if other is None else other.source,
+            known=tuple(self.apis[i] for i in places),
             ignored=ignored,
         )
         self.source_counts[source] += 1
@@ -329,10 +335,11 @@ def _checked(request: str) -> str:
     return request
 
 
-def _fallback(fallback: str | Fallback) -> tuple[str, Fallback | None]:
-    """Return its name, and who decides."""
-    if not isinstance(fallback, str) and isinstance(fallback, Fallback):
-        return fallback.source, fallback
-    if isinstance(fallback, str) and fallback in ("none", "broadcast"):
-        return fallback, Broadcast() if fallback == "broadcast" else None
+def _fallback(fallback: str | Fallback) -> Fallback | None:
+    """Return who decides below the threshold; None if no one does."""
+    if isinstance(fallback, str):
+        if fallback in _FALLBACKS:
+            return _FALLBACKS[fallback]
+    elif isinstance(fallback, Fallback):
+        return fallback
     raise InputError(f"unknown fallback {shown(fallback)} (use 'none', 'broadcast' or a Fallback)")

@@ -131,8 +131,6 @@ class TargetRecall(SelectionRule):
         """Return as many of the first as hold enough of the probability mass."""
         control = ranked.recall_control
         share = control.mass_share(self.target) if control else self.target
-        if np.isinf(share):
-            return np.arange(len(ranked.probabilities))
         return np.arange(np.count_nonzero(mass_positions(ranked.probabilities) <= share + 1e-12))
 
 
@@ -274,29 +272,17 @@ class RecallControl:
         return cls(np.concatenate(needed), np.concatenate(weights), n_requests)
 
 
-def mass_positions(sorted_probabilities: NDArray[Any]) -> NDArray[Any]:
-    """Return for each position the smallest share of the mass that includes it.
+def mass_positions(descending: NDArray[Any]) -> NDArray[Any]:
+    """Return for each of descending probabilities the smallest share of the mass that includes it.
 
-    Parameters
-    ----------
-    sorted_probabilities : ndarray of shape (n,), descending
-
-    Returns
-    -------
-    ndarray of shape (n,), in [0, 1]
-        Mass before each position over the whole mass; ``inf`` for those of probability 0,
-        which no share includes. Where all are 0, the first is included all the same.
-
-    Examples
-    --------
-    >>> mass_positions(np.array([0.5, 0.3, 0.2, 0.0])).tolist()
-    [0.0, 0.5, 0.8, inf]
+    ``inf`` for those of probability 0, which no share includes. Where all are 0, the first is
+    included all the same: ``[0.5, 0.3, 0.2, 0.0]`` gives ``[0.0, 0.5, 0.8, inf]``.
     """
-    total = sorted_probabilities.sum()
+    total = descending.sum()
     if total <= 0:
-        return np.where(np.arange(len(sorted_probabilities)) == 0, 0.0, np.inf)
-    before = np.concatenate([[0.0], np.cumsum(sorted_probabilities)[:-1]]) / total
-    return np.where(sorted_probabilities > 0, np.minimum(before, 1.0), np.inf)
+        return np.where(np.arange(len(descending)) == 0, 0.0, np.inf)
+    before = np.concatenate([[0.0], np.cumsum(descending)[:-1]]) / total
+    return np.where(descending > 0, np.minimum(before, 1.0), np.inf)
 
 
 def expected_f1_size(descending: NDArray[Any]) -> int:
@@ -305,15 +291,7 @@ def expected_f1_size(descending: NDArray[Any]) -> int:
     Needs are taken as independent. With ``H`` needs among the first ``k`` and ``R`` among the
     others, the F1 is ``2 H / (k + H + R)``; its expectation takes the distributions of both counts
     (Poisson-binomial; Ye, Chai, Lee and Chieu, "Optimizing F-measure", 2012). They are exact over
-    the first 30, and the rest adds its mean to ``R``.
-
-    Parameters
-    ----------
-    descending : ndarray of shape (n,), in [0, 1], descending
-
-    Returns
-    -------
-    int, at least 1 (0 for no candidates)
+    the first 30, and the rest adds its mean to ``R``. At least 1; 0 for no candidates.
 
     Examples
     --------
