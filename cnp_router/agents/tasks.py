@@ -23,14 +23,7 @@ from cnp_router.agents.answers import (
     ProposedApi,
     allowed_names,
 )
-from cnp_router.agents.prompts import (
-    Instructions,
-    Prompt,
-    json_list,
-    json_object,
-    quoted,
-    specification,
-)
+from cnp_router.agents.prompts import Instructions, json_list, json_object, quoted, specification
 from cnp_router.catalog import Api
 from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm import ChatRequest
@@ -94,13 +87,7 @@ class Task(ABC, Generic[Answer]):
         return self.answer_model.json_schema()
 
     def read(self, data: object) -> Answer:
-        """Return the typed answer in data.
-
-        Raises
-        ------
-        ChatAnswerError
-            If the data does not fit the schema.
-        """
+        """Return the typed answer in data; a ChatAnswerError if it does not fit the schema."""
         try:
             said = self.answer_model.model_validate(data)
         except ValidationError as exc:
@@ -114,8 +101,8 @@ class Task(ABC, Generic[Answer]):
 
     def chat_request(self) -> ChatRequest:
         """Return the request that asks a model to take this task."""
-        prompt = Prompt(self.instructions, self.information())
-        return ChatRequest(prompt.messages(), schema=self.schema, task=self)
+        messages = self.instructions.messages(self.information())
+        return ChatRequest(messages, schema=self.schema, task=self)
 
 
 class _Functions(AnswerModel):
@@ -267,9 +254,6 @@ class _Bidding(Task[Bid]):
     role = "contractor"
     answer_model: ClassVar[type[AnswerModel]] = _Match
 
-    def _specifications(self) -> str:
-        return json_list([specification(api) for api in self.apis])
-
     def understand(self, said: _Match | _Interpretation | _Service) -> Bid:
         """Return the bid, without APIs that are not the contractor's."""
         grounds = {item.id: item.grounds for item in reversed(said.apis)}
@@ -327,7 +311,7 @@ class MatchFunction(_Bidding):
             {
                 "function": quoted(self.function),
                 "category": "null" if self.category is None else quoted(self.category),
-                "specifications": self._specifications(),
+                "specifications": _specifications(self.apis),
             }
         )
 
@@ -353,7 +337,7 @@ class InterpretRequest(_Bidding):
     def information(self) -> str:
         """Return the request and the contractor's specifications."""
         return json_object(
-            {"request": quoted(self.request), "specifications": self._specifications()}
+            {"request": quoted(self.request), "specifications": _specifications(self.apis)}
         )
 
 
@@ -377,7 +361,7 @@ class ServeFunction(_Bidding):
     def information(self) -> str:
         """Return the function and the contractor's specifications."""
         return json_object(
-            {"function": quoted(self.function), "specifications": self._specifications()}
+            {"function": quoted(self.function), "specifications": _specifications(self.apis)}
         )
 
 
@@ -461,8 +445,9 @@ class ComposeAlone(Task[Composition]):
 
     def information(self) -> str:
         """Return the request and the specifications."""
-        specifications = json_list([specification(api) for api in self.apis])
-        return json_object({"request": quoted(self.request), "specifications": specifications})
+        return json_object(
+            {"request": quoted(self.request), "specifications": _specifications(self.apis)}
+        )
 
     def understand(self, said: _Composed) -> Composition:
         """Return the composition: what is in the specifications, chosen among the candidates."""
@@ -476,10 +461,12 @@ class ComposeAlone(Task[Composition]):
 
 
 def _proposed(apis: Sequence[ProposedApi]) -> str:
-    return json_list(
-        [json_object({"id": quoted(p.api), "grounds": quoted(p.grounds)}) for p in apis]
-    )
+    return json_list(json_object({"id": quoted(p.api), "grounds": quoted(p.grounds)}) for p in apis)
+
+
+def _specifications(apis: Sequence[Api]) -> str:
+    return json_list(specification(api) for api in apis)
 
 
 def _quoted_list(names: Sequence[str]) -> str:
-    return json_list([quoted(name) for name in names])
+    return json_list(quoted(name) for name in names)
