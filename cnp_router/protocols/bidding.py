@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,12 @@ from cnp_router.exceptions import (
     ChatDisallowedError,
     ChatModelUnknownError,
     ChatTimeoutError,
+    CnpRouterError,
     InputError,
     LanguageModelError,
     RoundFailedError,
 )
+from cnp_router.llm import ChatModel
 from cnp_router.protocols.messages import (
     MANAGER,
     CallForProposals,
@@ -32,10 +34,12 @@ from cnp_router.protocols.messages import (
     Proposal,
     Refusal,
 )
-from cnp_router.protocols.metered import MeteredModel
+from cnp_router.protocols.metered import Books, MeteredModel
 from cnp_router.protocols.settings import RoundSettings
 
-__all__ = ["Bidding", "Invitation"]
+__all__ = ["GRACE", "Bidding", "Invitation"]
+
+GRACE = 2.0  # seconds that those who are stopped have to end by themselves
 
 logger = logging.getLogger("cnp_router.protocols")
 
@@ -69,19 +73,21 @@ class Invitation:
 
 
 class Bidding:
-    """The announcements of a `Round` and those who reply to them; `send` and `metered` are its."""
+    """The announcements of a `Round`, and those who reply to them; `send` is its."""
 
     def __init__(
         self,
+        model: ChatModel,
+        books: Books,
         settings: RoundSettings,
-        categories: frozenset[str],
+        categories: Iterable[str],
         send: Callable[..., Any],
-        metered: Callable[..., MeteredModel],
     ) -> None:
+        self.model = model
+        self.books = books
         self.settings = settings
-        self._categories = categories
+        self.categories = frozenset(categories)
         self._send = send
-        self._metered = metered
         self._iterations = 0
         self._closed: set[int] = set()
         self._open: dict[int, CallForProposals] = {}
@@ -94,9 +100,9 @@ class Bidding:
         """How many calls wait for a reply."""
         return len(self._open)
 
-    def _call(self, invitation: Invitation) -> CallForProposals:
+    def _call(self, invitation: Invitation) -> Any:
         deadline = self.settings.deadline
-        call: CallForProposals = self._send(
+        return self._send(
             CallForProposals,
             sender=MANAGER,
             receiver=invitation.contractor.id,
@@ -106,8 +112,6 @@ class Bidding:
             reply_by=None if deadline is None else float(deadline),
             iteration=self._iterations,
         )
-        self._open[call.id] = call
-        return call
 
     async def collect(self, invitations: Sequence[Invitation]) -> set[int]:
         """Send calls, and have contractors work until all replied or the deadline is over.
@@ -117,6 +121,7 @@ class Bidding:
         """
         self._iterations += 1
         calls = [(self._call(invitation), invitation.task) for invitation in invitations]
+        self._open |= {call.id: call for call, _ in calls}
         queue = iter(calls)
 
         async def work() -> None:
@@ -148,8 +153,7 @@ class Bidding:
 
     async def _bid(self, call: CallForProposals, task: Task[Bid]) -> None:
         """Have a contractor reply. Whatever goes wrong with it ends here, as a message."""
-        what = f"the bid of {call.receiver!r}"
-        model = self._metered(task, what, task.stage, call.receiver, cfp=call.id)
+        model = MeteredModel(self.model, self.books, task, call.receiver, cfp=call.id)
         limit = asyncio.timeout(self.settings.bid_timeout)
         try:
             async with limit:
@@ -169,7 +173,7 @@ class Bidding:
 
     def _reply(self, call: CallForProposals, asked: Asked[Bid], model: MeteredModel) -> None:
         bid = asked.answer
-        categories, no_categories = allowed_names(bid.categories, self._categories)
+        categories, no_categories = allowed_names(bid.categories, self.categories)
         model.note((*bid.hallucinated, *no_categories), asked.cut)
         self._open.pop(call.id)
         self._reached = True
@@ -200,9 +204,8 @@ class Bidding:
             self._cause = exc
         elif not isinstance(exc, LanguageModelError):
             logger.warning("contractor %r failed: %r", call.receiver, exc)
-            self._fail(call, reason, f"{type(exc).__name__}: {exc}")
-            return
-        self._fail(call, reason, str(exc))
+        named = "" if isinstance(exc, CnpRouterError) else f"{type(exc).__name__}: "
+        self._fail(call, reason, f"{named}{exc}")
 
     def _fail(self, call: CallForProposals, reason: FailureReason, error: str) -> None:
         self._open.pop(call.id)
@@ -215,11 +218,29 @@ class Bidding:
             error=self.settings.limits.cut_error(sendable(error)),
         )
 
-    async def dismiss(self) -> None:
-        """Stop those who are still at work; what they have not said is a failure."""
-        workers, self._workers = self._workers, set()
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+    async def dismiss(self, manager: asyncio.Task[Any]) -> None:
+        """Stop all who are still at work; what contractors have not said is a failure."""
+        await _stop({manager, *self._workers})
         for call in list(self._open.values()):
             self._fail(call, "deadline", "no reply by the end of the round")
+
+
+async def _stop(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait a short while; those that do not end then are left, and logged."""
+    at_work = {task for task in tasks if not task.done()}
+    for task in at_work:
+        task.cancel()
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    if not at_work:
+        return
+    try:
+        _, left = await asyncio.wait(at_work, timeout=GRACE)
+    except asyncio.CancelledError:  # who waits is stopped too, but they go first
+        await asyncio.wait(at_work, timeout=GRACE)
+        raise
+    if left:
+        logger.warning(
+            "%d of %d tasks did not stop within %g s, and were left (does the model's class hold "
+            "back asyncio.CancelledError?)",
+            *(len(left), len(at_work), GRACE),
+        )

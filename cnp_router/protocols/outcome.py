@@ -159,6 +159,15 @@ class Outcome:
         """What it has cost."""
         return self.transcript.ledger
 
+    @property
+    def failure(self) -> str | None:
+        """Why nothing came of it, if every call for proposals failed; None otherwise.
+
+        It names the kinds of failure and the first one's words. A round where it is not None has
+        an outcome all the same: an empty one. Who takes that for an error raises it.
+        """
+        return self.transcript.failure
+
     def grounds(self) -> dict[str, str]:
         """Return why each API was proposed, or what the router has to say of it."""
         recipients = self.routing.recipients if self.routing else ()

@@ -17,6 +17,7 @@ from cnp_router.exceptions import DataFileError, TranscriptError
 from cnp_router.files import read_jsonl, write_jsonl
 from cnp_router.protocols.ledger import Ledger, ModelCall
 from cnp_router.protocols.messages import (
+    Failure,
     Message,
     TaggedMessage,
     message_from_dict,
@@ -102,6 +103,16 @@ class Transcript:
     def ledger(self) -> Ledger:
         """What the round has cost."""
         return Ledger.of(self.messages, self.calls, seconds=self.seconds)
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing came of the round, if every call for proposals failed; None otherwise."""
+        failures = [m for m in self.messages if isinstance(m, Failure)]
+        if not failures or len(failures) < self.ledger.messages["cfp"]:
+            return None
+        kinds = ", ".join(f"{count} by {name}" for name, count in self.ledger.failures.items())
+        first = next((each.error for each in failures if each.error), "no reason is given")
+        return f"every call for proposals failed ({kinds}), the first with: {first}"
 
     def computed_digest(self) -> str:
         """Return the SHA-256 of all that the transcript says now, but for the wall time."""
