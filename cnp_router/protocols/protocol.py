@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 from cnp_router.exceptions import InputError
 from cnp_router.protocols.outcome import Choice
-from cnp_router.protocols.parties import Parties
+from cnp_router.protocols.parties import Parties, graph_of
 from cnp_router.protocols.round import Result, Round
 from cnp_router.protocols.settings import RoundSettings
 
@@ -93,7 +93,7 @@ class Protocol(ABC):
         if self.needs_router or announcement == "routed":
             parties.needed_router  # noqa: B018  # it raises
         if self.has_contractors and settings.iterate:
-            parties.graph  # noqa: B018  # it raises
+            graph_of(parties.router)
         return self, None
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from cnp_router.agents import ProposedApi, SelectApis, Task, ask
 from cnp_router.agents.prompts import sendable
 from cnp_router.exceptions import BudgetExceededError, LanguageModelError, RoundFailedError
 from cnp_router.llm import ChatModel
-from cnp_router.protocols.audience import Audience, broadcast, routed
+from cnp_router.protocols.audience import Audience, routed
 from cnp_router.protocols.bidding import Bidding, Invitation
 from cnp_router.protocols.messages import (
     MANAGER,
@@ -154,7 +154,7 @@ class Round:
             is not confident and the settings say so.
         """
         if self.announcement == "broadcast":
-            return broadcast(self.parties)
+            return Audience((), self.parties.contractors)
 
         async def mapped(task: Any) -> Any:
             return await self.ask(task, stage="fallback")

@@ -32,24 +32,12 @@ Check = Callable[[bool, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What the messages of a round come to.
+    """What the messages of a round come to, each name once."""
 
-    Parameters
-    ----------
-    recipients : tuple of str
-        Contractors that received an announcement, each once.
-    proposed : tuple of str
-        Ids of the APIs proposed in time, each once; of a single agent, its candidates.
-    awarded : tuple of str
-        Ids of the awarded APIs.
-    recommendation : tuple of str
-        Ids of the APIs that were reported to the user.
-    """
-
-    recipients: tuple[str, ...]
-    proposed: tuple[str, ...]
-    awarded: tuple[str, ...]
-    recommendation: tuple[str, ...]
+    recipients: tuple[str, ...]  # contractors that received an announcement
+    proposed: tuple[str, ...]  # APIs that were proposed in time; of a single agent, its candidates
+    awarded: tuple[str, ...]  # APIs
+    recommendation: tuple[str, ...]  # APIs that were reported to the user
 
 
 def validate(transcript: Transcript) -> Conclusion:
