@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from cnp_router.exceptions import (
     ChatDisallowedError,
     ChatModelUnknownError,
     ChatTimeoutError,
-    CnpRouterError,
     InputError,
     LanguageModelError,
     RoundFailedError,
@@ -50,6 +49,14 @@ _SET_UP_AT_FAULT = (
     ChatDisallowedError,
     ChatModelUnknownError,
 )
+
+
+_ERROR: FailureReason = "error"
+_REASONS: dict[type[BaseException], FailureReason] = {
+    ChatTimeoutError: "timeout",
+    ChatAnswerError: "unusable",
+    BudgetExceededError: "budget",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,20 +199,16 @@ class Bidding:
 
     def _fail_by(self, call: CallForProposals, exc: BaseException) -> None:
         """Let a contractor fail by an error."""
-        reason: FailureReason = "error"
-        if isinstance(exc, ChatTimeoutError):
-            reason = "timeout"
-        elif isinstance(exc, ChatAnswerError):
-            reason = "unusable"
-            self._reached = True
-        elif isinstance(exc, BudgetExceededError):
-            reason = "budget"
-        elif isinstance(exc, _SET_UP_AT_FAULT):
+        reasons = (name for kind, name in _REASONS.items() if isinstance(exc, kind))
+        reason = next(reasons, _ERROR)
+        self._reached |= reason == "unusable"
+        text = str(exc)
+        if isinstance(exc, _SET_UP_AT_FAULT):
             self._cause = exc
-        elif not isinstance(exc, LanguageModelError):
+        elif not isinstance(exc, LanguageModelError | BudgetExceededError):
             logger.warning("contractor %r failed: %r", call.receiver, exc)
-        named = "" if isinstance(exc, CnpRouterError) else f"{type(exc).__name__}: "
-        self._fail(call, reason, f"{named}{exc}")
+            text = f"{type(exc).__name__}: {exc}"
+        self._fail(call, reason, text)
 
     def _fail(self, call: CallForProposals, reason: FailureReason, error: str) -> None:
         self._open.pop(call.id)
@@ -225,12 +228,12 @@ class Bidding:
             self._fail(call, "deadline", "no reply by the end of the round")
 
 
-async def _stop(tasks: Iterable[asyncio.Task[Any]]) -> None:
+async def _stop(tasks: Collection[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait a short while; those that do not end then are left, and logged."""
-    at_work = {task for task in tasks if not task.done()}
-    for task in at_work:
+    for task in tasks:
         task.cancel()
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # not unheard
+    at_work = {task for task in tasks if not task.done()}
     if not at_work:
         return
     try:

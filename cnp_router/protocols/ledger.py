@@ -134,14 +134,8 @@ class Ledger:
             ),
             model_calls=sum(call.calls for call in calls),
             cached_calls=sum(call.calls for call in calls if call.cached),
-            by_role=_costs(
-                Counter(message.role for message in messages),
-                [(call.role, call) for call in calls],
-            ),
-            by_stage=_costs(
-                Counter(message.stage for message in messages),
-                [(call.stage, call) for call in calls],
-            ),
+            by_role=_costs("role", messages, calls),
+            by_stage=_costs("stage", messages, calls),
             late=sum(isinstance(m, (Proposal, Refusal)) and m.late for m in messages),
             failures=dict(Counter(m.reason for m in messages if isinstance(m, Failure))),
             hallucinated=sum(len(call.hallucinated) for call in calls),
@@ -185,17 +179,19 @@ class Ledger:
         }
 
 
-def _costs(messages: Mapping[str, int], calls: Iterable[tuple[str, ModelCall]]) -> dict[str, Cost]:
-    parts: dict[str, list[ModelCall]] = {name: [] for name in messages}
-    for name, call in calls:
-        parts.setdefault(name, []).append(call)
+def _costs(part: str, messages: list[Message], calls: list[ModelCall]) -> dict[str, Cost]:
+    """Return what each role, or each stage, has cost."""
+    sent = Counter(getattr(message, part) for message in messages)
+    by_name: dict[str, list[ModelCall]] = {name: [] for name in sent}
+    for call in calls:
+        by_name.setdefault(getattr(call, part), []).append(call)
     return {
         name: Cost(
-            messages.get(name, 0),
-            sum(call.calls for call in part),
-            sum(call.tokens_in for call in part),
-            sum(call.tokens_out for call in part),
-            math.fsum(call.seconds for call in part),
+            sent[name],
+            sum(call.calls for call in own),
+            sum(call.tokens_in for call in own),
+            sum(call.tokens_out for call in own),
+            math.fsum(call.seconds for call in own),
         )
-        for name, part in parts.items()
+        for name, own in by_name.items()
     }

@@ -56,14 +56,7 @@ class Protocol(ABC):
     async def run(self, round_: Round) -> Result:
         """Take the steps that lead from the request to the APIs.
 
-        Parameters
-        ----------
-        round_ : Round
-            With the request, the parties and the settings; it asks, announces and decides.
-
-        Returns
-        -------
-        Result
+        The round has the request, the parties and the settings; it asks, announces and decides.
         """
 
     def prepare(
@@ -71,22 +64,8 @@ class Protocol(ABC):
     ) -> tuple[Protocol, Choice | None]:
         """Check that a round can be run, and return the protocol that runs it.
 
-        Parameters
-        ----------
-        request : str
-        parties : Parties
-        settings : RoundSettings
-        announcement : {"routed", "broadcast"}
-
-        Returns
-        -------
-        tuple of (Protocol, Choice or None)
-            Itself, unless it chooses another one; and why that one.
-
-        Raises
-        ------
-        InputError
-            If something that it needs is missing.
+        That is itself, unless it chooses another one; then with the reason. An InputError says
+        what is missing.
         """
         if announcement not in get_args(Announcement):
             raise InputError(f"unknown announcement {announcement!r} (use 'routed' or 'broadcast')")

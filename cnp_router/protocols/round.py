@@ -77,13 +77,6 @@ class Round:
     settings : RoundSettings
     protocol, announcement : str
         For the transcript; `audience` is by the announcement.
-
-    Attributes
-    ----------
-    messages : list of Message
-        Sent so far.
-    books : Books
-        Of the model calls so far.
     """
 
     def __init__(
@@ -180,10 +173,6 @@ class Round:
             How many messages the answer leads to, for the budget.
         cut : tuple of str, default=()
             What was left out of the task to make it fit, for the books.
-
-        Returns
-        -------
-        Decomposition, CategoryMapping, ApiSelection or Composition
 
         Raises
         ------
