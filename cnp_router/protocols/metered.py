@@ -55,20 +55,8 @@ class Books:
 class MeteredModel(WrappedChatModel):
     """A model as one agent uses it for a task: nothing is begun that the budget does not take.
 
-    Parameters
-    ----------
-    model : ChatModel
-    books : Books
-        Of the round; each answer is booked there.
-    task : Task
-    agent : str
-        Who takes it.
-    stage : str, optional
-        What it is for; by default the stage of the task.
-    messages : int, default=0
-        Of the whole round, when this is done.
-    cfp : int, optional
-        The call for proposals that is answered.
+    Each answer is booked. `messages` are those of the whole round when this is done, `cfp` is the
+    call for proposals that is answered.
 
     Examples
     --------

@@ -140,11 +140,8 @@ class Round:
     async def audience(self, *, widen: bool = True) -> Audience:
         """Return whom the announcement may reach: the router's choice, or everyone.
 
-        Parameters
-        ----------
-        widen : bool, default=True
-            Whether the manager's model may be asked for categories to widen to, where the router
-            is not confident and the settings say so.
+        `widen` says whether the manager's model may be asked for categories to widen to, where the
+        router is not confident and the settings say so.
         """
         if self.announcement == "broadcast":
             return Audience((), self.parties.contractors)
@@ -251,6 +248,9 @@ class Round:
         awarded: tuple[ProposedApi, ...] = (),
     ) -> tuple[str, ...]:
         """Have the manager select among proposals, and decide on each of them.
+
+        Where all that was said at length does not fit in the budget, the grounds are cut, and the
+        cut is booked.
 
         Parameters
         ----------
