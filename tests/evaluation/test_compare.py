@@ -587,7 +587,8 @@ class TestFailedRounds:
         with pytest.raises(RoundFailedError, match=message):
             run(Failing(days), MANY, protocols=["single-agent"], **options)
         failed = file.read_text().count('"figures":null')
-        assert 5 <= failed < 5 + at_a_time  # those under way may still end
+        # Those beside the good one may end before it, and those under way after the fifth.
+        assert 5 <= failed < 4 + 2 * at_a_time
         # Continued, it asks the next ones.
         on = Failing(days)
         row = run(on, MANY, protocols=["single-agent"], **options).rows[0]
