@@ -19,36 +19,17 @@ _LIMITS = AnswerLimits()
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[Answer]):
-    """What came of a task.
-
-    Parameters
-    ----------
-    answer : Decomposition, CategoryMapping, Bid, ApiSelection or Composition
-    response : ChatResponse
-        With what it has cost.
-    cut : tuple of str, default=()
-        What of the answer was beyond the limits, a phrase each.
-    """
+    """What came of a task: the typed answer, what it has cost, and what of it was cut."""
 
     answer: Answer
     response: ChatResponse
-    cut: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()  # a phrase for each key that was beyond the limits
 
 
 async def ask(
     model: ChatModel, task: Task[Answer], limits: AnswerLimits = _LIMITS
 ) -> Asked[Answer]:
     """Have a model take a task.
-
-    Parameters
-    ----------
-    model : ChatModel
-    task : Task
-    limits : AnswerLimits, optional
-
-    Returns
-    -------
-    Asked
 
     Raises
     ------
@@ -73,13 +54,7 @@ async def ask(
 def read_response(
     task: Task[Answer], response: ChatResponse, limits: AnswerLimits = _LIMITS
 ) -> Asked[Answer]:
-    """Return the typed answer in a response.
-
-    Raises
-    ------
-    ChatAnswerError
-        If it does not fit the schema of the task; with what it has cost.
-    """
+    """Return the typed answer in a response; a ChatAnswerError says what it has cost."""
     try:
         answer = task.read(response.data)
         data, cut = limits.cut(response.data or {})

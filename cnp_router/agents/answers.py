@@ -65,15 +65,7 @@ def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class ProposedApi:
-    """An API in a proposal.
-
-    Parameters
-    ----------
-    api : str
-        Its id.
-    grounds : str, default=""
-        Why it fits.
-    """
+    """The id of an API in a proposal, and why it fits."""
 
     api: str
     grounds: str = ""
@@ -81,29 +73,14 @@ class ProposedApi:
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """The answer to step 1: the functions that a request is made of.
-
-    Parameters
-    ----------
-    functions : tuple of str
-        At least one.
-    """
+    """The answer to step 1: the functions that a request is made of, at least one."""
 
     functions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CategoryMapping:
-    """The answer to step 2: the categories of each function.
-
-    Parameters
-    ----------
-    functions : tuple of str
-    categories : tuple of tuples of str
-        Of each function, those that exist.
-    hallucinated : tuple of str
-        Names that are no categories of the catalog; they were dropped.
-    """
+    """The answer to step 2: the categories of each function, as far as they exist."""
 
     functions: tuple[str, ...]
     categories: tuple[tuple[str, ...], ...]
@@ -117,38 +94,18 @@ class CategoryMapping:
 
 @dataclass(frozen=True, slots=True)
 class Bid:
-    """The answer of a contractor: what it proposes, or why it refuses.
+    """The answer of a contractor: which of its own APIs it proposes, or why it refuses."""
 
-    Parameters
-    ----------
-    apis : tuple of ProposedApi
-        Of its own APIs; none is a refusal.
-    grounds : str, default=""
-        Of a refusal.
-    functions, categories : tuple of str
-        Steps 1 and 2, where the contractor takes them.
-    hallucinated : tuple of str
-        Ids that are none of its APIs; they were dropped.
-    """
-
-    apis: tuple[ProposedApi, ...]
-    grounds: str = ""
-    functions: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
+    apis: tuple[ProposedApi, ...]  # none is a refusal
+    grounds: str = ""  # of a refusal
+    functions: tuple[str, ...] = ()  # step 1, where the contractor takes it
+    categories: tuple[str, ...] = ()  # step 2, where the contractor takes it
     hallucinated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ApiSelection:
-    """The answer to step 4: the final set.
-
-    Parameters
-    ----------
-    apis : tuple of str
-        Ids, all of them proposed.
-    hallucinated : tuple of str
-        Ids that nobody proposed; they were dropped.
-    """
+    """The answer to step 4: the final set, ids that were proposed."""
 
     apis: tuple[str, ...]
     hallucinated: tuple[str, ...] = ()
@@ -156,22 +113,12 @@ class ApiSelection:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """The answer of a single agent that takes all four steps.
-
-    Parameters
-    ----------
-    functions, categories : tuple of str
-    candidates, apis : tuple of str
-        Ids after step 3 and step 4.
-    hallucinated : tuple of str
-        Ids and categories that are not in the catalog, and chosen ids that are no candidates;
-        they were dropped.
-    """
+    """The answer of a single agent: all four steps, of names that are in the specifications."""
 
     functions: tuple[str, ...]
     categories: tuple[str, ...]
-    candidates: tuple[str, ...]
-    apis: tuple[str, ...]
+    candidates: tuple[str, ...]  # ids after step 3
+    apis: tuple[str, ...]  # ids after step 4, all of them candidates
     hallucinated: tuple[str, ...] = ()
 
 

@@ -62,18 +62,7 @@ class AnswerLimits:
             check_number(f"the limit of {field.name}", getattr(self, field.name), 1, whole=True)
 
     def cut(self, answer: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Return an answer within the limits, and what was cut.
-
-        Parameters
-        ----------
-        answer : mapping
-            JSON object, as a model gave it.
-
-        Returns
-        -------
-        tuple of (dict, tuple of str)
-            One phrase for each key of which something was cut.
-        """
+        """Return a JSON object within the limits, and a phrase for each key that was cut."""
         sizes = {"functions": self.functions, "mappings": self.functions, "apis": self.apis}
         sizes |= {"candidates": self.candidates, "categories": self.categories}
         texts = {"grounds": self.grounds, "functions": self.function}
@@ -98,23 +87,11 @@ class AnswerLimits:
         return within("", dict(answer)), tuple(notes.values())
 
     def cut_error(self, text: str) -> str:
-        """Return the text of an error within the limit; its end says how long it was.
-
-        Examples
-        --------
-        >>> AnswerLimits(error=4).cut_error("x" * 9_000)
-        'xxxx... (9,000 characters)'
-        """
+        """Return the text of an error within the limit; its end says how long it was."""
         most = self.error
         return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
 def recorded(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return hallucinated names as they are recorded: long ones cut.
-
-    Examples
-    --------
-    >>> recorded(("maps", "x" * 1_000))[1][-5:]
-    'xx...'
-    """
+    """Return hallucinated names as they are recorded: long ones cut."""
     return tuple(n if len(n) <= _NAME else n[:_NAME] + "..." for n in names)

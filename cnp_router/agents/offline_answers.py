@@ -38,14 +38,9 @@ _CLAUSE = re.compile(r"[.;:!?,()\n]+|\s(?:and|then|while|or)\s", re.IGNORECASE)
 
 
 class TextSimilarity:
-    """Cosine of TF-IDF vectors, one pair of texts at a time.
+    """Cosine of TF-IDF vectors over single words, one pair of texts at a time.
 
-    Weights as in `cnp_router.text.TfidfEncoder`, over single words.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        Where the frequencies of words come from. A word that is in none of them counts as rare.
+    The frequencies of words come from `texts`; a word that is in none of them counts as rare.
 
     Examples
     --------
@@ -128,21 +123,21 @@ class _Answers:
         }
 
     def match(self, task: MatchFunction) -> dict[str, Any]:
-        return self._bid(task.function, task.apis)
+        return self._bid(task.function, self._fitting(task.function, task.apis))
 
     def interpret(self, task: InterpretRequest) -> dict[str, Any]:
-        bid = self._bid(task.request, task.apis)
-        fitting = _named(task.apis, bid)
+        fitting = self._fitting(task.request, task.apis)
         functions = [
             clause
             for clause in (_clauses(task.request) if fitting else ())
             if any(self.similarity(clause, _text(api)) >= LEAST_MATCH for api in fitting)
         ]
+        bid = self._bid(task.request, fitting)
         return {"functions": functions, "categories": _categories_of(fitting), **bid}
 
     def serve(self, task: ServeFunction) -> dict[str, Any]:
-        bid = self._bid(task.function, task.apis)
-        return {"categories": _categories_of(_named(task.apis, bid)), **bid}
+        fitting = self._fitting(task.function, task.apis)
+        return {"categories": _categories_of(fitting), **self._bid(task.function, fitting)}
 
     def select(self, task: SelectApis) -> dict[str, Any]:
         texts = {p.api: p.grounds for p in (*task.proposals, *task.awarded)}
@@ -150,8 +145,7 @@ class _Answers:
         return {"apis": [n for n in self._best(task.request, texts) if n not in awarded]}
 
     def compose(self, task: ComposeAlone) -> dict[str, Any]:
-        bid = self._bid(task.request, task.apis)
-        fitting = _named(task.apis, bid)
+        fitting = self._fitting(task.request, task.apis)
         return {
             "functions": list(_clauses(task.request)),
             "categories": _categories_of(fitting)[:MOST_CATEGORIES],
@@ -159,16 +153,15 @@ class _Answers:
             "apis": self._best(task.request, {api.id: _text(api) for api in fitting}),
         }
 
-    def _bid(self, wanted: str, apis: Iterable[Api]) -> dict[str, Any]:
+    def _fitting(self, wanted: str, apis: Iterable[Api]) -> list[Api]:
         scored = [(self.similarity(wanted, _text(api)), api) for api in apis]
-        fitting = sorted(
-            (pair for pair in scored if pair[0] >= LEAST_MATCH), key=lambda pair: -pair[0]
-        )
-        if not fitting:
-            return {"apis": [], "grounds": "None of my APIs does that."}
+        scored.sort(key=lambda pair: -pair[0])
+        return [api for score, api in scored if score >= LEAST_MATCH]
+
+    def _bid(self, wanted: str, fitting: list[Api]) -> dict[str, Any]:
         return {
-            "apis": [{"id": api.id, "grounds": self._grounds(wanted, api)} for _, api in fitting],
-            "grounds": "",
+            "apis": [{"id": api.id, "grounds": self._grounds(wanted, api)} for api in fitting],
+            "grounds": "" if fitting else "None of my APIs does that.",
         }
 
     def _grounds(self, wanted: str, api: Api) -> str:
@@ -222,11 +215,6 @@ def _dice(left: str, right: str) -> float:
 def _trigrams(word: str) -> frozenset[str]:
     padded = f" {word} "
     return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))
-
-
-def _named(apis: Iterable[Api], bid: Mapping[str, Any]) -> list[Api]:
-    held = {api.id: api for api in apis}
-    return [held[item["id"]] for item in bid["apis"]]
 
 
 def _categories_of(apis: Iterable[Api]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal, get_args
 
 from cnp_router.catalog import Api, Catalog, Contractor
@@ -105,21 +105,15 @@ def _by_community(catalog: Catalog, graph: TransitionGraph) -> dict[str, list[Ap
 def _contractors(groups: dict[str, list[Api]], max_size: int | None) -> tuple[Contractor, ...]:
     contractors: dict[str, Contractor] = {}
     for place, (title, apis) in enumerate(groups.items(), 1):
-        name = _id(title, place)
-        parts: Sequence[list[Api]] = [apis]
-        if max_size is not None and len(apis) > max_size:
-            parts = [apis[i : i + max_size] for i in range(0, len(apis), max_size)]
+        try:  # an id may hold less than the name of a category
+            name = check_id("contractor", " ".join(title.split()))
+        except InputError:
+            name = f"group {place}"
+        size = max_size or len(apis)
+        parts = [apis[i : i + size] for i in range(0, len(apis), size)]
         for number, part in enumerate(parts, 1):
             own = name if len(parts) == 1 else f"{name} ({number})"
             while own in contractors:  # a category may be called "Mapping (2)"
                 own += "'"
             contractors[own] = Contractor(own, tuple(part))
     return tuple(contractors.values())
-
-
-def _id(title: str, place: int) -> str:
-    """Return the title of a group as an id, which may hold less than the name of a category."""
-    try:
-        return check_id("contractor", " ".join(title.split()))
-    except InputError:
-        return f"group {place}"

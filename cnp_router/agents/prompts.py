@@ -9,7 +9,7 @@ that no text in it can end the data and begin an instruction.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,7 +19,6 @@ from cnp_router.llm import ChatMessage
 
 __all__ = [
     "Instructions",
-    "Prompt",
     "json_list",
     "json_object",
     "quoted",
@@ -45,27 +44,11 @@ class Instructions:
         The steps to take.
     output_format : str
         The keys of the JSON object to answer with.
-    """
-
-    role: str
-    reasoning: str
-    output_format: str
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A prompt in four parts.
-
-    Parameters
-    ----------
-    instructions : Instructions
-    information : str
-        One JSON object.
 
     Examples
     --------
-    >>> prompt = Prompt(Instructions("You are a manager.", "Think.", "A list."), '{"request": ""}')
-    >>> system, user = prompt.messages()
+    >>> instructions = Instructions("You are a manager.", "Think.", "A list.")
+    >>> system, user = instructions.messages('{"request": ""}')
     >>> [line for line in system.content.splitlines() if line.startswith("#")]
     ['# Role and constraints', '# Reasoning', '# Output format']
     >>> print(user.content)
@@ -73,14 +56,13 @@ class Prompt:
     {"request": ""}
     """
 
-    instructions: Instructions
-    information: str
+    role: str
+    reasoning: str
+    output_format: str
 
-    def messages(self) -> tuple[ChatMessage, ChatMessage]:
-        """Return the prompt as a system message and a message of the user."""
-        return _system_message(self.instructions), ChatMessage(
-            "user", f"# Information\n{self.information}"
-        )
+    def messages(self, information: str) -> tuple[ChatMessage, ChatMessage]:
+        """Return a prompt with this information, one JSON object: two messages."""
+        return _system_message(self), ChatMessage("user", f"# Information\n{information}")
 
 
 @lru_cache(maxsize=64)
@@ -141,23 +123,11 @@ def specification(api: Api) -> str:
     return f'{_plain_specification(api)}, "parameters": {parameters}}}'
 
 
-def json_list(values: Sequence[str]) -> str:
-    """Return JSON texts as one JSON list.
-
-    Examples
-    --------
-    >>> json_list(['"maps"', "1"])
-    '["maps", 1]'
-    """
+def json_list(values: Iterable[str]) -> str:
+    """Return JSON texts as one JSON list."""
     return f"[{', '.join(values)}]"
 
 
 def json_object(fields: Mapping[str, str]) -> str:
-    """Return JSON texts by key as one JSON object.
-
-    Examples
-    --------
-    >>> json_object({"request": '"a map"'})
-    '{"request": "a map"}'
-    """
+    """Return JSON texts by key as one JSON object."""
     return "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}"

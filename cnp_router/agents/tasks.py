@@ -7,7 +7,6 @@ matching, (4) API selection. Which agent takes which of them is what tells the p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -23,14 +22,7 @@ from cnp_router.agents.answers import (
     ProposedApi,
     allowed_names,
 )
-from cnp_router.agents.prompts import (
-    Instructions,
-    Prompt,
-    json_list,
-    json_object,
-    quoted,
-    specification,
-)
+from cnp_router.agents.prompts import Instructions, json_list, json_object, quoted, specification
 from cnp_router.catalog import Api
 from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm import ChatRequest
@@ -62,6 +54,8 @@ class Task(ABC, Generic[Answer]):
     stage : str
         What people see it called, in ledgers and errors.
     instructions : Instructions
+    shown : tuple of str
+        Fields of the task that the prompt shows, in this order; those that are empty are left out.
     answer_model : subclass of AnswerModel
         The JSON object that is asked for.
     answer_tokens : int
@@ -77,12 +71,20 @@ class Task(ABC, Generic[Answer]):
     steps: ClassVar[tuple[int, ...]] = ()
     stage: ClassVar[str] = "bidding"
     instructions: ClassVar[Instructions]
+    shown: ClassVar[tuple[str, ...]] = ()
     answer_model: ClassVar[type[AnswerModel]]
     answer_tokens: ClassVar[int] = 100
 
-    @abstractmethod
     def information(self) -> str:
-        """Return the fourth part of the prompt: one JSON object."""
+        """Return the fourth part of the prompt: one JSON object, of the fields that are `shown`."""
+        fields = {name: getattr(self, name) for name in self.shown}
+        return json_object(
+            {
+                "specifications" if name == "apis" else name: _json(value)
+                for name, value in fields.items()
+                if value != ()
+            }
+        )
 
     @abstractmethod
     def understand(self, said: Any) -> Answer:
@@ -94,13 +96,7 @@ class Task(ABC, Generic[Answer]):
         return self.answer_model.json_schema()
 
     def read(self, data: object) -> Answer:
-        """Return the typed answer in data.
-
-        Raises
-        ------
-        ChatAnswerError
-            If the data does not fit the schema.
-        """
+        """Return the typed answer in data; a ChatAnswerError if it does not fit the schema."""
         try:
             said = self.answer_model.model_validate(data)
         except ValidationError as exc:
@@ -114,8 +110,8 @@ class Task(ABC, Generic[Answer]):
 
     def chat_request(self) -> ChatRequest:
         """Return the request that asks a model to take this task."""
-        prompt = Prompt(self.instructions, self.information())
-        return ChatRequest(prompt.messages(), schema=self.schema, task=self)
+        messages = self.instructions.messages(self.information())
+        return ChatRequest(messages, schema=self.schema, task=self)
 
 
 class _Functions(AnswerModel):
@@ -182,6 +178,7 @@ class Decompose(Task[Decomposition]):
 
     role = "manager"
     steps = (1,)
+    shown = ("request",)
     answer_tokens = 60
     stage = "decomposition"
     answer_model = _Functions
@@ -193,10 +190,6 @@ class Decompose(Task[Decomposition]):
         "others. As few as will do.",
         '"functions": the phrases.',
     )
-
-    def information(self) -> str:
-        """Return the request."""
-        return json_object({"request": quoted(self.request)})
 
     def understand(self, said: _Functions) -> Decomposition:
         """Return the functions; without any, the request itself is the one function."""
@@ -223,6 +216,7 @@ class MapCategories(Task[CategoryMapping]):
 
     role = "manager"
     steps = (2,)
+    shown = ("request", "functions", "categories")
     answer_tokens = 80
     stage = "category mapping"
     answer_model = _Mappings
@@ -234,16 +228,6 @@ class MapCategories(Task[CategoryMapping]):
         '"mappings": for each function an object with "function", its place in the list counted '
         'from 0, and "categories", their names as listed.',
     )
-
-    def information(self) -> str:
-        """Return the request, its functions and all categories."""
-        return json_object(
-            {
-                "request": quoted(self.request),
-                "functions": _quoted_list(self.functions),
-                "categories": _quoted_list(self.categories),
-            }
-        )
 
     def understand(self, said: _Mappings) -> CategoryMapping:
         """Return the categories by function; a function that is not there has none."""
@@ -266,9 +250,6 @@ class _Bidding(Task[Bid]):
 
     role = "contractor"
     answer_model: ClassVar[type[AnswerModel]] = _Match
-
-    def _specifications(self) -> str:
-        return json_list([specification(api) for api in self.apis])
 
     def understand(self, said: _Match | _Interpretation | _Service) -> Bid:
         """Return the bid, without APIs that are not the contractor's."""
@@ -313,6 +294,7 @@ class MatchFunction(_Bidding):
     category: str | None
 
     steps = (3,)
+    shown = ("function", "category", "apis")
     answer_tokens = 60
     instructions = Instructions(
         _CONTRACTOR,
@@ -320,16 +302,6 @@ class MatchFunction(_Bidding):
         "Propose those that could provide the function; refuse if none could.",
         _BID_FORMAT,
     )
-
-    def information(self) -> str:
-        """Return the function, its category and the contractor's specifications."""
-        return json_object(
-            {
-                "function": quoted(self.function),
-                "category": "null" if self.category is None else quoted(self.category),
-                "specifications": self._specifications(),
-            }
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +311,7 @@ class InterpretRequest(_Bidding):
     request: str
 
     steps = (1, 2, 3)
+    shown = ("request", "apis")
     answer_tokens = 90
     answer_model = _Interpretation
     instructions = Instructions(
@@ -350,12 +323,6 @@ class InterpretRequest(_Bidding):
         '"categories": the categories of these functions.\n' + _BID_FORMAT,
     )
 
-    def information(self) -> str:
-        """Return the request and the contractor's specifications."""
-        return json_object(
-            {"request": quoted(self.request), "specifications": self._specifications()}
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class ServeFunction(_Bidding):
@@ -364,6 +331,7 @@ class ServeFunction(_Bidding):
     function: str
 
     steps = (2, 3, 4)
+    shown = ("function", "apis")
     answer_tokens = 80
     answer_model = _Service
     instructions = Instructions(
@@ -373,12 +341,6 @@ class ServeFunction(_Bidding):
         "could provide it choose the ones that should be used; refuse if none could.",
         '"categories": the categories of the function.\n' + _BID_FORMAT,
     )
-
-    def information(self) -> str:
-        """Return the function and the contractor's specifications."""
-        return json_object(
-            {"function": quoted(self.function), "specifications": self._specifications()}
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +361,7 @@ class SelectApis(Task[ApiSelection]):
 
     role = "manager"
     steps = (4,)
+    shown = ("request", "functions", "awarded", "proposals")
     answer_tokens = 40
     stage = "API selection"
     answer_model = _Selected
@@ -411,15 +374,6 @@ class SelectApis(Task[ApiSelection]):
         "with what is awarded already, and leave out what it does not need.",
         '"apis": the ids of the chosen APIs.',
     )
-
-    def information(self) -> str:
-        """Return the request, its functions, the proposals, and what is awarded already."""
-        fields = {"request": quoted(self.request)}
-        if self.functions:
-            fields["functions"] = _quoted_list(self.functions)
-        if self.awarded:
-            fields["awarded"] = _proposed(self.awarded)
-        return json_object({**fields, "proposals": _proposed(self.proposals)})
 
     def understand(self, said: _Selected) -> ApiSelection:
         """Return the chosen APIs, without those that nobody proposed or that are awarded."""
@@ -446,6 +400,7 @@ class ComposeAlone(Task[Composition]):
 
     role = "single-agent"
     steps = (1, 2, 3, 4)
+    shown = ("request", "apis")
     answer_tokens = 150
     stage = "composition"
     answer_model = _Composed
@@ -459,11 +414,6 @@ class ComposeAlone(Task[Composition]):
         '"apis": the ids of the chosen APIs.',
     )
 
-    def information(self) -> str:
-        """Return the request and the specifications."""
-        specifications = json_list([specification(api) for api in self.apis])
-        return json_object({"request": quoted(self.request), "specifications": specifications})
-
     def understand(self, said: _Composed) -> Composition:
         """Return the composition: what is in the specifications, chosen among the candidates."""
         ids = frozenset(api.id for api in self.apis)
@@ -475,11 +425,12 @@ class ComposeAlone(Task[Composition]):
         return Composition(tuple(said.functions), categories, candidates, chosen, hallucinated)
 
 
-def _proposed(apis: Sequence[ProposedApi]) -> str:
-    return json_list(
-        [json_object({"id": quoted(p.api), "grounds": quoted(p.grounds)}) for p in apis]
-    )
-
-
-def _quoted_list(names: Sequence[str]) -> str:
-    return json_list([quoted(name) for name in names])
+def _json(value: Any) -> str:
+    """Return a field of a task as JSON, in which no text can end the data."""
+    if isinstance(value, tuple | list):
+        return json_list(_json(item) for item in value)
+    if isinstance(value, Api):
+        return specification(value)
+    if isinstance(value, ProposedApi):
+        return json_object({"id": quoted(value.api), "grounds": quoted(value.grounds)})
+    return "null" if value is None else quoted(value)

@@ -82,10 +82,8 @@ def negotiate(
     echo_json(outcome.to_dict()) if json_ else _echo(outcome)
     if transcript is not None:
         outcome.transcript.write(transcript)
-    ledger = outcome.ledger
-    if ledger.every_call_failed:
-        reasons = ", ".join(f"{count} by {reason}" for reason, count in ledger.failures.items())
-        raise RoundFailedError(f"every call for proposals failed: {reasons}", outcome.transcript)
+    if outcome.failure:
+        raise RoundFailedError(outcome.failure, outcome.transcript)
 
 
 @contextmanager
@@ -104,7 +102,7 @@ def _costs_of_failure(transcript: Path | None) -> Iterator[None]:
 
 
 def _echo(outcome: Outcome) -> None:
-    grounds = _grounds(outcome)
+    grounds = outcome.grounds()
     if outcome.recommendation:
         rows = ([name, grounds.get(name, "")] for name in outcome.recommendation)
         echo_table([Column("API"), Column("grounds")], rows)
@@ -112,19 +110,6 @@ def _echo(outcome: Outcome) -> None:
         echo("No API was recommended.")
     echo()
     echo_pairs(_facts(outcome))
-
-
-def _grounds(outcome: Outcome) -> dict[str, str]:
-    from cnp_router.protocols import Proposal
-
-    recipients = outcome.routing.recipients if outcome.routing else ()
-    learned = {r.contractor: "; ".join(x.text for x in r.reasons[:2]) for r in recipients}
-    return learned | {
-        proposed.api: proposed.grounds
-        for message in outcome.transcript.messages
-        if isinstance(message, Proposal) and not message.late
-        for proposed in message.apis
-    }
 
 
 def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:

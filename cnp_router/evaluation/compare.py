@@ -36,8 +36,6 @@ from cnp_router.protocols import (
     PROTOCOLS,
     Announcement,
     ContractNet,
-    Failure,
-    Outcome,
     Protocol,
     RoundSettings,
     find_protocol,
@@ -297,7 +295,8 @@ class _Rounds:
                 protocol=self.protocols[method.protocol],
                 announcement=cast("Announcement", method.announcement),
             )
-            _check_replies(outcome)
+            if outcome.failure:  # a mean over that would say nothing of the method
+                raise RoundFailedError(outcome.failure, outcome.transcript)
             result = RoundResult(method, mashup.id, RoundFigures.of(mashup, outcome))
         except RoundFailedError as exc:
             if isinstance(exc.__cause__, _NO_FAULT_OF_THE_REQUEST):
@@ -326,19 +325,6 @@ class _Rounds:
                 f"mashup {result.request!r}: {result.error} (leave that protocol or announcement "
                 "out, or cure what is at fault and retry what failed)"
             )
-
-
-def _check_replies(outcome: Outcome) -> None:
-    """Raise if every contractor failed: a mean over that would say nothing of the method."""
-    ledger = outcome.ledger
-    if ledger.every_call_failed:
-        kinds = ", ".join(f"{count} {reason}" for reason, count in ledger.failures.items())
-        failures = (m for m in outcome.transcript.messages if isinstance(m, Failure))
-        first = next((failure.error for failure in failures if failure.error), "no reason is given")
-        raise RoundFailedError(
-            f"every call for proposals failed ({kinds}), the first with: {first}",
-            outcome.transcript,
-        )
 
 
 async def _all_of(jobs: Generator[Awaitable[None], None, None], at_a_time: int) -> None:

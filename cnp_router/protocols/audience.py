@@ -7,36 +7,27 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cnp_router.agents import CategoryMapping, MapCategories
 from cnp_router.catalog import Contractor
 from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.settings import RoundSettings
-from cnp_router.routing import Routing, Scores
+from cnp_router.routing import Router, Routing, Scores
 from cnp_router.routing.result import Source
 
-__all__ = ["Audience", "broadcast", "look_ahead", "routed"]
+__all__ = ["Audience", "look_ahead", "routed"]
 
 logger = logging.getLogger("cnp_router.protocols")
 
 
 @dataclass(frozen=True, repr=False)
 class Audience:
-    """Whom an announcement may reach.
+    """Whom an announcement may reach."""
 
-    Parameters
-    ----------
-    chosen : tuple of Contractor
-        Those that the router chose; none in a broadcast.
-    others : tuple of Contractor
-        All others.
-    routing : Routing or None
-        What the router decided; None in a broadcast.
-    """
-
-    chosen: tuple[Contractor, ...]
+    chosen: tuple[Contractor, ...]  # by the router; none in a broadcast
     others: tuple[Contractor, ...]
-    routing: Routing | None = None
+    routing: Routing | None = None  # None in a broadcast
 
     def __repr__(self) -> str:
         return f"Audience({len(self.chosen):,} chosen, {len(self.others):,} others)"
@@ -45,11 +36,6 @@ class Audience:
     def contractors(self) -> tuple[Contractor, ...]:
         """Those to announce to: the chosen ones, or in a broadcast everyone."""
         return self.others if self.routing is None else self.chosen
-
-
-def broadcast(parties: Parties) -> Audience:
-    """Return the audience of a broadcast: everyone."""
-    return Audience((), parties.contractors)
 
 
 async def routed(
@@ -62,35 +48,23 @@ async def routed(
 
     `ask` asks the manager's model which categories to widen to; None where the protocol does that.
     """
-    router = parties.needed_router
+    router, categories = parties.needed_router, parties.catalog.categories
     scores = router.score(request)
-    categories = parties.catalog.categories
-
-    def decide(fallback: str | _Fallback) -> Routing:
-        return router.decide(
-            request,
-            scores,
-            select=settings.select,
-            threshold=settings.threshold,
-            fallback=fallback,  # type: ignore[arg-type]  # a string is one of the names
+    fallback: Any = settings.fallback
+    how: Any = {"select": settings.select, "threshold": settings.threshold}
+    if fallback == "llm" and (ask is None or not categories):
+        fallback = "none"
+    elif fallback == "llm" and ask is not None:
+        named: tuple[str, ...] = ()
+        if not _uncounted(router).decide(request, scores, **how).is_confident:
+            named = (await ask(MapCategories(request, (request,), categories))).all_categories
+        fallback = _Widened(parties.apis_in(named))
+    routing = router.decide(request, scores, fallback=fallback, **how)
+    if ask is not None and settings.fallback == "llm" and not (routing.is_confident or categories):
+        logger.warning(
+            "confidence %.2f is below %.2f, and the catalog has no categories to widen to",
+            *(routing.confidence, settings.threshold),
         )
-
-    if settings.fallback != "llm":
-        routing = decide(settings.fallback)
-    elif ask is None or not categories:
-        routing = decide("none")
-        if ask is not None and not routing.is_confident:
-            logger.warning(
-                "confidence %.2f is below %.2f, and the catalog has no categories to widen to",
-                routing.confidence,
-                settings.threshold,
-            )
-    else:
-        try:
-            routing = decide(_Fallback(None))
-        except _NotConfidentError:
-            mapping = await ask(MapCategories(request, (request,), categories))
-            routing = decide(_Fallback(parties.apis_in(mapping.all_categories)))
     chosen = parties.holders_of(routing.contractors)
     ids = {contractor.id for contractor in chosen}
     return Audience(chosen, tuple(c for c in parties.contractors if c.id not in ids), routing)
@@ -98,25 +72,23 @@ async def routed(
 
 def look_ahead(request: str, parties: Parties, settings: RoundSettings) -> Routing:
     """Return what the router would decide, without its being counted as a routing."""
-    router = copy.copy(parties.needed_router)
-    router.source_counts = Counter()
+    router = _uncounted(parties.needed_router)
     return router.route(request, select=settings.select, threshold=settings.threshold)
 
 
-class _NotConfidentError(Exception):
-    """The router needs its fallback, and the model has not been asked yet."""
+def _uncounted(router: Router) -> Router:
+    router = copy.copy(router)
+    router.source_counts = Counter()
+    return router
 
 
-class _Fallback:
-    """The fallback of a routing: APIs that are known by now, or a break to ask for them."""
+@dataclass(frozen=True)
+class _Widened:
+    """The fallback of a routing: APIs that the model has named by their categories."""
 
+    apis: Sequence[str]
     source: Source = "llm"
 
-    def __init__(self, apis: Sequence[str] | None) -> None:
-        self.apis = apis
-
     def recipients(self, request: str, scores: Scores, chosen: Sequence[str]) -> Sequence[str]:
-        if self.apis is None:
-            raise _NotConfidentError
         known = set(scores.apis)
         return [name for name in self.apis if name in known]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from cnp_router.exceptions import (
     LanguageModelError,
     RoundFailedError,
 )
+from cnp_router.llm import ChatModel
 from cnp_router.protocols.messages import (
     MANAGER,
     CallForProposals,
@@ -32,10 +33,12 @@ from cnp_router.protocols.messages import (
     Proposal,
     Refusal,
 )
-from cnp_router.protocols.metered import MeteredModel
+from cnp_router.protocols.metered import Books, MeteredModel
 from cnp_router.protocols.settings import RoundSettings
 
-__all__ = ["Bidding", "Invitation"]
+__all__ = ["GRACE", "Bidding", "Invitation"]
+
+GRACE = 2.0  # seconds that those who are stopped have to end by themselves
 
 logger = logging.getLogger("cnp_router.protocols")
 
@@ -46,6 +49,14 @@ _SET_UP_AT_FAULT = (
     ChatDisallowedError,
     ChatModelUnknownError,
 )
+
+
+_ERROR: FailureReason = "error"
+_REASONS: dict[type[BaseException], FailureReason] = {
+    ChatTimeoutError: "timeout",
+    ChatAnswerError: "unusable",
+    BudgetExceededError: "budget",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +80,21 @@ class Invitation:
 
 
 class Bidding:
-    """The announcements of a `Round` and those who reply to them; `send` and `metered` are its."""
+    """The announcements of a `Round`, and those who reply to them; `send` is its."""
 
     def __init__(
         self,
+        model: ChatModel,
+        books: Books,
         settings: RoundSettings,
-        categories: frozenset[str],
+        categories: Iterable[str],
         send: Callable[..., Any],
-        metered: Callable[..., MeteredModel],
     ) -> None:
+        self.model = model
+        self.books = books
         self.settings = settings
-        self._categories = categories
+        self.categories = frozenset(categories)
         self._send = send
-        self._metered = metered
         self._iterations = 0
         self._closed: set[int] = set()
         self._open: dict[int, CallForProposals] = {}
@@ -94,9 +107,9 @@ class Bidding:
         """How many calls wait for a reply."""
         return len(self._open)
 
-    def _call(self, invitation: Invitation) -> CallForProposals:
+    def _call(self, invitation: Invitation) -> Any:
         deadline = self.settings.deadline
-        call: CallForProposals = self._send(
+        return self._send(
             CallForProposals,
             sender=MANAGER,
             receiver=invitation.contractor.id,
@@ -106,8 +119,6 @@ class Bidding:
             reply_by=None if deadline is None else float(deadline),
             iteration=self._iterations,
         )
-        self._open[call.id] = call
-        return call
 
     async def collect(self, invitations: Sequence[Invitation]) -> set[int]:
         """Send calls, and have contractors work until all replied or the deadline is over.
@@ -117,6 +128,7 @@ class Bidding:
         """
         self._iterations += 1
         calls = [(self._call(invitation), invitation.task) for invitation in invitations]
+        self._open |= {call.id: call for call, _ in calls}
         queue = iter(calls)
 
         async def work() -> None:
@@ -148,8 +160,7 @@ class Bidding:
 
     async def _bid(self, call: CallForProposals, task: Task[Bid]) -> None:
         """Have a contractor reply. Whatever goes wrong with it ends here, as a message."""
-        what = f"the bid of {call.receiver!r}"
-        model = self._metered(task, what, task.stage, call.receiver, cfp=call.id)
+        model = MeteredModel(self.model, self.books, task, call.receiver, cfp=call.id)
         limit = asyncio.timeout(self.settings.bid_timeout)
         try:
             async with limit:
@@ -169,7 +180,7 @@ class Bidding:
 
     def _reply(self, call: CallForProposals, asked: Asked[Bid], model: MeteredModel) -> None:
         bid = asked.answer
-        categories, no_categories = allowed_names(bid.categories, self._categories)
+        categories, no_categories = allowed_names(bid.categories, self.categories)
         model.note((*bid.hallucinated, *no_categories), asked.cut)
         self._open.pop(call.id)
         self._reached = True
@@ -188,21 +199,16 @@ class Bidding:
 
     def _fail_by(self, call: CallForProposals, exc: BaseException) -> None:
         """Let a contractor fail by an error."""
-        reason: FailureReason = "error"
-        if isinstance(exc, ChatTimeoutError):
-            reason = "timeout"
-        elif isinstance(exc, ChatAnswerError):
-            reason = "unusable"
-            self._reached = True
-        elif isinstance(exc, BudgetExceededError):
-            reason = "budget"
-        elif isinstance(exc, _SET_UP_AT_FAULT):
+        reasons = (name for kind, name in _REASONS.items() if isinstance(exc, kind))
+        reason = next(reasons, _ERROR)
+        self._reached |= reason == "unusable"
+        text = str(exc)
+        if isinstance(exc, _SET_UP_AT_FAULT):
             self._cause = exc
-        elif not isinstance(exc, LanguageModelError):
+        elif not isinstance(exc, LanguageModelError | BudgetExceededError):
             logger.warning("contractor %r failed: %r", call.receiver, exc)
-            self._fail(call, reason, f"{type(exc).__name__}: {exc}")
-            return
-        self._fail(call, reason, str(exc))
+            text = f"{type(exc).__name__}: {exc}"
+        self._fail(call, reason, text)
 
     def _fail(self, call: CallForProposals, reason: FailureReason, error: str) -> None:
         self._open.pop(call.id)
@@ -215,11 +221,29 @@ class Bidding:
             error=self.settings.limits.cut_error(sendable(error)),
         )
 
-    async def dismiss(self) -> None:
-        """Stop those who are still at work; what they have not said is a failure."""
-        workers, self._workers = self._workers, set()
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+    async def dismiss(self, manager: asyncio.Task[Any]) -> None:
+        """Stop all who are still at work; what contractors have not said is a failure."""
+        await _stop({manager, *self._workers})
         for call in list(self._open.values()):
             self._fail(call, "deadline", "no reply by the end of the round")
+
+
+async def _stop(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait a short while; those that do not end then are left, and logged."""
+    for task in tasks:
+        task.cancel()
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # not unheard
+    at_work = {task for task in tasks if not task.done()}
+    if not at_work:
+        return
+    try:
+        _, left = await asyncio.wait(at_work, timeout=GRACE)
+    except asyncio.CancelledError:  # who waits is stopped too, but they go first
+        await asyncio.wait(at_work, timeout=GRACE)
+        raise
+    if left:
+        logger.warning(
+            "%d of %d tasks did not stop within %g s, and were left (does the model's class hold "
+            "back asyncio.CancelledError?)",
+            *(len(left), len(at_work), GRACE),
+        )

@@ -20,49 +20,31 @@ Count = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """One answer of a model, or an attempt at one that was paid for.
-
-    Parameters
-    ----------
-    agent : str
-        ``"manager"``, ``"single-agent"`` or the id of a contractor.
-    role : str
-        ``"manager"``, ``"contractor"`` or ``"single-agent"``.
-    stage : str
-        What it was for: ``"decomposition"``, ``"category mapping"``, ``"bidding"``,
-        ``"API selection"``, ``"composition"`` (all of it, by a single agent), ``"fallback"``
-        (category mapping where the router was not confident), or a stage of your own task.
-    steps : tuple of int
-        The reasoning steps it covers.
-    tokens_in, tokens_out : int
-    tokens_are : {"server", "estimated"}
-    seconds : float, seconds
-        Of the model.
-    calls : int
-        Answers it took: 2 where one was repaired.
-    cached : bool
-        Whether it was answered before, and nothing paid now.
-    cfp : int or None
-        Id of the call for proposals it answers.
-    hallucinated : tuple of str
-        Names in the answer that do not exist; they were dropped.
-    cut : tuple of str
-        What in the answer was beyond the limits, a phrase each; it was cut.
-    """
+    """One answer of a model, or an attempt at one that was paid for."""
 
     agent: str
+    """``"manager"``, ``"single-agent"`` or the id of a contractor."""
     role: Literal["manager", "contractor", "single-agent"]
     stage: str
+    """What it was for: the stage of the task, or ``"fallback"`` (category mapping where the router
+    was not confident)."""
     steps: tuple[Count, ...]
+    """The reasoning steps it covers."""
     tokens_in: Count
     tokens_out: Count
     tokens_are: Literal["server", "estimated"]
     seconds: float = 0.0
+    """Of the model."""
     calls: Count = 1
+    """Answers it took: 2 where one was repaired."""
     cached: bool = False
+    """Whether it was answered before, and nothing paid now."""
     cfp: Count | None = None
+    """Id of the call for proposals it answers."""
     hallucinated: tuple[str, ...] = ()
+    """Names in the answer that do not exist; they were dropped."""
     cut: tuple[str, ...] = ()
+    """What was beyond the limits or the budget, a phrase each; it was cut."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -73,22 +55,13 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a part of a round has cost.
+    """What a part of a round has cost: of one role, or of one stage."""
 
-    Parameters
-    ----------
-    messages : int
-        Sent by the role, or in the stage.
-    model_calls, tokens_in, tokens_out : int
-    seconds : float, seconds
-        Of the models, summed; those that answer at the same time count each.
-    """
-
-    messages: int = 0
+    messages: int = 0  # sent by the role, or in the stage
     model_calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    seconds: float = 0.0
+    seconds: float = 0.0  # of the models, summed; those that answer at the same time count each
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,18 +122,7 @@ class Ledger:
         *,
         seconds: float = 0.0,
     ) -> Ledger:
-        """Return the ledger of messages and model calls.
-
-        Parameters
-        ----------
-        messages : iterable of Message
-        calls : iterable of ModelCall
-        seconds : float, seconds, default=0.0
-
-        Returns
-        -------
-        Ledger
-        """
+        """Return the ledger of messages and model calls."""
         messages, calls = list(messages), list(calls)
         server = bool(calls) and all(call.tokens_are == "server" for call in calls)
         return cls(
@@ -172,14 +134,8 @@ class Ledger:
             ),
             model_calls=sum(call.calls for call in calls),
             cached_calls=sum(call.calls for call in calls if call.cached),
-            by_role=_costs(
-                Counter(message.role for message in messages),
-                [(call.role, call) for call in calls],
-            ),
-            by_stage=_costs(
-                Counter(message.stage for message in messages),
-                [(call.stage, call) for call in calls],
-            ),
+            by_role=_costs("role", messages, calls),
+            by_stage=_costs("stage", messages, calls),
             late=sum(isinstance(m, (Proposal, Refusal)) and m.late for m in messages),
             failures=dict(Counter(m.reason for m in messages if isinstance(m, Failure))),
             hallucinated=sum(len(call.hallucinated) for call in calls),
@@ -191,11 +147,6 @@ class Ledger:
     def n_messages(self) -> int:
         """The number of messages."""
         return sum(self.messages.values())
-
-    @property
-    def every_call_failed(self) -> bool:
-        """Whether there were calls for proposals, and not one reply but failures."""
-        return sum(self.failures.values()) == self.messages.get("cfp", 0) > 0
 
     @property
     def tokens(self) -> int:
@@ -228,17 +179,19 @@ class Ledger:
         }
 
 
-def _costs(messages: Mapping[str, int], calls: Iterable[tuple[str, ModelCall]]) -> dict[str, Cost]:
-    parts: dict[str, list[ModelCall]] = {name: [] for name in messages}
-    for name, call in calls:
-        parts.setdefault(name, []).append(call)
+def _costs(part: str, messages: list[Message], calls: list[ModelCall]) -> dict[str, Cost]:
+    """Return what each role, or each stage, has cost."""
+    sent = Counter(getattr(message, part) for message in messages)
+    by_name: dict[str, list[ModelCall]] = {name: [] for name in sent}
+    for call in calls:
+        by_name.setdefault(getattr(call, part), []).append(call)
     return {
         name: Cost(
-            messages.get(name, 0),
-            sum(call.calls for call in part),
-            sum(call.tokens_in for call in part),
-            sum(call.tokens_out for call in part),
-            math.fsum(call.seconds for call in part),
+            sent[name],
+            sum(call.calls for call in own),
+            sum(call.tokens_in for call in own),
+            sum(call.tokens_out for call in own),
+            math.fsum(call.seconds for call in own),
         )
-        for name, part in parts.items()
+        for name, own in by_name.items()
     }

@@ -121,8 +121,7 @@ class _CategoryFit:
     def __init__(self, functions: tuple[str, ...], classifier: CategoryClassifier | None) -> None:
         self.functions = functions
         self.classifier = classifier
-        names: tuple[str, ...] = classifier.classes_ if classifier else ()
-        self.column = {name: i for i, name in enumerate(names)}
+        self.column = {name: i for i, name in enumerate(classifier.classes_ if classifier else ())}
 
     @cached_property
     def probabilities(self) -> NDArray[np.float64]:

@@ -192,16 +192,7 @@ PERFORMATIVES: Mapping[str, type[Any]] = {
 
 
 def message_from_dict(record: Mapping[str, Any]) -> Message:
-    """Read a message back.
-
-    Parameters
-    ----------
-    record : mapping
-        As `to_dict` of a message makes it.
-
-    Returns
-    -------
-    Message
+    """Read a message back, as `to_dict` of a message makes it.
 
     Raises
     ------
@@ -222,13 +213,7 @@ def message_from_dict(record: Mapping[str, Any]) -> Message:
 
 
 def read_record(adapter: TypeAdapter[Read], record: Mapping[str, Any], what: str) -> Read:
-    """Return what a record says, called `what` in errors.
-
-    Raises
-    ------
-    TranscriptError
-        If a field is missing, unknown or of a wrong type; it names the field.
-    """
+    """Return what a record says; a TranscriptError calls it `what`, and names the field."""
     try:
         return adapter.validate_json(json.dumps(record), strict=True)
     except ValidationError as exc:

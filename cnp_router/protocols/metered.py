@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from cnp_router.agents import Task
 from cnp_router.agents.limits import recorded
-from cnp_router.exceptions import LanguageModelError
+from cnp_router.exceptions import LanguageModelError, RoundFailedError
 from cnp_router.llm import (
     ChatModel,
     ChatRequest,
@@ -24,37 +25,23 @@ __all__ = ["Books", "MeteredModel"]
 
 
 class Books:
-    """The model calls of a round, and what the budget still takes.
-
-    Parameters
-    ----------
-    budget : TrafficBudget or None
-
-    Attributes
-    ----------
-    calls : list of ModelCall
-    """
+    """The model calls of a round, and what the budget still takes."""
 
     def __init__(self, budget: TrafficBudget | None = None) -> None:
         self.budget = budget
         self.calls: list[ModelCall] = []
+        self.are_closed = False  # the round is over: who is still at work asks nothing more
 
     def check(
         self, what: str, requests: Iterable[ChatRequest], *, messages: int = 0, tokens: int = 0
     ) -> None:
         """Raise BudgetExceededError if some more requests do not fit in the budget.
 
-        Parameters
-        ----------
-        what : str
-            What is about to be done.
-        requests : iterable of ChatRequest
-            Their prompts are counted, with an answer of usual length.
-        messages : int, default=0
-            Of the whole round, when it is done.
-        tokens : int, default=0
-            What comes on top of the requests.
+        Their prompts are counted, each with an answer of usual length; `tokens` come on top, and
+        `messages` are those of the whole round when it is done. `what` is about to be done.
         """
+        if self.are_closed:
+            raise RoundFailedError("the round is over")
         if self.budget is None:
             return
         spent = sum(call.tokens_in + call.tokens_out for call in self.calls)
@@ -66,54 +53,53 @@ class Books:
 
 
 class MeteredModel(WrappedChatModel):
-    """A model as one agent uses it: nothing is begun that the budget does not take, all is booked.
+    """A model as one agent uses it for a task: nothing is begun that the budget does not take.
 
-    Parameters
-    ----------
-    model : ChatModel
-    books : Books
-        Of the round.
-    what : str
-        What is asked for, in the error where the budget does not take it.
-    messages : int, default=0
-        Of the whole round, when this is done.
-    **entry
-        The fields of a `ModelCall` that say who asks and what for.
+    Each answer is booked. `messages` are those of the whole round when this is done, `cfp` is the
+    call for proposals that is answered.
 
     Examples
     --------
     >>> import asyncio
     >>> from cnp_router.agents import Decompose, ask
     >>> from cnp_router.testing import ScriptedChatModel
-    >>> books = Books(TrafficBudget(tokens=1_000))
-    >>> model = MeteredModel(ScriptedChatModel([{"functions": ["map"]}]), books, "a first step",
-    ...                      agent="manager", role="manager", stage="decomposition", steps=(1,))
-    >>> asyncio.run(ask(model, Decompose("a map"))).answer.functions
+    >>> books, task = Books(TrafficBudget(tokens=1_000)), Decompose("a map")
+    >>> scripted = ScriptedChatModel([{"functions": ["map"]}])
+    >>> asyncio.run(ask(MeteredModel(scripted, books, task, "manager"), task)).answer.functions
     ('map',)
     >>> [(call.agent, call.stage, call.calls) for call in books.calls]
     [('manager', 'decomposition', 1)]
     """
 
     def __init__(
-        self, model: ChatModel, books: Books, what: str, *, messages: int = 0, **entry: Any
+        self,
+        model: ChatModel,
+        books: Books,
+        task: Task[Any],
+        agent: str,
+        *,
+        stage: str | None = None,
+        messages: int = 0,
+        cfp: int | None = None,
     ) -> None:
         super().__init__(model)
         self.books = books
-        self.what = what
         self.messages = messages
-        self._entry = entry
+        stage = stage or task.stage
+        self.what = f"the {stage} of the {agent.replace('-', ' ')}"
+        if cfp is not None:
+            self.what = f"the bid of {agent!r}"
+        self._entry: dict[str, Any] = {
+            "agent": agent,
+            "role": task.role,
+            "stage": stage,
+            "steps": task.steps,
+            "cfp": cfp,
+        }
         self._place: int | None = None
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
-        """Ask the wrapped model, if the budget takes it, and book what it has cost.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the budget does not take it.
-        LanguageModelError
-            If there is no usable answer. What it has cost all the same is booked.
-        """
+        """Ask the wrapped model, if the budget takes it; what it has cost is booked in any case."""
         self.books.check(self.what, [request], messages=self.messages)
         try:
             response = await super().complete(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cnp_router.catalog import html_table
@@ -20,54 +20,26 @@ __all__ = ["Choice", "Outcome", "Stages"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A protocol, and why.
-
-    Parameters
-    ----------
-    protocol : str
-    reason : str
-        One sentence.
-    confidence : float in [0, 1]
-        Of the routing.
-    spread : float or None
-        Effective number of categories that the request may call for; None without categories.
-    words : int
-        Of the request.
-    """
+    """A protocol, and why."""
 
     protocol: str
-    reason: str
-    confidence: float
-    spread: float | None
-    words: int
+    reason: str  # one sentence
+    confidence: float  # of the routing, in [0, 1]
+    spread: float | None  # effective number of categories of the request; None without categories
+    words: int  # of the request
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as a JSON object."""
-        return {
-            "protocol": self.protocol,
-            "reason": self.reason,
-            "confidence": round(self.confidence, 6),
-            "spread": None if self.spread is None else round(self.spread, 6),
-            "words": self.words,
-        }
+        fields = asdict(self)
+        return {n: round(v, 6) if isinstance(v, float) else v for n, v in fields.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The APIs in play after the reasoning steps; None where a protocol has no such step.
+    """The APIs in play after the reasoning steps; None where a protocol has no such step."""
 
-    Parameters
-    ----------
-    mapped : frozenset of str or None
-        After category mapping: all APIs of the predicted categories.
-    proposed : frozenset of str or None
-        After API matching: those that were proposed in time.
-    selected : frozenset of str
-        After API selection.
-    """
-
-    mapped: frozenset[str] | None
-    proposed: frozenset[str] | None
+    mapped: frozenset[str] | None  # all APIs of the predicted categories
+    proposed: frozenset[str] | None  # those that were proposed in time
     selected: frozenset[str]
 
 
@@ -122,15 +94,11 @@ class Outcome:
         matched: bool,
         choice: Choice | None,
     ) -> Outcome:
-        """Return what the messages of a round come to, by their laws.
-
-        `matched` says whether API matching is a step of the protocol.
-        """
+        """Return what a round comes to; `matched` says whether API matching is a step of it."""
         said = conclude(transcript)
         mapped = None if result.categories is None else parties.apis_in(result.categories)
-        chosen = result.routing.recipients if result.routing else ()
         probabilities: dict[str, float] = {}
-        for recipient in chosen:
+        for recipient in result.routing.recipients if result.routing else ():
             for holder in parties.holders_of([recipient.contractor]):
                 highest = max(recipient.probability, probabilities.get(holder.id, 0.0))
                 probabilities[holder.id] = highest
@@ -159,6 +127,15 @@ class Outcome:
         """What it has cost."""
         return self.transcript.ledger
 
+    @property
+    def failure(self) -> str | None:
+        """Why nothing came of it, if every call for proposals failed; None otherwise.
+
+        It names the kinds of failure and the first one's words. A round where it is not None has
+        an outcome all the same: an empty one. Who takes that for an error raises it.
+        """
+        return self.transcript.failure
+
     def grounds(self) -> dict[str, str]:
         """Return why each API was proposed, or what the router has to say of it."""
         recipients = self.routing.recipients if self.routing else ()
@@ -173,6 +150,7 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as a JSON object, without the transcript."""
         stages, routing = self.stages, self.routing
+        probabilities = {name: round(p, 6) for name, p in self.probabilities.items()}
         sizes = {"category": stages.mapped, "bid": stages.proposed, "final": stages.selected}
         decided = {} if routing is None else routing.to_dict()
         shown = ("confidence", "threshold", "is_confident", "fallback", "source")
@@ -184,7 +162,7 @@ class Outcome:
             "model": self.transcript.model,
             "recommendation": list(self.recommendation),
             "recipients": [
-                {"contractor": name, "probability": self._probability(name)}
+                {"contractor": name, "probability": probabilities.get(name)}
                 for name in self.recipients
             ],
             "n_recipients": len(self.recipients),
@@ -207,7 +185,3 @@ class Outcome:
         grounds = self.grounds()
         rows = [(name, grounds.get(name, "")) for name in self.recommendation]
         return html_table(f"{self!r}: {self.request}", ("API", "grounds"), rows, len(rows))
-
-    def _probability(self, contractor: str) -> float | None:
-        probability = self.probabilities.get(contractor)
-        return None if probability is None else round(probability, 6)

@@ -18,20 +18,9 @@ __all__ = ["Parties", "graph_of"]
 
 @dataclass(frozen=True, repr=False)
 class Parties:
-    """The contractors of a contract net, and the router that may choose among them.
+    """The contractors of a contract net (with distinct ids), and who may choose among them.
 
-    Parameters
-    ----------
-    catalog : Catalog
-    contractors : tuple of Contractor
-        At least one, with distinct ids.
-    router : Router or None
-
-    Raises
-    ------
-    InputError
-        If there is no contractor, or two have the same id, or one of them or the router has an
-        API that the catalog does not have.
+    An InputError says what does not fit together.
 
     Examples
     --------
@@ -86,11 +75,6 @@ class Parties:
         found = getattr(self.router, "categories", None)
         return found if isinstance(found, CategoryClassifier) else None
 
-    @property
-    def graph(self) -> TransitionGraph:
-        """The router's graph of co-usage; an InputError if there is none."""
-        return graph_of(self.router)
-
     def apis_in(self, categories: Iterable[str]) -> tuple[str, ...]:
         """Return the ids of the APIs in some categories."""
         return tuple(api.id for api in self.catalog.in_categories(categories))
@@ -101,7 +85,7 @@ class Parties:
 
     def tied_to(self, apis: Iterable[str]) -> tuple[Contractor, ...]:
         """Return who holds the APIs that were used together with some APIs, closest first."""
-        graph = self.graph
+        graph = graph_of(self.router)
         known = [name for name in apis if name in graph.apis_]
         nearest = graph.predict_next(known, k=len(graph.apis_)) if known else []
         return self.holders_of(next_.api for next_ in nearest if next_.count)
@@ -116,13 +100,7 @@ class Parties:
 
 
 def graph_of(router: Router | None) -> TransitionGraph:
-    """Return the transition graph of a router.
-
-    Raises
-    ------
-    InputError
-        If it has none.
-    """
+    """Return the transition graph of a router; an InputError if it has none."""
     graph = getattr(router, "graph", None)
     if not isinstance(graph, TransitionGraph):
         raise InputError("co-usage needs a router with a transition graph (give a fitted one)")

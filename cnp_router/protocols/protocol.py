@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 from cnp_router.exceptions import InputError
 from cnp_router.protocols.outcome import Choice
-from cnp_router.protocols.parties import Parties
+from cnp_router.protocols.parties import Parties, graph_of
 from cnp_router.protocols.round import Result, Round
 from cnp_router.protocols.settings import RoundSettings
 
@@ -56,14 +56,7 @@ class Protocol(ABC):
     async def run(self, round_: Round) -> Result:
         """Take the steps that lead from the request to the APIs.
 
-        Parameters
-        ----------
-        round_ : Round
-            With the request, the parties and the settings; it asks, announces and decides.
-
-        Returns
-        -------
-        Result
+        The round has the request, the parties and the settings; it asks, announces and decides.
         """
 
     def prepare(
@@ -71,29 +64,15 @@ class Protocol(ABC):
     ) -> tuple[Protocol, Choice | None]:
         """Check that a round can be run, and return the protocol that runs it.
 
-        Parameters
-        ----------
-        request : str
-        parties : Parties
-        settings : RoundSettings
-        announcement : {"routed", "broadcast"}
-
-        Returns
-        -------
-        tuple of (Protocol, Choice or None)
-            Itself, unless it chooses another one; and why that one.
-
-        Raises
-        ------
-        InputError
-            If something that it needs is missing.
+        That is itself, unless it chooses another one; then with the reason. An InputError says
+        what is missing.
         """
         if announcement not in get_args(Announcement):
             raise InputError(f"unknown announcement {announcement!r} (use 'routed' or 'broadcast')")
         if self.needs_router or announcement == "routed":
             parties.needed_router  # noqa: B018  # it raises
         if self.has_contractors and settings.iterate:
-            parties.graph  # noqa: B018  # it raises
+            graph_of(parties.router)
         return self, None
 
     def __repr__(self) -> str:

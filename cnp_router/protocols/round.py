@@ -5,26 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from cnp_router.agents import ProposedApi, SelectApis, Task, ask
 from cnp_router.agents.prompts import sendable
-from cnp_router.exceptions import (
-    BudgetExceededError,
-    LanguageModelError,
-    RoundFailedError,
-)
+from cnp_router.exceptions import BudgetExceededError, LanguageModelError, RoundFailedError
 from cnp_router.llm import ChatModel
-from cnp_router.protocols.audience import Audience, broadcast, routed
+from cnp_router.protocols.audience import Audience, routed
 from cnp_router.protocols.bidding import Bidding, Invitation
 from cnp_router.protocols.messages import (
     MANAGER,
     USER,
     Award,
-    CallForProposals,
-    Failure,
     Message,
     Proposal,
     Rejection,
@@ -41,6 +35,7 @@ from cnp_router.routing import Routing
 __all__ = ["Invitation", "Result", "Round", "as_proposed"]
 
 GROUNDS_TOKENS = 25  # of a proposal, usually
+GROUNDS = 4 * GROUNDS_TOKENS  # characters
 
 logger = logging.getLogger("cnp_router.protocols")
 
@@ -82,15 +77,6 @@ class Round:
     settings : RoundSettings
     protocol, announcement : str
         For the transcript; `audience` is by the announcement.
-
-    Attributes
-    ----------
-    request : str
-        As it is sent.
-    messages : list of Message
-        Sent so far.
-    books : Books
-        Of the model calls so far.
     """
 
     def __init__(
@@ -111,22 +97,15 @@ class Round:
         self.announcement = announcement
         self.messages: list[Message] = []
         self.books = Books(settings.budget)
-        self._bidding = Bidding(
-            settings, frozenset(parties.catalog.categories), self._send, self._metered
-        )
+        self._bidding = Bidding(model, self.books, settings, parties.catalog.categories, self._send)
         self._began = time.perf_counter()
 
     async def run(
-        self, protocol: Callable[[Round], Awaitable[Result]]
+        self, protocol: Callable[[Round], Coroutine[Any, Any, Result]]
     ) -> tuple[Result, Transcript]:
-        """Have a protocol take its steps in the time that there is, and report what it comes to.
+        """Have a protocol (its `run`) take its steps in the time that there is, and report.
 
-        At the end no contractor is at work any more.
-
-        Parameters
-        ----------
-        protocol : callable
-            `Protocol.run`.
+        At the end nobody is at work any more, but for a model that cannot be stopped.
 
         Raises
         ------
@@ -137,40 +116,35 @@ class Round:
             If what comes next does not fit in the budget; with the transcript until then.
         """
         self._send(Request, sender=USER, receiver=MANAGER, text=self.request)
-        limit = asyncio.timeout(self.settings.timeout)
+        work = asyncio.create_task(protocol(self))
         try:
-            async with limit:
-                result = check_instance("what a protocol returns", await protocol(self), Result)
+            await asyncio.wait({work}, timeout=self.settings.timeout)
+            if not work.done():
+                raise RoundFailedError(
+                    f"the round took longer than {self.settings.timeout:g} s (raise the timeout "
+                    "of the settings, or ask a faster model)"
+                )
+            result = check_instance("what a protocol returns", work.result(), Result)
         except (BudgetExceededError, RoundFailedError) as exc:
-            await self._bidding.dismiss()
-            exc.transcript = self.transcript()
+            await self._end(work)
+            exc.transcript = self._transcript()
             raise
-        except TimeoutError as exc:
-            if not limit.expired():
-                raise
-            await self._bidding.dismiss()
-            raise RoundFailedError(
-                f"the round took longer than {self.settings.timeout:g} s (raise the timeout of "
-                "the settings, or ask a faster model)",
-                self.transcript(),
-            ) from exc
         finally:
-            await self._bidding.dismiss()
-        self._warn_of_failures()
+            await self._end(work)
         self._send(Report, sender=MANAGER, receiver=USER, in_reply_to=1, apis=result.apis)
-        return result, self.transcript(result)
+        transcript = self._transcript(result)
+        if transcript.failure:
+            logger.warning("%s", transcript.failure)
+        return result, transcript
 
     async def audience(self, *, widen: bool = True) -> Audience:
         """Return whom the announcement may reach: the router's choice, or everyone.
 
-        Parameters
-        ----------
-        widen : bool, default=True
-            Whether the manager's model may be asked for categories to widen to, where the router
-            is not confident and the settings say so.
+        `widen` says whether the manager's model may be asked for categories to widen to, where the
+        router is not confident and the settings say so.
         """
         if self.announcement == "broadcast":
-            return broadcast(self.parties)
+            return Audience((), self.parties.contractors)
 
         async def mapped(task: Any) -> Any:
             return await self.ask(task, stage="fallback")
@@ -178,7 +152,12 @@ class Round:
         return await routed(self.request, self.parties, self.settings, mapped if widen else None)
 
     async def ask(
-        self, task: Task[Answer], *, stage: str | None = None, messages: int = 0
+        self,
+        task: Task[Answer],
+        *,
+        stage: str | None = None,
+        messages: int = 0,
+        cut: tuple[str, ...] = (),
     ) -> Answer:
         """Have the manager (or the single agent) take a reasoning task.
 
@@ -189,10 +168,8 @@ class Round:
             What it is for, in the ledger; by default the stage of the task.
         messages : int, default=0
             How many messages the answer leads to, for the budget.
-
-        Returns
-        -------
-        Decomposition, CategoryMapping, ApiSelection or Composition
+        cut : tuple of str, default=()
+            What was left out of the task to make it fit, for the books.
 
         Raises
         ------
@@ -202,18 +179,18 @@ class Round:
             If there is a budget that the question does not fit in.
         """
         agent = MANAGER if task.role == "contractor" else task.role
-        who, stage = f"the {agent.replace('-', ' ')}", stage or task.stage
-        model = self._metered(
-            task, f"the {stage} of {who}", stage, agent, messages=self._certain() + messages
+        model = MeteredModel(
+            self.model, self.books, task, agent, stage=stage, messages=self._certain() + messages
         )
         try:
             asked = await ask(model, task, self.settings.limits)
         except LanguageModelError as exc:
-            steps = ", ".join(map(str, task.steps))
+            who, steps = agent.replace("-", " "), ", ".join(map(str, task.steps))
             raise RoundFailedError(
-                f"{who} got no answer for the {stage}{f' (step {steps})' if steps else ''}: {exc}"
+                f"the {who} got no answer for the {stage or task.stage}"
+                f"{f' (step {steps})' if steps else ''}: {exc}"
             ) from exc
-        model.note(tuple(getattr(asked.answer, "hallucinated", ())), asked.cut)
+        model.note(tuple(getattr(asked.answer, "hallucinated", ())), (*cut, *asked.cut))
         return asked.answer
 
     async def announce(self, invitations: Sequence[Invitation]) -> list[Proposal]:
@@ -250,12 +227,7 @@ class Round:
     ) -> None:
         """Raise BudgetExceededError if an announcement, and what follows it, does not fit in.
 
-        Parameters
-        ----------
-        what : str
-        invitations : sequence of Invitation
-        *before : Task
-            What the manager has to be asked first.
+        `before` is what the manager has to be asked first.
         """
         if self.settings.budget is None:
             return
@@ -277,6 +249,9 @@ class Round:
     ) -> tuple[str, ...]:
         """Have the manager select among proposals, and decide on each of them.
 
+        Where all that was said at length does not fit in the budget, the grounds are cut, and the
+        cut is booked.
+
         Parameters
         ----------
         proposals : sequence of Proposal
@@ -293,19 +268,19 @@ class Round:
         if not proposals:
             return ()
         task = SelectApis(self.request, functions, as_proposed(proposals), awarded)
-        selected = (await self.ask(task, messages=len(proposals))).apis
+        cut: tuple[str, ...] = ()
+        for most in (GROUNDS, 0):  # all who bid at length must not cost the round what it has paid
+            if self._fits(task, len(proposals)):
+                break
+            shorter = tuple(replace(each, grounds=each.grounds[:most]) for each in task.proposals)
+            task = replace(task, proposals=shorter)
+            cut = (f"grounds in the prompt: cut to {most} characters each, for the budget",)
+        selected = (await self.ask(task, messages=len(proposals), cut=cut)).apis
         self.decide(proposals, selected)
         return selected
 
     def decide(self, proposals: Iterable[Proposal], selected: Iterable[str]) -> None:
-        """Award the selected APIs to the first who proposed each, and reject all other proposals.
-
-        Parameters
-        ----------
-        proposals : iterable of Proposal
-        selected : iterable of str
-            Ids of APIs.
-        """
+        """Award selected APIs to the first who proposed each, and reject the other proposals."""
         left = dict.fromkeys(selected)
         for proposal in proposals:
             apis = tuple(p.api for p in proposal.apis if p.api in left)
@@ -317,8 +292,12 @@ class Round:
             else:
                 self._send(Rejection, **reply)
 
-    def transcript(self, result: Result | None = None) -> Transcript:
-        """Return the transcript so far, or of the whole round if there is a result."""
+    async def _end(self, work: asyncio.Task[Any]) -> None:
+        if not self.books.are_closed:
+            self.books.are_closed = True
+            await self._bidding.dismiss(work)
+
+    def _transcript(self, result: Result | None = None) -> Transcript:
         return Transcript(
             self.request,
             self.protocol,
@@ -336,16 +315,12 @@ class Round:
         self.messages.append(message)
         return message
 
-    def _metered(
-        self, task: Task[Any], what: str, stage: str, agent: str, **more: Any
-    ) -> MeteredModel:
-        who: dict[str, Any] = {
-            "agent": agent,
-            "role": task.role,
-            "stage": stage,
-            "steps": task.steps,
-        }
-        return MeteredModel(self.model, self.books, what, **who, **more)
+    def _fits(self, task: Task[Any], messages: int) -> bool:
+        try:
+            self.books.check("", [task.chat_request()], messages=self._certain() + messages)
+        except BudgetExceededError:
+            return False
+        return True
 
     def _certain(self) -> int:
         """Return how many messages there will be at least.
@@ -353,16 +328,6 @@ class Round:
         Those still at work get a reply too, and no round ends without a report.
         """
         return len(self.messages) + self._bidding.n_open + 1
-
-    def _warn_of_failures(self) -> None:
-        failures = [message for message in self.messages if isinstance(message, Failure)]
-        n_calls = sum(isinstance(message, CallForProposals) for message in self.messages)
-        if failures and len(failures) == n_calls:
-            logger.warning(
-                "every call for proposals failed (%d); the first: %s",
-                len(failures),
-                failures[0].error,
-            )
 
 
 def as_proposed(proposals: Iterable[Proposal]) -> tuple[ProposedApi, ...]:

@@ -61,15 +61,7 @@ and the budget is 100 (raise the budget, or announce to fewer)
         return {name: value for name, value in limits.items() if value is not None}
 
     def check(self, what: str, *, tokens: int, messages: int) -> None:
-        """Raise BudgetExceededError where a round would have cost more than allowed.
-
-        Parameters
-        ----------
-        what : str
-            What is about to be done.
-        tokens, messages : int
-            Of the whole round, when it is done.
-        """
+        """Raise BudgetExceededError where a whole round would have cost more than allowed."""
         costs = {"tokens": tokens, "messages": messages}
         limits = self.limits()
         if any(costs[unit] > limit for unit, limit in limits.items()):

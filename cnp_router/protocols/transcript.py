@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from cnp_router.exceptions import DataFileError, TranscriptError
 from cnp_router.files import read_jsonl, write_jsonl
 from cnp_router.protocols.ledger import Ledger, ModelCall
 from cnp_router.protocols.messages import (
+    Failure,
     Message,
     TaggedMessage,
     message_from_dict,
@@ -30,7 +31,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Head:
-    """The first record of a transcript."""
+    """The first record of a transcript. All but the last two fields are in its digest."""
 
     request: str
     protocol: str
@@ -103,6 +104,16 @@ class Transcript:
         """What the round has cost."""
         return Ledger.of(self.messages, self.calls, seconds=self.seconds)
 
+    @property
+    def failure(self) -> str | None:
+        """Why nothing came of the round, if every call for proposals failed; None otherwise."""
+        failures = [m for m in self.messages if isinstance(m, Failure)]
+        if not failures or len(failures) < self.ledger.messages.get("cfp", 0):
+            return None
+        kinds = ", ".join(f"{count} by {name}" for name, count in self.ledger.failures.items())
+        first = next((each.error for each in failures if each.error), "no reason is given")
+        return f"every call for proposals failed ({kinds}), the first with: {first}"
+
     def computed_digest(self) -> str:
         """Return the SHA-256 of all that the transcript says now, but for the wall time."""
         digest = hashlib.sha256(json.dumps(self._head()).encode())
@@ -119,25 +130,11 @@ class Transcript:
             yield {"record": "call", **call.to_dict()}
 
     def _head(self) -> dict[str, Any]:
-        return {
-            "record": "round",
-            "format": FORMAT_VERSION,
-            "request": self.request,
-            "protocol": self.protocol,
-            "announcement": self.announcement,
-            "model": self.model,
-            "categories": None if self.categories is None else list(self.categories),
-            "candidates": None if self.candidates is None else list(self.candidates),
-        }
+        said = {name: getattr(self, name) for name in _Head.__slots__[:6]}
+        return {"record": "round", "format": FORMAT_VERSION, **said}
 
     def write(self, path: str | Path) -> None:
-        """Write the transcript as JSON Lines, atomically.
-
-        Raises
-        ------
-        DataFileError
-            If the place cannot be written.
-        """
+        """Write the transcript as JSON Lines, atomically; a DataFileError if it cannot be."""
         write_jsonl(path, self.records())
 
     @classmethod
@@ -158,7 +155,12 @@ class Transcript:
                 if (kind == "round") != (head is None):
                     raise TranscriptError("the first record, and no other, must be the round")
                 if kind == "round":
-                    head = _head(record)
+                    version = record.pop("format", None)
+                    if version != FORMAT_VERSION:
+                        raise TranscriptError(
+                            f"format {version!r}, and this version reads {FORMAT_VERSION}"
+                        )
+                    head = read_record(_HEAD, record, "a round")
                 elif kind == "message":
                     messages.append(message_from_dict(record))
                 elif kind == "call":
@@ -197,11 +199,3 @@ def _content(message: Message) -> str:
     ]
     texts = [said.get(key) for key in ("text", "request", "function", "category", "grounds")]
     return ", ".join([*names, *(text for text in (*texts, said.get("error")) if text)])
-
-
-def _head(record: Mapping[str, Any]) -> _Head:
-    fields = dict(record)
-    version = fields.pop("format", None)
-    if version != FORMAT_VERSION:
-        raise TranscriptError(f"format {version!r}, and this version reads {FORMAT_VERSION}")
-    return read_record(_HEAD, fields, "a round")

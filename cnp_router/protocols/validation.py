@@ -6,7 +6,6 @@ same result as the round itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cnp_router.exceptions import TranscriptError
@@ -27,29 +26,15 @@ from cnp_router.protocols.transcript import Transcript
 
 __all__ = ["Conclusion", "conclude", "validate"]
 
-Check = Callable[[bool, str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What the messages of a round come to.
+    """What the messages of a round come to, each name once."""
 
-    Parameters
-    ----------
-    recipients : tuple of str
-        Contractors that received an announcement, each once.
-    proposed : tuple of str
-        Ids of the APIs proposed in time, each once; of a single agent, its candidates.
-    awarded : tuple of str
-        Ids of the awarded APIs.
-    recommendation : tuple of str
-        Ids of the APIs that were reported to the user.
-    """
-
-    recipients: tuple[str, ...]
-    proposed: tuple[str, ...]
-    awarded: tuple[str, ...]
-    recommendation: tuple[str, ...]
+    recipients: tuple[str, ...]  # contractors that received an announcement
+    proposed: tuple[str, ...]  # APIs that were proposed in time; of a single agent, its candidates
+    awarded: tuple[str, ...]  # APIs
+    recommendation: tuple[str, ...]  # APIs that were reported to the user
 
 
 def validate(transcript: Transcript) -> Conclusion:
@@ -112,12 +97,11 @@ def conclude(transcript: Transcript) -> Conclusion:
 @dataclass
 class _State:
     text: str
-    unanswered: dict[int, CallForProposals] = field(default_factory=dict)
+    unanswered: dict[int, str] = field(default_factory=dict)
     undecided: dict[int, Proposal] = field(default_factory=dict)
     recipients: dict[str, None] = field(default_factory=dict)
     proposed: dict[str, None] = field(default_factory=dict)
     awarded: dict[str, None] = field(default_factory=dict)
-    request: Request | None = None
     report: Report | None = None
 
     def take(self, number: int, message: Message) -> None:
@@ -125,66 +109,53 @@ class _State:
             if not holds:
                 raise TranscriptError(f"message {message.id} ({message.performative}): {law}")
 
+        way = message.sender, message.receiver
         check(message.id == number, f"its id should be {number}")
         check(self.report is None, "the round is over")
         check((number == 1) == isinstance(message, Request), "a request opens a round, once")
         match message:
             case Request():
-                check((message.sender, message.receiver) == (USER, MANAGER), "it is the user's")
+                check(way == (USER, MANAGER), "it is the user's")
                 check(message.text == self.text, "the transcript is of another request")
-                self.request = message
             case CallForProposals():
                 check(message.sender == MANAGER, "the manager announces")
                 check(message.request in (None, self.text), "it announces another request")
-                self.unanswered[message.id] = message
+                self.unanswered[message.id] = message.receiver
                 self.recipients[message.receiver] = None
             case Proposal() | Refusal() | Failure():
-                self._reply(message, check)
+                called = self.unanswered.pop(message.in_reply_to, None)
+                check(called is not None, f"no call {message.in_reply_to} waits for a reply")
+                check(called == message.sender, "another one was called")
+                check(message.receiver == MANAGER, "replies go to the manager")
+                if isinstance(message, Proposal):
+                    check(bool(message.apis), "a proposal names an API")
+                    if not message.late:
+                        self.undecided[message.id] = message
+                        self.proposed.update((p.api, None) for p in message.apis)
             case Award() | Rejection():
-                self._decision(message, check)
+                check(message.sender == MANAGER, "the manager decides")
+                known = message.in_reply_to in self.undecided
+                check(known, f"no proposal {message.in_reply_to} waits for a decision")
+                proposal = self.undecided.pop(message.in_reply_to)
+                check(proposal.sender == message.receiver, "another one proposed")
+                if isinstance(message, Award):
+                    own = {p.api for p in proposal.apis}
+                    check(bool(message.apis), "an award names an API")
+                    check(own.issuperset(message.apis), "it awards what was not proposed")
+                    check(_are_distinct(message.apis), "it awards an API twice")
+                    check(self.awarded.keys().isdisjoint(message.apis), "it awards what is awarded")
+                    self.awarded.update((name, None) for name in message.apis)
             case Report():
-                self._report(message, check)
-
-    def _reply(self, message: Proposal | Refusal | Failure, check: Check) -> None:
-        call = self.unanswered.pop(message.in_reply_to, None)
-        check(call is not None, f"no call {message.in_reply_to} waits for a reply")
-        check(call is not None and call.receiver == message.sender, "another one was called")
-        check(message.receiver == MANAGER, "replies go to the manager")
-        if isinstance(message, Proposal):
-            check(bool(message.apis), "a proposal names an API")
-            if not message.late:
-                self.undecided[message.id] = message
-                self.proposed.update((p.api, None) for p in message.apis)
-
-    def _decision(self, message: Award | Rejection, check: Check) -> None:
-        check(message.sender == MANAGER, "the manager decides")
-        proposal = self.undecided.pop(message.in_reply_to, None)
-        check(proposal is not None, f"no proposal {message.in_reply_to} waits for a decision")
-        if proposal is None:
-            return
-        check(proposal.sender == message.receiver, "another one proposed")
-        if isinstance(message, Award):
-            check(bool(message.apis), "an award names an API")
-            check(
-                {p.api for p in proposal.apis}.issuperset(message.apis),
-                "it awards what was not proposed",
-            )
-            check(_are_distinct(message.apis), "it awards an API twice")
-            check(self.awarded.keys().isdisjoint(message.apis), "it awards what is awarded")
-            self.awarded.update((name, None) for name in message.apis)
-
-    def _report(self, message: Report, check: Check) -> None:
-        check((message.sender, message.receiver) == (MANAGER, USER), "the manager reports")
-        check(
-            self.request is not None and message.in_reply_to == self.request.id,
-            "it does not answer the request",
-        )
-        check(_are_distinct(message.apis), "it reports an API twice")
-        check(not self.unanswered, f"call {next(iter(self.unanswered), 0)} has no reply")
-        check(not self.undecided, f"proposal {next(iter(self.undecided), 0)} has no decision")
-        if self.recipients:
-            check(set(message.apis) == set(self.awarded), "it reports what was not awarded")
-        self.report = message
+                check(way == (MANAGER, USER), "the manager reports")
+                check(message.in_reply_to == 1, "it does not answer the request")
+                check(_are_distinct(message.apis), "it reports an API twice")
+                for call in self.unanswered:
+                    check(False, f"call {call} has no reply")
+                for left in self.undecided:
+                    check(False, f"proposal {left} has no decision")
+                awarded = not self.recipients or set(message.apis) == set(self.awarded)
+                check(awarded, "it reports what was not awarded")
+                self.report = message
 
     def result(self, candidates: tuple[str, ...] | None) -> Conclusion:
         if self.report is None:

@@ -176,7 +176,10 @@ def test_when_every_contractor_fails_it_ends_with_an_error(negotiate, monkeypatc
     result = negotiate("--json", REQUEST)
     assert result.exit_code == 1
     failed = json.loads(result.stdout)["ledger"]["failures"]["timeout"]
-    assert f"Error: every call for proposals failed: {failed} by timeout" in result.stderr
+    assert (
+        f"Error: every call for proposals failed ({failed} by timeout), the first with: "
+        in result.stderr
+    )
 
 
 def test_an_iterated_announcement_beyond_the_budget_is_left_out(negotiate):

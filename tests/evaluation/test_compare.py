@@ -546,7 +546,9 @@ class TestFailedRounds:
         options = {"protocols": ["contractor-led"], "announcements": ["broadcast"]}
         row = run(model, MANY, **options).rows[0]
         assert (row.rounds, row.failed_rounds, row.failed) == (8, 1, 0)
-        assert row.reason == "every call for proposals failed (5 error), the first with: too long"
+        assert (
+            row.reason == "every call for proposals failed (5 by error), the first with: too long"
+        )
 
     def test_single_contractors_that_fail_fail_no_round(self, run):
         async def complete(request):
@@ -580,12 +582,13 @@ class TestFailedRounds:
         days = dict.fromkeys(range(1, 9), ContextTooLongError("too long"))
         message = (
             "5 rounds in a row failed of single-agent broadcast by api, the last with mashup "
-            r"'r5': .*too long.* \(leave that protocol or announcement out, or cure"
+            r"'r[5-7]': .*too long.* \(leave that protocol or announcement out, or cure"
         )
         with pytest.raises(RoundFailedError, match=message):
             run(Failing(days), MANY, protocols=["single-agent"], **options)
         failed = file.read_text().count('"figures":null')
-        assert 5 <= failed < 5 + at_a_time  # those under way may still end
+        # Those beside the good one may end before it, and those under way after the fifth.
+        assert 5 <= failed < 4 + 2 * at_a_time
         # Continued, it asks the next ones.
         on = Failing(days)
         row = run(on, MANY, protocols=["single-agent"], **options).rows[0]

@@ -128,7 +128,7 @@ class TestDeadline:
         bids = outcome.ledger.by_stage["bidding"]  # their prompts were sent all the same
         assert (bids.model_calls, bids.tokens_out) == (6, 0)
         assert bids.tokens_in > 0
-        assert "every call for proposals failed (6)" in caplog.text
+        assert "every call for proposals failed (6 by deadline)" in caplog.text
 
 
 class TestContractors:
@@ -152,6 +152,7 @@ class TestContractors:
         assert said["sms"].error
         assert set(outcome.recommendation) == set(CATALOG.ids) - {"sms"}
         assert outcome.ledger.failures == {reason: 1}
+        assert outcome.failure is None
 
     def test_a_time_limit_is_named_where_there_is_one(self):
         model = acting({"sms": hang})
@@ -182,7 +183,9 @@ class TestContractors:
         with caplog.at_level(logging.WARNING, "cnp_router.protocols"):
             outcome = hold(net_of(acting(wrong)), announcement="broadcast")
         assert outcome.recommendation == ()
-        assert "every call for proposals failed (6)" in caplog.text
+        assert outcome.failure.startswith("every call for proposals failed (6 by unusable), the")
+        assert replies(outcome)["sms"].error in outcome.failure
+        assert outcome.failure in caplog.text
 
     @pytest.mark.parametrize("error", [ChatAccessError, ChatConnectionError])
     def test_when_none_can_be_reached_the_round_fails(self, error):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 
 import pytest
@@ -72,6 +73,41 @@ def test_whoever_hangs_does_not_keep_the_round(protocol, kind):
     open_calls = transcript.ledger.messages.get("cfp", 0)
     replies = ("propose", "refuse", "failure")
     assert sum(transcript.ledger.messages.get(name, 0) for name in replies) == open_calls
+
+
+@pytest.mark.parametrize(
+    ("protocol", "kind"),
+    [("manager-led", Decompose), ("contractor-led", InterpretRequest), ("single-agent", None)],
+)
+def test_a_model_that_holds_back_cancellation_is_left(protocol, kind, monkeypatch, caplog):
+    monkeypatch.setattr("cnp_router.protocols.bidding.GRACE", 0.05)
+
+    async def main():
+        over = asyncio.Event()
+        asked = []
+
+        async def stubborn(task):
+            asked.append(task)
+            while not over.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await over.wait()
+
+        net = ContractNet(
+            CATALOG,
+            acting({}, {kind or ComposeAlone: stubborn}),
+            settings=RoundSettings(timeout=SOON, max_concurrency=2),
+        )
+        with pytest.raises(RoundFailedError, match="longer") as caught:
+            await asyncio.wait_for(net.run(REQUEST, protocol=protocol, announcement="broadcast"), 5)
+        n_messages, n_asked = len(caught.value.transcript.messages), len(asked)
+        over.set()  # those that were left end now: nothing more is asked or said
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0.01)
+        assert (len(caught.value.transcript.messages), len(asked)) == (n_messages, n_asked)
+
+    asyncio.run(main())
+    assert "did not stop within 0.05 s, and were left" in caplog.text
+    assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
 def test_what_was_paid_before_is_booked():

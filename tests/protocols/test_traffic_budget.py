@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from negotiation import CATALOG, REQUEST, PlantedRouter, acting, award_all, hold, propose
+from negotiation import CATALOG, REQUEST, PlantedRouter, acting, award_all, hold, of_type, propose
 
 from cnp_router.agents import (
     Decompose,
@@ -18,7 +18,7 @@ from cnp_router.agents import (
 from cnp_router.exceptions import BudgetExceededError, InputError
 from cnp_router.llm import estimate_request_tokens
 from cnp_router.protocols import ContractNet, RoundSettings, TrafficBudget
-from cnp_router.protocols.round import GROUNDS_TOKENS
+from cnp_router.protocols.round import GROUNDS, GROUNDS_TOKENS
 
 PROTOCOLS = ["manager-led", "contractor-led", "collaborative", "single-agent"]
 
@@ -97,12 +97,27 @@ def test_the_estimate_of_the_prompts_is_what_the_offline_model_counts():
     assert asked - selection == outcome.ledger.by_stage["bidding"].tokens_in
 
 
-def test_what_is_spent_already_counts():
-    def at_length(task):
-        proposed = propose(task)
-        proposed["apis"][0]["grounds"] = "because " * 400
-        return proposed
+def at_length(task):
+    proposed = propose(task)
+    proposed["apis"][0]["grounds"] = "because " * 400
+    return proposed
 
+
+def test_what_all_say_at_length_is_cut_where_the_budget_does_not_take_it():
+    model = acting({}, {InterpretRequest: at_length, SelectApis: award_all})
+    free = hold(ContractNet(CATALOG, model), announcement="broadcast")
+    assert [call.cut for call in free.transcript.calls[6:]] == [()]
+    tokens = free.ledger.tokens - 100
+    outcome = hold(budgeted(model, tokens=tokens), announcement="broadcast")
+    assert outcome.recommendation == free.recommendation
+    assert outcome.ledger.tokens <= tokens
+    proposals = of_type(model, SelectApis)[-1].proposals
+    assert {proposed.grounds for proposed in proposals} == {("because " * 400)[:GROUNDS]}
+    cut = ("grounds in the prompt: cut to 100 characters each, for the budget",)
+    assert outcome.transcript.calls[6].cut == cut
+
+
+def test_what_is_spent_already_counts():
     model = acting({}, {InterpretRequest: at_length})
     error = refused(model, tokens=6_000)
     assert error.what == "the API selection of the manager"
