@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_graph"]
 
-_ENDINGS = (".png", ".svg")
 _MIDDLE = "#1b1f3b"
 _OTHER = "#b8bcc4"
 # Okabe and Ito's palette without black: told apart by people with any colour vision.
@@ -77,7 +76,8 @@ def draw_graph(
     Fruchterman and Reingold, "Graph drawing by force-directed placement", Software: Practice
     and Experience 21(11), 1991, for the layout before labels are moved apart.
     """
-    if Path(path).suffix.lower() not in _ENDINGS:
+    ending = Path(path).suffix.lower()
+    if ending not in (".png", ".svg"):
         raise InputError(f"cannot draw to {str(path)!r} (end it in .png or .svg)")
     try:
         import matplotlib as mpl
@@ -85,7 +85,7 @@ def draw_graph(
         from matplotlib.figure import Figure
     except ImportError as exc:
         raise MissingExtraError("drawing", package="matplotlib", extra="plot") from exc
-    middle = list(around) if not isinstance(around, str) else around
+    middle = around if isinstance(around, str) else list(around)
     network = to_networkx(graph, min_count=min_count, around=middle, hops=hops, max_nodes=max_nodes)
     with (
         mpl.rc_context({"svg.hashsalt": "cnp-router", "font.family": "DejaVu Sans"}),
@@ -96,25 +96,21 @@ def draw_graph(
         side = 5.0 + 0.9 * float(np.sqrt(len(network)))
         figure = Figure(figsize=(1.4 * side, side), facecolor="white")
         # Texts are measured on this canvas, so that the layout is the same for PNG and SVG.
-        canvas: Any = FigureCanvasAgg(figure)
-        picture = _Picture(network, set(middle), figure, canvas.get_renderer())
-        picture.paint(title, seed)
-        metadata = {"Date": None} if Path(path).suffix.lower() == ".svg" else None
+        FigureCanvasAgg(figure)
+        _Picture(network, set(middle), figure).paint(title, seed)
+        metadata = {"Date": None} if ending == ".svg" else None
         with atomic_write(path, "wb") as out:
-            figure.savefig(out, format=Path(path).suffix.lower()[1:], dpi=150, metadata=metadata)
+            figure.savefig(out, format=ending[1:], dpi=150, metadata=metadata)
 
 
 class _Picture:
     """One drawing. All lengths are in inches."""
 
-    def __init__(
-        self, network: networkx.Graph, middle: set[str], figure: Any, renderer: Any
-    ) -> None:
+    def __init__(self, network: networkx.Graph, middle: set[str], figure: Any) -> None:
         self.network = network
         self.nodes = list(network)
-        self.middle = np.array([node in middle for node in self.nodes])
+        self.middle = [node in middle for node in self.nodes]
         self.figure = figure
-        self.renderer = renderer
         self.width, self.height = figure.get_size_inches()
         usage = np.array([network.nodes[node]["usage"] for node in self.nodes], dtype=float)
         self.radii = 0.07 + 0.33 * np.sqrt(usage / max(usage.max(), 1.0))
@@ -124,31 +120,29 @@ class _Picture:
 
     def paint(self, title: str | None, seed: int) -> None:
         colours, legend = self._colours()
+        labels = [self._label(*node) for node in zip(self.nodes, self.middle, strict=True)]
+        extents = [label.get_window_extent() for label in labels]
+        sizes = np.array([(extent.width, extent.height) for extent in extents]) / self.figure.dpi
+        # A node and the label below it make one box.
+        boxes = 0.12 + np.column_stack(
+            [np.maximum(sizes[:, 0], 2 * self.radii), 2 * self.radii + sizes[:, 1]]
+        )
         top = self.height - (0.55 if title else 0.0) - _MARGIN
         bottom = (0.45 if legend else 0.0) + _MARGIN
-        labels = [self._label(position) for position in range(len(self.nodes))]
-        sizes = np.array([self._size(label) for label in labels])
-        # A node and the label below it make one box.
-        boxes = np.column_stack(
-            [np.maximum(sizes[:, 0], 2 * self.radii) + 0.12, 2 * self.radii + sizes[:, 1] + 0.12]
-        )
         area = np.array([[_MARGIN, bottom], [self.width - _MARGIN, top]])
-        centres = _apart(_spread(self._springs(seed), boxes, area), boxes, area)
-        spots = centres + np.column_stack(
-            [np.zeros(len(labels)), boxes[:, 1] / 2 - self.radii - 0.06]
-        )
+        spots = _apart(_spread(self._springs(seed), boxes, area), boxes, area)
+        spots[:, 1] += boxes[:, 1] / 2 - self.radii - 0.06
         self._paint_edges(spots)
         self.axes.scatter(
-            spots[:, 0],
-            spots[:, 1],
+            *spots.T,
             s=(2 * self.radii * _POINTS) ** 2,
             c=colours,
             edgecolors="white",
             linewidths=1.2,
             zorder=3,
         )
-        for label, spot, radius in zip(labels, spots, self.radii, strict=True):
-            label.set_position((spot[0], spot[1] - radius - 0.04))
+        for label, (x, y), radius in zip(labels, spots, self.radii, strict=True):
+            label.set_position((x, y - radius - 0.04))
         if title:
             self.axes.text(
                 self.width / 2, self.height - _MARGIN, title, ha="center", va="top",
@@ -162,46 +156,35 @@ class _Picture:
 
         plain = nx.Graph()
         plain.add_nodes_from(self.nodes)
-        for a, b, data in self.network.edges(data=True):
+        for a, b, count in self.network.edges(data="count"):
             if a != b:
-                plain.add_edge(a, b, pull=0.3 + np.log1p(data["count"]))
+                plain.add_edge(a, b, pull=0.3 + np.log1p(count))
         places = nx.spring_layout(
             plain, weight="pull", seed=seed, k=3 / np.sqrt(len(self.nodes)), iterations=200
         )
         return np.array([places[node] for node in self.nodes])
 
-    def _label(self, position: int) -> Any:
+    def _label(self, node: str, middle: bool) -> Any:
         import matplotlib.patheffects as effects
 
-        name = " ".join(printable(self.network.nodes[self.nodes[position]]["name"]).split())
+        name = " ".join(printable(self.network.nodes[node]["name"]).split())
         if len(name) > _LABEL_LENGTH:
             name = name[: _LABEL_LENGTH - 1].rstrip() + "…"
-        middle = bool(self.middle[position])
         return self.axes.text(
             0, 0, name, ha="center", va="top", zorder=4, color=_MIDDLE, parse_math=False,
             fontsize=11 if middle else 8.5, fontweight="bold" if middle else "normal",
             path_effects=[effects.withStroke(linewidth=2.5, foreground="white")],
         )  # fmt: skip
 
-    def _size(self, label: Any) -> tuple[float, float]:
-        extent = label.get_window_extent(renderer=self.renderer)
-        return extent.width / self.figure.dpi, extent.height / self.figure.dpi
-
     def _colours(self) -> tuple[list[str], dict[str, str]]:
         """Colour of each node, and of each category that has one."""
-        first = [
-            self.network.nodes[node].get("categories", "").split("; ")[0] for node in self.nodes
-        ]
-        outer = Counter(
-            name for name, middle in zip(first, self.middle, strict=True) if name and not middle
-        )
-        common = sorted(outer, key=lambda name: (-outer[name], name))[: len(_PALETTE)]
+        filed = (categories or "" for _, categories in self.network.nodes(data="categories"))
+        nodes = [(text.split("; ")[0], m) for text, m in zip(filed, self.middle, strict=True)]
+        outer = Counter(name for name, middle in nodes if name and not middle)
+        common = sorted(outer, key=lambda name: (-outer[name], name))
         legend = dict(zip(common, _PALETTE, strict=False))
         plain = _OTHER if legend else _PALETTE[1]
-        colours = [
-            _MIDDLE if middle else legend.get(name, plain)
-            for name, middle in zip(first, self.middle, strict=True)
-        ]
+        colours = [_MIDDLE if middle else legend.get(name, plain) for name, middle in nodes]
         if legend and _OTHER in colours:
             legend["other"] = _OTHER
         return colours, legend
@@ -210,12 +193,11 @@ class _Picture:
         from matplotlib.patches import FancyArrowPatch
 
         place = {node: position for position, node in enumerate(self.nodes)}
-        edges = [(a, b, d["count"]) for a, b, d in self.network.edges(data=True) if a != b]
-        largest = max((count for _, _, count in edges), default=1)
+        edges = [(place[a], place[b], n) for a, b, n in self.network.edges(data="count") if a != b]
+        largest = max((count for *_, count in edges), default=1)
         directed = self.network.is_directed()
-        for a, b, count in sorted(edges, key=lambda edge: edge[2]):
-            i, j = place[a], place[b]
-            to_middle = bool(self.middle[i] or self.middle[j])
+        for i, j, count in sorted(edges, key=lambda edge: edge[2]):
+            to_middle = self.middle[i] or self.middle[j]
             self.axes.add_patch(
                 FancyArrowPatch(
                     tuple(spots[i]),
@@ -248,30 +230,28 @@ class _Picture:
 
 def _spread(places: Array, boxes: Array, area: Array) -> Array:
     """Scale a layout so that its boxes just fill the area."""
-    low, high = places.min(axis=0), places.max(axis=0)
-    extent = np.where(high - low > 1e-9, high - low, 1.0)
-    share = np.where(high - low > 1e-9, (places - low) / extent, 0.5)
-    inner_low = area[0] + boxes / 2
-    inner_high = area[1] - boxes / 2
-    return np.asarray(inner_low + share * np.maximum(inner_high - inner_low, 0.0))
+    low, extent = places.min(axis=0), np.ptp(places, axis=0)
+    flat = extent <= 1e-9
+    share = np.where(flat, 0.5, (places - low) / np.where(flat, 1.0, extent))
+    first, last = area[0] + boxes / 2, area[1] - boxes / 2
+    return np.asarray(first + share * np.maximum(last - first, 0.0))
 
 
 def _apart(centres: Array, boxes: Array, area: Array, rounds: int = 400) -> Array:
     """Move overlapping boxes apart, each pair along the axis where less is needed."""
-    centres = centres.copy()
-    least = (boxes[:, None, :] + boxes[None, :, :]) / 2
-    first = np.arange(len(centres))
+    least = (boxes[:, None] + boxes) / 2
+    order = np.sign(np.subtract.outer(np.arange(len(boxes)), np.arange(len(boxes))))[..., None]
     for _ in range(rounds):
-        between = centres[:, None, :] - centres[None, :, :]
+        between = centres[:, None] - centres
         overlap = least - np.abs(between)
         hits = np.asarray((overlap > 1e-6).all(axis=2))
         np.fill_diagonal(hits, False)
         if not hits.any():
             break
         # Two boxes at the same spot are told apart by their order.
-        sign = np.where(between != 0, np.sign(between), np.sign(first[:, None] - first)[..., None])
+        sign = np.where(between != 0, np.sign(between), order)
         along_x = overlap[..., 0] < overlap[..., 1]
         push = np.where(np.stack([along_x, ~along_x], axis=2), overlap * sign, 0.0)
-        centres += 0.3 * np.where(hits[..., None], push, 0.0).sum(axis=1)
+        centres = centres + 0.3 * np.where(hits[..., None], push, 0.0).sum(axis=1)
         centres = np.clip(centres, area[0] + boxes / 2, np.maximum(area[1] - boxes / 2, area[0]))
     return centres

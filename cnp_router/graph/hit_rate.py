@@ -44,15 +44,9 @@ class HitRate:
     unknown: int
 
     def at(self, k: int) -> float:
-        """Return the share for one of `ks`, in [0, 1]; 0 without steps.
-
-        Raises
-        ------
-        InputError
-            If it was not measured at `k`.
-        """
+        """Return the share for one of `ks`, in [0, 1]; 0 without steps."""
         if k not in self.ks:
-            raise InputError(f"hits were counted at k in {self.ks}, not at {k!r}")
+            raise InputError(f"hits were counted at k in {self.ks}, not at {k!r} (use one of them)")
         return self.hits[self.ks.index(k)] / max(self.steps, 1)
 
 
@@ -73,10 +67,6 @@ def hit_rate(
     history : History
         Held out.
     k : int or sequence of int, default=(1, 3, 5, 10)
-
-    Returns
-    -------
-    HitRate
 
     Raises
     ------
@@ -101,22 +91,18 @@ def hit_rate(
     if not ks or ks[0] < 1:
         raise InputError(f"k must be at least 1, got {k!r}")
     positions = {api: position for position, api in enumerate(graph.apis_)}
-    hits = np.zeros(len(ks), dtype=np.int64)
-    steps = mashups = unknown = 0
+    ranks: list[float] = []  # of each API that was looked for; inf where it was not found
+    mashups = unknown = 0
     for mashup in history:
-        before = steps
-        for known, wanted in _steps(mashup, directed=graph.directed):
-            steps += 1
-            if wanted not in positions:
-                unknown += 1
-                continue
+        steps = list(_steps(mashup, directed=graph.directed))
+        mashups += bool(steps)
+        for known, wanted in steps:
+            unknown += wanted not in positions
             evidence = [positions[api] for api in known if api in positions]
-            first = graph.ranked(graph.scores(evidence))[: ks[-1]]
-            rank = np.flatnonzero(first == positions[wanted])
-            if rank.size:
-                hits += np.asarray(ks) > rank[0]
-        mashups += steps > before
-    return HitRate(ks, tuple(hits.tolist()), steps, mashups, unknown)
+            place = np.flatnonzero(graph.ranked(graph.scores(evidence)) == positions.get(wanted))
+            ranks.append(int(place[0]) if place.size else np.inf)
+    hits = tuple(sum(rank < k for rank in ranks) for k in ks)
+    return HitRate(ks, hits, len(ranks), mashups, unknown)
 
 
 def _steps(mashup: Mashup, *, directed: bool) -> Iterator[tuple[Sequence[str], str]]:

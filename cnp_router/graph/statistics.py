@@ -51,43 +51,20 @@ class GraphStatistics:
 
 
 def statistics(usage: NDArray[Any], edges: csr_array, *, directed: bool) -> GraphStatistics:
-    """Describe a graph of counts.
-
-    Parameters
-    ----------
-    usage : ndarray of shape (n,), int
-    edges : csr_array of shape (n, n), symmetric if not `directed`
-    directed : bool
-
-    Examples
-    --------
-    >>> from cnp_router.graph import TransitionGraph
-    >>> from cnp_router.history import History, Mashup
-    >>> history = History([
-    ...     Mashup("m1", "Weather on a map", ("maps", "weather")),
-    ...     Mashup("m2", "Photos on a map", ("maps", "photos")),
-    ...     Mashup("m3", "Rain where you are, by text", ("maps", "weather", "sms")),
-    ...     Mashup("m4", "Say it aloud", ("speech",)),
-    ... ])
-    >>> found = TransitionGraph().fit(history).statistics()
-    >>> found.n_edges, found.isolated, found.components, found.largest_component
-    (4, 1, 2, 4)
-    """
-    entries = edges.tocoo()
-    apart = entries.row != entries.col
+    """Describe a graph of counts; `edges` are symmetric if it is not directed."""
+    rows, columns = edges.nonzero()
+    apart = rows != columns
     between = int(apart.sum())
-    loops = len(entries.data) - between
     used = np.flatnonzero(usage > 0)
     pairs = len(used) * (len(used) - 1)
-    linked = np.union1d(entries.row[apart], entries.col[apart])
     components, labels = connected_components(edges[used][:, used], directed=directed)
     return GraphStatistics(
         n_apis=len(usage),
         n_used=len(used),
         n_edges=between if directed else between // 2,
-        n_loops=loops,
+        n_loops=len(rows) - between,
         density=between / pairs if pairs else 0.0,
-        isolated=len(used) - len(linked),
+        isolated=len(used) - len(np.union1d(rows[apart], columns[apart])),
         mean_degree=(2 * between if directed else between) / max(len(used), 1),
         components=int(components),
         largest_component=int(np.bincount(labels).max(initial=0)),
