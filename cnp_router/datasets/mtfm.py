@@ -10,6 +10,7 @@ from cnp_router.datasets.dataset import Dataset
 from cnp_router.datasets.reading import Clone, first_of_each, unknown_id
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import Mashup
+from cnp_router.records import RESERVED_IDS
 
 __all__ = ["read_mtfm"]
 
@@ -70,19 +71,20 @@ def read_mtfm(path: str | Path) -> Dataset:
     clone = Clone(Path(path), "whale-ynu/MTFM")
     rows = _rows(clone, "api", "description", "category")
     kept, apis_dropped = first_of_each("name", ((row[0], row) for row in rows))
-    apis = [
-        Api(name, _spoken(name), " ".join(words), filed) for name, words, filed in kept.values()
-    ]
+    apis = {
+        name: Api(name + "-2" * (name in RESERVED_IDS), _spoken(name), " ".join(words), filed)
+        for name, words, filed in kept.values()
+    }
     mashups: list[Mashup] = []
     rows = _rows(clone, "mashup", "description", "category", "used_api")
     for name, words, filed, used in rows:
         # dict.fromkeys: an API that is listed twice was used once as far as anybody knows.
-        known = tuple(dict.fromkeys(api if api in kept else unknown_id(api) for api in used))
+        ids = dict.fromkeys(apis[api].id if api in apis else unknown_id(api) for api in used)
         if name:
-            mashups.append(Mashup(name, " ".join(words), known, filed, name=_spoken(name)))
+            mashups.append(Mashup(name, " ".join(words), tuple(ids), filed, name=_spoken(name)))
     return clone.dataset(
         "mtfm",
-        apis,
+        apis.values(),
         mashups,
         apis_dropped=apis_dropped,
         mashups_dropped={"no name": len(rows) - len(mashups)},

@@ -12,7 +12,7 @@ from cnp_router.catalog import Api
 from cnp_router.datasets.dataset import Dataset
 from cnp_router.datasets.reading import Clone, first_of_each, unknown_id
 from cnp_router.history import Mashup
-from cnp_router.records import Record
+from cnp_router.records import RESERVED_IDS, Record
 
 __all__ = ["read_programmableweb"]
 
@@ -95,7 +95,7 @@ def read_programmableweb(path: str | Path) -> Dataset:
 def _apis(records: Mapping[str, Record], categories: Mapping[int, str]) -> dict[str, Api]:
     """Return the APIs by the key of their name."""
     apis: dict[str, Api] = {}
-    ids: Counter[str] = Counter()
+    ids = Counter(RESERVED_IDS)
     for key, record in records.items():
         name = _plain(record.text("api_name"))
         api_id = re.sub(r"[\W_]+", "-", name.casefold()).strip("-") or "api"

@@ -106,7 +106,7 @@ def first_of_each(what: str, entries: Iterable[tuple[str, T]]) -> tuple[dict[str
 
 def unknown_id(name: str) -> str:
     """Return an id for an API that has no entry; none that has one looks like it."""
-    return f"unknown:{name}"
+    return f"unknown:{name!a}"  # an id holds no invisible character, and a name may
 
 
 def _tally(kept: int, dropped: Mapping[str, int]) -> Tally:
