@@ -40,7 +40,8 @@ class TransitionGraph:
 
     ``P(t_j | t_i) = count(t_i, t_j) / sum_k count(t_i, t_k)``, where a count is the number of
     mashups that use both (undirected) or of times the second came right after the first
-    (directed; only mashups marked ``ordered`` tell).
+    (directed; only mashups marked ``ordered`` tell). What needs counts raises NotFittedError before
+    `fit`.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ class TransitionGraph:
         self.weighting = weighting
 
     def fit(self, history: History, catalog: Catalog | None = None) -> TransitionGraph:
-        """Count the history.
+        """Count the history and return this graph.
 
         Takes time and memory linear in the sum of the squared mashup sizes.
 
@@ -131,11 +132,6 @@ class TransitionGraph:
         catalog : Catalog, optional
             Gives the order of the APIs, their names and categories, and APIs never used. Every
             API of the history must be in it.
-
-        Returns
-        -------
-        TransitionGraph
-            This one.
 
         Raises
         ------
@@ -157,7 +153,7 @@ class TransitionGraph:
         return self
 
     def partial_fit(self, history: History) -> TransitionGraph:
-        """Count more mashups on top of those counted already.
+        """Count more mashups on top of those counted already, if any; return this graph.
 
         The result is that of `fit` on all of them. Takes time linear in the number of edges and
         in the sum of the squared sizes of the new mashups.
@@ -167,11 +163,6 @@ class TransitionGraph:
         history : History
             With a catalog, every API must be in it. Without one, APIs not seen before are added
             at the end of `apis_`.
-
-        Returns
-        -------
-        TransitionGraph
-            This one. Before `fit`, it is fitted.
 
         Raises
         ------
@@ -253,8 +244,6 @@ class TransitionGraph:
         ------
         InputError
             If a position is out of range.
-        NotFittedError
-            Before `fit`.
         """
         self.check_fitted()
         known = self._deciding(known_positions)
@@ -297,8 +286,6 @@ class TransitionGraph:
             If `k` is below 1, or `known` is a single string.
         UnknownApiError
             If the graph does not have one of the ids.
-        NotFittedError
-            Before `fit`.
         """
         self.check_fitted()
         if isinstance(known, str):
@@ -357,9 +344,8 @@ class TransitionGraph:
 
         Raises
         ------
-        InputError
-            If a parameter is out of its range.
-        UnknownApiError, NotFittedError
+        InputError, UnknownApiError
+            If a parameter is out of its range, or the graph does not have a seed.
 
         References
         ----------
