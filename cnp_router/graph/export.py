@@ -15,6 +15,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.files import atomic_write
 from cnp_router.graph.counting import at_least
 from cnp_router.graph.transitions import TransitionGraph
+from cnp_router.records import check_number
 
 if TYPE_CHECKING:
     import networkx
@@ -77,8 +78,7 @@ def to_networkx(
     import networkx as nx
 
     graph.check_fitted()
-    if min_count < 1:
-        raise InputError(f"min_count must be at least 1, got {min_count!r}")
+    check_number("min_count", min_count, 1, whole=True)
     edges = at_least(min_count, graph.edges_)
     shown = sorted(_shown(graph, edges, around, hops, max_nodes))
     ids = [graph.apis_[position] for position in shown]
@@ -175,14 +175,12 @@ def _shown(
     """Return the positions of the APIs to show, the most important first."""
     if isinstance(around, str):
         raise InputError(f"around must be a list of API ids, got the string {around!r}")
-    if hops < 0:
-        raise InputError(f"hops must be at least 0, got {hops!r}")
+    check_number("hops", hops, 0, whole=True)
     middle = None if around is None else [graph.position(api) for api in dict.fromkeys(around)]
     if middle == []:
         raise InputError("around must name at least one API (or leave it out for all)")
-    least = 1 if middle is None else len(middle)
-    if max_nodes is not None and max_nodes < least:
-        raise InputError(f"max_nodes must be at least {least}, got {max_nodes!r}")
+    if max_nodes is not None:
+        check_number("max_nodes", max_nodes, 1 if middle is None else len(middle), whole=True)
     ranks = graph.tie_ranks
     if middle is None:
         return list(np.argsort(ranks)[:max_nodes])

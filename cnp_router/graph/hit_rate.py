@@ -10,6 +10,7 @@ import numpy as np
 from cnp_router.exceptions import InputError
 from cnp_router.graph.transitions import TransitionGraph
 from cnp_router.history import History, Mashup
+from cnp_router.records import check_number
 
 __all__ = ["HitRate", "hit_rate"]
 
@@ -88,8 +89,7 @@ def hit_rate(
     """
     graph.check_fitted()
     ks = tuple(sorted({k} if isinstance(k, int) else set(k)))
-    if not ks or ks[0] < 1:
-        raise InputError(f"k must be at least 1, got {k!r}")
+    check_number("k", ks[0] if ks else None, 1, whole=True)
     positions = {api: position for position, api in enumerate(graph.apis_)}
     ranks: list[float] = []  # of each API that was looked for; inf where it was not found
     mashups = unknown = 0

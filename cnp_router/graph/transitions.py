@@ -18,6 +18,7 @@ from cnp_router.graph.statistics import GraphStatistics, statistics
 from cnp_router.graph.walk import RandomWalk, random_walk_with_restart
 from cnp_router.graph.weighting import WEIGHTINGS, Weighting, weighted
 from cnp_router.history import History
+from cnp_router.records import check_flag, check_number
 
 __all__ = ["NextApi", "TransitionGraph"]
 
@@ -249,12 +250,8 @@ class TransitionGraph:
         known = self._deciding(known_positions)
         if known.size == 0:
             return self.prior_.copy() if self.smoothing > 0 else np.zeros_like(self.prior_)
-        result = np.zeros(len(self.apis_))
         trust = self.trust_[known]
-        for position, weight in zip(known, trust, strict=True):
-            start, end = self.transition_.indptr[position : position + 2]
-            result[self.transition_.indices[start:end]] += weight * self.transition_.data[start:end]
-        result += (1.0 - trust).sum() * self.prior_
+        result: NDArray[Any] = trust @ self.transition_[known] + (1.0 - trust).sum() * self.prior_
         if not self.directed:
             result[known] = 0.0
         total = result.sum()
@@ -290,8 +287,7 @@ class TransitionGraph:
         self.check_fitted()
         if isinstance(known, str):
             raise InputError(f"known must be a list of API ids, got the string {known!r}")
-        if k < 1:
-            raise InputError(f"k must be at least 1, got {k!r}")
+        check_number("k", k, 1, whole=True)
         positions = [self.position(api) for api in known]
         scores = self.scores(positions)
         counts = self.edges_[self._deciding(positions)].sum(axis=0)
@@ -406,14 +402,9 @@ class TransitionGraph:
         return html_table(repr(self), head, rows, edges.nnz)
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.directed, bool):
-            raise InputError(f"directed must be True or False, got {self.directed!r}")
-        if not (math.isfinite(self.smoothing) and self.smoothing >= 0):
-            raise InputError(f"smoothing must be finite and at least 0, got {self.smoothing!r}")
-        if self.min_support < 1 or self.min_support != int(self.min_support):
-            raise InputError(
-                f"min_support must be a whole number of at least 1, got {self.min_support!r}"
-            )
+        check_flag("directed", self.directed)
+        check_number("smoothing", self.smoothing, 0, 10**12)
+        check_number("min_support", self.min_support, 1, whole=True)
         if self.weighting not in WEIGHTINGS:
             names = ", ".join(map(repr, WEIGHTINGS))
             raise InputError(f"unknown weighting {self.weighting!r} (use one of {names})")

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from cnp_router.catalog import ROWS_SHOWN, html_table
 from cnp_router.exceptions import InputError
+from cnp_router.records import check_number
 
 __all__ = ["RandomWalk", "ReachedApi", "random_walk_with_restart"]
 
@@ -80,8 +81,7 @@ class RandomWalk:
         InputError
             If `k` is below 1.
         """
-        if k < 1:
-            raise InputError(f"k must be at least 1, got {k!r}")
+        check_number("k", k, 1, whole=True)
         reached = np.flatnonzero(self.probabilities)
         kept = [p for p in reached.tolist() if self.apis[p] not in exclude]
         # Sums of the same numbers in another order differ in the last digits: no tie-breaker.
@@ -114,12 +114,10 @@ def random_walk_with_restart(
     """
     if not (np.isfinite(seeds).all() and (seeds >= 0).all() and seeds.sum() > 0):
         raise InputError("seed weights must be finite and non-negative, at least one positive")
-    if not 0 < restart <= 1:
-        raise InputError(f"restart must be in (0, 1], got {restart!r}")
-    if not tolerance > 0:
-        raise InputError(f"tolerance must be above 0, got {tolerance!r}")
-    if max_iter < 1:
-        raise InputError(f"max_iter must be at least 1, got {max_iter!r}")
+    if not 0 < check_number("restart", restart, 0, 1):
+        raise InputError("restart must be above 0, or the walker never comes back")
+    check_number("tolerance", tolerance, 0, ends=False)
+    check_number("max_iter", max_iter, 1, whole=True)
     home = seeds / seeds.sum()
     backwards = transition.T.tocsr()
     dangling = np.asarray(transition.sum(axis=1)) == 0
