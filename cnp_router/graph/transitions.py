@@ -258,7 +258,7 @@ class TransitionGraph:
         # Without smoothing a single row sums to 1 already: leave its exact values alone.
         if total > 0 and not math.isclose(total, 1.0, rel_tol=1e-12):
             result /= total
-        return np.minimum(result, 1.0)
+        return np.asarray(np.minimum(result, 1.0))
 
     def predict_next(self, known: Iterable[str], *, k: int = 10) -> tuple[NextApi, ...]:
         """Predict the next API.

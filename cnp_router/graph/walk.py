@@ -114,7 +114,7 @@ def random_walk_with_restart(
     """
     if not (np.isfinite(seeds).all() and (seeds >= 0).all() and seeds.sum() > 0):
         raise InputError("seed weights must be finite and non-negative, at least one positive")
-    if not 0 < check_number("restart", restart, 0, 1):
+    if check_number("restart", restart, 0, 1) == 0:
         raise InputError("restart must be above 0, or the walker never comes back")
     check_number("tolerance", tolerance, 0, ends=False)
     check_number("max_iter", max_iter, 1, whole=True)
