@@ -158,7 +158,7 @@ def state_from_bytes(data: bytes) -> dict[str, Any]:
     """
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         plain = json.loads(file["plain"].tobytes())
-        arrays = {name[1:]: np.asanyarray(file[name]) for name in file.files if name != "plain"}
+        arrays = {name[1:]: file[name] for name in file.files if name != "plain"}
     return unpack(arrays, plain)
 
 

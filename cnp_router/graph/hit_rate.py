@@ -19,30 +19,17 @@ __all__ = ["HitRate", "hit_rate"]
 class HitRate:
     """The share of composition steps whose API was among the first predicted.
 
-    Parameters
-    ----------
-    ks : tuple of int
-        The list lengths asked for, ascending.
-    hits : tuple of int
-        For each of `ks`, the steps whose API was among the first so many.
-    steps : int
-        Every step asked about.
-    mashups : int
-        The mashups they come from.
-    unknown : int
-        Steps whose API the graph does not know. They count as missed.
-
     Examples
     --------
     >>> HitRate((1, 5), (1, 2), steps=4, mashups=2, unknown=1).at(5)
     0.5
     """
 
-    ks: tuple[int, ...]
-    hits: tuple[int, ...]
-    steps: int
-    mashups: int
-    unknown: int
+    ks: tuple[int, ...]  # the list lengths asked for, ascending
+    hits: tuple[int, ...]  # for each of ks, the steps whose API was among the first so many
+    steps: int  # every step asked about
+    mashups: int  # those that they come from
+    unknown: int  # steps whose API the graph does not know; they count as missed
 
     def at(self, k: int) -> float:
         """Return the share for one of `ks`, in [0, 1]; 0 without steps."""

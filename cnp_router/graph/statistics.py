@@ -15,39 +15,17 @@ __all__ = ["GraphStatistics", "statistics"]
 
 @dataclass(frozen=True, slots=True)
 class GraphStatistics:
-    """The size and shape of a transition graph.
+    """The size and shape of a transition graph."""
 
-    Parameters
-    ----------
-    n_apis : int
-        All APIs the graph knows of.
-    n_used : int
-        Those in at least one mashup. The rest are cold.
-    n_edges : int
-        Edges between two APIs; a pair counts once if undirected, once each way if directed.
-    n_loops : int
-        APIs that follow themselves (directed only).
-    density : float in [0, 1]
-        `n_edges` out of the edges possible among the used APIs.
-    isolated : int
-        Used APIs without an edge to another.
-    mean_degree : float
-        Edges per used API (in and out together if directed).
-    components : int
-        Connected parts (weakly, if directed) among the used APIs; an isolated one is a part.
-    largest_component : int
-        How many APIs the largest part has.
-    """
-
-    n_apis: int
-    n_used: int
-    n_edges: int
-    n_loops: int
-    density: float
-    isolated: int
-    mean_degree: float
-    components: int
-    largest_component: int
+    n_apis: int  # all that the graph knows of
+    n_used: int  # those in at least one mashup; the rest are cold
+    n_edges: int  # between two APIs; a pair counts once if undirected, once each way if directed
+    n_loops: int  # APIs that follow themselves (directed only)
+    density: float  # n_edges out of the edges possible among the used APIs, in [0, 1]
+    isolated: int  # used APIs without an edge to another
+    mean_degree: float  # edges per used API (in and out together if directed)
+    components: int  # (weakly) connected parts among the used APIs; an isolated one is a part
+    largest_component: int  # how many APIs the largest part has
 
 
 def statistics(usage: NDArray[Any], edges: csr_array, *, directed: bool) -> GraphStatistics:

@@ -369,12 +369,7 @@ class TransitionGraph:
         for api, weight in seeds.items():
             weights[self.position(api)] = weight
         return random_walk_with_restart(
-            self.apis_,
-            self.transition_,
-            weights,
-            restart=restart,
-            tolerance=tolerance,
-            max_iter=max_iter,
+            self.apis_, self.transition_, weights, restart, tolerance, max_iter
         )
 
     def statistics(self) -> GraphStatistics:

@@ -28,19 +28,6 @@ class ReachedApi:
 class RandomWalk:
     """The stationary distribution of a walk over a transition graph.
 
-    Parameters
-    ----------
-    apis : tuple of str
-        The ids, in the order of `probabilities`.
-    probabilities : ndarray of shape (n_apis,), sums to 1
-        Read-only.
-    iterations : int
-        Steps taken.
-    residual : float
-        L1 change in the last step.
-    converged : bool
-        Whether `residual` is within the tolerance asked for.
-
     Examples
     --------
     >>> walk = RandomWalk(("maps", "sms"), np.array([0.75, 0.25]), 9, 1e-9, True)
@@ -50,11 +37,11 @@ class RandomWalk:
     RandomWalk(2 APIs, converged after 9 iterations, nearest 'maps')
     """
 
-    apis: tuple[str, ...]
-    probabilities: NDArray[np.float64]
-    iterations: int
-    residual: float
-    converged: bool
+    apis: tuple[str, ...]  # in the order of the probabilities
+    probabilities: NDArray[np.float64]  # of shape (n_apis,), sums to 1, read-only
+    iterations: int  # steps taken
+    residual: float  # L1 change in the last step
+    converged: bool  # whether the residual is within the tolerance asked for
 
     def __repr__(self) -> str:
         how = f"{'converged' if self.converged else 'stopped'} after {self.iterations} iterations"
@@ -94,7 +81,6 @@ def random_walk_with_restart(
     apis: tuple[str, ...],
     transition: csr_array,
     seeds: NDArray[np.float64],
-    *,
     restart: float,
     tolerance: float,
     max_iter: int,
@@ -106,9 +92,7 @@ def random_walk_with_restart(
     Examples
     --------
     >>> transition = csr_array([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]])
-    >>> walk = random_walk_with_restart(
-    ...     tuple("abc"), transition, np.eye(3)[0], restart=0.15, tolerance=1e-8, max_iter=200
-    ... )
+    >>> walk = random_walk_with_restart(("a", "b", "c"), transition, np.eye(3)[0], 0.15, 1e-8, 200)
     >>> walk.probabilities.round(3)
     array([0.452, 0.384, 0.163])
     """
