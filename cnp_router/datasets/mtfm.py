@@ -22,7 +22,7 @@ def read_mtfm(path: str | Path) -> Dataset:
     same order. Other files are ignored.
 
     - ``data/api_name.json``, ``data/mashup_name.json``: names in lower case with hyphens for
-      spaces. They serve as ids; a name is the id with spaces for hyphens.
+      spaces. They serve as ids, reserved ones with ``-2`` added; a name has spaces for hyphens.
     - ``data/api_description.json``, ``data/mashup_description.json``: lists of words. Stop words
       and punctuation are gone and the words are reduced to their lemmas; they are joined by
       spaces here, so that requests are no plain language.

@@ -34,11 +34,11 @@ def read_programmableweb(path: str | Path) -> Dataset:
       ``mashup_related_apis`` (names of APIs).
 
     The API ids are made from the names (``"Google Maps"`` is ``"google-maps"``; should two
-    names come out the same, the later ones end in ``-2``, ``-3``), because mashups refer to APIs
-    by name. A name is matched whatever its case, its white space and a closing "API". APIs with
-    no name or with one that came before are dropped. The catalog covers 20 categories and the
-    mashups all of them, so that many mashups name an API that is unknown here: these are dropped
-    whole, as in the thesis. HTML entities in texts are decoded.
+    names come out the same, the later ones end in ``-2``, ``-3``, as do reserved ids), because
+    mashups refer to APIs by name. A name is matched whatever its case, its white space and a
+    closing "API". APIs with no name or with one that came before are dropped. The catalog covers 20
+    categories and the mashups all of them, so that many mashups name an API that is unknown here:
+    these are dropped whole, as in the thesis. HTML entities in texts are decoded.
 
     Parameters
     ----------
