@@ -67,30 +67,14 @@ _GENERATION = re.compile(r"generation-[0-9a-f]{16}")
 _FILE = re.compile(r"\w[\w.-]*", re.ASCII)
 _ARRAY, _SPARSE = " array", " sparse"
 _PARTS = ("data", "indices", "indptr")
-_OLDER = ("an older", "fit it again")
 _NUMBERS = np.typecodes["AllInteger"] + "fd"
 
 
 def pack(state: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-    """Split a state into named arrays and what JSON can hold.
+    """Split a state into arrays, named by their path, and what JSON can hold.
 
-    Parameters
-    ----------
-    state : dict
-        Of str, not beginning with a space, to ndarray, sparse array, list of str, number, None or
-        such a dict. A sparse array comes back as csr_array.
-
-    Returns
-    -------
-    arrays : dict of str to ndarray
-        Named by their path, ``"a.b"``; a sparse matrix is three arrays.
-    plain : dict
-        The rest, nested as it was, with the name of each array in its place.
-
-    Raises
-    ------
-    ValueError
-        If a key begins with a space.
+    A state is a dict of str, not beginning with a space, to ndarray, sparse array, list of str,
+    number, None or such a dict. A sparse array is three arrays, and comes back as csr_array.
 
     Examples
     --------
@@ -128,10 +112,8 @@ def pack(state: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
 def unpack(arrays: Arrays, plain: dict[str, Any]) -> dict[str, Any]:
     """Put a state together again.
 
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        If the parts do not fit, or a sparse array's indices, which compiled code will follow.
+    A KeyError, TypeError or ValueError says that the parts do not fit, or that a sparse array's
+    indices, which compiled code will follow, lead nowhere.
     """
 
     def walk(value: Any) -> Any:
@@ -141,9 +123,14 @@ def unpack(arrays: Arrays, plain: dict[str, Any]) -> dict[str, Any]:
             return value
         if _ARRAY in value:
             return arrays[value[_ARRAY]]
-        if _SPARSE in value:
-            return _matrix(*(arrays[name] for name in value[_SPARSE]), shape=value["shape"])
-        return {key: walk(inner) for key, inner in value.items()}
+        if _SPARSE not in value:
+            return {key: walk(inner) for key, inner in value.items()}
+        data, *indices = (arrays[name] for name in value[_SPARSE])
+        if any(part.dtype.kind not in "iu" for part in indices):
+            raise TypeError("the indices of a sparse matrix are whole numbers")
+        matrix = sparse.csr_array((data, *indices), shape=tuple(value["shape"]))
+        matrix.check_format(full_check=True)
+        return matrix
 
     if not isinstance(plain, dict):
         raise TypeError(f"expected an object, got {type(plain).__name__}")
@@ -151,13 +138,7 @@ def unpack(arrays: Arrays, plain: dict[str, Any]) -> dict[str, Any]:
 
 
 def state_to_bytes(state: dict[str, Any]) -> bytes:
-    """Return a state as one block of bytes, for a place that holds many, such as a database.
-
-    Examples
-    --------
-    >>> state_from_bytes(state_to_bytes({"x": np.arange(2), "n": 3}))
-    {'x': array([0, 1]), 'n': 3}
-    """
+    """Return a state as one block of bytes, for a place that holds many, such as a database."""
     arrays, plain = pack(state)
     out = io.BytesIO()
     named = {f".{name}": array for name, array in arrays.items()}  # np.savez has own parameters
@@ -168,14 +149,16 @@ def state_to_bytes(state: dict[str, Any]) -> bytes:
 def state_from_bytes(data: bytes) -> dict[str, Any]:
     """Return the state that `state_to_bytes` was given.
 
-    Raises
-    ------
-    KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile
-        If the bytes are something else.
+    Other bytes raise KeyError, OSError, TypeError, ValueError or zipfile.BadZipFile.
+
+    Examples
+    --------
+    >>> state_from_bytes(state_to_bytes({"x": np.arange(2), "n": 3}))
+    {'x': array([0, 1]), 'n': 3}
     """
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         plain = json.loads(file["plain"].tobytes())
-        arrays = {name[1:]: np.asanyarray(file[name]) for name in file.files if name != "plain"}
+        arrays = {name[1:]: file[name] for name in file.files if name != "plain"}
     return unpack(arrays, plain)
 
 
@@ -189,25 +172,14 @@ def save_model(
 ) -> None:
     """Save a model as a folder: whenever this ends, the old or the new one is there whole.
 
-    Of two that save at once, the second waits for the first.
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder; the one above it must exist.
-    state : dict
-        As `pack` takes it.
-    files : mapping of str to callable
-        Further files: name to a function that writes it to the path that it is given.
-    summary : dict
-        What JSON can hold; it goes into the manifest.
-    overwrite : bool, default=False
-        Replace a model that is there. Anything else that is there is never replaced.
+    Besides the `state`, as `pack` takes it, the model has `files`, each written by the function
+    that gets its path, and a `summary` that goes into the manifest. Of two that save at once, the
+    second waits for the first.
 
     Raises
     ------
     InputError
-        If something is there already.
+        If something is there already, other than a model to `overwrite`.
     DataFileError
         If the place cannot be written, or a file not be written as JSON.
     ModelStoreError
@@ -238,30 +210,14 @@ def save_model(
 def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str, Any]], T]) -> T:
     """Load a model that was saved: one that stood there whole at some moment, whoever saves.
 
-    What killed saves left is removed by the way. Sizes are checked, and what compiled code relies
-    on; `verify_model` checks the rest.
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder.
-    build : callable
-        Makes the model of the folder with its further files, its state and its summary. The arrays
-        of the state cannot be written to. May be called again, if the model is replaced meanwhile.
-
-    Returns
-    -------
-    object
-        What `build` returns.
+    `build` makes it of the folder with its further files, its state, whose arrays cannot be written
+    to, and its summary; it may be called again, if the model is replaced meanwhile. Sizes are
+    checked, and what compiled code relies on; `verify_model` checks the rest. What killed saves
+    left is removed by the way.
 
     Raises
     ------
-    ModelNotFoundError
-        If there is no model.
-    ModelVersionError
-        If another version of the format wrote it.
-    ModelCorruptError
-        If it is truncated, altered or incomplete.
+    ModelNotFoundError, ModelVersionError, ModelCorruptError
     """
 
     def load(generation: Path, manifest: dict[str, Any]) -> T:
@@ -435,7 +391,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
             raise ValueError(f"{MANIFEST} is not that of a model")
         found = manifest["format_version"]
         if found != FORMAT_VERSION and type(found) is int:
-            age, cure = ("a newer", "upgrade cnp-router") if found > FORMAT_VERSION else _OLDER
+            newer = found > FORMAT_VERSION
+            age, cure = ("a newer", "upgrade cnp-router") if newer else ("an older", "fit it again")
             which = f"({found}, this version reads {FORMAT_VERSION})"
             raise ModelVersionError(f"{folder}: written in {age} format {which} ({cure})")
         names = (manifest["generation"], *manifest["files"])
@@ -445,8 +402,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
         if manifest["sha256"] != _seal(manifest):
             raise ValueError(f"the checksum of {MANIFEST} differs")
     except DataFileError as exc:
-        there = os.path.lexists(folder / MANIFEST)
-        if not there or isinstance(exc.__cause__, FileNotFoundError | NotADirectoryError):
+        missing = isinstance(exc.__cause__, FileNotFoundError | NotADirectoryError)
+        denied = isinstance(exc.__cause__, PermissionError)
+        if missing or not (denied or os.path.lexists(folder / MANIFEST)):
             name = str(folder) if str(folder).isprintable() else repr(str(folder))
             raise ModelNotFoundError(f"{name}: no model there (fit one first)") from exc
         raise _damaged(folder, f"{MANIFEST}: {exc.problem}") from exc
@@ -473,16 +431,6 @@ def _checksum(file: Path) -> str:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-
-
-def _matrix(
-    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], *, shape: list[int]
-) -> sparse.csr_array:
-    if any(part.dtype.kind not in "iu" for part in (indices, indptr)):
-        raise TypeError("the indices of a sparse matrix are whole numbers")
-    matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
-    matrix.check_format(full_check=True)
-    return matrix
 
 
 def _reason(exc: Exception) -> str:

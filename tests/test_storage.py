@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cnp_router.storage import pack, state_from_bytes, state_to_bytes, unpack
+from cnp_router.exceptions import ModelCorruptError
+from cnp_router.storage import (
+    load_model,
+    pack,
+    save_model,
+    state_from_bytes,
+    state_to_bytes,
+    unpack,
+)
 
 DENSE = np.array([[0, 1.5, 0], [2, 0, 0]], dtype=np.float32)
 KEYS = st.text(st.characters(exclude_categories=["Cs"])).filter(lambda key: key[:1] != " ")
@@ -103,3 +113,16 @@ def test_what_is_missing_and_what_is_not_an_object():
         unpack({}, {"y": {" array": "x"}})
     with pytest.raises(TypeError, match="expected an object, got list"):
         unpack({}, [])
+
+
+def test_a_model_that_may_not_be_read_is_not_called_missing(tmp_path, monkeypatch):
+    """In a folder that may not be looked into, nothing seems to exist."""
+
+    def denied(path):
+        raise PermissionError(13, "Permission denied")
+
+    save_model(tmp_path / "model", {"a": 1}, files={}, summary={})
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr(os.path, "lexists", lambda path: False)
+    with pytest.raises(ModelCorruptError, match="no permission to read it"):
+        load_model(tmp_path / "model", lambda *parts: parts)

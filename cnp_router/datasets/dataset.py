@@ -13,14 +13,7 @@ __all__ = ["Dataset", "ReadReport", "Tally"]
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many records were read, and why some were dropped.
-
-    Parameters
-    ----------
-    read : int
-        Records in the files, 0 or more.
-    dropped : mapping of str to int, default={}
-        Reason to count; a record is counted under the first reason that applies.
+    """How many records were read, and for each reason, the first that applies, how many dropped.
 
     Examples
     --------
@@ -47,11 +40,6 @@ class Tally:
 @dataclass(frozen=True, slots=True)
 class ReadReport:
     """What became of the records of a data set's files.
-
-    Parameters
-    ----------
-    apis : Tally
-    mashups : Tally
 
     Examples
     --------

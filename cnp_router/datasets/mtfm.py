@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cnp_router.catalog import Api
 from cnp_router.datasets.dataset import Dataset
-from cnp_router.datasets.reading import Clone, unknown_id
+from cnp_router.datasets.reading import Clone, first_of_each, unknown_id
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import Mashup
+from cnp_router.records import RESERVED_IDS
 
 __all__ = ["read_mtfm"]
 
@@ -23,7 +22,7 @@ def read_mtfm(path: str | Path) -> Dataset:
     same order. Other files are ignored.
 
     - ``data/api_name.json``, ``data/mashup_name.json``: names in lower case with hyphens for
-      spaces. They serve as ids; a name is the id with spaces for hyphens.
+      spaces. They serve as ids, reserved ones with ``-2`` added; a name has spaces for hyphens.
     - ``data/api_description.json``, ``data/mashup_description.json``: lists of words. Stop words
       and punctuation are gone and the words are reduced to their lemmas; they are joined by
       spaces here, so that requests are no plain language.
@@ -70,50 +69,49 @@ def read_mtfm(path: str | Path) -> Dataset:
     (('rain text',), 'sms gateway')
     """
     clone = Clone(Path(path), "whale-ynu/MTFM")
-    apis: dict[str, Api] = {}
-    apis_dropped: Counter[str] = Counter()
-    for name, words, filed in _rows(clone, "api", "description", "category"):
-        if not name or name in apis:
-            apis_dropped["repeated name" if name else "no name"] += 1
-        else:
-            apis[name] = Api(name, name.replace("-", " "), " ".join(words), filed)
+    rows = _rows(clone, "api", "description", "category")
+    kept, apis_dropped = first_of_each("name", ((row[0], row) for row in rows))
+    apis = {
+        name: Api(name + "-2" * (name in RESERVED_IDS), _spoken(name), " ".join(words), filed)
+        for name, words, filed in kept.values()
+    }
     mashups: list[Mashup] = []
-    no_name = 0
-    for name, words, filed, used in _rows(clone, "mashup", "description", "category", "used_api"):
+    rows = _rows(clone, "mashup", "description", "category", "used_api")
+    for name, words, filed, used in rows:
         # dict.fromkeys: an API that is listed twice was used once as far as anybody knows.
-        known = dict.fromkeys(api if api in apis else unknown_id(api) for api in used)
-        spoken = name.replace("-", " ")
+        ids = dict.fromkeys(apis[api].id if api in apis else unknown_id(api) for api in used)
         if name:
-            mashups.append(Mashup(name, " ".join(words), tuple(known), filed, name=spoken))
-        no_name += not name
+            mashups.append(Mashup(name, " ".join(words), tuple(ids), filed, name=_spoken(name)))
     return clone.dataset(
         "mtfm",
         apis.values(),
         mashups,
         apis_dropped=apis_dropped,
-        mashups_dropped={"no name": no_name},
+        mashups_dropped={"no name": len(rows) - len(mashups)},
     )
 
 
-def _rows(clone: Clone, kind: str, *columns: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the name of each API or mashup, and a list of strings from each of the files."""
+def _spoken(name: str) -> str:
+    return name.replace("-", " ")
+
+
+def _rows(clone: Clone, kind: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return the name of each API or mashup, and a list of strings from each of the files."""
     file = f"data/{kind}_name.json"
     names = clone.read(file, list)
     for entry, name in enumerate(names, start=1):
         if not isinstance(name, str):
             raise clone.error(file, f"entry {entry} must be a string, got {type(name).__name__}")
-    lists = [_lists(clone, f"data/{kind}_{column}.json", len(names)) for column in columns]
-    return zip((name.strip() for name in names), *lists, strict=True)
-
-
-def _lists(clone: Clone, file: str, count: int) -> list[tuple[str, ...]]:
-    entries = clone.read(file, list)
-    if len(entries) != count:
-        names = file.split("_", maxsplit=1)[0] + "_name.json"
-        problem = f"has {len(entries)} entries where {names} has {count}"
-        raise DataFileError(clone.folder / file, problem, cure="take both from the same commit")
-    for entry, strings in enumerate(entries, start=1):
-        if not isinstance(strings, list) or not all(isinstance(s, str) for s in strings):
-            got = type(strings).__name__
-            raise clone.error(file, f"entry {entry} must be a list of strings, got {got}")
-    return [tuple(strings) for strings in entries]
+    lists = []
+    for other in (f"data/{kind}_{column}.json" for column in columns):
+        entries = clone.read(other, list)
+        if len(entries) != len(names):
+            problem = f"has {len(entries)} entries where {file} has {len(names)}"
+            cure = "take both from the same commit"
+            raise DataFileError(clone.folder / other, problem, cure=cure)
+        for entry, strings in enumerate(entries, start=1):
+            if not isinstance(strings, list) or not all(isinstance(s, str) for s in strings):
+                got = type(strings).__name__
+                raise clone.error(other, f"entry {entry} must be a list of strings, got {got}")
+        lists.append(map(tuple, entries))
+    return list(zip((name.strip() for name in names), *lists, strict=True))

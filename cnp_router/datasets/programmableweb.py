@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cnp_router.catalog import Api
 from cnp_router.datasets.dataset import Dataset
-from cnp_router.datasets.reading import Clone, plain_text, slug, unknown_id
+from cnp_router.datasets.reading import Clone, first_of_each, unknown_id
 from cnp_router.history import Mashup
-from cnp_router.records import Record, string_tuple
+from cnp_router.records import RESERVED_IDS, Record, string_tuple
 
 __all__ = ["read_programmableweb"]
 
@@ -32,11 +34,11 @@ def read_programmableweb(path: str | Path) -> Dataset:
       ``mashup_related_apis`` (names of APIs).
 
     The API ids are made from the names (``"Google Maps"`` is ``"google-maps"``; should two
-    names come out the same, the later ones end in ``-2``, ``-3``), because mashups refer to APIs
-    by name. A name is matched whatever its case, its white space and a closing "API". APIs with
-    no name or with one that came before are dropped. The catalog covers 20 categories and the
-    mashups all of them, so that many mashups name an API that is unknown here: these are dropped
-    whole, as in the thesis. HTML entities in texts are decoded.
+    names come out the same, the later ones end in ``-2``, ``-3``, as do reserved ids), because
+    mashups refer to APIs by name. A name is matched whatever its case, its white space and a
+    closing "API". APIs with no name or with one that came before are dropped. The catalog covers 20
+    categories and the mashups all of them, so that many mashups name an API that is unknown here:
+    these are dropped whole, as in the thesis. HTML entities in texts are decoded.
 
     Parameters
     ----------
@@ -80,44 +82,40 @@ def read_programmableweb(path: str | Path) -> Dataset:
     (('weather-api', 'sms'), ('Science',))
     """
     clone = Clone(Path(path), "zhenqincn/ProgrammableWebDataSet")
-    apis, apis_dropped = _apis(clone)
-    id_of_name = {_key(api.name): api.id for api in apis}
-    mashups = [_mashup(record, id_of_name) for record in _records(clone, _MASHUPS)]
+    entries = ((_key(r.get("api_name", default="")), r) for r in _records(clone, _APIS))
+    records, apis_dropped = first_of_each("name", entries)
+    apis = _apis(records, _categories(clone))
+    ids = {key: api.id for key, api in apis.items()}
+    mashups = [_mashup(record, ids) for record in _records(clone, _MASHUPS)]
     return clone.dataset(
-        "programmableweb", apis, mashups, apis_dropped=apis_dropped, mashups_dropped={}
+        "programmableweb", apis.values(), mashups, apis_dropped=apis_dropped, mashups_dropped={}
     )
 
 
-def _apis(clone: Clone) -> tuple[list[Api], Counter[str]]:
-    categories = _categories(clone)
+def _apis(records: Mapping[str, Record], categories: Mapping[int, str]) -> dict[str, Api]:
+    """Return the APIs by the key of their name."""
     apis: dict[str, Api] = {}
-    dropped: Counter[str] = Counter()
-    ids: Counter[str] = Counter()
-    for record in _records(clone, _APIS):
-        name = plain_text(record.get("api_name", default=""))
-        if not name or _key(name) in apis:
-            dropped["repeated name" if name else "no name"] += 1
-            continue
-        api_id = slug(name) or "api"
+    ids = Counter(RESERVED_IDS)
+    for key, record in records.items():
+        name = _plain(record.get("api_name"))
+        api_id = re.sub(r"[\W_]+", "-", name.casefold()).strip("-") or "api"
         while ids[api_id]:
             ids[api_id] += 1
             api_id = f"{api_id}-{ids[api_id]}"
         ids[api_id] += 1
-        description = plain_text(record.get("api_desc", default=""))
-        apis[_key(name)] = Api(api_id, name, description, _category(record, categories))
-    return list(apis.values()), dropped
+        description = _plain(record.get("api_desc", default=""))
+        apis[key] = Api(api_id, name, description, _category(record, categories))
+    return apis
 
 
-def _mashup(record: Record, id_of_name: dict[str, str]) -> Mashup:
-    names = [
-        plain_text(name) for name in record.get("mashup_related_apis", string_tuple, default=())
-    ]
+def _mashup(record: Record, id_of_name: Mapping[str, str]) -> Mashup:
+    names = map(_plain, record.get("mashup_related_apis", string_tuple, default=()))
     apis = (id_of_name.get(_key(name), unknown_id(name)) for name in names if name)
-    categories = map(plain_text, record.get("mashup_category", string_tuple, default=()))
+    categories = map(_plain, record.get("mashup_category", string_tuple, default=()))
     return record.checked(
         Mashup,
         id=record.get("mashup_id"),
-        description=plain_text(record.get("mashup_desc", default="")),
+        description=_plain(record.get("mashup_desc", default="")),
         apis=tuple(dict.fromkeys(apis)),
         categories=tuple(dict.fromkeys(categories)),
         name=record.get("mashup_name", default=None),
@@ -141,7 +139,7 @@ def _categories(clone: Clone) -> dict[int, str]:
     return {number: name for name, number in numbers.items()}
 
 
-def _category(record: Record, categories: dict[int, str]) -> tuple[str, ...]:
+def _category(record: Record, categories: Mapping[int, str]) -> tuple[str, ...]:
     number = record.fields.get("api_prim_cate")
     if number is None:
         return ()
@@ -154,4 +152,9 @@ def _category(record: Record, categories: dict[int, str]) -> tuple[str, ...]:
 
 
 def _key(name: str) -> str:
-    return plain_text(name).casefold().removesuffix(" api")
+    return _plain(name).casefold().removesuffix(" api")
+
+
+def _plain(text: str) -> str:
+    """Return the text with HTML entities decoded and runs of white space made one space."""
+    return " ".join(html.unescape(text).split())

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import html
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.datasets.dataset import Dataset, ReadReport, Tally
@@ -16,37 +14,20 @@ from cnp_router.exceptions import DataFileError
 from cnp_router.files import read_json
 from cnp_router.history import History, Mashup
 
-__all__ = ["Clone", "plain_text", "slug", "unknown_id"]
+__all__ = ["Clone", "first_of_each", "unknown_id"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Clone:
-    """A local clone of the GitHub repository that a data set is in.
-
-    Parameters
-    ----------
-    folder : Path
-    repository : str
-        Owner and name, for the messages.
-    """
+    """A local clone of the GitHub repository, owner and name, that a data set is in."""
 
     folder: Path
     repository: str
 
     def read(self, file: str, kind: type) -> Any:
-        """Read one JSON file and check that it is a list or an object.
-
-        Parameters
-        ----------
-        file : str
-            Path inside the clone.
-        kind : {list, dict}
-
-        Raises
-        ------
-        DataFileError
-            If the file is missing, not JSON, or not of that kind.
-        """
+        """Read one JSON file of the clone and check that it is a list or a dict."""
         try:
             document = read_json(self.folder / file)
         except DataFileError as exc:
@@ -67,45 +48,35 @@ class Clone:
     def dataset(
         self,
         name: str,
-        apis: Iterable[Api],
+        apis: Collection[Api],
         mashups: Iterable[Mashup],
         *,
         apis_dropped: Mapping[str, int],
         mashups_dropped: Mapping[str, int],
     ) -> Dataset:
-        """Filter and count: from parsed records to a data set.
+        """Filter and count: from parsed records to a data set, with at least one API.
 
         Mashups with a repeated id are dropped first, then those without a description, those that
         name no API or an unknown one (the thesis's filter), and last the repeats of a text, so that
         no text can end up in two splits. Of repeats, the first one stays.
-
-        Raises
-        ------
-        DataFileError
-            If no API is left.
         """
-        kept = tuple(apis)
-        if not kept:
+        if not apis:
             cure = f"use the files of {self.repository}"
             raise DataFileError(self.folder, "no usable API", cure=cure)
-        catalog = Catalog(kept)
-        dropped: Counter[str] = Counter(mashups_dropped)
-        by_id: dict[str, Mashup] = {}
-        for mashup in mashups:
-            dropped["repeated id"] += mashup.id in by_id
-            by_id.setdefault(mashup.id, mashup)
-        usable: list[Mashup] = []
-        for mashup in by_id.values():
-            if mashup.description and mashup.apis:
-                usable.append(mashup)
-            else:
-                dropped["no API" if mashup.description else "no description"] += 1
+        catalog = Catalog(apis)
+        by_id, repeated_ids = first_of_each("id", ((mashup.id, mashup) for mashup in mashups))
+        described = [mashup for mashup in by_id.values() if mashup.description]
+        usable = [mashup for mashup in described if mashup.apis]
         known = History(usable).known_to(catalog)
-        by_text: dict[str, Mashup] = {}
-        for mashup in known:
-            by_text.setdefault(mashup.description, mashup)
-        dropped["unknown API"] += known.skipped
-        dropped["repeated text"] += len(known) - len(by_text)
+        by_text, repeated_texts = first_of_each("text", ((m.description, m) for m in known))
+        dropped = {
+            **mashups_dropped,
+            **repeated_ids,
+            "no description": len(by_id) - len(described),
+            "no API": len(described) - len(usable),
+            "unknown API": known.skipped,
+            **repeated_texts,
+        }
         return Dataset(
             name=name,
             catalog=catalog,
@@ -115,31 +86,27 @@ class Clone:
         )
 
 
-def plain_text(text: str) -> str:
-    """Return `text` with HTML entities decoded and white space runs made one space.
+def first_of_each(what: str, entries: Iterable[tuple[str, T]]) -> tuple[dict[str, T], Counter[str]]:
+    """Drop and count entries whose key is empty or came before.
 
     Examples
     --------
-    >>> plain_text(" News &amp; maps ")
-    'News & maps'
+    >>> first_of_each("name", [("sms", 1), ("", 2), ("sms", 3), ("maps", 4)])
+    ({'sms': 1, 'maps': 4}, Counter({'no name': 1, 'repeated name': 1}))
     """
-    return " ".join(html.unescape(text).split())
-
-
-def slug(name: str) -> str:
-    """Return `name` in lower case with one hyphen for each run of other than word characters.
-
-    Examples
-    --------
-    >>> slug("10,000ft"), slug("Google Maps")
-    ('10-000ft', 'google-maps')
-    """
-    return re.sub(r"[\W_]+", "-", name.casefold()).strip("-")
+    kept: dict[str, T] = {}
+    dropped: Counter[str] = Counter()
+    for key, entry in entries:
+        if not key or key in kept:
+            dropped[f"repeated {what}" if key else f"no {what}"] += 1
+        else:
+            kept[key] = entry
+    return kept, dropped
 
 
 def unknown_id(name: str) -> str:
-    """Return an id for an API that has no entry; no slug looks like it."""
-    return f"unknown:{name}"
+    """Return an id for an API that has no entry; none that has one looks like it."""
+    return f"unknown:{name!a}"  # an id holds no invisible character, and a name may
 
 
 def _tally(kept: int, dropped: Mapping[str, int]) -> Tally:

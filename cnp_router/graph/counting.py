@@ -15,24 +15,12 @@ from scipy.sparse import coo_array, csr_array
 from cnp_router.exceptions import UnknownApiError
 from cnp_router.history import History
 
-__all__ = ["Counts", "at_least", "count"]
+__all__ = ["Counts", "at_least", "count", "unknown_api"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """What a history says about its APIs.
-
-    Parameters
-    ----------
-    apis : tuple of str
-        The ids, in the order of every array.
-    usage : ndarray of shape (n_apis,), int
-        In how many mashups each API is.
-    co_usage : csr_array of shape (n_apis, n_apis), int, symmetric, zero diagonal
-        In how many mashups both are.
-    transitions : csr_array of shape (n_apis, n_apis), int
-        How often the second came right after the first, in ordered mashups.
-    """
+    """What a history says about its APIs: the attributes of these names of `TransitionGraph`."""
 
     apis: tuple[str, ...]
     usage: NDArray[np.int64]
@@ -43,23 +31,8 @@ class Counts:
 def count(history: History, ids: Sequence[str] | None = None) -> Counts:
     """Count uses, co-uses and transitions, in time linear in the squared mashup sizes.
 
-    Parameters
-    ----------
-    history : History
-    ids : sequence of str, optional
-        The APIs, in the order of every array; without them, the sorted ids of the history.
-
-    Raises
-    ------
-    UnknownApiError
-        If a mashup names an API that is not among them.
-
-    Examples
-    --------
-    >>> from cnp_router.history import Mashup
-    >>> counts = count(History([Mashup("m1", "Rain by text", ("weather", "sms"), ordered=True)]))
-    >>> counts.apis, counts.co_usage.toarray().tolist(), counts.transitions.toarray().tolist()
-    (('sms', 'weather'), [[0, 1], [1, 0]], [[0, 0], [1, 0]])
+    The arrays are in the order of `ids`, or else of the sorted ids of the history. A mashup that
+    names another API is an UnknownApiError.
     """
     used = list(chain.from_iterable(mashup.apis for mashup in history))
     apis = tuple(sorted(set(used)) if ids is None else ids)
@@ -67,9 +40,7 @@ def count(history: History, ids: Sequence[str] | None = None) -> Counts:
     try:
         columns = np.fromiter((positions[api] for api in used), dtype=np.int64, count=len(used))
     except KeyError as exc:
-        stranger = exc.args[0]
-        close = difflib.get_close_matches(stranger, apis, n=1)
-        raise UnknownApiError(stranger, close=close) from None
+        raise unknown_api(exc.args[0], apis) from None
     sizes = np.fromiter((len(m.apis) for m in history), dtype=np.int64, count=len(history))
     rows = np.repeat(np.arange(len(history)), sizes)
     ones = np.ones(len(columns), dtype=np.int64)
@@ -89,17 +60,16 @@ def count(history: History, ids: Sequence[str] | None = None) -> Counts:
 
 
 def at_least(least: int, counts: csr_array) -> csr_array:
-    """Return the entries that are at least so many.
-
-    Examples
-    --------
-    >>> at_least(2, csr_array([[0, 1], [3, 0]])).toarray().tolist()
-    [[0, 0], [3, 0]]
-    """
+    """Return the entries that are at least so many."""
     kept = counts.copy()
     kept.data[kept.data < least] = 0
     kept.eliminate_zeros()
     return kept
+
+
+def unknown_api(api: str, apis: Sequence[str]) -> UnknownApiError:
+    """Return what to raise where an API is not among those of the graph."""
+    return UnknownApiError(api, close=difflib.get_close_matches(str(api), apis, n=1))
 
 
 def _csr(

@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+from scipy.sparse import csr_array
+
 from cnp_router.exceptions import InputError
 from cnp_router.files import atomic_write
 from cnp_router.graph.counting import at_least
-from cnp_router.graph.neighbourhood import neighbourhood
 from cnp_router.graph.transitions import TransitionGraph
+from cnp_router.records import check_number
 
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["FORMATS", "export_graph", "printable", "to_networkx"]
+__all__ = ["export_graph", "printable", "to_networkx"]
 
 # https://www.w3.org/TR/xml/#charsets: everything else cannot be in an XML 1.0 document at all.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -57,7 +60,10 @@ def to_networkx(
 
     Raises
     ------
-    InputError, UnknownApiError, NotFittedError
+    InputError
+        If a number is out of its range, `around` is empty or a single string, or `max_nodes` does
+        not even hold the APIs in the middle.
+    UnknownApiError, NotFittedError
 
     Examples
     --------
@@ -72,10 +78,9 @@ def to_networkx(
     import networkx as nx
 
     graph.check_fitted()
-    if min_count < 1:
-        raise InputError(f"min_count must be at least 1, got {min_count!r}")
+    check_number("min_count", min_count, 1, whole=True)
     edges = at_least(min_count, graph.edges_)
-    shown = sorted(neighbourhood(graph, edges, around, hops=hops, max_nodes=max_nodes).tolist())
+    shown = sorted(_shown(graph, edges, around, hops, max_nodes))
     ids = [graph.apis_[position] for position in shown]
     network = nx.DiGraph() if graph.directed else nx.Graph()
     for position, api in zip(shown, ids, strict=True):
@@ -135,12 +140,18 @@ def export_graph(
     >>> json.loads(file.read_text())["edges"]
     [{'source': 'maps', 'target': 'weather', 'count': 1, 'weight': 1.0}]
     """
-    write = _WRITERS[_format(path, format)]
+    names = ", ".join(map(repr, _FORMATS))
+    chosen = format or Path(path).suffix.lower().removeprefix(".")
+    if chosen not in _FORMATS and format is not None:
+        raise InputError(f"unknown format {format!r} (use one of {names})")
+    if chosen not in _FORMATS:
+        raise InputError(
+            f"cannot tell the format of {str(path)!r} from its ending "
+            f"(end it in .graphml, .gexf or .json, or give a format: one of {names})"
+        )
     network = to_networkx(graph, **part)
-    if write is not _write_json:
-        network = _for_xml(network)
     with atomic_write(path, "wb") as out:
-        write(network, out)
+        _FORMATS[chosen](network, out)
 
 
 def printable(text: str) -> str:
@@ -154,6 +165,38 @@ def printable(text: str) -> str:
     return _NOT_XML.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
 
 
+def _shown(
+    graph: TransitionGraph,
+    edges: csr_array,
+    around: Iterable[str] | None,
+    hops: int,
+    max_nodes: int | None,
+) -> list[int]:
+    """Return the positions of the APIs to show, the most important first."""
+    if isinstance(around, str):
+        raise InputError(f"around must be a list of API ids, got the string {around!r}")
+    check_number("hops", hops, 0, whole=True)
+    middle = None if around is None else [graph.position(api) for api in dict.fromkeys(around)]
+    if middle == []:
+        raise InputError("around must name at least one API (or leave it out for all)")
+    if max_nodes is not None:
+        check_number("max_nodes", max_nodes, 1 if middle is None else len(middle), whole=True)
+    ranks = graph.tie_ranks
+    if middle is None:
+        return list(np.argsort(ranks)[:max_nodes])
+    both_ways = (edges + edges.T).tocsr() if graph.directed else edges
+    shown, frontier = list(middle), middle
+    for _ in range(hops):
+        strength = np.asarray(both_ways[frontier].sum(axis=0))
+        strength[shown] = 0
+        reached = np.flatnonzero(strength)
+        frontier = reached[np.lexsort((ranks[reached], -strength[reached]))].tolist()
+        shown += frontier
+        if not frontier or (max_nodes is not None and len(shown) >= max_nodes):
+            break
+    return shown[:max_nodes]
+
+
 def _node(graph: TransitionGraph, api: str, usage: int) -> dict[str, str | int]:
     if graph.catalog_ is None:
         return {"name": api, "usage": usage}
@@ -165,45 +208,23 @@ def _node(graph: TransitionGraph, api: str, usage: int) -> dict[str, str | int]:
     return attributes
 
 
-def _entries(matrix: Any) -> dict[tuple[int, int], float]:
+def _entries(matrix: csr_array) -> dict[tuple[int, int], float]:
     entries = matrix.tocoo()
     pairs = zip(entries.row.tolist(), entries.col.tolist(), strict=True)
     return dict(zip(pairs, entries.data.tolist(), strict=True))
-
-
-def _for_xml(network: networkx.Graph) -> networkx.Graph:
-    clean = network.copy()
-    for _, attributes in clean.nodes(data=True):
-        texts = {key: value for key, value in attributes.items() if isinstance(value, str)}
-        attributes.update({key: printable(text) for key, text in texts.items()})
-        attributes["label"] = attributes["name"]
-    return clean
-
-
-def _format(path: str | Path, format: str | None) -> str:
-    names = ", ".join(map(repr, FORMATS))
-    found = format or Path(path).suffix.lower().removeprefix(".")
-    if found in FORMATS:
-        return found
-    if format is not None:
-        raise InputError(f"unknown format {format!r} (use one of {names})")
-    raise InputError(
-        f"cannot tell the format of {str(path)!r} from its ending "
-        f"(end it in .graphml, .gexf or .json, or give a format: one of {names})"
-    )
 
 
 def _write_graphml(network: networkx.Graph, out: IO[bytes]) -> None:
     import networkx as nx
 
     # Not nx.write_graphml: that one writes differently where lxml happens to be installed.
-    nx.write_graphml_xml(network, out)
+    nx.write_graphml_xml(_for_xml(network), out)
 
 
 def _write_gexf(network: networkx.Graph, out: IO[bytes]) -> None:
     import networkx as nx
 
-    nx.write_gexf(network, out)
+    nx.write_gexf(_for_xml(network), out)
 
 
 def _write_json(network: networkx.Graph, out: IO[bytes]) -> None:
@@ -218,9 +239,17 @@ def _write_json(network: networkx.Graph, out: IO[bytes]) -> None:
     out.write((json.dumps(document, indent=1) + "\n").encode())
 
 
-_WRITERS: dict[str, Callable[[Any, IO[bytes]], None]] = {
+def _for_xml(network: networkx.Graph) -> networkx.Graph:
+    clean = network.copy()
+    for _, attributes in clean.nodes(data=True):
+        texts = {key: value for key, value in attributes.items() if isinstance(value, str)}
+        attributes.update({key: printable(text) for key, text in texts.items()})
+        attributes["label"] = attributes["name"]
+    return clean
+
+
+_FORMATS: dict[str, Callable[[Any, IO[bytes]], None]] = {
     "graphml": _write_graphml,
     "gexf": _write_gexf,
     "json": _write_json,
 }
-FORMATS: tuple[str, ...] = tuple(_WRITERS)

@@ -10,6 +10,7 @@ import numpy as np
 from cnp_router.exceptions import InputError
 from cnp_router.graph.transitions import TransitionGraph
 from cnp_router.history import History, Mashup
+from cnp_router.records import check_number
 
 __all__ = ["HitRate", "hit_rate"]
 
@@ -18,41 +19,22 @@ __all__ = ["HitRate", "hit_rate"]
 class HitRate:
     """The share of composition steps whose API was among the first predicted.
 
-    Parameters
-    ----------
-    ks : tuple of int
-        The list lengths asked for, ascending.
-    hits : tuple of int
-        For each of `ks`, the steps whose API was among the first so many.
-    steps : int
-        Every step asked about.
-    mashups : int
-        The mashups they come from.
-    unknown : int
-        Steps whose API the graph does not know. They count as missed.
-
     Examples
     --------
     >>> HitRate((1, 5), (1, 2), steps=4, mashups=2, unknown=1).at(5)
     0.5
     """
 
-    ks: tuple[int, ...]
-    hits: tuple[int, ...]
-    steps: int
-    mashups: int
-    unknown: int
+    ks: tuple[int, ...]  # the list lengths asked for, ascending
+    hits: tuple[int, ...]  # for each of ks, the steps whose API was among the first so many
+    steps: int  # every step asked about
+    mashups: int  # those that they come from
+    unknown: int  # steps whose API the graph does not know; they count as missed
 
     def at(self, k: int) -> float:
-        """Return the share for one of `ks`, in [0, 1]; 0 without steps.
-
-        Raises
-        ------
-        InputError
-            If it was not measured at `k`.
-        """
+        """Return the share for one of `ks`, in [0, 1]; 0 without steps."""
         if k not in self.ks:
-            raise InputError(f"hits were counted at k in {self.ks}, not at {k!r}")
+            raise InputError(f"hits were counted at k in {self.ks}, not at {k!r} (use one of them)")
         return self.hits[self.ks.index(k)] / max(self.steps, 1)
 
 
@@ -74,10 +56,6 @@ def hit_rate(
         Held out.
     k : int or sequence of int, default=(1, 3, 5, 10)
 
-    Returns
-    -------
-    HitRate
-
     Raises
     ------
     InputError
@@ -98,25 +76,20 @@ def hit_rate(
     """
     graph.check_fitted()
     ks = tuple(sorted({k} if isinstance(k, int) else set(k)))
-    if not ks or ks[0] < 1:
-        raise InputError(f"k must be at least 1, got {k!r}")
+    check_number("k", ks[0] if ks else None, 1, whole=True)
     positions = {api: position for position, api in enumerate(graph.apis_)}
-    hits = np.zeros(len(ks), dtype=np.int64)
-    steps = mashups = unknown = 0
+    ranks: list[float] = []  # of each API that was looked for; inf where it was not found
+    mashups = unknown = 0
     for mashup in history:
-        before = steps
-        for known, wanted in _steps(mashup, directed=graph.directed):
-            steps += 1
-            if wanted not in positions:
-                unknown += 1
-                continue
+        steps = list(_steps(mashup, directed=graph.directed))
+        mashups += bool(steps)
+        for known, wanted in steps:
+            unknown += wanted not in positions
             evidence = [positions[api] for api in known if api in positions]
-            first = graph.ranked(graph.scores(evidence))[: ks[-1]]
-            rank = np.flatnonzero(first == positions[wanted])
-            if rank.size:
-                hits += np.asarray(ks) > rank[0]
-        mashups += steps > before
-    return HitRate(ks, tuple(hits.tolist()), steps, mashups, unknown)
+            place = np.flatnonzero(graph.ranked(graph.scores(evidence)) == positions.get(wanted))
+            ranks.append(int(place[0]) if place.size else np.inf)
+    hits = tuple(sum(rank < k for rank in ranks) for k in ks)
+    return HitRate(ks, hits, len(ranks), mashups, unknown)
 
 
 def _steps(mashup: Mashup, *, directed: bool) -> Iterator[tuple[Sequence[str], str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,32 +9,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, triu
 
 from cnp_router.catalog import ROWS_SHOWN, Catalog, html_table
-from cnp_router.exceptions import InputError, NotFittedError, UnknownApiError
-from cnp_router.graph.counting import Counts, at_least, count
+from cnp_router.exceptions import InputError, NotFittedError
+from cnp_router.graph.counting import Counts, at_least, count, unknown_api
 from cnp_router.graph.statistics import GraphStatistics, statistics
 from cnp_router.graph.walk import RandomWalk, random_walk_with_restart
-from cnp_router.graph.weighting import Weighting, check_weighting, probability, weigh
+from cnp_router.graph.weighting import WEIGHTINGS, Weighting, weighted
 from cnp_router.history import History
+from cnp_router.records import check_flag, check_number
 
 __all__ = ["NextApi", "TransitionGraph"]
 
 
 @dataclass(frozen=True, slots=True)
 class NextApi:
-    """One predicted API.
+    """One predicted API, the probability that it is the next one, and how often that was observed.
 
-    Parameters
-    ----------
-    api : str
-        Its id.
-    probability : float in [0, 1]
-        How likely it is the next one, given the known ones.
-    count : int
-        The observations behind it: co-uses with the known ones, summed over them, or
-        transitions from the last one. 0 if only the prior speaks for it.
+    The count is that of co-uses with the known ones, summed over them, or of transitions from the
+    last one. It is 0 if only the prior speaks for it.
     """
 
     api: str
@@ -48,7 +41,8 @@ class TransitionGraph:
 
     ``P(t_j | t_i) = count(t_i, t_j) / sum_k count(t_i, t_k)``, where a count is the number of
     mashups that use both (undirected) or of times the second came right after the first
-    (directed; only mashups marked ``ordered`` tell).
+    (directed; only mashups marked ``ordered`` tell). What needs counts raises NotFittedError before
+    `fit`.
 
     Parameters
     ----------
@@ -87,6 +81,8 @@ class TransitionGraph:
         Each API's share of all uses, or of all transitions if directed.
     trust_ : ndarray of shape (n_apis,), in [0, 1]
         How much each API's own row weighs against `prior_`.
+    tie_ranks : ndarray of shape (n_apis,), int
+        Each API's place among all, ordered by usage, then by id.
 
     References
     ----------
@@ -126,7 +122,7 @@ class TransitionGraph:
         self.weighting = weighting
 
     def fit(self, history: History, catalog: Catalog | None = None) -> TransitionGraph:
-        """Count the history.
+        """Count the history and return this graph.
 
         Takes time and memory linear in the sum of the squared mashup sizes.
 
@@ -137,11 +133,6 @@ class TransitionGraph:
         catalog : Catalog, optional
             Gives the order of the APIs, their names and categories, and APIs never used. Every
             API of the history must be in it.
-
-        Returns
-        -------
-        TransitionGraph
-            This one.
 
         Raises
         ------
@@ -163,7 +154,7 @@ class TransitionGraph:
         return self
 
     def partial_fit(self, history: History) -> TransitionGraph:
-        """Count more mashups on top of those counted already.
+        """Count more mashups on top of those counted already, if any; return this graph.
 
         The result is that of `fit` on all of them. Takes time linear in the number of edges and
         in the sum of the squared sizes of the new mashups.
@@ -173,11 +164,6 @@ class TransitionGraph:
         history : History
             With a catalog, every API must be in it. Without one, APIs not seen before are added
             at the end of `apis_`.
-
-        Returns
-        -------
-        TransitionGraph
-            This one. Before `fit`, it is fitted.
 
         Raises
         ------
@@ -199,29 +185,41 @@ class TransitionGraph:
         if self.catalog_ is None:
             used = {api for mashup in history for api in mashup.apis}
             ids = (*ids, *sorted(used.difference(ids)))
-        new, n = count(history, ids), len(ids)
-        self._set_counts(
-            self.n_mashups_ + len(history),
-            Counts(
-                ids,
-                np.pad(self.usage_, (0, n - len(self.usage_))) + new.usage,
-                _widened(self.co_usage_, n) + new.co_usage,
-                _widened(self.transitions_, n) + new.transitions,
-            ),
+        new = count(history, ids)
+        grown = len(ids) - len(self.apis_)
+        counts = Counts(
+            ids,
+            np.pad(self.usage_, (0, grown)) + new.usage,
+            _widened(self.co_usage_, grown) + new.co_usage,
+            _widened(self.transitions_, grown) + new.transitions,
         )
+        self._set_counts(self.n_mashups_ + len(history), counts)
         return self
 
     def _set_counts(self, n_mashups: int, counts: Counts) -> None:
         self.n_mashups_ = n_mashups
         self.apis_ = counts.apis
         self.usage_ = counts.usage
-        self.co_usage_ = csr_array(counts.co_usage)
-        self.transitions_ = csr_array(counts.transitions)
+        self.co_usage_ = counts.co_usage
+        self.transitions_ = counts.transitions
         self._positions = {api: position for position, api in enumerate(self.apis_)}
-        by_rank = sorted(self.apis_, key=lambda api: (-self.usage_[self._positions[api]], api))
-        rank = {api: place for place, api in enumerate(by_rank)}
-        self._tie_rank = np.array([rank[api] for api in self.apis_], dtype=np.int64)
-        self._set_transition()
+        usage = counts.usage.tolist()
+        by_rank = sorted(range(len(usage)), key=lambda place: (-usage[place], counts.apis[place]))
+        self.tie_ranks = np.argsort(by_rank)
+        if self.directed:
+            raw = self.transitions_
+            sources, targets, total = raw.sum(axis=1), raw.sum(axis=0), raw.sum()
+        else:
+            raw = self.co_usage_
+            sources, targets, total = self.usage_, self.usage_, n_mashups
+        self.edges_ = at_least(self.min_support, raw)
+        self.transition_ = weighted(self.edges_, self.weighting, sources, targets, total)
+        self.prior_ = targets / max(targets.sum(), 1)
+        # A weighting may drop every edge of a row: such a row has no evidence either.
+        has_row = np.diff(self.transition_.indptr) > 0
+        evidence = np.where(has_row, np.asarray(self.edges_.sum(axis=1), dtype=float), 0.0)
+        s = self.smoothing
+        self.trust_ = evidence / (evidence + s) if s > 0 else np.ones_like(evidence)
 
     def scores(self, known_positions: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Return how likely each API is the next one.
@@ -247,19 +245,14 @@ class TransitionGraph:
         ------
         InputError
             If a position is out of range.
-        NotFittedError
-            Before `fit`.
         """
         self.check_fitted()
-        known = np.asarray(known_positions, dtype=np.int64).ravel()
-        n = len(self.apis_)
-        if known.size and (known.min() < 0 or known.max() >= n):
-            raise InputError(f"known positions must be in [0, {n}), got {known.tolist()!r}")
-        known = known[-1:] if self.directed else np.unique(known)
+        known = self._deciding(known_positions)
         if known.size == 0:
-            return self.prior_.copy() if self.smoothing > 0 else np.zeros(n)
-        result = np.zeros(n)
+            return self.prior_.copy() if self.smoothing > 0 else np.zeros_like(self.prior_)
         trust = self.trust_[known]
+        result = np.zeros(len(self.apis_))
+        # Not trust @ transition_[known]: the same number at four times the cost.
         for position, weight in zip(known, trust, strict=True):
             start, end = self.transition_.indptr[position : position + 2]
             result[self.transition_.indices[start:end]] += weight * self.transition_.data[start:end]
@@ -270,7 +263,7 @@ class TransitionGraph:
         # Without smoothing a single row sums to 1 already: leave its exact values alone.
         if total > 0 and not math.isclose(total, 1.0, rel_tol=1e-12):
             result /= total
-        return np.minimum(result, 1.0)
+        return np.asarray(np.minimum(result, 1.0))
 
     def predict_next(self, known: Iterable[str], *, k: int = 10) -> tuple[NextApi, ...]:
         """Predict the next API.
@@ -295,72 +288,70 @@ class TransitionGraph:
             If `k` is below 1, or `known` is a single string.
         UnknownApiError
             If the graph does not have one of the ids.
-        NotFittedError
-            Before `fit`.
         """
         self.check_fitted()
         if isinstance(known, str):
             raise InputError(f"known must be a list of API ids, got the string {known!r}")
-        if k < 1:
-            raise InputError(f"k must be at least 1, got {k!r}")
+        check_number("k", k, 1, whole=True)
         positions = [self.position(api) for api in known]
         scores = self.scores(positions)
-        counts = self._evidence(positions)
+        counts = self.edges_[self._deciding(positions)].sum(axis=0)
         order = self.ranked(scores)[:k]
         return tuple(NextApi(self.apis_[p], float(scores[p]), int(counts[p])) for p in order)
 
     def ranked(self, scores: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Return the positions with a positive score, best first, ties by usage, then by id.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_apis,)
-
-        Returns
-        -------
-        ndarray of shape (n_positive,)
-        """
+        """Return the positions with a positive score, best first, ties by usage, then by id."""
         self.check_fitted()
         positive = np.flatnonzero(scores > 0)
         # Sums of the same numbers in another order differ in the last digits: no tie-breaker.
         rounded = np.round(scores[positive], 12)
-        return positive[np.lexsort((self._tie_rank[positive], -rounded))]
+        return positive[np.lexsort((self.tie_ranks[positive], -rounded))]
 
     def position(self, api_id: str) -> int:
-        """Return the index of an API in `apis_`.
-
-        Raises
-        ------
-        UnknownApiError
-            If the graph does not have it.
-        NotFittedError
-            Before `fit`.
-        """
+        """Return the index of an API in `apis_`; an UnknownApiError if the graph lacks it."""
         self.check_fitted()
         try:
             return self._positions[api_id]
         except KeyError:
-            close = difflib.get_close_matches(str(api_id), self.apis_, n=1)
-            raise UnknownApiError(api_id, close=close) from None
+            raise unknown_api(api_id, self.apis_) from None
 
-    def random_walk(self, seeds: Mapping[str, float], **settings: Any) -> RandomWalk:
+    def random_walk(
+        self,
+        seeds: Mapping[str, float],
+        *,
+        restart: float = 0.15,
+        tolerance: float = 1e-8,
+        max_iter: int = 200,
+    ) -> RandomWalk:
         """Walk the graph with restarts at weighted seeds (personalised PageRank).
+
+        At each step the walker goes back to a seed with probability `restart`, and otherwise
+        follows an edge; where no edge leads on it goes back to a seed too. The error shrinks by
+        ``1 - restart`` a step, so the defaults converge on any graph (within 118 steps).
 
         Parameters
         ----------
         seeds : mapping of str to float
             API ids and their non-negative weights, at least one positive.
-        **settings
-            `restart`, `tolerance` and `max_iter`, as in
-            `cnp_router.graph.walk.random_walk_with_restart`.
+        restart : float in (0, 1], default=0.15
+        tolerance : float, default=1e-8
+            Stop when a step changes the distribution by no more than this (L1).
+        max_iter : int, default=200
 
         Returns
         -------
         RandomWalk
+            With ``converged`` False if `max_iter` steps were too few.
 
         Raises
         ------
-        InputError, UnknownApiError, NotFittedError
+        InputError, UnknownApiError
+            If a parameter is out of its range, or the graph does not have a seed.
+
+        References
+        ----------
+        Tong, Faloutsos and Pan, "Fast random walk with restart and its applications", ICDM 2006.
+        Haveliwala, "Topic-sensitive PageRank", WWW 2002, for weighted seeds.
 
         Examples
         --------
@@ -377,18 +368,14 @@ class TransitionGraph:
         weights = np.zeros(len(self.apis_))
         for api, weight in seeds.items():
             weights[self.position(api)] = weight
-        return random_walk_with_restart(self.apis_, self.transition_, weights, **settings)
+        return random_walk_with_restart(
+            self.apis_, self.transition_, weights, restart, tolerance, max_iter
+        )
 
     def statistics(self) -> GraphStatistics:
         """Return the size and shape of the graph; see `GraphStatistics`."""
         self.check_fitted()
         return statistics(self.usage_, self.edges_, directed=self.directed)
-
-    @property
-    def tie_ranks(self) -> NDArray[np.int64]:
-        """Each API's place among all, ordered by usage, then by id: ndarray of shape (n_apis,)."""
-        self.check_fitted()
-        return self._tie_rank
 
     def check_fitted(self) -> None:
         """Raise `NotFittedError` before `fit`."""
@@ -408,49 +395,30 @@ class TransitionGraph:
     def _repr_html_(self) -> str:
         if not hasattr(self, "trust_"):
             return html_table(repr(self), (), (), 0)
-        edges = self.edges_.tocoo()
-        one_way = np.flatnonzero(edges.row <= edges.col if not self.directed else edges.data > 0)
-        first = one_way[np.argsort(-edges.data[one_way], kind="stable")][:ROWS_SHOWN]
+        edges = self.edges_.tocoo() if self.directed else triu(self.edges_, format="coo")
+        first = np.argsort(-edges.data, kind="stable")[:ROWS_SHOWN]
         rows = [(self.apis_[edges.row[i]], self.apis_[edges.col[i]], edges.data[i]) for i in first]
         head = ("API", "then" if self.directed else "with", "count")
-        return html_table(repr(self), head, rows, len(one_way))
+        return html_table(repr(self), head, rows, edges.nnz)
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.directed, bool):
-            raise InputError(f"directed must be True or False, got {self.directed!r}")
-        if not (math.isfinite(self.smoothing) and self.smoothing >= 0):
-            raise InputError(f"smoothing must be finite and at least 0, got {self.smoothing!r}")
-        if self.min_support < 1 or self.min_support != int(self.min_support):
-            raise InputError(
-                f"min_support must be a whole number of at least 1, got {self.min_support!r}"
-            )
-        check_weighting(self.weighting)
+        check_flag("directed", self.directed)
+        check_number("smoothing", self.smoothing, 0, 10**12)
+        check_number("min_support", self.min_support, 1, whole=True)
+        if self.weighting not in WEIGHTINGS:
+            names = ", ".join(map(repr, WEIGHTINGS))
+            raise InputError(f"unknown weighting {self.weighting!r} (use one of {names})")
 
-    def _set_transition(self) -> None:
-        raw = self.transitions_ if self.directed else self.co_usage_
-        self.edges_ = at_least(self.min_support, raw)
-        if self.directed:
-            sources, targets = np.asarray(raw.sum(axis=1)), np.asarray(raw.sum(axis=0))
-            total, arrivals = float(raw.sum()), targets.astype(float)
-        else:
-            sources = targets = self.usage_
-            total, arrivals = float(self.n_mashups_), self.usage_.astype(float)
-        self.transition_ = probability(weigh(self.edges_, self.weighting, sources, targets, total))
-        self.prior_ = arrivals / max(arrivals.sum(), 1.0)
-        # A weighting may drop every edge of a row: such a row has no evidence either.
-        has_row = np.diff(self.transition_.indptr) > 0
-        evidence = np.where(has_row, np.asarray(self.edges_.sum(axis=1), dtype=float), 0.0)
-        s = self.smoothing
-        self.trust_ = evidence / (evidence + s) if s > 0 else np.ones_like(evidence)
-
-    def _evidence(self, positions: list[int]) -> NDArray[np.int64]:
-        known = positions[-1:] if self.directed else sorted(set(positions))
-        if not known:
-            return np.zeros(len(self.apis_), dtype=np.int64)
-        return np.asarray(self.edges_[known].sum(axis=0), dtype=np.int64)
+    def _deciding(self, known: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return the positions whose rows decide: the last, or all without their order."""
+        positions = np.asarray(known, dtype=np.int64).ravel()
+        n = len(self.apis_)
+        if positions.size and not 0 <= positions.min() <= positions.max() < n:
+            raise InputError(f"known positions must be in [0, {n}), got {positions.tolist()!r}")
+        return positions[-1:] if self.directed else np.unique(positions)
 
 
-def _widened(matrix: csr_array, n: int) -> csr_array:
-    wider = csr_array(matrix, copy=True)
-    wider.resize((n, n))
+def _widened(matrix: csr_array, by: int) -> csr_array:
+    wider = matrix.copy()
+    wider.resize(matrix.shape[0] + by, matrix.shape[1] + by)
     return wider

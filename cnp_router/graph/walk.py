@@ -11,21 +11,14 @@ from scipy.sparse import csr_array
 
 from cnp_router.catalog import ROWS_SHOWN, html_table
 from cnp_router.exceptions import InputError
+from cnp_router.records import check_number
 
 __all__ = ["RandomWalk", "ReachedApi", "random_walk_with_restart"]
 
 
 @dataclass(frozen=True, slots=True)
 class ReachedApi:
-    """One API that a random walk visits.
-
-    Parameters
-    ----------
-    api : str
-        Its id.
-    probability : float in [0, 1]
-        The share of time the walker spends there.
-    """
+    """One API that a random walk visits, and the share of time it spends there, in [0, 1]."""
 
     api: str
     probability: float
@@ -35,42 +28,25 @@ class ReachedApi:
 class RandomWalk:
     """The stationary distribution of a walk over a transition graph.
 
-    Parameters
-    ----------
-    apis : tuple of str
-        The ids, in the order of `probabilities`.
-    probabilities : ndarray of shape (n_apis,), sums to 1
-        Read-only.
-    iterations : int
-        Steps taken.
-    residual : float
-        L1 change in the last step.
-    converged : bool
-        Whether `residual` is within the tolerance asked for.
-
     Examples
     --------
     >>> walk = RandomWalk(("maps", "sms"), np.array([0.75, 0.25]), 9, 1e-9, True)
-    >>> walk.top(1)
-    (ReachedApi(api='maps', probability=0.75),)
     >>> walk.top(1, exclude={"maps"})
     (ReachedApi(api='sms', probability=0.25),)
     >>> walk
     RandomWalk(2 APIs, converged after 9 iterations, nearest 'maps')
     """
 
-    apis: tuple[str, ...]
-    probabilities: NDArray[np.float64]
-    iterations: int
-    residual: float
-    converged: bool
+    apis: tuple[str, ...]  # in the order of the probabilities
+    probabilities: NDArray[np.float64]  # of shape (n_apis,), sums to 1, read-only
+    iterations: int  # steps taken
+    residual: float  # L1 change in the last step
+    converged: bool  # whether the residual is within the tolerance asked for
 
     def __repr__(self) -> str:
-        first, how = self.top(1), "converged" if self.converged else "stopped"
-        nearest = f", nearest {first[0].api!r}" if first else ""
-        return (
-            f"RandomWalk({len(self.apis)} APIs, {how} after {self.iterations} iterations{nearest})"
-        )
+        how = f"{'converged' if self.converged else 'stopped'} after {self.iterations} iterations"
+        nearest = "".join(f", nearest {first.api!r}" for first in self.top(1))
+        return f"RandomWalk({len(self.apis)} APIs, {how}{nearest})"
 
     def _repr_html_(self) -> str:
         rows = [(reached.api, f"{reached.probability:.3f}") for reached in self.top(ROWS_SHOWN)]
@@ -92,74 +68,40 @@ class RandomWalk:
         InputError
             If `k` is below 1.
         """
-        if k < 1:
-            raise InputError(f"k must be at least 1, got {k!r}")
-        reached = sorted(
-            (-float(np.round(self.probabilities[position], 12)), self.apis[position], position)
-            for position in np.flatnonzero(self.probabilities)
-        )
-        kept = [(api, position) for _, api, position in reached if api not in exclude]
-        return tuple(ReachedApi(api, float(self.probabilities[p])) for api, p in kept[:k])
+        check_number("k", k, 1, whole=True)
+        reached = np.flatnonzero(self.probabilities)
+        kept = [p for p in reached.tolist() if self.apis[p] not in exclude]
+        # Sums of the same numbers in another order differ in the last digits: no tie-breaker.
+        rounded = np.round(self.probabilities, 12)
+        kept.sort(key=lambda p: (-rounded[p], self.apis[p]))
+        return tuple(ReachedApi(self.apis[p], float(self.probabilities[p])) for p in kept[:k])
 
 
 def random_walk_with_restart(
     apis: tuple[str, ...],
     transition: csr_array,
     seeds: NDArray[np.float64],
-    *,
-    restart: float = 0.15,
-    tolerance: float = 1e-8,
-    max_iter: int = 200,
+    restart: float,
+    tolerance: float,
+    max_iter: int,
 ) -> RandomWalk:
-    """Return the stationary distribution of a walker that keeps returning to its seeds.
+    """Return the stationary distribution; `TransitionGraph.random_walk` says of what.
 
-    At each step the walker goes back to a seed with probability `restart`, and otherwise follows
-    an edge; where no edge leads on (an empty row) it goes back to a seed too. Power iteration of
-    ``x <- restart * s + (1 - restart) * (x T + dangling(x) * s)``. The error shrinks by
-    ``1 - restart`` a step, so the defaults converge on any graph (within 118 steps).
-
-    Parameters
-    ----------
-    apis : tuple of str
-    transition : csr_array of shape (n_apis, n_apis), rows sum to 1 or 0
-    seeds : ndarray of shape (n_apis,), non-negative, with a positive sum
-        Scaled to sum to 1.
-    restart : float in (0, 1], default=0.15
-    tolerance : float, default=1e-8
-        Stop when a step changes the distribution by no more than this (L1).
-    max_iter : int, default=200
-
-    Returns
-    -------
-    RandomWalk
-        With ``converged`` False if `max_iter` steps were too few.
-
-    Raises
-    ------
-    InputError
-        If a parameter is out of its range.
-
-    References
-    ----------
-    Tong, Faloutsos and Pan, "Fast random walk with restart and its applications", ICDM 2006.
-    Haveliwala, "Topic-sensitive PageRank", WWW 2002, for weighted seeds.
+    Power iteration of ``x <- restart * s + (1 - restart) * (x T + dangling(x) * s)``.
 
     Examples
     --------
     >>> transition = csr_array([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]])
-    >>> random_walk_with_restart(tuple("abc"), transition, np.eye(3)[0]).probabilities.round(3)
+    >>> walk = random_walk_with_restart(("a", "b", "c"), transition, np.eye(3)[0], 0.15, 1e-8, 200)
+    >>> walk.probabilities.round(3)
     array([0.452, 0.384, 0.163])
     """
-    if seeds.shape != (transition.shape[0],):
-        raise InputError(f"seeds must have shape ({transition.shape[0]},), got {seeds.shape}")
     if not (np.isfinite(seeds).all() and (seeds >= 0).all() and seeds.sum() > 0):
         raise InputError("seed weights must be finite and non-negative, at least one positive")
-    if not 0 < restart <= 1:
-        raise InputError(f"restart must be in (0, 1], got {restart!r}")
-    if not tolerance > 0:
-        raise InputError(f"tolerance must be above 0, got {tolerance!r}")
-    if max_iter < 1:
-        raise InputError(f"max_iter must be at least 1, got {max_iter!r}")
+    if check_number("restart", restart, 0, 1) == 0:
+        raise InputError("restart must be above 0, or the walker never comes back")
+    check_number("tolerance", tolerance, 0, ends=False)
+    check_number("max_iter", max_iter, 1, whole=True)
     home = seeds / seeds.sum()
     backwards = transition.T.tocsr()
     dangling = np.asarray(transition.sum(axis=1)) == 0

@@ -70,6 +70,14 @@ def test_everything_that_is_dropped_is_counted(clone):
     assert data.history.skipped == 1
 
 
+def test_names_that_cannot_be_ids(clone):
+    names = ["user", "sms", "last.fm"]
+    data = read_mtfm(clone(api_name=names, mashup_used_api=[["user"], ["a\u200bb"]]))
+    assert data.catalog.ids == ("user-2", "sms", "last.fm")
+    assert data.history[0].apis == ("user-2",)
+    assert data.history.skipped == 1
+
+
 @pytest.mark.parametrize("name", CONTENTS)
 def test_a_missing_file(clone, name):
     folder = clone()

@@ -95,6 +95,18 @@ def test_names_that_come_out_the_same_keep_different_ids(clone):
     assert data.history[0].apis == ("c-3", "c", "天気")
 
 
+def test_names_that_cannot_be_ids(clone):
+    data = read_programmableweb(
+        clone(
+            apis=[api("User"), api("Manager API"), api("Manager")],
+            mashups=[mashup(1, ["user", "Manager"]), mashup(2, ["a\u200bb"])],
+        )
+    )
+    assert data.catalog.ids == ("user-2", "manager-api")
+    assert data.history[0].apis == ("user-2", "manager-api")
+    assert data.history.skipped == 1
+
+
 def test_an_unknown_name_is_unknown_though_its_id_would_be_taken(clone):
     data = read_programmableweb(clone(apis=[api("C")], mashups=[mashup(1, ["C++"])]))
     assert (len(data.history), data.history.skipped) == (0, 1)

@@ -171,12 +171,20 @@ class TestPredictNext:
         graph = TransitionGraph().fit(toy)
         with pytest.raises(UnknownApiError, match=r"^unknown API 'map' \(did you mean 'maps'\?\)$"):
             graph.predict_next(["map"])
-        with pytest.raises(InputError, match=r"^k must be at least 1, got 0$"):
+        with pytest.raises(InputError, match=r"^k must be a whole number of at least 1, got 0$"):
             graph.predict_next(["maps"], k=0)
         with pytest.raises(InputError, match="got the string 'maps'"):
             graph.predict_next("maps")
         with pytest.raises(InputError, match=r"^known positions must be in \[0, 4\), got \[4\]$"):
             graph.scores([4])
+
+    @pytest.mark.parametrize("k", ["3", 2.5, True, None])
+    def test_a_k_of_another_type(self, k, toy):
+        graph = TransitionGraph().fit(toy)
+        with pytest.raises(InputError, match="k must be a whole number of at least 1"):
+            graph.predict_next(["maps"], k=k)
+        with pytest.raises(InputError, match="k must be a whole number of at least 1"):
+            graph.random_walk({"maps": 1.0}).top(k)
 
     def test_before_fit(self):
         with pytest.raises(NotFittedError):
@@ -186,9 +194,9 @@ class TestPredictNext:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"directed": "yes"}, "directed must be True or False, got 'yes'"),
-        ({"smoothing": -1}, "smoothing must be finite and at least 0, got -1"),
-        ({"smoothing": float("nan")}, "smoothing must be finite and at least 0, got nan"),
+        ({"directed": "yes"}, "directed must be true or false, got 'yes'"),
+        ({"smoothing": -1}, "smoothing must be a number from 0 to 10^12, got -1"),
+        ({"smoothing": float("nan")}, "smoothing must be a number from 0 to 10^12, got nan"),
         ({"min_support": 0}, "min_support must be a whole number of at least 1, got 0"),
         ({"min_support": 1.5}, "min_support must be a whole number of at least 1, got 1.5"),
     ],
@@ -231,6 +239,13 @@ class TestWalk:
         walk = graph.random_walk({"a": 1.0})
         assert walk.top() == (walk.top(1)[0],)
         assert walk.top(1)[0].api == "a"
+
+    @pytest.mark.parametrize(
+        "settings", [{"restart": 0}, {"restart": 1.5}, {"tolerance": 0}, {"max_iter": 0}]
+    )
+    def test_bad_settings(self, settings, toy):
+        with pytest.raises(InputError, match=f"^{next(iter(settings))} must be "):
+            TransitionGraph().fit(toy).random_walk({"maps": 1.0}, **settings)
 
     @pytest.mark.parametrize("seeds", [{}, {"maps": 0.0}, {"maps": -1.0}, {"maps": float("nan")}])
     def test_bad_seeds(self, seeds, toy):

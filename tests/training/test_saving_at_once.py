@@ -27,7 +27,7 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), str(HERE.parent)]),
 }
 REQUEST = "a map of bars"
-N_LOADS = 200
+N_LOADS, N_SAVES = 200, 10
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +97,16 @@ class TestLoading:
         """Each load is one of the two models, to the last bit; none fails."""
         expected = [answer(router) for router in both]
         saver = script("save_again_and_again.py", folder, 10**6)
+        found, seen = [], set()
         try:
-            found = [answer(load_router(folder)) for _ in range(N_LOADS)]
+            # A busy machine saves slowly: as many loads as it takes.
+            while saver.poll() is None and (len(found) < N_LOADS or len(seen) < N_SAVES):
+                found.append(answer(load_router(folder)))
+                seen.update(generations(folder))
         finally:
-            out, _ = saver.communicate("stop\n", timeout=60)
+            saver.communicate("stop\n", timeout=60)
         assert saver.returncode == 0
-        assert int(out) > 10
+        assert len(seen) >= N_SAVES
         assert all(one in expected for one in found)
         assert len(generations(folder)) == 1
         verify_router(folder)
