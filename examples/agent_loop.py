@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cnp_router import Api
 from cnp_router.llm import ChatRequest
-from cnp_router.online import ONLINE_FILE, OnlineStore
+from cnp_router.online import OnlineStore
 from cnp_router.prediction import AgentRun, ChooseTool, NextToolPolicy, NextToolRouter
 from cnp_router.testing import FunctionChatModel
 from cnp_router.trajectories import Step
@@ -56,7 +56,7 @@ n_steps = n_wrong = 0
 
 with (
     tempfile.TemporaryDirectory() as folder,
-    OnlineStore(Path(folder, ONLINE_FILE), [router]) as store,
+    OnlineStore(Path(folder, "online.sqlite"), [router]) as store,
 ):
     for number in range(RUNS):
         run = AgentRun(router, f"run-{number}", "Deliver the parcel.", observe=store.observe)

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from cnp_router.prediction import NextToolPolicy, NextToolRouter
     from cnp_router.training import LearnedRouter
 
+ONLINE_FILE = "online.sqlite"
+
 
 def online_file(model: Path) -> Path:
     """Return where to write what is observed: in the folder of a model, or in a new one."""
-    from cnp_router.online import ONLINE_FILE
     from cnp_router.storage import is_model
 
     file = model / ONLINE_FILE
@@ -37,7 +38,6 @@ def any_router(model: Path | None) -> LearnedRouter:
 
 def fitted_router(model: Path) -> LearnedRouter:
     """Return the fitted router of a folder, which knows the mashups that were observed there."""
-    from cnp_router.online import ONLINE_FILE
     from cnp_router.training import load_router
 
     router = load_router(model)
@@ -55,7 +55,7 @@ def next_tool_router(
 
     The model that it asks, if any, chooses among that and the APIs of the fitted model.
     """
-    from cnp_router.online import ONLINE_FILE, OnlineStore
+    from cnp_router.online import OnlineStore
     from cnp_router.prediction import NextToolRouter
     from cnp_router.storage import is_model
 

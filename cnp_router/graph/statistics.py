@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 __all__ = ["GraphStatistics", "statistics"]
 
@@ -73,6 +72,8 @@ def statistics(usage: NDArray[Any], edges: csr_array, *, directed: bool) -> Grap
     >>> found.n_edges, found.isolated, found.components, found.largest_component
     (4, 1, 2, 4)
     """
+    from scipy.sparse.csgraph import connected_components  # routing, which comes here, needs none
+
     entries = edges.tocoo()
     apart = entries.row != entries.col
     between = int(apart.sum())

@@ -16,10 +16,7 @@ from cnp_router.exceptions import DataFileError, InputError, ModelStoreError
 from cnp_router.online.database import Contents, Database, Experience, corrupt, decode, encode
 from cnp_router.online.observers import Observer
 
-__all__ = ["ONLINE_FILE", "OnlineStore", "Receipt"]
-
-ONLINE_FILE = "online.sqlite"
-"""Where a store is in the folder of a model."""
+__all__ = ["OnlineStore", "Receipt"]
 
 _log = logging.getLogger(__name__)
 
