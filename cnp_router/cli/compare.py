@@ -11,7 +11,7 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.models import fitted_router
-from cnp_router.cli.output import Column, echo, echo_json, echo_table, note
+from cnp_router.cli.output import echo, echo_json, echo_table, note
 from cnp_router.cli.progress import Progress
 from cnp_router.exceptions import BudgetExceededError, ProtocolError, RoundFailedError
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 @options.command("cnp-router compare --model model --history held-out.jsonl --limit 3")
 @options.fitted_model
 @options.held_out
-@click.option(
+@options.several(
     "--protocol",
     "protocols",
     type=options.PROTOCOL,
-    multiple=True,
     metavar="NAME",
-    help="To compare. Can be given more than once.  [default: all]",
+    help="To compare.",
+    default="all",
 )
-@click.option(
+@options.several(
     "--announce",
     "announcements",
     type=click.Choice(["broadcast", "routed"]),
-    multiple=True,
-    help="Whom to announce to. Can be given more than once.  [default: both]",
+    help="Whom to announce to.",
+    default="both",
 )
-@click.option(
+@options.several(
     "--organise",
     "organisations",
     type=click.Choice(options.ORGANISATIONS),
-    multiple=True,
-    help="Which APIs a contractor holds. Can be given more than once.  [default: api]",
+    help="Which APIs a contractor holds.",
+    default="api",
 )
 @options.max_size
 @options.count("--limit", help="Ask the first N requests only.")
@@ -141,11 +141,10 @@ def _echo(comparison: Comparison) -> None:
 
 
 def _echo_table(table: Table) -> None:
-    columns = [Column(name, right=n >= table.labels) for n, name in enumerate(table.columns)]
     echo()
     echo(table.title)
     echo()
-    echo_table(columns, table.rows)
+    echo_table(table.columns, table.rows, numbers=table.columns[table.labels :])
     for sentence in table.notes:
         echo()
         echo(sentence)

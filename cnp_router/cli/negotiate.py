@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.models import any_router
-from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, note, verdict
+from cnp_router.cli.models import fitted_router
+from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, note, reasons, verdict
 from cnp_router.exceptions import BudgetExceededError, RoundFailedError
 from cnp_router.files import check_writable
 
@@ -74,7 +74,7 @@ def negotiate(
 
     if transcript is not None:
         check_writable(transcript)
-    router = any_router(model)
+    router = fitted_router(model)
     asked = chat.model(router.catalog)
     net = ContractNet(router.catalog, asked, router=router, settings=settings, **who)
     with _costs_of_failure(transcript):
@@ -107,7 +107,7 @@ def _echo(outcome: Outcome) -> None:
     grounds = _grounds(outcome)
     if outcome.recommendation:
         rows = ([name, grounds.get(name, "")] for name in outcome.recommendation)
-        echo_table([Column("API"), Column("grounds")], rows)
+        echo_table(["API", "grounds"], rows)
     else:
         echo("No API was recommended.")
     echo()
@@ -118,7 +118,7 @@ def _grounds(outcome: Outcome) -> dict[str, str]:
     from cnp_router.protocols import Proposal
 
     recipients = outcome.routing.recipients if outcome.routing else ()
-    learned = {r.contractor: "; ".join(x.text for x in r.reasons[:2]) for r in recipients}
+    learned = {recipient.contractor: reasons(recipient) for recipient in recipients}
     return learned | {
         proposed.api: proposed.grounds
         for message in outcome.transcript.messages
@@ -142,8 +142,7 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
     if protocol.has_contractors:
         yield "Announced to", f"{len(outcome.recipients)} of {outcome.n_contractors} contractors"
     if routing is not None:
-        widened = "" if routing.source == "learned" else f"; the fallback was {routing.source}"
-        yield "Confidence", f"{verdict(routing)}{widened}"
+        yield "Confidence", verdict(routing)
     kinds = ", ".join(f"{count:,} {name}" for name, count in ledger.messages.items())
     yield "Messages", f"{ledger.n_messages:,} ({kinds})"
     usage = ledger.usage

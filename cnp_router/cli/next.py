@@ -11,7 +11,7 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.models import next_tool_router
-from cnp_router.cli.output import Column, counted, echo, echo_json, echo_pairs, echo_table
+from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
     from cnp_router.llm import ChatModel
@@ -38,7 +38,6 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
     'cnp-router next --model model --goal "Text me rain." --prefix openweather',
     'cnp-router next --model model --goal "Text me rain." --threshold 0.8 --json',
     "cnp-router next --model model --prefix openweather --exclude unknown",
-    name="next",
 )
 @options.folder("--model", required=True, help="Folder that was observed into.")
 @options.gathered(
@@ -47,12 +46,8 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
     click.option(
         "--goal", metavar="TEXT", help="What the agent is to reach.  [default: that of --steps]"
     ),
-    click.option(
-        "--prefix",
-        "prefixes",
-        multiple=True,
-        metavar="ID,ID,...",
-        help="The tools so far, in order. Can be given more than once.",
+    options.several(
+        "--prefix", "prefixes", metavar="ID,ID,...", help="The tools so far, in order."
     ),
     options.file(
         "--steps",
@@ -60,12 +55,7 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
         "alone.",
     ),
 )
-@click.option(
-    "--exclude",
-    multiple=True,
-    metavar="TOOL",
-    help="Never predict or choose this tool. Can be given more than once.",
-)
+@options.several("--exclude", metavar="TOOL", help="Never predict or choose this tool.")
 @options.share(
     "--threshold",
     help="Act on a prediction from this confidence on.  [default: ask in the first 100 "
@@ -73,7 +63,7 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
 )
 @options.chat_options("Who is asked where the prediction is not acted upon", "nobody")
 @options.as_json
-def next_(
+def next(
     *,
     model: Path,
     run: Trajectory,
@@ -114,8 +104,8 @@ def _model(chat: options.Chat) -> ChatModel | None:
 
 
 def _echo(decided: RoutedTool, hints: tuple[Hint, ...]) -> None:
-    columns = [Column("tool"), Column("prob.", right=True)]
-    echo_table(columns, ([c.tool, f"{c.probability:.2f}"] for c in decided.candidates))
+    rows = ([c.tool, f"{c.probability:.2f}"] for c in decided.candidates)
+    echo_table(["tool", "prob."], rows, numbers=["prob."])
     echo()
     echo_pairs(_facts(decided, hints))
 

@@ -16,7 +16,6 @@ from cnp_router.cli.progress import Progress
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
     from cnp_router.history import Mashup
-    from cnp_router.online import OnlineStore, Receipt
     from cnp_router.trajectories import Trajectory
 
 
@@ -60,7 +59,11 @@ def observe(
     records = list(_records(trajectories, histories, fitted.catalog if fitted else None))
     with OnlineStore(file, [router, fitted] if fitted else [router]) as store:
         before = fitted.n_learned if fitted else 0
-        receipts = _observe(store, records)
+        receipts = []
+        with Progress("Observing") as progress:
+            for place, record in enumerate(records, 1):
+                receipts.append(store.observe(record))
+                progress("record", place, len(records))
     observed = sum(receipt.counted for receipt in receipts)
     changed = sum(receipt.changed for receipt in receipts)
     result = {
@@ -93,15 +96,6 @@ def _records(
         yield from read_trajectories(trajectories)
     if histories:
         yield from History.read(histories, catalog=catalog)
-
-
-def _observe(store: OnlineStore, records: list[Trajectory | Mashup]) -> list[Receipt]:
-    receipts = []
-    with Progress("Observing") as progress:
-        for place, record in enumerate(records, 1):
-            receipts.append(store.observe(record))
-            progress("record", place, len(records))
-    return receipts
 
 
 def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:

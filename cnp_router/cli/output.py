@@ -7,8 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -16,21 +15,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod, RenderableType
 
-    from cnp_router.routing import Routing
-
-__all__ = [
-    "Column",
-    "console",
-    "counted",
-    "echo",
-    "echo_error",
-    "echo_json",
-    "echo_pairs",
-    "echo_table",
-    "note",
-    "number",
-    "printable",
-]
+    from cnp_router.routing import Recipient, Routing
 
 _WIDEST = 110
 _GAP = 2
@@ -40,42 +25,18 @@ _NOT_ASCII = re.compile(r"[^ -~]")
 _JOINERS = "\u200c\u200d"  # within words of some scripts, and within emoji
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table.
-
-    Parameters
-    ----------
-    title : str
-    right : bool, default=False
-        Numbers: aligned to the right, and never broken.
-    """
-
-    title: str
-    right: bool = False
-
-
 def printable(text: str) -> str:
     r"""Return a text as one line that says what it says and does nothing to a terminal.
 
-    Whatever came from outside (files and their names, servers, arguments) goes through here.
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    str
-        White space as spaces; escapes for control characters, halves of surrogate pairs, and
-        what reorders or hides text.
+    Whatever came from outside (files and their names, servers, arguments) goes through here:
+    control characters, halves of surrogate pairs, and what reorders or hides text are escaped.
 
     Examples
     --------
     >>> print(printable("Maps\n\x1b[31m of the \u202edlrow"))
     Maps \x1b[31m of the \u202edlrow
     """
-    return _NOT_ASCII.sub(lambda match: _visible(match[0]), text)
+    return _escaped(text, lambda c: " " if c.isspace() else c.encode("unicode_escape").decode())
 
 
 def echo(text: str = "") -> None:
@@ -89,32 +50,31 @@ def echo_json(document: Any) -> None:
     """Print one JSON document on standard output; what steers a terminal is escaped in it."""
     utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
     text = json.dumps(document, ensure_ascii=not utf8, indent=2, allow_nan=False)
-    click.echo(_NOT_ASCII.sub(lambda match: _json_character(match[0]), text))
+    click.echo(_escaped(text, lambda c: c if c == "\n" else json.dumps(c)[1:-1]))
 
 
-def echo_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+def echo_table(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str] = ()
+) -> None:
     """Print a table; where the terminal is too narrow for it, a block of lines for each row.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-    rows : iterable of sequence of str
-        As many cells as columns.
+    The columns whose titles are in `numbers` are aligned to the right, and never broken.
     """
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
     cells = [[printable(cell) for cell in row] for row in rows]
-    heads = [column.title.replace(" ", "\n" if column.right else " ") for column in columns]
+    heads = [title.replace(" ", "\n") if title in numbers else title for title in titles]
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     needed = 0
-    for place, (column, head) in enumerate(zip(columns, heads, strict=True)):
+    for place, (title, head) in enumerate(zip(titles, heads, strict=True)):
+        right = title in numbers
         widest = max(map(cell_len, [*head.split("\n"), *(row[place] for row in cells)]))
-        needed += _GAP + (widest if column.right else min(widest, _LEAST))
+        needed += _GAP + (widest if right else min(widest, _LEAST))
         above = "\n" * (max(h.count("\n") for h in heads) - head.count("\n"))
-        justify: JustifyMethod = "right" if column.right else "left"
-        table.add_column(Text(above + head), justify=justify, no_wrap=column.right, overflow="fold")
+        justify: JustifyMethod = "right" if right else "left"
+        table.add_column(Text(above + head), justify=justify, no_wrap=right, overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
     if needed - _GAP <= console(sys.stdout).width:
@@ -123,7 +83,7 @@ def echo_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None
     for place, row in enumerate(cells):
         if place:
             echo()
-        echo_pairs(zip((column.title for column in columns), row, strict=True))
+        echo_pairs(zip(titles, row, strict=True))
 
 
 def echo_pairs(pairs: Iterable[tuple[str, str]]) -> None:
@@ -140,14 +100,7 @@ def echo_pairs(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def note(message: str, label: str = "") -> None:
-    """Say something beside the result, in one line on standard error.
-
-    Parameters
-    ----------
-    message : str
-    label : {"", "Error", "Warning", ...}, default=""
-        Put before the message, in its colour at a terminal.
-    """
+    """Say something beside the result, in one line on standard error, after a coloured label."""
     from rich.text import Text
 
     start = (f"{label}: " if label else "", _STYLES.get(label, ""))
@@ -208,10 +161,22 @@ def number(value: float | None) -> str:
     return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
 
 
+def reasons(recipient: Recipient) -> str:
+    """Return the strongest reasons for a recipient."""
+    return "; ".join(reason.text for reason in recipient.reasons[:2])
+
+
 def verdict(routing: Routing) -> str:
-    """Return a routing's confidence, and where it is to the threshold."""
-    place = "at or above" if routing.is_confident else "below"
-    return f"{routing.confidence:.2f}, {place} the threshold of {routing.threshold:.2f}"
+    """Return a routing's confidence, where it is to the threshold, and what followed from that."""
+    consequences = {
+        "learned": "kept as learned, as no fallback is allowed (--fallback broadcast)",
+        "llm": "widened to the categories that the language model named",
+        "broadcast": "the fallback was a broadcast",
+    }
+    place, then = "at or above", ""
+    if not routing.is_confident:
+        place, then = "below", f": {consequences[routing.source]}"
+    return f"{routing.confidence:.2f}, {place} the threshold of {routing.threshold:.2f}{then}"
 
 
 def _show(renderable: RenderableType) -> None:
@@ -222,13 +187,12 @@ def _show(renderable: RenderableType) -> None:
     click.echo(re.sub(r" +$", "", captured.get(), flags=re.MULTILINE), nl=False)
 
 
-def _visible(character: str) -> str:
-    if character.isprintable() or character in _JOINERS:
-        return character
-    return " " if character.isspace() else character.encode("unicode_escape").decode()
+def _escaped(text: str, escape: Callable[[str], str]) -> str:
+    """Escape what would steer a terminal."""
 
+    def shown(match: re.Match[str]) -> str:
+        character = match[0]
+        harmless = character.isprintable() or character in _JOINERS
+        return character if harmless else escape(character)
 
-def _json_character(character: str) -> str:
-    if character.isprintable() or character in _JOINERS or character == "\n":
-        return character
-    return json.dumps(character)[1:-1]
+    return _NOT_ASCII.sub(shown, text)
