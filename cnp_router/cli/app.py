@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import logging
@@ -17,8 +18,6 @@ from cnp_router.cli.options import Group
 from cnp_router.cli.output import echo_error, note
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.version import __version__
-
-__all__ = ["COMMANDS", "app"]
 
 # Each command is a function of its name, in a module of its name, imported when it is needed.
 COMMANDS = (
@@ -113,7 +112,5 @@ def _tolerate_any_character() -> None:
 
 def _let_go_of_stdout() -> None:
     """Keep the interpreter from writing to the closed pipe once more when it ends."""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        return

@@ -32,12 +32,7 @@ from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, numbe
 )
 @options.as_json
 def evaluate(
-    *,
-    model: Path,
-    histories: tuple[Path, ...],
-    complete: bool,
-    json_: bool,
-    **how: Any,
+    *, model: Path, histories: tuple[Path, ...], complete: bool, json_: bool, **how: Any
 ) -> None:
     """Measure a model on mashups it has not seen.
 
@@ -62,8 +57,7 @@ def _echo(result: dict[str, Any]) -> None:
         return
     requests = completion.pop("requests")
     depths = list(completion["text"])
-    echo()
-    echo(f"completion, one API hidden in each of {requests:,} mashups")
+    echo("", f"completion, one API hidden in each of {requests:,} mashups")
     echo_table(
         ["", *depths],
         ([f"  {name}", *map(number, figures.values())] for name, figures in completion.items()),

@@ -53,7 +53,7 @@ def graph() -> None:
     examples=[
         "cnp-router graph next google-maps twilio",
         "cnp-router graph next --directed --k 3 google-vision",
-    ],
+    ]
 )
 @click.argument("known", nargs=-1, required=True, metavar="ID...")
 @options.count("--k", default=10, show_default=True, help="How many to show.")
@@ -90,10 +90,7 @@ def stats(json_: bool, graph: TransitionGraph) -> None:
 @graph.command(examples=["cnp-router graph export graph.gexf"])
 @click.argument("file", type=options.PLACE)
 @options.count(
-    "--min-count",
-    default=1,
-    show_default=True,
-    help="Leave out edges that were seen fewer times.",
+    "--min-count", default=1, show_default=True, help="Leave out edges that were seen fewer times."
 )
 @graph_options
 def export(file: Path, min_count: int, graph: TransitionGraph) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,22 +76,8 @@ def negotiate(
     router = fitted_router(model)
     asked = chat.model(router.catalog)
     net = ContractNet(router.catalog, asked, router=router, settings=settings, **who)
-    with _costs_of_failure(transcript):
-        outcome = net.run_sync(text, protocol=protocol, announcement=announce)
-    echo_json(outcome.to_dict()) if json_ else _echo(outcome)
-    if transcript is not None:
-        outcome.transcript.write(transcript)
-    ledger = outcome.ledger
-    if ledger.every_call_failed:
-        reasons = ", ".join(f"{count} by {reason}" for reason, count in ledger.failures.items())
-        raise RoundFailedError(f"every call for proposals failed: {reasons}", outcome.transcript)
-
-
-@contextmanager
-def _costs_of_failure(transcript: Path | None) -> Iterator[None]:
-    """Where a round breaks off, say what it has cost, and write the transcript."""
     try:
-        yield
+        outcome = net.run_sync(text, protocol=protocol, announcement=announce)
     except (BudgetExceededError, RoundFailedError) as exc:
         if exc.transcript is not None:
             paid = exc.transcript.ledger
@@ -101,6 +86,13 @@ def _costs_of_failure(transcript: Path | None) -> Iterator[None]:
             if transcript is not None:
                 exc.transcript.write(transcript)
         raise
+    echo_json(outcome.to_dict()) if json_ else _echo(outcome)
+    if transcript is not None:
+        outcome.transcript.write(transcript)
+    ledger = outcome.ledger
+    if ledger.every_call_failed:
+        reasons = ", ".join(f"{count} by {reason}" for reason, count in ledger.failures.items())
+        raise RoundFailedError(f"every call for proposals failed: {reasons}", outcome.transcript)
 
 
 def _echo(outcome: Outcome) -> None:

@@ -93,7 +93,7 @@ def next(
 
 
 def _model(chat: options.Chat) -> ChatModel | None:
-    if not chat:
+    if chat.llm is None:
         return None
     if chat.is_server:
         return chat.model()

@@ -196,9 +196,6 @@ def selection(target_recall: float | None, top_k: int | None) -> SelectionRule:
     return TopK(top_k)
 
 
-select_options = gathered("select", selection, target_recall, top_k)
-
-
 all_fallbacks = functools.partial(
     choice,
     "--fallback",
@@ -234,13 +231,9 @@ round_options = gathered(
     top_k,
     threshold,
     all_fallbacks(default="llm"),
-    count("--budget-tokens", help="Begin nothing that would take a round beyond so many tokens."),
-    count(
-        "--budget-messages", help="Begin nothing that would take a round beyond so many messages."
-    ),
-    seconds(
-        "--deadline", help="Ignore proposals that come later than this after the announcement."
-    ),
+    count("--budget-tokens", help="Begin nothing that takes a round beyond so many tokens."),
+    count("--budget-messages", help="Begin nothing that takes a round beyond so many messages."),
+    seconds("--deadline", help="Ignore proposals later than this after the announcement."),
     seconds("--bid-timeout", help="How long one contractor may take."),
     seconds(
         "--timeout",
@@ -273,10 +266,6 @@ class Chat:
 
             servers = " or ".join(name for name, each in PROVIDERS.items() if each.has_server)
             raise click.UsageError(f"--llm-model and --base-url need --llm {servers}.")
-
-    def __bool__(self) -> bool:
-        """Whether a model was asked for."""
-        return self.llm is not None
 
     @property
     def is_server(self) -> bool:

@@ -26,24 +26,19 @@ _JOINERS = "\u200c\u200d"  # within words of some scripts, and within emoji
 
 
 def printable(text: str) -> str:
-    r"""Return a text as one line that says what it says and does nothing to a terminal.
+    """Return a text as one line that says what it says and does nothing to a terminal.
 
     Whatever came from outside (files and their names, servers, arguments) goes through here:
     control characters, halves of surrogate pairs, and what reorders or hides text are escaped.
-
-    Examples
-    --------
-    >>> print(printable("Maps\n\x1b[31m of the \u202edlrow"))
-    Maps \x1b[31m of the \u202edlrow
     """
     return _escaped(text, lambda c: " " if c.isspace() else c.encode("unicode_escape").decode())
 
 
-def echo(text: str = "") -> None:
-    """Print a sentence, broken to the width of the terminal."""
+def echo(*lines: str) -> None:
+    """Print lines of text, or an empty one, broken to the width of the terminal."""
     from rich.text import Text
 
-    _show(Text(printable(text)))
+    _show(Text("\n".join(map(printable, lines))))
 
 
 def echo_json(document: Any) -> None:
@@ -138,24 +133,12 @@ def console(stream: IO[str]) -> Console:
 
 
 def counted(n: int, noun: str) -> str:
-    """Return a number and what it counts.
-
-    Examples
-    --------
-    >>> counted(1, "step"), counted(2_000, "step")
-    ('1 step', '2,000 steps')
-    """
+    """Return a number and what it counts: ``1 step``, ``2,000 steps``."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def number(value: float | None) -> str:
-    """Return a figure for a table: counts whole, shares with three digits.
-
-    Examples
-    --------
-    >>> number(1_200), number(0.5), number(None)
-    ('1,200', '0.500', '-')
-    """
+    """Return a figure for a table: counts whole, shares with three digits, a dash for None."""
     if value is None:
         return "-"
     return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"

@@ -25,7 +25,7 @@ _ROWS = 10
 @options.request_argument
 @options.router_model
 @options.several("--known", metavar="ID", help="API in use already.")
-@options.select_options
+@options.gathered("select", options.selection, options.target_recall, options.top_k)
 @options.threshold
 @options.all_fallbacks(default="none")
 @options.chat_options("Who names the categories for --fallback llm", "offline")
@@ -49,7 +49,7 @@ def recommend(
     the router is learned from the bundled sample, once, and kept in your cache folder. To hold a
     round of the Contract Net with the recipients, see negotiate.
     """
-    if chat and fallback != "llm":
+    if chat.llm and fallback != "llm":
         raise click.UsageError("--llm, --llm-model and --base-url need --fallback llm.")
     router = fitted_router(model)
     for api in known:

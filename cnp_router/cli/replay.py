@@ -44,11 +44,7 @@ _FIGURES = {
 )
 @options.as_json
 def replay(
-    *,
-    trajectories: tuple[Path, ...],
-    warm: tuple[Path, ...],
-    json_: bool,
-    **how: Any,
+    *, trajectories: tuple[Path, ...], warm: tuple[Path, ...], json_: bool, **how: Any
 ) -> None:
     """Count what predicting each step of a log would have saved.
 

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from cnp_router.cli import progress as progress_module
-from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, note, printable
+from cnp_router.cli.output import (
+    counted,
+    echo,
+    echo_json,
+    echo_pairs,
+    echo_table,
+    note,
+    number,
+    printable,
+)
 from cnp_router.cli.progress import Progress
 
 TITLES = ["", "API", "prob.", "why"]
@@ -79,6 +88,11 @@ def test_pairs(printed):
     assert printed(echo_pairs, pairs, columns=30) == (
         "Model  offline\nWhy    used by many mashups\n       that are like this one\n"
     )
+
+
+def test_figures():
+    assert [counted(1, "step"), counted(2_000, "step")] == ["1 step", "2,000 steps"]
+    assert [number(1_200), number(0.5), number(None)] == ["1,200", "0.500", "-"]
 
 
 @pytest.mark.parametrize(
