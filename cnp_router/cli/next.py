@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from cnp_router.prediction import Hint, RoutedTool
     from cnp_router.trajectories import Trajectory
 
+_WHY_UNSURE = {
+    "cold-start": "too few trajectories have been observed (--threshold to act all the same)",
+    "threshold": "the confidence is below the threshold",
+    "unknown": "nothing like this has been observed",
+}
+
 
 def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> Trajectory:
     """Return the run until now, which the options give by its tools or by its steps."""
@@ -75,11 +81,9 @@ def next(
     """Predict the tool that an agent calls next."""
     from cnp_router.prediction import Context, NextToolPolicy
 
-    policy = (
-        NextToolPolicy(exclude=exclude)
-        if threshold is None
-        else NextToolPolicy.fixed(threshold, exclude=exclude)
-    )
+    policy = NextToolPolicy(exclude=exclude)
+    if threshold is not None:
+        policy = NextToolPolicy.fixed(threshold, exclude=exclude)
     router = next_tool_router(model, policy, _model(chat))
     decided = router.predict_next(run.steps, Context(run.goal))
     hints = router.hints(decided.tool, run.steps) if decided.tool else ()
@@ -111,11 +115,11 @@ def _echo(decided: RoutedTool, hints: tuple[Hint, ...]) -> None:
 
 
 def _facts(decided: RoutedTool, hints: tuple[Hint, ...]) -> Iterator[tuple[str, str]]:
-    who = {"llm": "chosen by the language model", "none": "undecided: the caller has to"}
+    who = {"llm": "chosen by the language model", "none": "undecided: the caller has to decide"}
     yield "Next", f"{decided.tool} ({who.get(decided.source, f'predicted by {decided.source}')})"
     yield "Confidence", f"{decided.confidence:.2f}, with a threshold of {decided.threshold:.2f}"
     if decided.unsure:
-        yield "Not acted upon", decided.unsure
+        yield "Not acted upon", _WHY_UNSURE.get(decided.unsure, decided.unsure)
     if decided.hallucinated:
         yield "Hallucinated", ", ".join(decided.hallucinated)
     for hint in hints:

@@ -70,10 +70,11 @@ def replay(
 
 def _facts(found: PrequentialEvaluation) -> Iterator[tuple[str, str]]:
     steps, runs = counted(found.n_steps, "step"), counted(found.n_trajectories, "run")
-    yield "Replayed", f"{steps} in {runs}, after {counted(found.n_warm, 'other')}"
+    before = f", having learned from {counted(found.n_warm, 'other')}" if found.n_warm else ""
+    yield "Replayed", f"{steps} in {runs}{before}"
     if found.exclude:
         yield "Not acted upon", ", ".join(found.exclude)
-    yield "Of", f"{counted(found.tokens, 'token')} and {found.seconds:,.1f} seconds"
+    yield "Cost", f"{counted(found.tokens, 'token')} and {found.seconds:,.1f} seconds"
     for name, method in found.methods.items():
         yield f"ECE {name}", f"{method.calibration_error:.3f}"
 
