@@ -91,8 +91,8 @@ def negotiate(
         outcome.transcript.write(transcript)
     ledger = outcome.ledger
     if ledger.every_call_failed:
-        reasons = ", ".join(f"{count} by {reason}" for reason, count in ledger.failures.items())
-        raise RoundFailedError(f"every call for proposals failed: {reasons}", outcome.transcript)
+        failures = ", ".join(f"{count} by {reason}" for reason, count in ledger.failures.items())
+        raise RoundFailedError(f"every call for proposals failed: {failures}", outcome.transcript)
 
 
 def _echo(outcome: Outcome) -> None:

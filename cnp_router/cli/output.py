@@ -78,7 +78,7 @@ def echo_table(
     for place, row in enumerate(cells):
         if place:
             echo()
-        echo_pairs(zip(titles, row, strict=True))
+        echo_pairs(pair for pair in zip(titles, row, strict=True) if any(pair))
 
 
 def echo_pairs(pairs: Iterable[tuple[str, str]]) -> None:

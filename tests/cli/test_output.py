@@ -74,6 +74,20 @@ def test_a_narrow_table(printed):
     ]
 
 
+def test_a_table_that_does_not_fit_is_a_block_of_lines_for_each_row(printed):
+    rows = [["*", "maps", "0.91", "named in it"], ["", "sms", "0.10", "popular"]]
+    assert printed(recommended, rows, columns=20).splitlines() == [
+        "       *",
+        "API    maps",
+        "prob.  0.91",
+        "why    named in it",
+        "",
+        "API    sms",
+        "prob.  0.10",
+        "why    popular",
+    ]
+
+
 def test_wide_characters_take_two_columns(printed):
     lines = printed(recommended, [["", "地図", "0.10", "天気"], ROWS[0]]).splitlines()
     assert lines[1] == "   地図          0.10  天気"
