@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import logging
@@ -18,21 +19,19 @@ from cnp_router.cli.output import echo_error, note
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.version import __version__
 
-__all__ = ["COMMANDS", "app"]
-
-# Each command is a function in the module of the command's name, imported when it is needed.
-COMMANDS = {
-    "compare": "compare",
-    "evaluate": "evaluate",
-    "fit": "fit",
-    "graph": "graph_",
-    "negotiate": "negotiate",
-    "next": "next_",
-    "observe": "observe",
-    "recommend": "recommend",
-    "replay": "replay",
-    "verify": "verify",
-}
+# Each command is a function of its name, in a module of its name, imported when it is needed.
+COMMANDS = (
+    "compare",
+    "evaluate",
+    "fit",
+    "graph",
+    "negotiate",
+    "next",
+    "observe",
+    "recommend",
+    "replay",
+    "verify",
+)
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE has ended
 
 
@@ -48,7 +47,7 @@ class Application(Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"cnp_router.cli.{cmd_name}")
-        return getattr(module, COMMANDS[cmd_name])  # type: ignore[no-any-return]
+        return getattr(module, cmd_name)  # type: ignore[no-any-return]
 
     def main(  # type: ignore[override]  # click's has a return type that depends on a flag
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -113,7 +112,5 @@ def _tolerate_any_character() -> None:
 
 def _let_go_of_stdout() -> None:
     """Keep the interpreter from writing to the closed pipe once more when it ends."""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        return

@@ -43,20 +43,13 @@ def sample_router() -> LearnedRouter:
     except (OSError, CnpRouterError) as exc:
         where = place.parent if place else "a cache folder"
         reason = getattr(exc, "strerror", None) or exc
-        note(
-            f"cannot keep the model in {where} ({reason}), so the next run fits it again", "Warning"
-        )
+        cost = "so the next run fits it again"
+        note(f"cannot keep the model in {where} ({reason}), {cost}", "Warning")
     return router
 
 
 def cache_folder() -> Path:
-    """Return the folder of the platform for what can be made again, with our name at its end.
-
-    Raises
-    ------
-    RuntimeError
-        If the user has no home folder.
-    """
+    """Return our folder among the platform's for what can be made again, or raise RuntimeError."""
     given = os.environ.get("XDG_CACHE_HOME", "")
     if Path(given).is_absolute():  # the XDG specification says to pass over a relative one
         return Path(given) / "cnp-router"

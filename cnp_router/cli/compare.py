@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +9,7 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.models import fitted_router
-from cnp_router.cli.output import Column, echo, echo_json, echo_table, note
+from cnp_router.cli.output import echo, echo_json, echo_table, note
 from cnp_router.cli.progress import Progress
 from cnp_router.exceptions import BudgetExceededError, ProtocolError, RoundFailedError
 
@@ -23,27 +21,27 @@ if TYPE_CHECKING:
 @options.command("cnp-router compare --model model --history held-out.jsonl --limit 3")
 @options.fitted_model
 @options.held_out
-@click.option(
+@options.several(
     "--protocol",
     "protocols",
     type=options.PROTOCOL,
-    multiple=True,
     metavar="NAME",
-    help="To compare. Can be given more than once.  [default: all]",
+    help="To compare.",
+    default="all",
 )
-@click.option(
+@options.several(
     "--announce",
     "announcements",
     type=click.Choice(["broadcast", "routed"]),
-    multiple=True,
-    help="Whom to announce to. Can be given more than once.  [default: both]",
+    help="Whom to announce to.",
+    default="both",
 )
-@click.option(
+@options.several(
     "--organise",
     "organisations",
     type=click.Choice(options.ORGANISATIONS),
-    multiple=True,
-    help="Which APIs a contractor holds. Can be given more than once.  [default: api]",
+    help="Which APIs a contractor holds.",
+    default="api",
 )
 @options.max_size
 @options.count("--limit", help="Ask the first N requests only.")
@@ -92,11 +90,12 @@ def compare(
     how = {"concurrent_requests": 4 if chat.is_server else 1} | options.given(**how)
     asked = chat.model(router.catalog, cache=cache)
     try:
-        with Progress("Comparing") as progress, _how_to_continue(how.get("resume")):
+        with Progress("Comparing") as progress:
             how |= {"router": router, "settings": settings, "progress": progress}
             comparison = compared(router.catalog, asked, History.read(histories), **how)
-    except RoundFailedError as exc:
-        if exc.comparison is None:
+    except (KeyboardInterrupt, ProtocolError) as exc:
+        _note_how_to_continue(exc, how.get("resume"))
+        if not isinstance(exc, RoundFailedError) or exc.comparison is None:
             raise
         failure, comparison = exc, exc.comparison
     echo_json(comparison.to_dict()) if json_ else _echo(comparison)
@@ -108,22 +107,16 @@ def compare(
         raise failure
 
 
-@contextmanager
-def _how_to_continue(resume: Path | None) -> Iterator[None]:
-    """Say how, where a comparison is broken off."""
-    try:
-        yield
-    except (KeyboardInterrupt, ProtocolError) as exc:
-        failed = isinstance(exc, RoundFailedError)
-        if resume is None:
-            note("Nothing is kept: use --resume FILE to be able to continue later.")
-        else:
-            more = " and a larger budget" if isinstance(exc, BudgetExceededError) else ""
-            more += " and --retry-failed, to repeat failed rounds" if failed else ""
-            note(f"What is finished is in {resume}: continue with the same command{more}.")
-        if failed:
-            note("Use --protocol and --announce to leave out a method.")
-        raise
+def _note_how_to_continue(broken_off_by: BaseException, resume: Path | None) -> None:
+    failed = isinstance(broken_off_by, RoundFailedError)
+    if resume is None:
+        note("Nothing is kept: use --resume FILE to be able to continue later.")
+    else:
+        more = " and a larger budget" if isinstance(broken_off_by, BudgetExceededError) else ""
+        more += " and --retry-failed, to repeat failed rounds" if failed else ""
+        note(f"What is finished is in {resume}: continue with the same command{more}.")
+    if failed:
+        note("Use --protocol and --announce to leave out a method.")
 
 
 def _echo(comparison: Comparison) -> None:
@@ -132,8 +125,7 @@ def _echo(comparison: Comparison) -> None:
     for sentence in about(comparison):
         echo(sentence)
     for organisation, tables in comparison_tables(comparison).items():
-        echo()
-        echo(f"Contractors by {organisation}: {comparison.contractors[organisation]:,}")
+        echo("", f"Contractors by {organisation}: {comparison.contractors[organisation]:,}")
         for table in tables:
             _echo_table(table)
     if trouble := trouble_table(comparison):
@@ -141,11 +133,7 @@ def _echo(comparison: Comparison) -> None:
 
 
 def _echo_table(table: Table) -> None:
-    columns = [Column(name, right=n >= table.labels) for n, name in enumerate(table.columns)]
-    echo()
-    echo(table.title)
-    echo()
-    echo_table(columns, table.rows)
+    echo("", table.title, "")
+    echo_table(table.columns, table.rows, numbers=table.columns[table.labels :])
     for sentence in table.notes:
-        echo()
-        echo(sentence)
+        echo("", sentence)

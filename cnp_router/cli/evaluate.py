@@ -10,7 +10,7 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.models import fitted_router
-from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, number
+from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, number
 
 
 @options.command("cnp-router evaluate --model model --history held-out.jsonl")
@@ -32,12 +32,7 @@ from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_tabl
 )
 @options.as_json
 def evaluate(
-    *,
-    model: Path,
-    histories: tuple[Path, ...],
-    complete: bool,
-    json_: bool,
-    **how: Any,
+    *, model: Path, histories: tuple[Path, ...], complete: bool, json_: bool, **how: Any
 ) -> None:
     """Measure a model on mashups it has not seen.
 
@@ -62,14 +57,11 @@ def _echo(result: dict[str, Any]) -> None:
         return
     requests = completion.pop("requests")
     depths = list(completion["text"])
-    echo()
-    echo(f"completion, one API hidden in each of {requests:,} mashups")
+    echo("", f"completion, one API hidden in each of {requests:,} mashups")
     echo_table(
-        [Column(""), *(Column(depth, right=True) for depth in depths)],
-        (
-            [f"  {name}", *(number(figures[depth]) for depth in depths)]
-            for name, figures in completion.items()
-        ),
+        ["", *depths],
+        ([f"  {name}", *map(number, figures.values())] for name, figures in completion.items()),
+        numbers=depths,
     )
 
 

@@ -10,7 +10,7 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.models import fitted_router, read_past
-from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, number
+from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, number
 
 if TYPE_CHECKING:
     from cnp_router.graph import TransitionGraph
@@ -44,24 +44,22 @@ graph_options = options.gathered(
 )
 
 
-@click.group("graph", cls=options.Group, examples=["cnp-router graph next google-maps"])
-def graph_() -> None:
+@click.group(cls=options.Group, examples=["cnp-router graph next google-maps"])
+def graph() -> None:
     """Look at which APIs are used together, and in what order."""
 
 
-@graph_.command(
-    "next",
-    cls=options.Command,
+@graph.command(
     examples=[
         "cnp-router graph next google-maps twilio",
         "cnp-router graph next --directed --k 3 google-vision",
-    ],
+    ]
 )
 @click.argument("known", nargs=-1, required=True, metavar="ID...")
 @options.count("--k", default=10, show_default=True, help="How many to show.")
 @graph_options
 @options.as_json
-def next_(known: tuple[str, ...], k: int, json_: bool, graph: TransitionGraph) -> None:
+def next(known: tuple[str, ...], k: int, json_: bool, graph: TransitionGraph) -> None:
     """Predict the API that comes next, given those in use."""
     predicted = graph.predict_next(known, k=k)
     if json_:
@@ -70,11 +68,11 @@ def next_(known: tuple[str, ...], k: int, json_: bool, graph: TransitionGraph) -
     if not predicted:
         echo("Nothing has been used together with these yet.")
         return
-    columns = [Column("API"), Column("prob.", right=True), Column("observed", right=True)]
-    echo_table(columns, ([n.api, f"{n.probability:.2f}", str(n.count)] for n in predicted))
+    rows = ([n.api, f"{n.probability:.2f}", str(n.count)] for n in predicted)
+    echo_table(["API", "prob.", "observed"], rows, numbers=["prob.", "observed"])
 
 
-@graph_.command(cls=options.Command, examples=["cnp-router graph stats --history mashups.jsonl"])
+@graph.command(examples=["cnp-router graph stats --history mashups.jsonl"])
 @graph_options
 @options.as_json
 def stats(json_: bool, graph: TransitionGraph) -> None:
@@ -89,13 +87,10 @@ def stats(json_: bool, graph: TransitionGraph) -> None:
     )
 
 
-@graph_.command(cls=options.Command, examples=["cnp-router graph export graph.gexf"])
+@graph.command(examples=["cnp-router graph export graph.gexf"])
 @click.argument("file", type=options.PLACE)
 @options.count(
-    "--min-count",
-    default=1,
-    show_default=True,
-    help="Leave out edges that were seen fewer times.",
+    "--min-count", default=1, show_default=True, help="Leave out edges that were seen fewer times."
 )
 @graph_options
 def export(file: Path, min_count: int, graph: TransitionGraph) -> None:
@@ -106,13 +101,9 @@ def export(file: Path, min_count: int, graph: TransitionGraph) -> None:
     echo(f"Wrote {file}")
 
 
-@graph_.command(
-    cls=options.Command, examples=["cnp-router graph draw maps.png --around google-maps"]
-)
+@graph.command(examples=["cnp-router graph draw maps.png --around google-maps"])
 @click.argument("file", type=options.PLACE)
-@click.option(
-    "--around", required=True, multiple=True, metavar="ID", help="API to draw in the middle."
-)
+@options.several("--around", required=True, metavar="ID", help="API to draw in the middle.")
 @graph_options
 def draw(file: Path, around: tuple[str, ...], graph: TransitionGraph) -> None:
     """Draw the neighbours of some APIs to FILE: .png or .svg. Needs matplotlib."""

@@ -17,34 +17,34 @@ if TYPE_CHECKING:
     from cnp_router.prediction import NextToolPolicy, NextToolRouter
     from cnp_router.training import LearnedRouter
 
+ONLINE_FILE = "online.sqlite"
+
 
 def online_file(model: Path) -> Path:
     """Return where to write what is observed: in the folder of a model, or in a new one."""
-    from cnp_router.online import ONLINE_FILE
     from cnp_router.storage import is_model
 
     file = model / ONLINE_FILE
     ours = file.exists() or is_model(model) or not model.exists()
-    if not ours and not (model.is_dir() and _is_empty(model, but=ONLINE_FILE)):
+    # A killed `observe` leaves files named after the store before there is one.
+    if not ours and not (
+        model.is_dir() and all(ONLINE_FILE in each.name for each in model.iterdir())
+    ):
         raise InputError(f"{model}: something that is not a model is there (choose another place)")
     return file
 
 
-def any_router(model: Path | None) -> LearnedRouter:
-    """Return the fitted router of a folder, or without one that of the bundled sample."""
-    return sample_router() if model is None else fitted_router(model)
-
-
-def fitted_router(model: Path) -> LearnedRouter:
-    """Return the fitted router of a folder, which knows the mashups that were observed there."""
+def fitted_router(model: Path | None) -> LearnedRouter:
+    """Return the router of a folder, which knows what was observed there, or of the sample."""
     from cnp_router.training import load_router
 
+    if model is None:
+        return sample_router()
     router = load_router(model)
-    if any(model.glob("*.sqlite")):  # or else the import alone would take a tenth of the time
-        from cnp_router.online import ONLINE_FILE, OnlineStore, RouterObserver
+    if (model / ONLINE_FILE).exists():
+        from cnp_router.online import OnlineStore, RouterObserver
 
-        if (model / ONLINE_FILE).exists():
-            OnlineStore(model / ONLINE_FILE, [RouterObserver(router)], read_only=True)
+        OnlineStore(model / ONLINE_FILE, [RouterObserver(router)], read_only=True)
     return router
 
 
@@ -55,7 +55,7 @@ def next_tool_router(
 
     The model that it asks, if any, chooses among that and the APIs of the fitted model.
     """
-    from cnp_router.online import ONLINE_FILE, OnlineStore
+    from cnp_router.online import OnlineStore
     from cnp_router.prediction import NextToolRouter
     from cnp_router.storage import is_model
 
@@ -95,8 +95,3 @@ def size(model: Path) -> tuple[int, float]:
 
     files = read_json(model / MANIFEST)["files"].values()
     return len(files), sum(int(file["bytes"]) for file in files) / 1e6
-
-
-def _is_empty(folder: Path, *, but: str) -> bool:
-    """Return whether nothing is there except what a killed `observe` leaves before its file."""
-    return all(but in entry.name for entry in folder.iterdir())

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.models import any_router
-from cnp_router.cli.output import Column, echo, echo_json, echo_pairs, echo_table, note, verdict
+from cnp_router.cli.models import fitted_router
+from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, note, verdict
 from cnp_router.exceptions import BudgetExceededError, RoundFailedError
 from cnp_router.files import check_writable
 
@@ -74,23 +73,11 @@ def negotiate(
 
     if transcript is not None:
         check_writable(transcript)
-    router = any_router(model)
+    router = fitted_router(model)
     asked = chat.model(router.catalog)
     net = ContractNet(router.catalog, asked, router=router, settings=settings, **who)
-    with _costs_of_failure(transcript):
-        outcome = net.run_sync(text, protocol=protocol, announcement=announce)
-    echo_json(outcome.to_dict()) if json_ else _echo(outcome)
-    if transcript is not None:
-        outcome.transcript.write(transcript)
-    if outcome.failure:
-        raise RoundFailedError(outcome.failure, outcome.transcript)
-
-
-@contextmanager
-def _costs_of_failure(transcript: Path | None) -> Iterator[None]:
-    """Where a round breaks off, say what it has cost, and write the transcript."""
     try:
-        yield
+        outcome = net.run_sync(text, protocol=protocol, announcement=announce)
     except (BudgetExceededError, RoundFailedError) as exc:
         if exc.transcript is not None:
             paid = exc.transcript.ledger
@@ -99,13 +86,18 @@ def _costs_of_failure(transcript: Path | None) -> Iterator[None]:
             if transcript is not None:
                 exc.transcript.write(transcript)
         raise
+    echo_json(outcome.to_dict()) if json_ else _echo(outcome)
+    if transcript is not None:
+        outcome.transcript.write(transcript)
+    if outcome.failure:
+        raise RoundFailedError(outcome.failure, outcome.transcript)
 
 
 def _echo(outcome: Outcome) -> None:
     grounds = outcome.grounds()
     if outcome.recommendation:
         rows = ([name, grounds.get(name, "")] for name in outcome.recommendation)
-        echo_table([Column("API"), Column("grounds")], rows)
+        echo_table(["API", "grounds"], rows)
     else:
         echo("No API was recommended.")
     echo()
@@ -127,8 +119,7 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
     if protocol.has_contractors:
         yield "Announced to", f"{len(outcome.recipients)} of {outcome.n_contractors} contractors"
     if routing is not None:
-        widened = "" if routing.source == "learned" else f"; the fallback was {routing.source}"
-        yield "Confidence", f"{verdict(routing)}{widened}"
+        yield "Confidence", verdict(routing)
     kinds = ", ".join(f"{count:,} {name}" for name, count in ledger.messages.items())
     yield "Messages", f"{ledger.n_messages:,} ({kinds})"
     usage = ledger.usage

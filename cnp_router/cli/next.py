@@ -11,12 +11,18 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.models import next_tool_router
-from cnp_router.cli.output import Column, counted, echo, echo_json, echo_pairs, echo_table
+from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
     from cnp_router.llm import ChatModel
     from cnp_router.prediction import Hint, RoutedTool
     from cnp_router.trajectories import Trajectory
+
+_WHY_UNSURE = {
+    "cold-start": "too few trajectories have been observed (--threshold to act all the same)",
+    "threshold": "the confidence is below the threshold",
+    "unknown": "nothing like this has been observed",
+}
 
 
 def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> Trajectory:
@@ -38,7 +44,6 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
     'cnp-router next --model model --goal "Text me rain." --prefix openweather',
     'cnp-router next --model model --goal "Text me rain." --threshold 0.8 --json',
     "cnp-router next --model model --prefix openweather --exclude unknown",
-    name="next",
 )
 @options.folder("--model", required=True, help="Folder that was observed into.")
 @options.gathered(
@@ -47,12 +52,8 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
     click.option(
         "--goal", metavar="TEXT", help="What the agent is to reach.  [default: that of --steps]"
     ),
-    click.option(
-        "--prefix",
-        "prefixes",
-        multiple=True,
-        metavar="ID,ID,...",
-        help="The tools so far, in order. Can be given more than once.",
+    options.several(
+        "--prefix", "prefixes", metavar="ID,ID,...", help="The tools so far, in order."
     ),
     options.file(
         "--steps",
@@ -60,12 +61,7 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
         "alone.",
     ),
 )
-@click.option(
-    "--exclude",
-    multiple=True,
-    metavar="TOOL",
-    help="Never predict or choose this tool. Can be given more than once.",
-)
+@options.several("--exclude", metavar="TOOL", help="Never predict or choose this tool.")
 @options.share(
     "--threshold",
     help="Act on a prediction from this confidence on.  [default: ask in the first 100 "
@@ -73,7 +69,7 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
 )
 @options.chat_options("Who is asked where the prediction is not acted upon", "nobody")
 @options.as_json
-def next_(
+def next(
     *,
     model: Path,
     run: Trajectory,
@@ -85,11 +81,9 @@ def next_(
     """Predict the tool that an agent calls next."""
     from cnp_router.prediction import Context, NextToolPolicy
 
-    policy = (
-        NextToolPolicy(exclude=exclude)
-        if threshold is None
-        else NextToolPolicy.fixed(threshold, exclude=exclude)
-    )
+    policy = NextToolPolicy(exclude=exclude)
+    if threshold is not None:
+        policy = NextToolPolicy.fixed(threshold, exclude=exclude)
     router = next_tool_router(model, policy, _model(chat))
     decided = router.predict_next(run.steps, Context(run.goal))
     hints = router.hints(decided.tool, run.steps) if decided.tool else ()
@@ -103,7 +97,7 @@ def next_(
 
 
 def _model(chat: options.Chat) -> ChatModel | None:
-    if not chat:
+    if chat.llm is None:
         return None
     if chat.is_server:
         return chat.model()
@@ -114,18 +108,18 @@ def _model(chat: options.Chat) -> ChatModel | None:
 
 
 def _echo(decided: RoutedTool, hints: tuple[Hint, ...]) -> None:
-    columns = [Column("tool"), Column("prob.", right=True)]
-    echo_table(columns, ([c.tool, f"{c.probability:.2f}"] for c in decided.candidates))
+    rows = ([c.tool, f"{c.probability:.2f}"] for c in decided.candidates)
+    echo_table(["tool", "prob."], rows, numbers=["prob."])
     echo()
     echo_pairs(_facts(decided, hints))
 
 
 def _facts(decided: RoutedTool, hints: tuple[Hint, ...]) -> Iterator[tuple[str, str]]:
-    who = {"llm": "chosen by the language model", "none": "undecided: the caller has to"}
+    who = {"llm": "chosen by the language model", "none": "undecided: the caller has to decide"}
     yield "Next", f"{decided.tool} ({who.get(decided.source, f'predicted by {decided.source}')})"
     yield "Confidence", f"{decided.confidence:.2f}, with a threshold of {decided.threshold:.2f}"
     if decided.unsure:
-        yield "Not acted upon", decided.unsure
+        yield "Not acted upon", _WHY_UNSURE.get(decided.unsure, decided.unsure)
     if decided.hallucinated:
         yield "Hallucinated", ", ".join(decided.hallucinated)
     for hint in hints:

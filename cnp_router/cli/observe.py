@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,12 +12,6 @@ from cnp_router.cli import options
 from cnp_router.cli.models import online_file
 from cnp_router.cli.output import counted, echo_json, echo_pairs, note
 from cnp_router.cli.progress import Progress
-
-if TYPE_CHECKING:
-    from cnp_router.catalog import Catalog
-    from cnp_router.history import Mashup
-    from cnp_router.online import OnlineStore, Receipt
-    from cnp_router.trajectories import Trajectory
 
 
 @options.command(
@@ -48,19 +42,27 @@ def observe(
     """
     if not (trajectories or histories):
         raise click.UsageError("Give --trajectories or --history.")
+    from cnp_router.history import History
     from cnp_router.online import OnlineStore, RouterObserver
     from cnp_router.prediction import NextToolRouter
     from cnp_router.storage import is_model
+    from cnp_router.trajectories import read_trajectories
 
     file, router, fitted = online_file(model), NextToolRouter(), None
     if is_model(model):
         from cnp_router.training import load_router
 
         fitted = RouterObserver(load_router(model))
-    records = list(_records(trajectories, histories, fitted.catalog if fitted else None))
+    records: list[Any] = [*read_trajectories(trajectories)] if trajectories else []
+    if histories:
+        records += History.read(histories, catalog=fitted.catalog if fitted else None)
     with OnlineStore(file, [router, fitted] if fitted else [router]) as store:
         before = fitted.n_learned if fitted else 0
-        receipts = _observe(store, records)
+        receipts = []
+        with Progress("Observing") as progress:
+            for place, record in enumerate(records, 1):
+                receipts.append(store.observe(record))
+                progress("record", place, len(records))
     observed = sum(receipt.counted for receipt in receipts)
     changed = sum(receipt.changed for receipt in receipts)
     result = {
@@ -81,27 +83,6 @@ def observe(
             "Warning",
         )
     echo_json(result) if json_ else echo_pairs(_pairs(result))
-
-
-def _records(
-    trajectories: tuple[Path, ...], histories: tuple[Path, ...], catalog: Catalog | None
-) -> Iterator[Trajectory | Mashup]:
-    from cnp_router.history import History
-    from cnp_router.trajectories import read_trajectories
-
-    if trajectories:
-        yield from read_trajectories(trajectories)
-    if histories:
-        yield from History.read(histories, catalog=catalog)
-
-
-def _observe(store: OnlineStore, records: list[Trajectory | Mashup]) -> list[Receipt]:
-    receipts = []
-    with Progress("Observing") as progress:
-        for place, record in enumerate(records, 1):
-            receipts.append(store.observe(record))
-            progress("record", place, len(records))
-    return receipts
 
 
 def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:

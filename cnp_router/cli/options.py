@@ -28,13 +28,7 @@ PLACE = click.Path(path_type=Path)
 
 
 class Command(click.Command):
-    """Shows examples below the options.
-
-    Parameters
-    ----------
-    examples : sequence of str
-        Command lines, shown as they are.
-    """
+    """Shows examples, which are command lines, below the options."""
 
     def __init__(self, *args: Any, examples: Sequence[str], **options: Any) -> None:
         super().__init__(*args, **options)
@@ -54,21 +48,18 @@ class Command(click.Command):
 class Group(Command, click.Group):
     """A group of commands, with examples."""
 
+    command_class = Command
 
-def command(*examples: str, name: str | None = None) -> Callable[[Callable[..., Any]], Command]:
+
+def command(*examples: str) -> Callable[[Callable[..., Any]], Command]:
     """Return a decorator that makes a function a command with examples."""
-    return click.command(name, cls=Command, examples=examples)
+    return click.command(cls=Command, examples=examples)
 
 
 class Registered(click.types.StringParamType):
-    """A name in a registry, which is imported only when its names are needed.
+    """A name in a registry, a `mapping` of names to objects with a ``summary``.
 
-    Parameters
-    ----------
-    title : str
-        Heading of its entries in the help.
-    module, mapping : str
-        Where the registry is: a mapping of names to objects with a ``summary``.
+    Its `module` is imported only when the names are needed; `title` heads them in the help.
     """
 
     name = "name"
@@ -109,16 +100,13 @@ file = functools.partial(click.option, type=PLACE, metavar="FILE")
 folder = functools.partial(click.option, type=PLACE, metavar="DIR")
 
 
-def files(*names: str, help: str, required: bool = False) -> Decorator:
-    """Return an option that takes a file, and can be given more than once."""
-    return click.option(
-        *names,
-        type=PLACE,
-        multiple=True,
-        required=required,
-        metavar="FILE",
-        help=f"{help} Can be given more than once.",
-    )
+def several(*names: str, help: str, default: str = "", **how: Any) -> Decorator:
+    """Return an option that can be given more than once; `default` is what the help says of it."""
+    help += " Can be given more than once." + (f"  [default: {default}]" if default else "")
+    return click.option(*names, multiple=True, help=help, **how)
+
+
+files = functools.partial(several, type=PLACE, metavar="FILE")
 
 
 def choice(*names: str, of: Sequence[str], default: str, help: str) -> Decorator:
@@ -129,15 +117,9 @@ def choice(*names: str, of: Sequence[str], default: str, help: str) -> Decorator
 
 
 def gathered(into: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
-    """Return a decorator that adds options and passes what is made of them as one argument.
+    """Return a decorator that adds options, and passes what `make` makes of them as `into`.
 
-    Parameters
-    ----------
-    into : str
-        Name of the argument.
-    make : callable
-        Takes the values of the options by name.
-    *options : decorator
+    `make` takes the values of the options by name.
     """
 
     def probe() -> None:
@@ -214,9 +196,6 @@ def selection(target_recall: float | None, top_k: int | None) -> SelectionRule:
     return TopK(top_k)
 
 
-select_options = gathered("select", selection, target_recall, top_k)
-
-
 all_fallbacks = functools.partial(
     choice,
     "--fallback",
@@ -252,13 +231,9 @@ round_options = gathered(
     top_k,
     threshold,
     all_fallbacks(default="llm"),
-    count("--budget-tokens", help="Begin nothing that would take a round beyond so many tokens."),
-    count(
-        "--budget-messages", help="Begin nothing that would take a round beyond so many messages."
-    ),
-    seconds(
-        "--deadline", help="Ignore proposals that come later than this after the announcement."
-    ),
+    count("--budget-tokens", help="Begin nothing that takes a round beyond so many tokens."),
+    count("--budget-messages", help="Begin nothing that takes a round beyond so many messages."),
+    seconds("--deadline", help="Ignore proposals later than this after the announcement."),
     seconds("--bid-timeout", help="How long one contractor may take."),
     seconds(
         "--timeout",
@@ -292,10 +267,6 @@ class Chat:
             servers = " or ".join(name for name, each in PROVIDERS.items() if each.has_server)
             raise click.UsageError(f"--llm-model and --base-url need --llm {servers}.")
 
-    def __bool__(self) -> bool:
-        """Whether a model was asked for."""
-        return self.llm is not None
-
     @property
     def is_server(self) -> bool:
         """Whether a server is asked."""
@@ -317,13 +288,7 @@ class Chat:
 
 
 def chat_options(help: str, default: str) -> Decorator:
-    """Return the options that say which language model answers.
-
-    Parameters
-    ----------
-    help, default : str
-        What it is asked for, and what happens without them.
-    """
+    """Return the options that say which language model answers, with `default` without them."""
     return gathered(
         "chat",
         Chat,

@@ -7,8 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -18,20 +17,7 @@ from cnp_router.printing import is_harmless, printable
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod, RenderableType
 
-    from cnp_router.routing import Routing
-
-__all__ = [
-    "Column",
-    "console",
-    "counted",
-    "echo",
-    "echo_error",
-    "echo_json",
-    "echo_pairs",
-    "echo_table",
-    "note",
-    "number",
-]
+    from cnp_router.routing import Recipient, Routing
 
 _WIDEST = 110
 _GAP = 2
@@ -40,26 +26,11 @@ _STYLES = {"Error": "bold red", "Warning": "yellow"}
 _NOT_ASCII = re.compile(r"[^\n -~]")
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table.
-
-    Parameters
-    ----------
-    title : str
-    right : bool, default=False
-        Numbers: aligned to the right, and never broken.
-    """
-
-    title: str
-    right: bool = False
-
-
-def echo(text: str = "") -> None:
-    """Print a sentence, broken to the width of the terminal."""
+def echo(*lines: str) -> None:
+    """Print lines of text, or an empty one, broken to the width of the terminal."""
     from rich.text import Text
 
-    _show(Text(printable(text)))
+    _show(Text("\n".join(map(printable, lines))))
 
 
 def echo_json(document: Any) -> None:
@@ -69,29 +40,28 @@ def echo_json(document: Any) -> None:
     click.echo(_NOT_ASCII.sub(lambda match: _json_character(match[0]), text))
 
 
-def echo_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+def echo_table(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[str] = ()
+) -> None:
     """Print a table; where the terminal is too narrow for it, a block of lines for each row.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-    rows : iterable of sequence of str
-        As many cells as columns.
+    The columns whose titles are in `numbers` are aligned to the right, and never broken.
     """
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
     cells = [[printable(cell) for cell in row] for row in rows]
-    heads = [column.title.replace(" ", "\n" if column.right else " ") for column in columns]
+    heads = [title.replace(" ", "\n") if title in numbers else title for title in titles]
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     needed = 0
-    for place, (column, head) in enumerate(zip(columns, heads, strict=True)):
+    for place, (title, head) in enumerate(zip(titles, heads, strict=True)):
+        right = title in numbers
         widest = max(map(cell_len, [*head.split("\n"), *(row[place] for row in cells)]))
-        needed += _GAP + (widest if column.right else min(widest, _LEAST))
+        needed += _GAP + (widest if right else min(widest, _LEAST))
         above = "\n" * (max(h.count("\n") for h in heads) - head.count("\n"))
-        justify: JustifyMethod = "right" if column.right else "left"
-        table.add_column(Text(above + head), justify=justify, no_wrap=column.right, overflow="fold")
+        justify: JustifyMethod = "right" if right else "left"
+        table.add_column(Text(above + head), justify=justify, no_wrap=right, overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
     if needed - _GAP <= console(sys.stdout).width:
@@ -100,7 +70,7 @@ def echo_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None
     for place, row in enumerate(cells):
         if place:
             echo()
-        echo_pairs(zip((column.title for column in columns), row, strict=True))
+        echo_pairs(pair for pair in zip(titles, row, strict=True) if any(pair))
 
 
 def echo_pairs(pairs: Iterable[tuple[str, str]]) -> None:
@@ -117,14 +87,7 @@ def echo_pairs(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def note(message: str, label: str = "") -> None:
-    """Say something beside the result, in one line on standard error.
-
-    Parameters
-    ----------
-    message : str
-    label : {"", "Error", "Warning", ...}, default=""
-        Put before the message, in its colour at a terminal.
-    """
+    """Say something beside the result, in one line on standard error, after a coloured label."""
     from rich.text import Text
 
     start = (f"{label}: " if label else "", _STYLES.get(label, ""))
@@ -162,33 +125,33 @@ def console(stream: IO[str]) -> Console:
 
 
 def counted(n: int, noun: str) -> str:
-    """Return a number and what it counts.
-
-    Examples
-    --------
-    >>> counted(1, "step"), counted(2_000, "step")
-    ('1 step', '2,000 steps')
-    """
+    """Return a number and what it counts: ``1 step``, ``2,000 steps``."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def number(value: float | None) -> str:
-    """Return a figure for a table: counts whole, shares with three digits.
-
-    Examples
-    --------
-    >>> number(1_200), number(0.5), number(None)
-    ('1,200', '0.500', '-')
-    """
+    """Return a figure for a table: counts whole, shares with three digits, a dash for None."""
     if value is None:
         return "-"
     return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
 
 
+def reasons(recipient: Recipient) -> str:
+    """Return the strongest reasons for a recipient."""
+    return "; ".join(reason.text for reason in recipient.reasons[:2])
+
+
 def verdict(routing: Routing) -> str:
-    """Return a routing's confidence, and where it is to the threshold."""
-    place = "at or above" if routing.is_confident else "below"
-    return f"{routing.confidence:.2f}, {place} the threshold of {routing.threshold:.2f}"
+    """Return a routing's confidence, where it is to the threshold, and what followed from that."""
+    consequences = {
+        "learned": "kept as learned, as no fallback is allowed (--fallback broadcast)",
+        "llm": "widened to the categories that the language model named",
+        "broadcast": "the fallback was a broadcast",
+    }
+    place, then = "at or above", ""
+    if not routing.is_confident:
+        place, then = "below", f": {consequences[routing.source]}"
+    return f"{routing.confidence:.2f}, {place} the threshold of {routing.threshold:.2f}{then}"
 
 
 def _show(renderable: RenderableType) -> None:

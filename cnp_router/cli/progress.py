@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from cnp_router.cli.output import console
 from cnp_router.printing import printable
@@ -16,12 +16,7 @@ _PATIENCE = 1.0  # seconds
 
 
 class Progress:
-    """A bar that vanishes at the end. Call it with each step done.
-
-    Parameters
-    ----------
-    title : str
-    """
+    """A bar that vanishes at the end. Call it with each step done."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -34,13 +29,11 @@ class Progress:
         if self._bar is None:
             if not sys.stderr.isatty() or monotonic() < self._start + _PATIENCE:
                 return
-            self._bar = _bar()
-            self._bar.add_task(said)
-            self._bar.start()
+            self._bar = _started(said)
         task = self._bar.task_ids[0]
         self._bar.update(task, description=said, completed=done, total=total or None)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -48,14 +41,17 @@ class Progress:
             self._bar.stop()
 
 
-def _bar() -> Bar:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+def _started(said: str) -> Bar:
+    from rich import progress
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeElapsedColumn(), console=console(sys.stderr), transient=True)
+    bar = progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        console=console(sys.stderr),
+        transient=True,
+    )
+    bar.add_task(said)
+    bar.start()
+    return bar

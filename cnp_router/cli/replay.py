@@ -6,23 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from cnp_router.cli import options
-from cnp_router.cli.output import Column, counted, echo, echo_json, echo_pairs, echo_table, number
+from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table, number
 
 if TYPE_CHECKING:
     from cnp_router.evaluation import PrequentialEvaluation
-    from cnp_router.evaluation.prequential import AtThreshold, PredictorEvaluation
+    from cnp_router.evaluation.prequential import PredictorEvaluation
 
-_TITLES = (
-    "threshold",
-    "coverage",
-    "accuracy",
-    "tokens saved",
-    "tokens saved less errors",
-    "seconds saved",
-)
+_FIGURES = {
+    "coverage": "coverage",
+    "accuracy": "accuracy",
+    "tokens saved": "tokens_saved",
+    "tokens saved less errors": "tokens_saved_net",
+    "seconds saved": "seconds_saved",
+}
 
 
 @options.command(
@@ -32,26 +29,22 @@ _TITLES = (
 )
 @options.files("--trajectories", help="The log to replay.", required=True)
 @options.files("--warm", help="Trajectories to learn from beforehand.")
-@options.share(
+@options.several(
     "--threshold",
     "thresholds",
-    multiple=True,
-    help="Act from this confidence on. Can be given more than once.  [default: 0.3 to 0.95]",
+    type=options.Finite(0, 1),
+    metavar="X",
+    help="Act from this confidence on.",
+    default="0.3 to 0.95",
 )
-@click.option(
+@options.several(
     "--exclude",
-    multiple=True,
     metavar="TOOL",
-    help="Do not act on a prediction of this tool. Its steps count all the same. Can be given "
-    "more than once.",
+    help="Do not act on a prediction of this tool. Its steps count all the same.",
 )
 @options.as_json
 def replay(
-    *,
-    trajectories: tuple[Path, ...],
-    warm: tuple[Path, ...],
-    json_: bool,
-    **how: Any,
+    *, trajectories: tuple[Path, ...], warm: tuple[Path, ...], json_: bool, **how: Any
 ) -> None:
     """Count what predicting each step of a log would have saved.
 
@@ -68,31 +61,26 @@ def replay(
     if json_:
         echo_json(found.to_dict())
         return
-    columns = [Column("method"), *(Column(title, right=True) for title in _TITLES)]
-    rows = [row for name, method in found.methods.items() for row in _rows(name, method)]
-    echo_table(columns, rows)
+    titles = ["threshold", *_FIGURES]
+    rows = (row for name, method in found.methods.items() for row in _rows(name, method))
+    echo_table(["method", *titles], rows, numbers=titles)
     echo()
     echo_pairs(_facts(found))
 
 
 def _facts(found: PrequentialEvaluation) -> Iterator[tuple[str, str]]:
     steps, runs = counted(found.n_steps, "step"), counted(found.n_trajectories, "run")
-    yield "Replayed", f"{steps} in {runs}, after {counted(found.n_warm, 'other')}"
+    before = f", having learned from {counted(found.n_warm, 'other')}" if found.n_warm else ""
+    yield "Replayed", f"{steps} in {runs}{before}"
     if found.exclude:
         yield "Not acted upon", ", ".join(found.exclude)
-    yield "Of", f"{counted(found.tokens, 'token')} and {found.seconds:,.1f} seconds"
+    yield "Cost", f"{counted(found.tokens, 'token')} and {found.seconds:,.1f} seconds"
     for name, method in found.methods.items():
         yield f"ECE {name}", f"{method.calibration_error:.3f}"
 
 
 def _rows(name: str, method: PredictorEvaluation) -> Iterator[list[str]]:
-    if not any(at.coverage for at in method.thresholds):
-        yield [name, "any", *_figures(method.thresholds[0])]
-        return
-    for at in method.thresholds:
-        yield [name, f"{at.threshold:.2f}", *_figures(at)]
-
-
-def _figures(at: AtThreshold) -> list[str]:
-    figures = (at.coverage, at.accuracy, at.tokens_saved, at.tokens_saved_net, at.seconds_saved)
-    return [number(figure) for figure in figures]
+    acted = any(at.coverage for at in method.thresholds)
+    for at in method.thresholds if acted else method.thresholds[:1]:
+        figures = (number(getattr(at, figure)) for figure in _FIGURES.values())
+        yield [name, f"{at.threshold:.2f}" if acted else "any", *figures]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 __all__ = ["GraphStatistics", "statistics"]
 
@@ -30,6 +29,8 @@ class GraphStatistics:
 
 def statistics(usage: NDArray[Any], edges: csr_array, *, directed: bool) -> GraphStatistics:
     """Describe a graph of counts; `edges` are symmetric if it is not directed."""
+    from scipy.sparse.csgraph import connected_components  # routing, which comes here, needs none
+
     rows, columns = edges.nonzero()
     apart = rows != columns
     between = int(apart.sum())

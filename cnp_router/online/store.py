@@ -16,10 +16,7 @@ from cnp_router.online.database import Contents, Database, Experience, corrupt, 
 from cnp_router.online.observers import Observer
 from cnp_router.records import check_number
 
-__all__ = ["ONLINE_FILE", "OnlineStore", "Receipt"]
-
-ONLINE_FILE = "online.sqlite"
-"""Where a store is in the folder of a model."""
+__all__ = ["OnlineStore", "Receipt"]
 
 _log = logging.getLogger(__name__)
 

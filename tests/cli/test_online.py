@@ -258,8 +258,8 @@ class TestNext:
     def test_the_text(self, next_):
         text = next_("--prefix", "weather").stdout
         assert text.startswith("tool ")
-        assert "Next            maps (undecided: the caller has to)" in text
-        assert "Not acted upon  cold-start" in text
+        assert "Next            maps (undecided: the caller has to decide)" in text
+        assert "Not acted upon  too few trajectories have been observed" in text
         assert "from weather's inputs, city (20 of 20 times)" in text
         sure = next_("--prefix", "weather", "--threshold", "0.6").stdout
         assert "maps (predicted by context)" in sure and "Not acted upon" not in sure
@@ -342,7 +342,7 @@ class TestReplay:
         rows = [line.split()[:2] for line in lines[4:] if line]
         assert rows[:3] == [["context", "0.60"], ["backoff", "0.60"], ["first-order", "0.60"]]
         assert ["always-ask", "any"] in rows
-        assert "60 steps in 20 runs, after 0 others" in text
+        assert "60 steps in 20 runs\n" in text
         assert "ECE context" in text
 
     def test_excluding(self, run):
@@ -356,7 +356,8 @@ class TestReplay:
     def test_one_of_each(self, run):
         write_trajectories("one.jsonl", [Trajectory("t", "g", (Step("w", output_tokens=1),))])
         text = run("replay", "--trajectories", "one.jsonl", "--warm", "one.jsonl").stdout
-        assert "1 step in 1 run, after 1 other\n" in text and "1 token and 0.0 seconds" in text
+        assert "1 step in 1 run, having learned from 1 other\n" in text
+        assert "1 token and 0.0 seconds" in text
 
     def test_amounts_whose_sums_would_overflow(self, run, tmp_path):
         steps = ", ".join(['{"tool": "w", "seconds": 1e308}'] * 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,22 +13,25 @@ from rich.cells import cell_len
 
 from cnp_router.cli import progress as progress_module
 from cnp_router.cli.output import (
-    Column,
+    counted,
     echo,
     echo_json,
     echo_pairs,
     echo_table,
     note,
+    number,
 )
 from cnp_router.cli.progress import Progress
 from cnp_router.printing import printable
 
-COLUMNS = [Column(""), Column("API"), Column("prob.", right=True), Column("why")]
+TITLES = ["", "API", "prob.", "why"]
 ROWS = [
     ["*", "google-maps", "0.91", "named in the request, and used in 12 mashups like this one"],
     ["", "国土地理院-地図-東京都新宿区", "0.10", "地図 と 天気"],
     ["", "x" * 60, "0.05", ""],
 ]
+
+recommended = partial(echo_table, TITLES, numbers=["prob."])
 
 
 @pytest.fixture
@@ -42,7 +46,7 @@ def printed(monkeypatch, capsys):
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 110])
 def test_a_table_is_never_wider_than_the_terminal_and_loses_nothing(printed, width):
-    lines = printed(echo_table, COLUMNS, ROWS, columns=width).splitlines()
+    lines = printed(recommended, ROWS, columns=width).splitlines()
     assert max(map(cell_len, lines)) <= width
     assert all(line == line.rstrip() for line in lines)
     letters = "".join("".join(lines).split())
@@ -52,7 +56,7 @@ def test_a_table_is_never_wider_than_the_terminal_and_loses_nothing(printed, wid
 
 
 def test_a_table(printed):
-    assert printed(echo_table, COLUMNS, ROWS[:1]) == (
+    assert printed(recommended, ROWS[:1]) == (
         "   API          prob.  why\n"
         "*  google-maps   0.91  named in the request, and used in 12 mashups like this\n"
         "                       one\n"
@@ -60,7 +64,7 @@ def test_a_table(printed):
 
 
 def test_a_narrow_table(printed):
-    assert printed(echo_table, COLUMNS, ROWS[:1], columns=40).splitlines() == [
+    assert printed(recommended, ROWS[:1], columns=40).splitlines() == [
         "   API          prob.  why",
         "*  google-maps   0.91  named in the",
         "                       request, and used",
@@ -69,13 +73,27 @@ def test_a_narrow_table(printed):
     ]
 
 
+def test_a_table_that_does_not_fit_is_a_block_of_lines_for_each_row(printed):
+    rows = [["*", "maps", "0.91", "named in it"], ["", "sms", "0.10", "popular"]]
+    assert printed(recommended, rows, columns=20).splitlines() == [
+        "       *",
+        "API    maps",
+        "prob.  0.91",
+        "why    named in it",
+        "",
+        "API    sms",
+        "prob.  0.10",
+        "why    popular",
+    ]
+
+
 def test_wide_characters_take_two_columns(printed):
-    lines = printed(echo_table, COLUMNS, [["", "地図", "0.10", "天気"], ROWS[0]]).splitlines()
+    lines = printed(recommended, [["", "地図", "0.10", "天気"], ROWS[0]]).splitlines()
     assert lines[1] == "   地図          0.10  天気"
 
 
 def test_a_table_without_rows(printed):
-    assert printed(echo_table, [Column("API"), Column("n", right=True)], []) == "API  n\n"
+    assert printed(partial(echo_table, numbers=["n"]), ["API", "n"], []) == "API  n\n"
 
 
 def test_pairs(printed):
@@ -83,6 +101,11 @@ def test_pairs(printed):
     assert printed(echo_pairs, pairs, columns=30) == (
         "Model  offline\nWhy    used by many mashups\n       that are like this one\n"
     )
+
+
+def test_figures():
+    assert [counted(1, "step"), counted(2_000, "step")] == ["1 step", "2,000 steps"]
+    assert [number(1_200), number(0.5), number(None)] == ["1,200", "0.500", "-"]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +119,7 @@ def test_the_width_of_the_terminal(printed, columns, width):
 def test_markup_in_data_is_not_interpreted(printed, capsys):
     text = "[red]stop[/red] [/] [link=http://x]here[/link] :warning:"
     assert printed(echo, text) == f"{text}\n"
-    assert text in printed(echo_table, [Column("[b]API[/b]")], [[text]])
+    assert text in printed(echo_table, ["[b]API[/b]"], [[text]])
     assert text in printed(echo_pairs, [("[b]", text)])
     note(text, "Warning")
     assert capsys.readouterr().err == f"Warning: {text}\n"

@@ -8,7 +8,7 @@ import pytest
 from cnp_router.catalog import Catalog
 from cnp_router.exceptions import UnknownApiError
 from cnp_router.history import Mashup
-from cnp_router.online import ONLINE_FILE, OnlineStore, RouterObserver
+from cnp_router.online import OnlineStore, RouterObserver
 from cnp_router.trajectories import Step, Trajectory
 
 NEW = [Mashup(f"new{n}", f"tell me the tides {n}", ("tides",)) for n in range(5)]
@@ -87,12 +87,12 @@ def test_what_a_later_catalog_does_not_have_is_left_out_and_said(tmp_path, catal
 def test_a_model_is_saved_again_while_its_store_is_open(tmp_path, sample_router, catalog):
     sample_router.save(tmp_path / "m")
     learner = Learner(catalog)
-    with OnlineStore(tmp_path / "m" / ONLINE_FILE, [RouterObserver(learner)]) as store:
+    with OnlineStore(tmp_path / "m" / "online.sqlite", [RouterObserver(learner)]) as store:
         store.observe(NEW[0])
         sample_router.save(tmp_path / "m", overwrite=True)
         store.observe(NEW[1])
     again = Learner(catalog)
-    OnlineStore(tmp_path / "m" / ONLINE_FILE, [RouterObserver(again)], read_only=True)
+    OnlineStore(tmp_path / "m" / "online.sqlite", [RouterObserver(again)], read_only=True)
     assert again.ids == [mashup.id for mashup in NEW[:2]]
 
 
