@@ -143,12 +143,24 @@ class TfidfEncoder:
 
     def state(self) -> dict[str, Any]:
         """Return all that was learned, as plain data."""
-        return {"terms": self.terms_, "idf": self.idf_, "rare": self.rare_}
+        return {
+            "analyzer": self.analyzer,
+            "terms": self.terms_,
+            "idf": self.idf_,
+            "rare": self.rare_,
+        }
 
     @classmethod
-    def from_state(cls, analyzer: Analyzer, state: dict[str, Any]) -> TfidfEncoder:
-        """Rebuild a fitted encoder."""
-        return cls(analyzer)._set(list(state["terms"]), state["idf"], float(state["rare"]))
+    def from_state(cls, state: dict[str, Any]) -> TfidfEncoder:
+        """Rebuild a fitted encoder; raises KeyError, TypeError or ValueError if it was none."""
+        terms, idf = list(state["terms"]), state["idf"]
+        if not set(map(type, terms)) <= {str} or len(set(terms)) < len(terms):
+            raise ValueError("expected distinct terms")
+        if idf.shape != (len(terms),):
+            raise ValueError("expected a weight for each term")
+        if state["analyzer"] not in ANALYZERS:
+            raise ValueError(f"expected one of {sorted(ANALYZERS)}, got {state['analyzer']!r}")
+        return cls(state["analyzer"])._set(terms, idf, float(state["rare"]))
 
 
 def count_terms(

@@ -16,7 +16,7 @@ from cnp_router.routing.selection import expected_f1_size
 from cnp_router.text import TfidfEncoder
 from cnp_router.training.corpus import matrix_of_ones
 from cnp_router.training.linear import ridge_weights
-from cnp_router.training.ranker import Logistic
+from cnp_router.training.logistic import Logistic
 
 __all__ = ["CategoryClassifier"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.training.features import Candidates
-from cnp_router.training.views import CoUsageView, Neighbours, Views
+from cnp_router.training.corpus import entries
+from cnp_router.training.views import Candidates, CoUsageView, Neighbours, Views
 
 __all__ = ["FEATURES", "N_CO_USED", "N_FROM_TEXT", "CoUsageFeatures"]
 
@@ -53,19 +53,9 @@ _DISTANT = 0.02  # neighbours whose squared similarities sum to less tell little
 class CoUsageFeatures:
     """Past mashups as sets of APIs, to look up what was used together with some of them.
 
-    Attributes
-    ----------
-    usage : csr_array of shape (n_mashups, n_apis), of ones
-    mashups : csc_array of shape (n_mashups, n_apis), of ones
-        The same, by API.
-    counts : ndarray of shape (n_apis,)
-        Mashups that used each API.
-    co_usage : csc_array of shape (n_apis, n_apis)
-        ``P(row | column)``.
-    membership : csr_array of shape (n_apis, n_categories), rows sum to 1 or 0
-    category_co_usage : csc_array of shape (n_categories, n_categories)
-        How often the row's category is that of an API used with one of the column's.
-    specifications : ndarray of shape (n_apis, n_components), rows of length 1 or 0
+    `mashups` is `usage` by API, ``co_usage[i, j]`` is ``P(i | j)``; rows of `membership` sum to 1
+    or 0; ``category_co_usage[i, j]`` says how often category i is that of an API used with one of
+    category j; rows of `specifications` have the length 1 or 0.
     """
 
     usage: sparse.csr_array
@@ -103,21 +93,8 @@ class CoUsageFeatures:
     ) -> Candidates:
         """Return the candidates for what else is needed: the text's best and the most co-used.
 
-        Parameters
-        ----------
-        positions : ndarray of shape (n,), int, ascending
-            Candidates from the text.
-        text : ndarray of shape (n,), in [0, 1]
-            Their probabilities from the text.
-        neighbours : Neighbours
-            Past requests most similar to the text, as rows of `usage`.
-        known : sequence of int
-            At least one. None of them is a candidate.
-
-        Returns
-        -------
-        Candidates
-            With the features named in `FEATURES`.
+        The text's candidates ascend, and come with its probabilities; at least one API is known.
+        None of the known is a candidate; `FEATURES` names the features.
 
         Examples
         --------
@@ -182,12 +159,12 @@ class CoUsageFeatures:
 
     def _sets(self, pool: NDArray[np.intp], known: NDArray[np.intp]) -> list[NDArray[Any]]:
         """Count candidates in the mashups that used some of the known APIs."""
-        rows, shared = np.unique(_entries(self.mashups, known).index, return_counts=True)
+        rows, shared = np.unique(entries(self.mashups, known).index, return_counts=True)
         whole = shared == len(known)
         sizes = np.diff(self.usage.indptr)[rows]
         # The squared cosine of the two sets.
         alike = shared**2 / (sizes * len(known))
-        found = _entries(self.usage, rows)
+        found = entries(self.usage, rows)
         n_apis = len(self.counts)
         together = np.bincount(found.index, np.repeat(whole, found.sizes), n_apis)
         votes = np.bincount(found.index, np.repeat(alike, found.sizes), n_apis)
@@ -204,7 +181,7 @@ class CoUsageFeatures:
         n_apis = len(self.counts)
         is_known = np.zeros(n_apis, dtype=bool)
         is_known[known] = True
-        found = _entries(self.usage, near.rows)
+        found = entries(self.usage, near.rows)
         row = np.repeat(np.arange(len(near.rows)), found.sizes)
         share = np.bincount(row, is_known[found.index], len(near.rows)) / len(known)
         weight = near.similarity**2 * share
@@ -216,7 +193,7 @@ class CoUsageFeatures:
     def _kinds(self, pool: NDArray[np.intp], known: NDArray[np.intp]) -> list[NDArray[Any]]:
         """Compare categories and specifications of candidates with those of the known APIs."""
         n_categories = self.membership.shape[1]
-        found = _entries(self.membership, known)
+        found = entries(self.membership, known)
         share = np.bincount(found.index, found.data, n_categories)
         related = self.category_co_usage @ (share / len(known))
         same = self.membership @ (share > 0).astype(np.float32)
@@ -229,27 +206,9 @@ class CoUsageFeatures:
         ]
 
 
-@dataclass(frozen=True)
-class _Entries:
-    index: NDArray[np.intp]
-    data: NDArray[np.float32]
-    sizes: NDArray[np.intp]
-
-
-def _entries(matrix: sparse.csr_array | sparse.csc_array, lines: NDArray[np.intp]) -> _Entries:
-    """Return what some rows of a csr_array, or columns of a csc_array, hold.
-
-    Slicing answers the same, several times slower.
-    """
-    starts = matrix.indptr[lines]
-    sizes = matrix.indptr[lines + 1] - starts
-    places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-    return _Entries(matrix.indices[places], matrix.data[places], sizes)
-
-
 def _columns(matrix: sparse.csc_array, columns: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return columns of a csc_array, as a dense array."""
-    found = _entries(matrix, columns)
+    found = entries(matrix, columns)
     dense = np.zeros((matrix.shape[0], len(columns)))
     dense[found.index, np.repeat(np.arange(len(columns)), found.sizes)] = found.data
     return dense

@@ -20,18 +20,19 @@ from cnp_router.history import History
 from cnp_router.records import check_instance, check_number, shown
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
-from cnp_router.training.completion import Completion, Neighbourhood
+from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import (
     Corpus,
     Specifications,
     category_membership,
+    entries,
     usage_matrix,
 )
 from cnp_router.training.decision import Answer, Decision
 from cnp_router.training.encoders import EncodedRequests, Encoders, specification_text
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.ranker import Example, Ranker
-from cnp_router.training.views import CategoryView, CoUsageView, HistoryView, Views
+from cnp_router.training.views import CategoryView, HistoryView, Views
 from cnp_router.version import __version__
 
 __all__ = ["fit_router"]
@@ -124,7 +125,9 @@ def _fit(
     steps = n_folds + 3
     progress("texts", 0, steps)
     usage = usage_matrix(catalog, history)
-    classes = _used_categories(catalog, usage)
+    # Of no other category does the history give anything to learn about.
+    used = (catalog[int(i)] for i in np.unique(usage.indices))
+    classes = tuple(sorted({name for api in used for name in api.categories}))
     encoders, encoded = Encoders.fit(
         [*history.texts, *(specification_text(api) for api in catalog)],
         n_components=N_COMPONENTS,
@@ -147,9 +150,7 @@ def _fit(
     )
     progress("ranker", n_folds + 1, steps)
     ranker, answers = Ranker.fit(found.examples, random_state=random_state, n_jobs=n_jobs)
-    completion = Completion.fit(
-        found.examples, answers, found.neighbourhoods, random_state=random_state, n_jobs=n_jobs
-    )
+    completion = Completion.fit(found.examples, answers, random_state=random_state, n_jobs=n_jobs)
     progress("views", n_folds + 2, steps)
     views = past.views(np.arange(len(history)), usage)
     categories = None
@@ -214,19 +215,10 @@ class _Past:
 class _OutOfFold:
     """Past requests as views looked at them that were not fitted on them.
 
-    Attributes
-    ----------
-    examples : list of Example
-    neighbourhoods : list of Neighbourhood
-        Of each example.
-    categories : ndarray of shape (n_requests, n_categories)
-        The scores of the categories.
-    natural : ndarray of int
-        The rows of the history that `categories` belongs to.
+    `categories` holds the scores of the categories, of the rows `natural` of the history.
     """
 
     examples: list[Example]
-    neighbourhoods: list[Neighbourhood]
     categories: NDArray[Any]
     natural: NDArray[Any]
 
@@ -259,7 +251,6 @@ def _all_folds(
     natural = [own for own, share in zip(folds, HIDDEN_SHARES, strict=False) if not share]
     return _OutOfFold(
         [example for own in folds for example in own.examples],
-        [around for own in folds for around in own.neighbourhoods],
         np.vstack([own.categories for own in natural]),
         np.concatenate([own.natural for own in natural]),
     )
@@ -276,31 +267,16 @@ def _fold(
         usage = sparse.csr_array(usage @ sparse.diags_array(visible))
         usage.eliminate_zeros()
     views = past.views(train, usage)
-    history, conditional = views[HistoryView], views[CoUsageView].conditional
     co_usage = CoUsageFeatures.of(views)
     examples: list[Example] = []
-    neighbourhoods: list[Neighbourhood] = []
     categories = [np.zeros((0, past.membership.shape[1]), dtype=np.float32)]
     size = max(1, _BATCH_CELLS // usage.shape[1] // 12)
     for start in range(0, len(test), size):
         rows = test[start : start + size]
         batch = views.batch(past.requests.take(rows))
         categories.append(batch.product("categories"))
-        examples.extend(
-            Example(
-                conditional,
-                found,
-                past.usage.indices[past.usage.indptr[row] : past.usage.indptr[row + 1]],
-                hidden_share > 0,
-            )
-            for row, found in zip(rows, views.candidates(batch), strict=True)
-        )
-        neighbourhoods.extend(Neighbourhood(co_usage, near) for near in history.neighbours(batch))
-    return _OutOfFold(examples, neighbourhoods, np.vstack(categories), test)
-
-
-def _used_categories(catalog: Catalog, usage: sparse.csr_array) -> tuple[str, ...]:
-    """Return the categories that the history gives anything to learn about."""
-    return tuple(
-        sorted({name for i in np.unique(usage.indices) for name in catalog[int(i)].categories})
-    )
+        near, found = views[HistoryView].neighbours(batch), views.candidates(batch)
+        for row, around, candidates in zip(rows, near, found, strict=True):
+            used = entries(past.usage, np.array([row])).index
+            examples.append(Example(co_usage, around, candidates, used, hidden_share > 0))
+    return _OutOfFold(examples, np.vstack(categories), test)

@@ -21,12 +21,11 @@ from cnp_router.routing import Reason, Router, Scores
 from cnp_router.storage import save_model
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
-from cnp_router.training.completion import Completion, Neighbourhood
+from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import Specifications, category_membership, usage_matrix
 from cnp_router.training.decision import Decision, confidence_features
 from cnp_router.training.encoders import Encoders
 from cnp_router.training.ranker import Ranker
-from cnp_router.training.reasons import explain
 from cnp_router.training.views import (
     Batch,
     CategoryView,
@@ -117,8 +116,8 @@ class LearnedRouter(Router):
         text = self.ranker.probabilities(views[CoUsageView].conditional, found)
         if len(known):
             (near,) = views[HistoryView].neighbours(batch)
-            around = Neighbourhood(self._co_usage_of(views), near)
-            completed = self.completion.complete(positions, text, around, known)
+            past = self._co_usage_of(views)
+            completed = self.completion.complete(positions, text, past, near, known)
             positions, text = completed.positions, completed.probabilities
         probabilities = np.zeros(len(self.apis))
         probabilities[positions] = text
@@ -149,7 +148,7 @@ class LearnedRouter(Router):
             categories = {self.categories.classes_[i]: float(p[i]) for i in likely}
         evidence = Evidence(scores.batch, self.history, scores.known, categories)
         positions = [int(i) for i in chosen if scores.probabilities[i] > 0]
-        return explain(scores.views, evidence, positions)
+        return scores.views.reasons(evidence, positions)
 
     @property
     def graph(self) -> TransitionGraph:
@@ -299,13 +298,7 @@ class LearnedRouter(Router):
         save_model(path, now.state(), files=files, summary=now.summary, overwrite=overwrite)
 
     def state(self) -> dict[str, Any]:
-        """Return all that was learned as plain data; catalog, history and summary stand beside it.
-
-        Returns
-        -------
-        dict
-            As `cnp_router.storage.pack` takes it.
-        """
+        """Return what was learned as plain data; catalog, history and summary stand beside it."""
         return {
             "encoders": self.encoders.state(),
             "specifications": self.views.corpus.specifications.state(),
@@ -320,15 +313,11 @@ class LearnedRouter(Router):
     def from_state(
         cls, catalog: Catalog, history: History, state: dict[str, Any], summary: dict[str, Any]
     ) -> LearnedRouter:
-        """Rebuild a router.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If the parts do not fit each other.
-        """
+        """Rebuild a router; raises KeyError, TypeError or ValueError where its parts do not fit."""
         encoders = Encoders.from_state(state["encoders"])
-        index = Specifications(catalog, encoders, **state["specifications"])
+        index = Specifications.from_state(
+            state["specifications"], catalog=catalog, encoders=encoders
+        )
         views = Views.from_state(index, state["views"])
         categories = None
         if state["categories"] is not None:

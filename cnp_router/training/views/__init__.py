@@ -4,7 +4,7 @@ A view sees the history, the specifications or both. None of its scores is a pro
 ranker weighs them against each other.
 """
 
-from cnp_router.training.views.base import Batch, Evidence, View
+from cnp_router.training.views.base import Batch, Candidates, Evidence, View
 from cnp_router.training.views.category import CategoryView
 from cnp_router.training.views.co_usage import CoUsageView
 from cnp_router.training.views.families import VIEWS
@@ -14,6 +14,7 @@ from cnp_router.training.views.together import Views
 __all__ = [
     "VIEWS",
     "Batch",
+    "Candidates",
     "CategoryView",
     "CoUsageView",
     "Evidence",
