@@ -35,6 +35,7 @@ _UNSPACED = (
 # Indic vowel signs are no letters to Python, but parts of words.
 _TOKEN = re.compile(rf"[{_UNSPACED}]+|(?:[^\W{_UNSPACED}]|[\u0900-\u0963\u0966-\u0dff])+")
 _PIECE = re.compile(rf"[{_UNSPACED}]|(?:[^\W_{_UNSPACED}]|[\u0900-\u0963\u0966-\u0dff])+")
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _BOUNDARY = re.compile(
     r"_+|(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z]{2})(?=[0-9])"
 )
@@ -67,14 +68,9 @@ def split_identifier(text: str) -> str:
 def words(text: str) -> tuple[str, ...]:
     """Return the lower-case words of a text, of any script.
 
-    An identifier is a word, and so are its parts. Where a script writes no spaces, each two
-    characters that stand together are a word (Nie et al., "On the use of words and n-grams for
-    Chinese information retrieval", 2000).
-
-    Parameters
-    ----------
-    text : str
-        Of which the first 2,000 characters count.
+    The first 2,000 characters count. An identifier is a word, and so are its parts. Where a script
+    writes no spaces, each two characters that stand together are a word (Nie et al., "On the use of
+    words and n-grams for Chinese information retrieval", 2000).
 
     Examples
     --------
@@ -211,7 +207,7 @@ def _plain(text: str) -> str:
 def _token(found: str) -> tuple[_Token, ...]:
     if found.isalpha() and found.islower():
         return (_Token(found),)
-    if re.match(f"[{_UNSPACED}]", found):
+    if _IS_UNSPACED.match(found):
         pairs = [a + b for a, b in itertools.pairwise(found)] or [found]
         return tuple(map(_Token, pairs))
     whole = found.strip("_")

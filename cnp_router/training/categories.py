@@ -108,16 +108,9 @@ class CategoryClassifier:
         scores: NDArray[Any],
         labels: sparse.csr_array,
     ) -> CategoryClassifier:
-        """Take weights that were fitted elsewhere, and calibrate them on held-out scores.
+        """Take weights that were fitted elsewhere, and calibrate them on out-of-fold scores.
 
-        Parameters
-        ----------
-        encoder : TfidfEncoder
-        classes : tuple of str
-        weights : csr_array of shape (n_terms, n_classes)
-        scores : ndarray of shape (n_requests, n_classes)
-            Of requests that the weights' folds were not fitted on.
-        labels : csr_array of shape (n_requests, n_classes), of ones
+        Scores and labels, which are ones, are of shape (n_requests, n_classes).
         """
         self.classes_ = classes
         self._encoder = encoder
@@ -155,16 +148,7 @@ class CategoryClassifier:
         return self.calibrated((self._encoder.transform(texts) @ self._weights).toarray())
 
     def calibrated(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Return the probabilities that belong to the linear model's scores.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_classes,) or (n_texts, n_classes)
-
-        Returns
-        -------
-        ndarray of the same shape, in [0, 1]
-        """
+        """Return the probabilities that belong to the linear model's scores, of the same shape."""
         return self._scale.probability(self._features(scores))
 
     def predict(self, texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -194,25 +178,21 @@ class CategoryClassifier:
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
             raise ValueError("the categories are no distinct names")
         n_features = self._features(np.zeros((0, n_classes))).shape[-1]
-        shapes = {
-            "categories": (np.shape(names), (n_classes,)),
-            "prior": (np.shape(self._prior), (n_classes,)),
-            "scale of the categories": (np.shape(self._scale.coefficients), (n_features,)),
-        }
-        for name, (found, wanted) in shapes.items():
-            if found != wanted:
-                raise ValueError(f"{name}: shape {found}, not {wanted}")
+        for what, found, wanted in (
+            ("categories", names, n_classes),
+            ("prior", self._prior, n_classes),
+            ("scale of the categories", self._scale.coefficients, n_features),
+        ):
+            if np.shape(found) != (wanted,):
+                raise ValueError(f"{what}: shape {np.shape(found)}, not ({wanted},)")
         for numbers in (self._prior, self._scale.coefficients, self._scale.intercept):
             if not np.isfinite(numbers).all():
                 raise ValueError("not all numbers of the categories are finite")
 
     def state(self) -> dict[str, Any]:
         """Return what was learned as plain data, but for the encoder and the weights."""
-        return {
-            "classes": list(self.classes_),
-            "prior": self._prior,
-            "scale": self._scale.state(),
-        }
+        scale = self._scale.state()
+        return {"classes": list(self.classes_), "prior": self._prior, "scale": scale}
 
     @classmethod
     def from_state(

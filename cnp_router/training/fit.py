@@ -26,13 +26,14 @@ from cnp_router.training.corpus import (
     Specifications,
     category_membership,
     entries,
+    matrix_of_ones,
     usage_matrix,
 )
 from cnp_router.training.decision import Answer, Decision
 from cnp_router.training.encoders import EncodedRequests, Encoders, specification_text
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.ranker import Example, Ranker
-from cnp_router.training.views import CategoryView, HistoryView, Views
+from cnp_router.training.views import CategoryView, CoUsageView, HistoryView, Views
 from cnp_router.version import __version__
 
 __all__ = ["fit_router"]
@@ -106,11 +107,7 @@ def fit_router(
 
     # The linear algebra here is sparse or small: threads of its own only wait for each other.
     with threadpool_limits(1):
-        return _fit(catalog, history, random_state, n_jobs, progress or _silent)
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    pass
+        return _fit(catalog, history, random_state, n_jobs, progress or (lambda *_: None))
 
 
 def _fit(
@@ -120,6 +117,8 @@ def _fit(
     n_jobs: int | None,
     progress: Progress,
 ) -> LearnedRouter:
+    from joblib import Parallel, delayed
+
     started = time.perf_counter()
     n_folds = min(len(HIDDEN_SHARES), len(history))
     steps = n_folds + 3
@@ -133,34 +132,49 @@ def _fit(
         n_components=N_COMPONENTS,
         random_state=random_state,
     )
+    n = len(history)
     past = _Past(
-        Specifications.build(
-            catalog, encoders, encoded.take(np.arange(len(history), len(encoded)))
-        ),
-        encoded.take(np.arange(len(history))),
+        Specifications.build(catalog, encoders, encoded.take(np.arange(n, len(encoded)))),
+        encoded.take(np.arange(n)),
         usage,
         category_membership(catalog, classes),
     )
     rng = np.random.default_rng(random_state)
-    fold = rng.permutation(len(history)) % n_folds
-    sampled = np.sort(rng.permutation(len(history))[:MAX_EXAMPLES])
+    fold = rng.permutation(n) % n_folds
+    sampled = np.sort(rng.permutation(n)[:MAX_EXAMPLES])
     progress("folds", 1, steps)
-    found = _all_folds(
-        past, fold, sampled, random_state, n_jobs, lambda done: progress("folds", 1 + done, steps)
-    )
+    jobs = [
+        delayed(_fold)(
+            past,
+            np.flatnonzero(fold != number),
+            sampled[fold[sampled] == number],
+            HIDDEN_SHARES[number],
+            random_state + number,
+        )
+        for number in range(n_folds)
+    ]
+    found: list[tuple[Example, NDArray[Any]]] = []
+    folds = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
+    for done, own in enumerate(folds, start=2):
+        found.extend(own)
+        progress("folds", done, steps)
     progress("ranker", n_folds + 1, steps)
-    ranker, answers = Ranker.fit(found.examples, random_state=random_state, n_jobs=n_jobs)
-    completion = Completion.fit(found.examples, answers, random_state=random_state, n_jobs=n_jobs)
+    examples = [example for example, _ in found]
+    ranker, answers = Ranker.fit(examples, random_state=random_state, n_jobs=n_jobs)
+    completion = Completion.fit(examples, answers, random_state=random_state, n_jobs=n_jobs)
     progress("views", n_folds + 2, steps)
-    views = past.views(np.arange(len(history)), usage)
+    views = past.views(np.arange(n), usage)
     categories = None
     if classes:
+        natural = [(example.used, scores) for example, scores in found if not example.hidden]
         categories = CategoryClassifier(random_state=random_state).assemble(
             encoders.word,
             classes,
             views[CategoryView].weights,
-            found.categories,
-            views.corpus.called_for(usage[found.natural]),
+            np.stack([scores for _, scores in natural]),
+            views.corpus.called_for(
+                matrix_of_ones([used.tolist() for used, _ in natural], len(catalog))
+            ),
         )
     router = LearnedRouter(
         catalog=catalog,
@@ -171,7 +185,7 @@ def _fit(
         decision=Decision.fit(
             [
                 Answer(p, example.labels, len(example.used))
-                for example, p in zip(found.examples, answers, strict=True)
+                for example, p in zip(examples, answers, strict=True)
                 if not example.hidden
             ]
         ),
@@ -179,9 +193,9 @@ def _fit(
         categories=categories,
         summary={
             "apis": len(catalog),
-            "apis_with_history": int(np.count_nonzero(views.corpus.counts)),
+            "apis_with_history": len(views.corpus.labels),
             "categories": len(classes),
-            "mashups": len(history),
+            "mashups": n,
             "skipped": history.skipped,
             "random_state": random_state,
             "fit_seconds": round(time.perf_counter() - started, 2),
@@ -211,55 +225,13 @@ class _Past:
         return Views.fit(Corpus.of(self.specifications, requests, usage, self.membership), requests)
 
 
-@dataclass(frozen=True)
-class _OutOfFold:
-    """Past requests as views looked at them that were not fitted on them.
-
-    `categories` holds the scores of the categories, of the rows `natural` of the history.
-    """
-
-    examples: list[Example]
-    categories: NDArray[Any]
-    natural: NDArray[Any]
-
-
-def _all_folds(
-    past: _Past,
-    fold: NDArray[Any],
-    sampled: NDArray[Any],
-    random_state: int,
-    n_jobs: int | None,
-    done: Callable[[int], None],
-) -> _OutOfFold:
-    """Look at every fold; categories are only those of the folds that hide nothing."""
-    from joblib import Parallel, delayed
-
-    jobs = [
-        delayed(_fold)(
-            past,
-            np.flatnonzero(fold != number),
-            sampled[fold[sampled] == number],
-            HIDDEN_SHARES[number],
-            random_state + number,
-        )
-        for number in range(int(fold.max()) + 1)
-    ]
-    folds: list[_OutOfFold] = []
-    for result in Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs):
-        folds.append(result)
-        done(len(folds))
-    natural = [own for own, share in zip(folds, HIDDEN_SHARES, strict=False) if not share]
-    return _OutOfFold(
-        [example for own in folds for example in own.examples],
-        np.vstack([own.categories for own in natural]),
-        np.concatenate([own.natural for own in natural]),
-    )
-
-
 def _fold(
     past: _Past, train: NDArray[Any], test: NDArray[Any], hidden_share: float, seed: int
-) -> _OutOfFold:
-    """Fit the views on one part of the history and look through them at the other."""
+) -> list[tuple[Example, NDArray[Any]]]:
+    """Fit the views on one part of the history and look through them at the other.
+
+    Returns each request as an example, and the scores of the categories.
+    """
     usage = past.usage[train]
     if hidden_share:
         rng = np.random.default_rng(seed)
@@ -267,16 +239,15 @@ def _fold(
         usage = sparse.csr_array(usage @ sparse.diags_array(visible))
         usage.eliminate_zeros()
     views = past.views(train, usage)
-    co_usage = CoUsageFeatures.of(views)
-    examples: list[Example] = []
-    categories = [np.zeros((0, past.membership.shape[1]), dtype=np.float32)]
+    co_usage = CoUsageFeatures(views.corpus, views[CoUsageView].conditional)
+    found = []
     size = max(1, _BATCH_CELLS // usage.shape[1] // 12)
     for start in range(0, len(test), size):
         rows = test[start : start + size]
         batch = views.batch(past.requests.take(rows))
-        categories.append(batch.product("categories"))
-        near, found = views[HistoryView].neighbours(batch), views.candidates(batch)
-        for row, around, candidates in zip(rows, near, found, strict=True):
+        near, candidates = views[HistoryView].neighbours(batch), views.candidates(batch)
+        categories = batch.product("categories").copy()  # not all products of the batch
+        for row, own, around, scores in zip(rows, candidates, near, categories, strict=True):
             used = entries(past.usage, np.array([row])).index
-            examples.append(Example(co_usage, around, candidates, used, hidden_share > 0))
-    return _OutOfFold(examples, np.vstack(categories), test)
+            found.append((Example(co_usage, around, own, used, hidden_share > 0), scores))
+    return found

@@ -39,6 +39,7 @@ __all__ = ["LearnedRouter"]
 
 CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
 _LIKELY_CATEGORY = 0.2
+_LEARNED = ("encoders", "ranker", "completion", "decision")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +130,10 @@ class LearnedRouter(Router):
         """Return what goes with the views; made when the first request comes with known APIs."""
         made = self._co_usage
         if made is None or made[0] is not views:
-            made = self._co_usage = (views, CoUsageFeatures.of(views))
+            made = self._co_usage = (
+                views,
+                CoUsageFeatures(views.corpus, views[CoUsageView].conditional),
+            )
         return made[1]
 
     def _confidence(self, scores: Scores, chosen: NDArray[np.intp]) -> float:
@@ -183,14 +187,9 @@ class LearnedRouter(Router):
         classes = now.categories.classes_ if now.categories else ()
         return LearnedRouter(
             catalog=catalog,
-            encoders=now.encoders,
             views=now.views.extended(index, category_membership(catalog, classes)),
-            ranker=now.ranker,
-            completion=now.completion,
-            decision=now.decision,
-            history=now.history,
-            categories=now.categories,
             summary={**now.summary, "apis": len(catalog)},
+            **{name: getattr(now, name) for name in (*_LEARNED, "history", "categories")},
         )
 
     def observe(self, mashups: Mashup | Iterable[Mashup]) -> int:
@@ -259,7 +258,7 @@ class LearnedRouter(Router):
         self.views = views
         self.summary = {
             **self.summary,
-            "apis_with_history": int(np.count_nonzero(views.corpus.counts)),
+            "apis_with_history": len(views.corpus.labels),
             "mashups": len(self.history),
         }
 
@@ -299,13 +298,10 @@ class LearnedRouter(Router):
 
     def state(self) -> dict[str, Any]:
         """Return what was learned as plain data; catalog, history and summary stand beside it."""
+        parts = {name: getattr(self, name) for name in (*_LEARNED, "views")}
         return {
-            "encoders": self.encoders.state(),
+            **{name: part.state() for name, part in parts.items()},
             "specifications": self.views.corpus.specifications.state(),
-            "views": self.views.state(),
-            "ranker": self.ranker.state(),
-            "completion": self.completion.state(),
-            "decision": self.decision.state(),
             "categories": self.categories.state() if self.categories else None,
         }
 

@@ -43,29 +43,15 @@ def ridge_weights(
     block: int = 256,
     prune: float = 0.01,
 ) -> sparse.csr_array:
-    """Return the weights of a ridge regression of each column of `Y` on `X`.
+    """Return a ridge regression's weights of each column of `Y` on `X`: (n_terms, n_labels).
 
     Solves ``(X X^T + alpha I) A = Y`` by conjugate gradients (Hestenes and Stiefel, 1952), all
     labels of a block at once and each with its own step, and returns ``X^T A``. No n x n matrix
     is made: the cost is linear in the entries of `X` times the number of labels, the memory in
     rows plus terms times `block`.
 
-    Parameters
-    ----------
-    X : csr_array of shape (n_rows, n_terms)
-    Y : csr_array of shape (n_rows, n_labels)
-    alpha : float, default=1.0
-        Strength of the penalty.
-    iterations : int, default=5
-        Steps of the solver. Stopping early regularises too.
-    block : int, default=256
-        Labels that are solved together.
-    prune : float, default=0.01
-        Weights smaller than this are dropped.
-
-    Returns
-    -------
-    csr_array of shape (n_terms, n_labels), float32
+    `alpha` is the strength of the penalty. Stopping after a few `iterations` regularises too.
+    Weights smaller than `prune` are dropped.
 
     Examples
     --------
@@ -132,20 +118,9 @@ def updated_weights(
 ) -> sparse.csr_array:
     """Return the weights of a ridge regression after more rows, without the old ones.
 
-    A ridge regression of the errors on the new rows, in which a term's penalty grows with how much
-    was learned of it already: recursive least squares with a diagonal covariance.
-
-    Parameters
-    ----------
-    weights : csr_array of shape (n_terms, n_labels)
-    before : csr_array of shape (n_terms, n_old)
-        The old rows, transposed.
-    X : csr_array of shape (n_new, n_terms)
-    Y : csr_array of shape (n_new, n_labels)
-
-    Returns
-    -------
-    csr_array of shape (n_terms, n_labels), float32
+    A ridge regression of the errors on the new rows `X` and `Y`, in which a term's penalty grows
+    with how much was learned of it already: recursive least squares with a diagonal covariance.
+    `before` holds the old rows, transposed.
     """
     missing = sparse.csr_array(Y - X @ weights)
     missing.data[np.abs(missing.data) < _SMALL] = 0

@@ -9,6 +9,7 @@ from cnp_router.training import completion as module
 from cnp_router.training import fit_router
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
+from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.ranker import Example
 from cnp_router.training.views import Candidates, Neighbours
 
@@ -24,15 +25,8 @@ def past():
     co_usage = np.kron(np.eye(N // 2), [[0, 1], [1, 0]]) * 0.8
     nothing = sparse.csr_array((N, 0), dtype=np.float32)
     conditional = sparse.csc_array(co_usage.astype(np.float32))
-    return CoUsageFeatures(
-        usage=usage,
-        mashups=sparse.csc_array(usage),
-        counts=np.full(N, 8, dtype=np.float32),
-        co_usage=conditional,
-        membership=nothing,
-        category_co_usage=sparse.csc_array((0, 0), dtype=np.float32),
-        specifications=np.zeros((N, 2), dtype=np.float32),
-    )
+    index = Specifications(None, None, None, None, np.zeros((N, 2), dtype=np.float32))
+    return CoUsageFeatures(Corpus(index, usage, nothing, None, None), conditional)
 
 
 def examples_of(past, used, *, hidden=False):

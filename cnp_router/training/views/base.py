@@ -156,7 +156,7 @@ class View(Part, ABC):
 
     A subclass is a frozen dataclass; each field but `corpus` is an `array` that it learned, which
     is saved, loaded and checked by what is declared there. It is registered in
-    `cnp_router.training.views.families`.
+    `cnp_router.training.views.together`.
     """
 
     name: ClassVar[str]

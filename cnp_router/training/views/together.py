@@ -1,4 +1,4 @@
-"""`Views`: all views, fitted on one corpus."""
+"""The registry of views, and `Views`: all of them, fitted on one corpus."""
 
 from __future__ import annotations
 
@@ -20,9 +20,26 @@ from cnp_router.training.views.base import (
     Products,
     View,
 )
-from cnp_router.training.views.families import VIEWS
+from cnp_router.training.views.category import CategoryView
+from cnp_router.training.views.co_usage import CoUsageView
+from cnp_router.training.views.expected import ExpectedView
+from cnp_router.training.views.names import NamesView
+from cnp_router.training.views.past_requests import HistoryView
+from cnp_router.training.views.similar import SimilarView
+from cnp_router.training.views.specification import SpecificationView
 
-__all__ = ["Views"]
+__all__ = ["VIEWS", "Views"]
+
+# The registry, in the order of the features.
+VIEWS: tuple[type[View], ...] = (
+    HistoryView,
+    SpecificationView,
+    NamesView,
+    ExpectedView,
+    CategoryView,
+    CoUsageView,
+    SimilarView,
+)
 
 PER_SCORE = 25  # candidates
 MOST_REASONS = 3
