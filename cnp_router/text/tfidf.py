@@ -89,24 +89,14 @@ class TfidfEncoder:
         return self._weighted(count_terms(documents, self._column)[0])
 
     def weights(self, text: str) -> dict[str, float]:
-        """Return a text's vector by term. Terms that are not known count as rare, not as nothing.
-
-        Examples
-        --------
-        >>> encoder = TfidfEncoder("content", min_df=1).fit(["a map", "a song"])
-        >>> {term: round(weight, 2) for term, weight in encoder.weights("map, map, tune").items()}
-        {'map': 0.75, 'tune': 0.66}
-        """
-        weights = {
-            term: (1 + math.log(count)) * self._idf_of(term)
-            for term, count in Counter(ANALYZERS[self.analyzer](text)).items()
-        }
+        """Return a text's vector by term. Unknown terms count as rare, not as nothing."""
+        weights = {}
+        for term, count in Counter(ANALYZERS[self.analyzer](text)).items():
+            column = self._column.get(term)
+            idf = self.rare_ if column is None else float(self.idf_[column])
+            weights[term] = (1 + math.log(count)) * idf
         length = math.hypot(*weights.values())
         return {term: weight / length for term, weight in weights.items()}
-
-    def _idf_of(self, term: str) -> float:
-        column = self._column.get(term)
-        return self.rare_ if column is None else float(self.idf_[column])
 
     def _weighted(self, counts: sparse.csr_array) -> sparse.csr_array:
         counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]

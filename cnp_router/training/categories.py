@@ -15,10 +15,11 @@ from cnp_router.exceptions import InputError, NotFittedError
 from cnp_router.routing.selection import expected_f1_size
 from cnp_router.text import TfidfEncoder
 from cnp_router.training.corpus import matrix_of_ones
-from cnp_router.training.linear import ridge_weights
-from cnp_router.training.logistic import Logistic
+from cnp_router.training.linear import Logistic, ridge_weights
 
 __all__ = ["CategoryClassifier"]
+
+_N_FEATURES = 4
 
 
 class CategoryClassifier:
@@ -171,24 +172,6 @@ class CategoryClassifier:
         other._weights = weights
         return other
 
-    def check(self) -> None:
-        """Raise ValueError where the parts do not fit each other."""
-        n_classes = self._weights.shape[1]
-        names = self.classes_
-        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-            raise ValueError("the categories are no distinct names")
-        n_features = self._features(np.zeros((0, n_classes))).shape[-1]
-        for what, found, wanted in (
-            ("categories", names, n_classes),
-            ("prior", self._prior, n_classes),
-            ("scale of the categories", self._scale.coefficients, n_features),
-        ):
-            if np.shape(found) != (wanted,):
-                raise ValueError(f"{what}: shape {np.shape(found)}, not ({wanted},)")
-        for numbers in (self._prior, self._scale.coefficients, self._scale.intercept):
-            if not np.isfinite(numbers).all():
-                raise ValueError("not all numbers of the categories are finite")
-
     def state(self) -> dict[str, Any]:
         """Return what was learned as plain data, but for the encoder and the weights."""
         scale = self._scale.state()
@@ -198,13 +181,19 @@ class CategoryClassifier:
     def from_state(
         cls, encoder: TfidfEncoder, weights: sparse.csr_array, state: dict[str, Any]
     ) -> CategoryClassifier:
-        """Rebuild a fitted classifier."""
+        """Rebuild a fitted classifier; raises ValueError where its parts do not fit each other."""
         self = cls()
         self.classes_ = tuple(state["classes"])
         self._encoder = encoder
         self._weights = weights
         self._prior = state["prior"]
         self._scale = Logistic.from_state(state["scale"])
+        names, n_classes = self.classes_, weights.shape[1]
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise ValueError("the categories are not distinct names")
+        found = [np.shape(part) for part in (names, self._prior, self._scale.coefficients)]
+        if found != [(n_classes,), (n_classes,), (_N_FEATURES,)]:
+            raise ValueError(f"parts of {n_classes} categories have the shapes {found}")
         return self
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.routing.selection import RecallControl, mass_positions
-from cnp_router.training.logistic import Logistic
+from cnp_router.training.linear import Logistic
 from cnp_router.training.parts import Part
 
 __all__ = ["Answer", "Decision", "confidence_features"]

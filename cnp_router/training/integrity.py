@@ -38,10 +38,8 @@ def check_parts(router: LearnedRouter) -> None:
     whole = n_requests >= 1 and np.isclose(weights.sum(), n_requests)
     sound = needed.dtype.kind == "f" and (needed >= 0).all() and (weights > 0).all()
     _require(whole and sound, "shares and weights of out-of-fold requests")
-    if router.categories is not None:
-        router.categories.check()
-    else:
-        _require(not views[CategoryView].weights.shape[1], "names of the categories")
+    has_categories = views[CategoryView].weights.shape[1] > 0
+    _require((router.categories is not None) == has_categories, "names of the categories")
 
 
 def check_trees(trees: BoostedTrees, *, n_features: int) -> None:

@@ -114,27 +114,20 @@ class LearnedRouter(Router):
         batch = views.batch(self.encoders.encode([request]))
         (found,) = views.candidates(batch)
         positions = found.positions
-        text = self.ranker.probabilities(views[CoUsageView].conditional, found)
+        co_usage = views[CoUsageView].conditional
+        text = self.ranker.probabilities(co_usage, found)
         if len(known):
             (near,) = views[HistoryView].neighbours(batch)
-            past = self._co_usage_of(views)
-            completed = self.completion.complete(positions, text, past, near, known)
+            made = self._co_usage
+            if made is None or made[0] is not views:
+                made = self._co_usage = (views, CoUsageFeatures(views.corpus, co_usage))
+            completed = self.completion.complete(positions, text, made[1], near, known)
             positions, text = completed.positions, completed.probabilities
         probabilities = np.zeros(len(self.apis))
         probabilities[positions] = text
         return _LearnedScores(
             self.apis, probabilities, batch=batch, views=views, known=tuple(known)
         )
-
-    def _co_usage_of(self, views: Views) -> CoUsageFeatures:
-        """Return what goes with the views; made when the first request comes with known APIs."""
-        made = self._co_usage
-        if made is None or made[0] is not views:
-            made = self._co_usage = (
-                views,
-                CoUsageFeatures(views.corpus, views[CoUsageView].conditional),
-            )
-        return made[1]
 
     def _confidence(self, scores: Scores, chosen: NDArray[np.intp]) -> float:
         outside = float(np.delete(scores.probabilities, chosen).sum())

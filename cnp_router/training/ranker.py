@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.training.co_usage_features import CoUsageFeatures
-from cnp_router.training.logistic import Logistic, single_class
+from cnp_router.training.linear import Logistic, single_class
 from cnp_router.training.parts import Part
 from cnp_router.training.trees import BoostedTrees
 from cnp_router.training.views import Candidates, Neighbours
@@ -117,8 +117,8 @@ class Ranker(Part):
             return p
         result = np.empty(len(p))
         result[kept] = self.scale.probability(log_odds[:, None])
-        left = _left(p, kept)
-        result[left] = self.rest.probability(_rest_features(p, kept, left))
+        left, features = _rest_features(p, kept)
+        result[left] = self.rest.probability(features)
         # Far from what it was fitted on, such as with many new APIs, it may say anything: it is
         # kept below the middle of the shortlist, in its own order.
         middle, most = np.median(result[kept]), result[left].max(initial=0)
@@ -191,8 +191,8 @@ def _fit_rest(
     X = [np.zeros((0, N_REST_FEATURES))]
     y = [np.zeros(0, dtype=bool)]
     for example, (p, kept) in zip(examples, shortlists, strict=True):
-        left = _left(p, kept)
-        X.append(_rest_features(p, kept, left))
+        left, features = _rest_features(p, kept)
+        X.append(features)
         y.append(example.labels[left])
     features, labels = np.vstack(X), np.concatenate(y)
     if labels.any():
@@ -210,16 +210,12 @@ def _fit_rest(
     return Logistic(np.array([1.0, 0.0, 0.0, 0.0]), lowered)
 
 
-def _left(p: NDArray[Any], kept: NDArray[Any]) -> NDArray[Any]:
-    """Return the indices that are not on the shortlist."""
-    return np.delete(np.arange(len(p)), kept)
-
-
-def _rest_features(p: NDArray[Any], kept: NDArray[Any], left: NDArray[Any]) -> NDArray[Any]:
-    """Return what tells how probable those behind the shortlist are, of shape (n_left, 4).
+def _rest_features(p: NDArray[Any], kept: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return who is behind the shortlist, and what tells how probable they are: (n_left, 4).
 
     Log-odds and rank in the first stage; its sum and its best, which are the request's.
     """
+    left = np.delete(np.arange(len(p)), kept)
     q = np.clip(p, 1e-6, 1 - 1e-6)
     rank = np.argsort(np.argsort(-p[left], kind="stable"), kind="stable")
     features = np.empty((len(left), N_REST_FEATURES))
@@ -227,4 +223,4 @@ def _rest_features(p: NDArray[Any], kept: NDArray[Any], left: NDArray[Any]) -> N
     features[:, 1] = np.log1p(len(kept) + rank)
     features[:, 2] = np.log(q.sum()) if len(q) else 0
     features[:, 3] = np.log(q.max(initial=1e-6))
-    return features
+    return left, features

@@ -58,13 +58,7 @@ class BoostedTrees(Part):
 
     @classmethod
     def constant(cls, log_odds: float) -> BoostedTrees:
-        """Return the ensemble that always answers the same.
-
-        Examples
-        --------
-        >>> BoostedTrees.constant(0.5).log_odds(np.zeros((2, 3), dtype=np.float32)).tolist()
-        [0.5, 0.5]
-        """
+        """Return the ensemble that always answers the same."""
         none = np.zeros((1, 1), dtype=np.int16)
         zero = np.zeros((1, 1), dtype=np.float32)
         return cls(none, zero, none, none, zero, log_odds, 0)

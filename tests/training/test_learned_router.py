@@ -423,8 +423,9 @@ class TestBehindTheShortlist:
         example = Example(None, None, found, np.array([0]), hidden=False)
         p = np.linspace(0.9, 0.1, n_rows + 40)
         rest = _fit_rest([example], [(p, np.arange(40))])
-        behind = rest.probability(_rest_features(np.linspace(0.9, 0.1, 45), np.arange(40),
-                                                 np.arange(40, 45)))  # fmt: skip
+        left, features = _rest_features(np.linspace(0.9, 0.1, 45), np.arange(40))
+        assert left.tolist() == [40, 41, 42, 43, 44]
+        behind = rest.probability(features)
         assert (np.diff(behind) < 0).all()
         assert behind.max() < 0.75
 
