@@ -13,7 +13,7 @@ from scipy import sparse
 
 from cnp_router.routing import Reason
 from cnp_router.text import pieces, split_identifier, words
-from cnp_router.training.corpus import Specifications, entries
+from cnp_router.training.corpus import Specifications, entries, matrix_of_ones
 from cnp_router.training.views.base import Batch, Evidence, Sparse, View
 
 __all__ = ["NamesView"]
@@ -81,12 +81,9 @@ class NameIndex:
         }
         self._column = {word: i for i, word in enumerate(telling)}
         self._telling = np.array(list(telling.values()), dtype=np.float32)
-        pointers = np.cumsum([0, *map(len, names)])
-        columns = np.array([self._column[word] for name in names for word in name], dtype=np.int64)
-        by_api = sparse.csr_array(
-            (self._telling[columns], columns, pointers), shape=(len(names), len(telling))
-        )
-        by_api.sort_indices()
+        columns = [[self._column[word] for word in name] for name in names]
+        by_api = matrix_of_ones(columns, len(telling))
+        by_api.data = self._telling[by_api.indices]
         self.weight = np.asarray(by_api.sum(axis=1)).ravel()
         self._apis = sparse.csr_array(by_api.T)
         self._whole: dict[str, list[int]] = {}
