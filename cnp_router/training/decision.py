@@ -48,26 +48,34 @@ class Decision(Part):
 
     @classmethod
     def fit(cls, answers: Sequence[Answer]) -> Decision:
-        """Learn from answers to requests that are as new ones will be."""
-        return cls(_fit_confidence(answers), *_needed(answers), len(answers))
+        """Learn from answers to requests that are as new ones will be.
+
+        The confidence is that of selections of many sizes.
+        """
+        needed, weights, rows, covered = [], [], [], []
+        for answer in answers:
+            order = np.argsort(-answer.probabilities, kind="stable")
+            descending, labels = answer.probabilities[order], answer.labels[order]
+            place, hits = mass_positions(descending), np.cumsum(labels)
+            found = np.minimum(place[labels], 2.0)
+            needed.extend([*found, *[2.0] * (answer.n_used - len(found))])
+            weights.extend([1 / answer.n_used] * answer.n_used)
+            sizes = {int(np.count_nonzero(place <= share)) for share in _SHARES} | set(_SIZES)
+            for size in sorted(min(size, len(order)) for size in sizes):
+                if size:
+                    outside = float(descending[size:].sum())
+                    rows.append(confidence_features(answer.probabilities, outside))
+                    covered.append(hits[size - 1] == answer.n_used)
+        confidence = Logistic(np.zeros(4), 0.0)
+        if rows:
+            confidence = Logistic.fit(np.array(rows), np.array(covered))
+        return cls(confidence, np.array(needed), np.array(weights), len(answers))
 
     @cached_property
     def recall_control(self) -> RecallControl:
         """The cut for a target recall."""
         needed = np.where(self.needed > 1, np.inf, self.needed)
         return RecallControl(needed, self.weights, self.n_requests)
-
-
-def _needed(answers: Sequence[Answer]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Collect what each request needed, for conformal risk control, and its weights."""
-    needed, weights = [], []
-    for answer in answers:
-        probabilities, labels, n_used = answer.probabilities, answer.labels, answer.n_used
-        order = np.argsort(-probabilities, kind="stable")
-        found = np.minimum(mass_positions(probabilities[order])[labels[order]], 2.0)
-        needed.extend([*found, *[2.0] * (n_used - len(found))])
-        weights.extend([1 / n_used] * n_used)
-    return np.array(needed), np.array(weights)
 
 
 def confidence_features(probabilities: NDArray[Any], outside: float) -> NDArray[Any]:
@@ -81,21 +89,3 @@ def confidence_features(probabilities: NDArray[Any], outside: float) -> NDArray[
     return np.array(
         [np.log(outside + 1e-3), outside / max(total, 1e-9), best, np.log(total + 1e-3)]
     )
-
-
-def _fit_confidence(answers: Sequence[Answer]) -> Logistic:
-    """Learn whether all that is needed is selected, from selections of many sizes."""
-    rows, covered = [], []
-    for answer in answers:
-        order = np.argsort(-answer.probabilities, kind="stable")
-        descending, hits = answer.probabilities[order], np.cumsum(answer.labels[order])
-        place = mass_positions(descending)
-        sizes = {int(np.count_nonzero(place <= share)) for share in _SHARES} | set(_SIZES)
-        for size in sorted(min(size, len(order)) for size in sizes):
-            if size:
-                outside = float(descending[size:].sum())
-                rows.append(confidence_features(answer.probabilities, outside))
-                covered.append(hits[size - 1] == answer.n_used)
-    if not rows:
-        return Logistic(np.zeros(4), 0.0)
-    return Logistic.fit(np.array(rows), np.array(covered))
