@@ -12,6 +12,7 @@ from cnp_router.routing import Reason
 from cnp_router.training import fit_router, load_router
 from cnp_router.training.views import VIEWS, Evidence, HistoryView, Views, together
 from cnp_router.training.views.base import Dense, Sparse, View
+from cnp_router.training.views.names import NameIndex
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +158,12 @@ def test_neighbours_are_the_most_similar_past_requests(router, world):
     )
     assert near.rows[0] == 5
     assert (np.diff(near.similarity) <= 0).all() and near.similarity[0] == pytest.approx(1)
+
+
+def test_the_first_request_does_not_wait_for_the_index_of_names(model, world, monkeypatch):
+    def late(self, specifications):
+        raise AssertionError("the names are looked at when the model is loaded")
+
+    router = load_router(model)
+    monkeypatch.setattr(NameIndex, "__init__", late)
+    assert router.route(world.cases[0].request).recipients
