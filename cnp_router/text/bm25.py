@@ -20,14 +20,8 @@ class BM25:
 
     ``idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length))`` with
     ``idf = log(1 + (n - df + 0.5) / (df + 0.5))`` (Robertson and Zaragoza, "The Probabilistic
-    Relevance Framework: BM25 and Beyond", 2009), over `cnp_router.text.content_words`.
-
-    Parameters
-    ----------
-    documents : sequence of str
-        At least one; they may be empty.
-    k1 : float >= 0, default=1.2
-    b : float in [0, 1], default=0.75
+    Relevance Framework: BM25 and Beyond", 2009), over `cnp_router.text.content_words`. There must
+    be a document; it may be empty.
 
     Examples
     --------
@@ -48,34 +42,13 @@ class BM25:
         self._by_word = sparse.csr_array(weighted.T)
 
     def scores(self, text: str) -> NDArray[Any]:
-        """Return the score of each document.
-
-        Parameters
-        ----------
-        text : str
-
-        Returns
-        -------
-        ndarray of shape (n_documents,), at least 0
-        """
+        """Return the score of each document, at least 0."""
         return np.asarray(self._by_word[list(self._said(text))].sum(axis=0)).ravel()
 
     def shared_words(
         self, text: str, documents: Sequence[int] | NDArray[np.intp], limit: int = 3
     ) -> list[tuple[str, ...]]:
-        """Return for each of some documents the words it shares with a text, weightiest first.
-
-        Parameters
-        ----------
-        text : str
-        documents : sequence of int
-        limit : int, default=3
-            At most so many words each.
-
-        Returns
-        -------
-        list of tuple of str
-        """
+        """Return for some documents the words each shares with a text, weightiest first."""
         said = self._said(text)
         found, shared = list(said.values()), []
         for row in self._by_word[list(said)].tocsc()[:, documents].toarray().T:

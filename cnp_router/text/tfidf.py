@@ -29,22 +29,9 @@ class TfidfEncoder:
     Weights are ``(1 + ln tf) * (1 + ln((1 + n) / (1 + df)))`` (Salton and Buckley, 1988, with the
     smoothing of scikit-learn), then each row is scaled to length 1.
 
-    Parameters
-    ----------
-    analyzer : {"word", "content", "character"}, default="word"
-        Of `cnp_router.text.tokenise`: words and pairs of them, words that carry meaning, or runs of
-        characters.
-    min_df : int, default=2
-        A term in fewer documents is dropped.
-    max_terms : int, default=100_000
-        The most frequent terms that are kept.
-
-    Attributes
-    ----------
-    terms_ : list of str
-    idf_ : ndarray of shape (n_terms,), at least 1
-    rare_ : float
-        What the idf of a term would be that no document has.
+    Terms are those of an analyzer of `cnp_router.text.tokenise`: words and pairs of them, words
+    that carry meaning, or runs of characters. A term in fewer than `min_df` documents is dropped,
+    and all but the `max_terms` most frequent. `rare_` is what the idf of an unknown term would be.
 
     Examples
     --------
@@ -70,12 +57,7 @@ class TfidfEncoder:
         return self
 
     def fit_transform(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Learn the terms, and encode the same texts, in one pass.
-
-        Returns
-        -------
-        csr_array of shape (n_texts, n_terms), float32
-        """
+        """Learn the terms, and encode the same texts, in one pass."""
         if self.analyzer == "character":
             # A history says the same words all the time: their runs are counted once a word.
             said, vocabulary = count_terms(map(standing_words, texts))
@@ -102,35 +84,19 @@ class TfidfEncoder:
         return self
 
     def transform(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Encode texts.
-
-        Returns
-        -------
-        csr_array of shape (n_texts, n_terms), float32
-            Rows of length 1, or 0 where a text has no known term.
-        """
+        """Encode texts as rows of length 1, or 0 where a text has no known term; float32."""
         documents = map(ANALYZERS[self.analyzer], texts)
         return self._weighted(count_terms(documents, self._column)[0])
 
     def weights(self, text: str) -> dict[str, float]:
-        """Return a text's vector by term. Terms that are not known count as rare, not as nothing.
-
-        Examples
-        --------
-        >>> encoder = TfidfEncoder("content", min_df=1).fit(["a map", "a song"])
-        >>> {term: round(weight, 2) for term, weight in encoder.weights("map, map, tune").items()}
-        {'map': 0.75, 'tune': 0.66}
-        """
-        weights = {
-            term: (1 + math.log(count)) * self._idf_of(term)
-            for term, count in Counter(ANALYZERS[self.analyzer](text)).items()
-        }
+        """Return a text's vector by term. Unknown terms count as rare, not as nothing."""
+        weights = {}
+        for term, count in Counter(ANALYZERS[self.analyzer](text)).items():
+            column = self._column.get(term)
+            idf = self.rare_ if column is None else float(self.idf_[column])
+            weights[term] = (1 + math.log(count)) * idf
         length = math.hypot(*weights.values())
         return {term: weight / length for term, weight in weights.items()}
-
-    def _idf_of(self, term: str) -> float:
-        column = self._column.get(term)
-        return self.rare_ if column is None else float(self.idf_[column])
 
     def _weighted(self, counts: sparse.csr_array) -> sparse.csr_array:
         counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
@@ -143,30 +109,28 @@ class TfidfEncoder:
 
     def state(self) -> dict[str, Any]:
         """Return all that was learned, as plain data."""
-        return {"terms": self.terms_, "idf": self.idf_, "rare": self.rare_}
+        learned = {"terms": self.terms_, "idf": self.idf_, "rare": self.rare_}
+        return {"analyzer": self.analyzer, **learned}
 
     @classmethod
-    def from_state(cls, analyzer: Analyzer, state: dict[str, Any]) -> TfidfEncoder:
-        """Rebuild a fitted encoder."""
-        return cls(analyzer)._set(list(state["terms"]), state["idf"], float(state["rare"]))
+    def from_state(cls, state: dict[str, Any]) -> TfidfEncoder:
+        """Rebuild a fitted encoder; raises KeyError, TypeError or ValueError if it was none."""
+        terms, idf = list(state["terms"]), state["idf"]
+        if not set(map(type, terms)) <= {str} or len(set(terms)) < len(terms):
+            raise ValueError("expected distinct terms")
+        if idf.shape != (len(terms),):
+            raise ValueError("expected a weight for each term")
+        if state["analyzer"] not in ANALYZERS:
+            raise ValueError(f"expected one of {sorted(ANALYZERS)}, got {state['analyzer']!r}")
+        return cls(state["analyzer"])._set(terms, idf, float(state["rare"]))
 
 
 def count_terms(
     documents: Iterable[Iterable[str]], column: Mapping[str, int] | None = None
 ) -> tuple[sparse.csr_array, Mapping[str, int]]:
-    """Count the terms of some documents.
+    """Count the terms of some documents, one a row, and return the column of each term, too.
 
-    Parameters
-    ----------
-    documents : iterable of iterables of str
-    column : mapping of str to int, optional
-        The column of each term; others are passed over. By default all terms are counted, in
-        the order in which they come.
-
-    Returns
-    -------
-    counts : csr_array of shape (n_documents, n_terms), float32
-    column : mapping of str to int
+    Terms that have no column are passed over; by default all are counted, as they come.
     """
     growing: defaultdict[str, int] = defaultdict()
     growing.default_factory = growing.__len__

@@ -35,6 +35,7 @@ _UNSPACED = (
 # Indic vowel signs are no letters to Python, but parts of words.
 _TOKEN = re.compile(rf"[{_UNSPACED}]+|(?:[^\W{_UNSPACED}]|[\u0900-\u0963\u0966-\u0dff])+")
 _PIECE = re.compile(rf"[{_UNSPACED}]|(?:[^\W_{_UNSPACED}]|[\u0900-\u0963\u0966-\u0dff])+")
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _BOUNDARY = re.compile(
     r"_+|(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z]{2})(?=[0-9])"
 )
@@ -67,14 +68,9 @@ def split_identifier(text: str) -> str:
 def words(text: str) -> tuple[str, ...]:
     """Return the lower-case words of a text, of any script.
 
-    An identifier is a word, and so are its parts. Where a script writes no spaces, each two
-    characters that stand together are a word (Nie et al., "On the use of words and n-grams for
-    Chinese information retrieval", 2000).
-
-    Parameters
-    ----------
-    text : str
-        Of which the first 2,000 characters count.
+    The first 2,000 characters count. An identifier is a word, and so are its parts. Where a script
+    writes no spaces, each two characters that stand together are a word (Nie et al., "On the use of
+    words and n-grams for Chinese information retrieval", 2000).
 
     Examples
     --------
@@ -89,25 +85,13 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def standing_words(text: str) -> tuple[str, ...]:
-    """Return the `words` of a text without the parts of identifiers.
-
-    Examples
-    --------
-    >>> standing_words("readFile of get_weather")
-    ('readfile', 'of', 'get_weather')
-    """
+    """Return the `words` of a text without the parts of identifiers."""
     return tuple(token.word for token in _tokens(text))
 
 
 @lru_cache(maxsize=64)
 def pieces(text: str) -> tuple[str, ...]:
-    """Return what stands in a text, nothing twice: joined, the pieces of a name are the name.
-
-    Examples
-    --------
-    >>> pieces("YouTube get_weather 天気")
-    ('youtube', 'get', 'weather', '天', '気')
-    """
+    """Return what stands in a text, nothing twice: joined, the pieces of a name are the name."""
     return tuple(_PIECE.findall(_plain(text).lower()))
 
 
@@ -115,11 +99,6 @@ def singular(word: str) -> str:
     """Return a word without its plural or third-person ``s``: English, harmless elsewhere.
 
     Harman's S-stemmer ("How effective is suffixing?", 1991).
-
-    Examples
-    --------
-    >>> [singular(word) for word in ("maps", "cities", "bus", "less", "boxes")]
-    ['map', 'city', 'bus', 'less', 'boxe']
     """
     if len(word) > 3 and word.endswith("s"):
         if word.endswith("ies") and word[-4] not in "ae":
@@ -132,13 +111,7 @@ def singular(word: str) -> str:
 
 
 def content_words(text: str) -> Iterator[str]:
-    """Yield the words of a text without their plural, and without function words.
-
-    Examples
-    --------
-    >>> list(content_words("Show me the photos on maps"))
-    ['show', 'photo', 'map']
-    """
+    """Yield the words of a text without their plural, and without function words."""
     return (singular(word) for word in words(text) if word not in FUNCTION_WORDS)
 
 
@@ -169,13 +142,7 @@ def word_grams(text: str) -> Iterator[str]:
 
 
 def character_grams(text: str) -> Iterator[str]:
-    """Yield the runs of 3 to 5 characters inside each word, its ends marked by blanks.
-
-    Examples
-    --------
-    >>> list(character_grams("maps"))
-    [' ma', 'map', 'aps', 'ps ', ' map', 'maps', 'aps ', ' maps', 'maps ']
-    """
+    """Yield the runs of 3 to 5 characters inside each word, its ends marked by blanks."""
     return itertools.chain.from_iterable(map(grams_of, standing_words(text)))
 
 
@@ -211,7 +178,7 @@ def _plain(text: str) -> str:
 def _token(found: str) -> tuple[_Token, ...]:
     if found.isalpha() and found.islower():
         return (_Token(found),)
-    if re.match(f"[{_UNSPACED}]", found):
+    if _IS_UNSPACED.match(found):
         pairs = [a + b for a, b in itertools.pairwise(found)] or [found]
         return tuple(map(_Token, pairs))
     whole = found.strip("_")

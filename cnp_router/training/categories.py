@@ -15,10 +15,11 @@ from cnp_router.exceptions import InputError, NotFittedError
 from cnp_router.routing.selection import expected_f1_size
 from cnp_router.text import TfidfEncoder
 from cnp_router.training.corpus import matrix_of_ones
-from cnp_router.training.linear import ridge_weights
-from cnp_router.training.ranker import Logistic
+from cnp_router.training.linear import Logistic, ridge_weights
 
 __all__ = ["CategoryClassifier"]
+
+_N_FEATURES = 4
 
 
 class CategoryClassifier:
@@ -108,16 +109,9 @@ class CategoryClassifier:
         scores: NDArray[Any],
         labels: sparse.csr_array,
     ) -> CategoryClassifier:
-        """Take weights that were fitted elsewhere, and calibrate them on held-out scores.
+        """Take weights that were fitted elsewhere, and calibrate them on out-of-fold scores.
 
-        Parameters
-        ----------
-        encoder : TfidfEncoder
-        classes : tuple of str
-        weights : csr_array of shape (n_terms, n_classes)
-        scores : ndarray of shape (n_requests, n_classes)
-            Of requests that the weights' folds were not fitted on.
-        labels : csr_array of shape (n_requests, n_classes), of ones
+        Scores and labels, which are ones, are of shape (n_requests, n_classes).
         """
         self.classes_ = classes
         self._encoder = encoder
@@ -155,16 +149,7 @@ class CategoryClassifier:
         return self.calibrated((self._encoder.transform(texts) @ self._weights).toarray())
 
     def calibrated(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Return the probabilities that belong to the linear model's scores.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_classes,) or (n_texts, n_classes)
-
-        Returns
-        -------
-        ndarray of the same shape, in [0, 1]
-        """
+        """Return the probabilities that belong to the linear model's scores, of the same shape."""
         return self._scale.probability(self._features(scores))
 
     def predict(self, texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -187,44 +172,28 @@ class CategoryClassifier:
         other._weights = weights
         return other
 
-    def check(self) -> None:
-        """Raise ValueError where the parts do not fit each other."""
-        n_classes = self._weights.shape[1]
-        names = self.classes_
-        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-            raise ValueError("the categories are no distinct names")
-        n_features = self._features(np.zeros((0, n_classes))).shape[-1]
-        shapes = {
-            "categories": (np.shape(names), (n_classes,)),
-            "prior": (np.shape(self._prior), (n_classes,)),
-            "scale of the categories": (np.shape(self._scale.coefficients), (n_features,)),
-        }
-        for name, (found, wanted) in shapes.items():
-            if found != wanted:
-                raise ValueError(f"{name}: shape {found}, not {wanted}")
-        for numbers in (self._prior, self._scale.coefficients, self._scale.intercept):
-            if not np.isfinite(numbers).all():
-                raise ValueError("not all numbers of the categories are finite")
-
     def state(self) -> dict[str, Any]:
         """Return what was learned as plain data, but for the encoder and the weights."""
-        return {
-            "classes": list(self.classes_),
-            "prior": self._prior,
-            "scale": self._scale.state(),
-        }
+        scale = self._scale.state()
+        return {"classes": list(self.classes_), "prior": self._prior, "scale": scale}
 
     @classmethod
     def from_state(
         cls, encoder: TfidfEncoder, weights: sparse.csr_array, state: dict[str, Any]
     ) -> CategoryClassifier:
-        """Rebuild a fitted classifier."""
+        """Rebuild a fitted classifier; raises ValueError where its parts do not fit each other."""
         self = cls()
         self.classes_ = tuple(state["classes"])
         self._encoder = encoder
         self._weights = weights
         self._prior = state["prior"]
         self._scale = Logistic.from_state(state["scale"])
+        names, n_classes = self.classes_, weights.shape[1]
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise ValueError("the categories are not distinct names")
+        found = [np.shape(part) for part in (names, self._prior, self._scale.coefficients)]
+        if found != [(n_classes,), (n_classes,), (_N_FEATURES,)]:
+            raise ValueError(f"parts of {n_classes} categories have the shapes {found}")
         return self
 
     def __repr__(self) -> str:

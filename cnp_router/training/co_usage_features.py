@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.training.features import Candidates
-from cnp_router.training.views import CoUsageView, Neighbours, Views
+from cnp_router.training.corpus import Corpus, entries
+from cnp_router.training.views import Candidates, Neighbours
 
 __all__ = ["FEATURES", "N_CO_USED", "N_FROM_TEXT", "CoUsageFeatures"]
 
@@ -49,50 +48,24 @@ _DOUBT = 0.005  # a conditional probability of less tells nothing
 _DISTANT = 0.02  # neighbours whose squared similarities sum to less tell little
 
 
-@dataclass(frozen=True, eq=False)
 class CoUsageFeatures:
     """Past mashups as sets of APIs, to look up what was used together with some of them.
 
-    Attributes
-    ----------
-    usage : csr_array of shape (n_mashups, n_apis), of ones
-    mashups : csc_array of shape (n_mashups, n_apis), of ones
-        The same, by API.
-    counts : ndarray of shape (n_apis,)
-        Mashups that used each API.
-    co_usage : csc_array of shape (n_apis, n_apis)
-        ``P(row | column)``.
-    membership : csr_array of shape (n_apis, n_categories), rows sum to 1 or 0
-    category_co_usage : csc_array of shape (n_categories, n_categories)
-        How often the row's category is that of an API used with one of the column's.
-    specifications : ndarray of shape (n_apis, n_components), rows of length 1 or 0
+    ``co_usage[i, j]`` is ``P(i | j)``; ``category_co_usage[i, j]`` says how often category i is
+    that of an API used with one of category j.
     """
 
-    usage: sparse.csr_array
-    mashups: sparse.csc_array
-    counts: NDArray[np.float32]
-    co_usage: sparse.csc_array
-    membership: sparse.csr_array
-    category_co_usage: sparse.csc_array
-    specifications: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, views: Views) -> CoUsageFeatures:
-        """Return those of the history that some views were fitted on."""
-        corpus, co_usage = views.corpus, views[CoUsageView].conditional
-        membership = corpus.mean_membership
+    def __init__(self, corpus: Corpus, co_usage: sparse.csc_array) -> None:
+        self.co_usage = co_usage
+        self.usage = corpus.usage
+        self.mashups = sparse.csc_array(corpus.usage)
+        self.counts = corpus.counts
+        self.membership = corpus.mean_membership
+        self.specifications = corpus.specifications.latent
         pairs = co_usage @ sparse.diags_array(corpus.counts)
-        together = sparse.csc_array(membership.T @ pairs @ membership)
+        together = sparse.csc_array(self.membership.T @ pairs @ self.membership)
         total = np.asarray(together.sum(axis=0)).ravel()
-        return cls(
-            usage=corpus.usage,
-            mashups=sparse.csc_array(corpus.usage),
-            counts=corpus.counts,
-            co_usage=co_usage,
-            membership=membership,
-            category_co_usage=sparse.csc_array(together @ sparse.diags_array(1 / (total + 2.0))),
-            specifications=corpus.specifications.latent,
-        )
+        self.category_co_usage = sparse.csc_array(together @ sparse.diags_array(1 / (total + 2.0)))
 
     def candidates(
         self,
@@ -103,42 +76,13 @@ class CoUsageFeatures:
     ) -> Candidates:
         """Return the candidates for what else is needed: the text's best and the most co-used.
 
-        Parameters
-        ----------
-        positions : ndarray of shape (n,), int, ascending
-            Candidates from the text.
-        text : ndarray of shape (n,), in [0, 1]
-            Their probabilities from the text.
-        neighbours : Neighbours
-            Past requests most similar to the text, as rows of `usage`.
-        known : sequence of int
-            At least one. None of them is a candidate.
-
-        Returns
-        -------
-        Candidates
-            With the features named in `FEATURES`.
-
-        Examples
-        --------
-        Of three mashups, two used API 1 beside API 0:
-
-        >>> usage = sparse.csr_array(np.array([[1, 1, 0], [1, 1, 1], [1, 0, 0]], dtype=np.float32))
-        >>> co_usage = sparse.csc_array([[0, 0.5, 0.3], [0.4, 0, 0.3], [0.2, 0.25, 0]])
-        >>> none = sparse.csr_array((3, 0), dtype=np.float32)
-        >>> co_usage_features = CoUsageFeatures(
-        ...     usage, sparse.csc_array(usage), usage.sum(axis=0), co_usage, none,
-        ...     sparse.csc_array((0, 0), dtype=np.float32), np.zeros((3, 1), dtype=np.float32),
-        ... )
-        >>> near = Neighbours(np.array([0]), np.array([0.5]))
-        >>> found = co_usage_features.candidates(np.array([0, 1]), np.array([0.9, 0.2]), near, [0])
-        >>> found.positions.tolist()
-        [1, 2]
-        >>> [f"{x:.1f}" for x in found.features[:, FEATURES.index("together")]]
-        ['0.4', '0.2']
+        The text's candidates ascend, and come with its probabilities; at least one API is known.
+        None of the known is a candidate; `FEATURES` names the features.
         """
         used = np.unique(np.asarray(known, dtype=np.intp))
-        given = _columns(self.co_usage, used)
+        found = entries(self.co_usage, used)
+        given = np.zeros((len(self.counts), len(used)))
+        given[found.index, np.repeat(np.arange(len(used)), found.sizes)] = found.data
         everywhere = np.full(len(self.counts), _FLOOR)
         everywhere[positions] = np.clip(text, _FLOOR, 1 - _FLOOR)
         expected = everywhere[used].max()
@@ -152,21 +96,22 @@ class CoUsageFeatures:
         )
         columns = [
             *_text_features(everywhere[open_].sum(), everywhere[pool]),
-            np.full(len(pool), expected),
+            expected,
             *self._pairs(pool, used, given[pool]),
             *self._sets(pool, used),
             *self._similar_requests(pool, used, neighbours),
             *self._kinds(pool, used),
-            np.full(len(pool), np.log(len(used))),
+            np.log(len(used)),
             np.log1p(self.counts[pool]),
-            np.full(len(pool), np.log1p(self.counts[used].max())),
-            np.full(len(pool), np.log1p(self.counts[used].min())),
+            np.log1p(self.counts[used].max()),
+            np.log1p(self.counts[used].min()),
         ]
-        return Candidates(pool, np.stack(columns, axis=1).astype(np.float32))
+        whole = [np.broadcast_to(column, pool.shape) for column in columns]
+        return Candidates(pool, np.stack(whole, axis=1).astype(np.float32))
 
     def _pairs(
         self, pool: NDArray[np.intp], known: NDArray[np.intp], given: NDArray[np.float64]
-    ) -> list[NDArray[Any]]:
+    ) -> list[Any]:
         """Compare candidates with one known API at a time."""
         highest = given.max(axis=1)
         frequency = (self.counts[pool] + 1) / (self.usage.shape[0] + 2)
@@ -180,31 +125,31 @@ class CoUsageFeatures:
             (given > 0).mean(axis=1),
         ]
 
-    def _sets(self, pool: NDArray[np.intp], known: NDArray[np.intp]) -> list[NDArray[Any]]:
+    def _sets(self, pool: NDArray[np.intp], known: NDArray[np.intp]) -> list[Any]:
         """Count candidates in the mashups that used some of the known APIs."""
-        rows, shared = np.unique(_entries(self.mashups, known).index, return_counts=True)
+        rows, shared = np.unique(entries(self.mashups, known).index, return_counts=True)
         whole = shared == len(known)
         sizes = np.diff(self.usage.indptr)[rows]
         # The squared cosine of the two sets.
         alike = shared**2 / (sizes * len(known))
-        found = _entries(self.usage, rows)
+        found = entries(self.usage, rows)
         n_apis = len(self.counts)
         together = np.bincount(found.index, np.repeat(whole, found.sizes), n_apis)
         votes = np.bincount(found.index, np.repeat(alike, found.sizes), n_apis)
         return [
             together[pool] / (whole.sum() + 2),
-            np.full(len(pool), np.log1p(whole.sum())),
+            np.log1p(whole.sum()),
             votes[pool] / (alike.sum() + 1),
         ]
 
     def _similar_requests(
         self, pool: NDArray[np.intp], known: NDArray[np.intp], near: Neighbours
-    ) -> list[NDArray[Any]]:
+    ) -> list[Any]:
         """Count candidates in the most similar requests, where they used a known API."""
         n_apis = len(self.counts)
         is_known = np.zeros(n_apis, dtype=bool)
         is_known[known] = True
-        found = _entries(self.usage, near.rows)
+        found = entries(self.usage, near.rows)
         row = np.repeat(np.arange(len(near.rows)), found.sizes)
         share = np.bincount(row, is_known[found.index], len(near.rows)) / len(known)
         weight = near.similarity**2 * share
@@ -213,10 +158,10 @@ class CoUsageFeatures:
         np.maximum.at(nearest, found.index, (near.similarity * share)[row])
         return [votes[pool] / (weight.sum() + _DISTANT), nearest[pool]]
 
-    def _kinds(self, pool: NDArray[np.intp], known: NDArray[np.intp]) -> list[NDArray[Any]]:
+    def _kinds(self, pool: NDArray[np.intp], known: NDArray[np.intp]) -> list[Any]:
         """Compare categories and specifications of candidates with those of the known APIs."""
         n_categories = self.membership.shape[1]
-        found = _entries(self.membership, known)
+        found = entries(self.membership, known)
         share = np.bincount(found.index, found.data, n_categories)
         related = self.category_co_usage @ (share / len(known))
         same = self.membership @ (share > 0).astype(np.float32)
@@ -229,44 +174,12 @@ class CoUsageFeatures:
         ]
 
 
-@dataclass(frozen=True)
-class _Entries:
-    index: NDArray[np.intp]
-    data: NDArray[np.float32]
-    sizes: NDArray[np.intp]
-
-
-def _entries(matrix: sparse.csr_array | sparse.csc_array, lines: NDArray[np.intp]) -> _Entries:
-    """Return what some rows of a csr_array, or columns of a csc_array, hold.
-
-    Slicing answers the same, several times slower.
-    """
-    starts = matrix.indptr[lines]
-    sizes = matrix.indptr[lines + 1] - starts
-    places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-    return _Entries(matrix.indices[places], matrix.data[places], sizes)
-
-
-def _columns(matrix: sparse.csc_array, columns: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return columns of a csc_array, as a dense array."""
-    found = _entries(matrix, columns)
-    dense = np.zeros((matrix.shape[0], len(columns)))
-    dense[found.index, np.repeat(np.arange(len(columns)), found.sizes)] = found.data
-    return dense
-
-
 def _best(scores: NDArray[np.float64], positions: NDArray[np.intp], n: int) -> NDArray[np.intp]:
     return positions[np.argsort(-scores[positions], kind="stable")[:n]]
 
 
-def _text_features(mass: float, p: NDArray[np.float64]) -> list[NDArray[Any]]:
+def _text_features(mass: float, p: NDArray[np.float64]) -> list[Any]:
     rank = np.empty(len(p))
     rank[np.argsort(-p, kind="stable")] = np.arange(len(p))
     best = p.max(initial=_FLOOR)
-    return [
-        np.log(p / (1 - p)),
-        np.log1p(rank),
-        p / best,
-        np.full(len(p), mass),
-        np.full(len(p), best),
-    ]
+    return [np.log(p / (1 - p)), np.log1p(rank), p / best, mass, best]

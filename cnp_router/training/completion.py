@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.training.co_usage_features import CoUsageFeatures
+from cnp_router.training.parts import Part
 from cnp_router.training.ranker import Example, Ranker
 from cnp_router.training.views import Neighbours
 
-__all__ = ["Completed", "Completion", "Neighbourhood"]
+__all__ = ["Completed", "Completion"]
 
 # Fewer examples teach no more than the text says, and more than the most only cost time. The
 # least is of those that calibrate: out of folds that hide nothing.
@@ -26,45 +27,19 @@ MAX_EXAMPLES = 1_500
 
 
 @dataclass(frozen=True)
-class Neighbourhood:
-    """What lies around one request besides its candidates.
-
-    Attributes
-    ----------
-    co_usage : CoUsageFeatures
-        Of past mashups; for a training example, without itself.
-    neighbours : Neighbours
-        The most similar of them.
-    """
-
-    co_usage: CoUsageFeatures
-    neighbours: Neighbours
-
-
-@dataclass(frozen=True)
 class Completed:
-    """Candidates for what else is needed.
-
-    Attributes
-    ----------
-    positions : ndarray of shape (n_candidates,), int, ascending
-        None of the known APIs is among them.
-    probabilities : ndarray of shape (n_candidates,), in [0, 1]
-    """
+    """Candidates for what else is needed, ascending, without the known, and how probable."""
 
     positions: NDArray[Any]
     probabilities: NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Completion:
+@dataclass(frozen=True, eq=False)
+class Completion(Part):
     """Probability of an API from the text's probability and from the known APIs.
 
-    Attributes
-    ----------
-    ranker : Ranker or None
-        On the features of `CoUsageFeatures.candidates`. None where the history has too few
-        mashups of several APIs to learn from: the text decides.
+    The ranker looks at `CoUsageFeatures.candidates`. It is None where the history has too few
+    mashups of several APIs to learn from: the text decides.
     """
 
     ranker: Ranker | None
@@ -74,39 +49,25 @@ class Completion:
         cls,
         examples: Sequence[Example],
         out_of_fold: Sequence[NDArray[Any]],
-        neighbourhoods: Sequence[Neighbourhood],
         *,
         random_state: int,
         n_jobs: int | None = None,
     ) -> Completion:
         """Learn from the examples with several APIs, some but not all of them taken as known.
 
-        Parameters
-        ----------
-        examples : sequence of Example
-        out_of_fold : sequence of ndarray
-            For each example, the probabilities of its candidates, out of fold.
-        neighbourhoods : sequence of Neighbourhood
-            Of each example, out of fold.
-        random_state : int
-        n_jobs : int or None, default=None
+        `out_of_fold` holds the probabilities of each example's candidates from the text.
         """
         rng = np.random.default_rng(random_state)
         tasks = [
-            (row, known)
-            for row, example in enumerate(examples)
+            (example, text, known)
+            for example, text in zip(examples, out_of_fold, strict=True)
             for known in _parts_known(example.used, rng)
         ]
-        if sum(not examples[row].hidden for row, _ in tasks) < MIN_NATURAL:
+        if sum(not example.hidden for example, *_ in tasks) < MIN_NATURAL:
             return cls(None)
         kept = np.sort(rng.permutation(len(tasks))[:MAX_EXAMPLES])
         ranker, _ = Ranker.fit(
-            [
-                _given(examples[row], out_of_fold[row], neighbourhoods[row], known)
-                for row, known in (tasks[i] for i in kept)
-            ],
-            random_state=random_state,
-            n_jobs=n_jobs,
+            [_given(*tasks[i]) for i in kept], random_state=random_state, n_jobs=n_jobs
         )
         return cls(ranker)
 
@@ -114,45 +75,25 @@ class Completion:
         self,
         positions: NDArray[Any],
         text: NDArray[Any],
-        around: Neighbourhood,
+        past: CoUsageFeatures,
+        neighbours: Neighbours,
         known: Sequence[int],
     ) -> Completed:
-        """Return candidates and probabilities, given the known APIs.
+        """Return candidates and probabilities, given at least one known API.
 
-        Parameters
-        ----------
-        positions : ndarray of shape (n,), int, ascending
-            Candidates from the text.
-        text : ndarray of shape (n,), in [0, 1]
-            Their probabilities from the text.
-        around : Neighbourhood
-        known : sequence of int
-            At least one.
-
-        Examples
-        --------
-        >>> from types import SimpleNamespace
-        >>> around = SimpleNamespace()  # not looked at where nothing was learned
-        >>> Completion(None).complete(np.array([0, 4]), np.array([0.2, 0.3]), around, [4])
-        Completed(positions=array([0]), probabilities=array([0.2]))
+        The text's candidates ascend, and come with their probabilities.
         """
         if self.ranker is None:
             left = ~np.isin(positions, known)
             return Completed(positions[left], text[left])
-        co_usage = around.co_usage
-        found = co_usage.candidates(positions, text, around.neighbours, known)
-        p = self.ranker.probabilities(co_usage.co_usage, found)
-        return _with_the_rest(found.positions, p, positions, text, known)
-
-    def state(self) -> dict[str, Any]:
-        """Return the model as plain data."""
-        return {"ranker": self.ranker.state() if self.ranker else None}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Completion:
-        """Rebuild the model."""
-        ranker = state["ranker"]
-        return cls(None if ranker is None else Ranker.from_state(ranker))
+        found = past.candidates(positions, text, neighbours, known)
+        p = self.ranker.probabilities(past.co_usage, found)
+        # The text's other candidates come behind all that were looked at.
+        rest = ~np.isin(positions, np.union1d(found.positions, known))
+        joined = np.concatenate([found.positions, positions[rest]])
+        behind = np.minimum(text[rest], p.min(initial=1.0))
+        order = np.argsort(joined, kind="stable")
+        return Completed(joined[order], np.concatenate([p, behind])[order])
 
 
 def _parts_known(used: NDArray[Any], rng: np.random.Generator) -> list[NDArray[Any]]:
@@ -164,26 +105,8 @@ def _parts_known(used: NDArray[Any], rng: np.random.Generator) -> list[NDArray[A
     return [most] if np.array_equal(most, some) else [most, some]
 
 
-def _given(
-    example: Example, text: NDArray[Any], around: Neighbourhood, known: NDArray[Any]
-) -> Example:
+def _given(example: Example, text: NDArray[Any], known: NDArray[Any]) -> Example:
     """Return the example as it looks once some of its APIs are known."""
-    co_usage = around.co_usage
-    found = co_usage.candidates(example.candidates.positions, text, around.neighbours, known)
-    wanted = np.setdiff1d(example.used, known)
-    return Example(co_usage.co_usage, found, wanted, example.hidden)
-
-
-def _with_the_rest(
-    found: NDArray[Any],
-    p: NDArray[Any],
-    positions: NDArray[Any],
-    text: NDArray[Any],
-    known: Sequence[int],
-) -> Completed:
-    """Join the text's other candidates, behind all that were looked at."""
-    rest = ~np.isin(positions, np.union1d(found, known))
-    joined = np.concatenate([found, positions[rest]])
-    behind = np.minimum(text[rest], p.min(initial=1.0))
-    order = np.argsort(joined, kind="stable")
-    return Completed(joined[order], np.concatenate([p, behind])[order])
+    past, near = example.past, example.neighbours
+    found = past.candidates(example.candidates.positions, text, near, known)
+    return Example(past, near, found, np.setdiff1d(example.used, known), example.hidden)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,9 @@ from scipy import sparse
 
 from cnp_router.catalog import Api
 from cnp_router.text import TfidfEncoder, split_identifier
+from cnp_router.training.parts import Part
 
-__all__ = ["EncodedRequests", "Encoders", "Memo", "specification_text"]
-
-T = TypeVar("T")
+__all__ = ["EncodedRequests", "Encoders", "specification_text"]
 
 
 def specification_text(api: Api) -> str:
@@ -56,34 +55,24 @@ class EncodedRequests:
         )
 
 
-class Encoders:
+@dataclass(frozen=True, eq=False)
+class Encoders(Part):
     """The word and the character encoder, and the latent semantic space of the words.
 
-    Attributes
-    ----------
-    word, character : TfidfEncoder
-    projection : ndarray of shape (n_word_terms, n_components), float32
-        Right singular vectors of all texts (Deerwester et al., 1990).
+    The columns of `projection` are right singular vectors of all texts (Deerwester et al., 1990).
     """
 
-    def __init__(
-        self, word: TfidfEncoder, character: TfidfEncoder, projection: NDArray[Any]
-    ) -> None:
-        self.word = word
-        self.character = character
-        self.projection = projection
+    word: TfidfEncoder
+    character: TfidfEncoder
+    projection: Annotated[NDArray[Any], "words", "components"]
 
     @classmethod
     def fit(
         cls, texts: Sequence[str], *, n_components: int, random_state: int
     ) -> tuple[Encoders, EncodedRequests]:
-        """Learn from requests and specifications together: no label is looked at.
+        """Learn from requests and specifications together, and return them encoded, too.
 
-        Returns
-        -------
-        encoders : Encoders
-        encoded : EncodedRequests
-            The same texts, encoded.
+        No label is looked at.
         """
         from sklearn.utils.extmath import randomized_svd
 
@@ -105,33 +94,3 @@ class Encoders:
         return EncodedRequests(
             list(texts), self.word.transform(texts), self.character.transform(texts)
         )
-
-    def state(self) -> dict[str, Any]:
-        """Return the encoders as plain data."""
-        return {
-            "word": self.word.state(),
-            "character": self.character.state(),
-            "projection": self.projection,
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Encoders:
-        """Rebuild the encoders."""
-        return cls(
-            TfidfEncoder.from_state("word", state["word"]),
-            TfidfEncoder.from_state("character", state["character"]),
-            state["projection"],
-        )
-
-
-class Memo:
-    """What is computed once, by whoever asks first."""
-
-    def __init__(self) -> None:
-        self._made: dict[Hashable, Any] = {}
-
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` returned when it was first called for `key`."""
-        if key not in self._made:
-            self._made[key] = make()
-        return cast("T", self._made[key])

@@ -20,11 +20,13 @@ from cnp_router.history import History
 from cnp_router.records import check_instance, check_number, shown
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
-from cnp_router.training.completion import Completion, Neighbourhood
+from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import (
     Corpus,
     Specifications,
     category_membership,
+    entries,
+    matrix_of_ones,
     usage_matrix,
 )
 from cnp_router.training.decision import Answer, Decision
@@ -105,11 +107,7 @@ def fit_router(
 
     # The linear algebra here is sparse or small: threads of its own only wait for each other.
     with threadpool_limits(1):
-        return _fit(catalog, history, random_state, n_jobs, progress or _silent)
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    pass
+        return _fit(catalog, history, random_state, n_jobs, progress or (lambda *_: None))
 
 
 def _fit(
@@ -119,47 +117,64 @@ def _fit(
     n_jobs: int | None,
     progress: Progress,
 ) -> LearnedRouter:
+    from joblib import Parallel, delayed
+
     started = time.perf_counter()
     n_folds = min(len(HIDDEN_SHARES), len(history))
     steps = n_folds + 3
     progress("texts", 0, steps)
     usage = usage_matrix(catalog, history)
-    classes = _used_categories(catalog, usage)
+    # Of no other category does the history give anything to learn about.
+    used = (catalog[int(i)] for i in np.unique(usage.indices))
+    classes = tuple(sorted({name for api in used for name in api.categories}))
     encoders, encoded = Encoders.fit(
         [*history.texts, *(specification_text(api) for api in catalog)],
         n_components=N_COMPONENTS,
         random_state=random_state,
     )
+    n = len(history)
     past = _Past(
-        Specifications.build(
-            catalog, encoders, encoded.take(np.arange(len(history), len(encoded)))
-        ),
-        encoded.take(np.arange(len(history))),
+        Specifications.build(catalog, encoders, encoded.take(np.arange(n, len(encoded)))),
+        encoded.take(np.arange(n)),
         usage,
         category_membership(catalog, classes),
     )
     rng = np.random.default_rng(random_state)
-    fold = rng.permutation(len(history)) % n_folds
-    sampled = np.sort(rng.permutation(len(history))[:MAX_EXAMPLES])
+    fold = rng.permutation(n) % n_folds
+    sampled = np.sort(rng.permutation(n)[:MAX_EXAMPLES])
     progress("folds", 1, steps)
-    found = _all_folds(
-        past, fold, sampled, random_state, n_jobs, lambda done: progress("folds", 1 + done, steps)
-    )
+    jobs = [
+        delayed(_fold)(
+            past,
+            np.flatnonzero(fold != number),
+            sampled[fold[sampled] == number],
+            HIDDEN_SHARES[number],
+            random_state + number,
+        )
+        for number in range(n_folds)
+    ]
+    found: list[tuple[Example, NDArray[Any]]] = []
+    folds = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
+    for done, own in enumerate(folds, start=2):
+        found.extend(own)
+        progress("folds", done, steps)
     progress("ranker", n_folds + 1, steps)
-    ranker, answers = Ranker.fit(found.examples, random_state=random_state, n_jobs=n_jobs)
-    completion = Completion.fit(
-        found.examples, answers, found.neighbourhoods, random_state=random_state, n_jobs=n_jobs
-    )
+    examples = [example for example, _ in found]
+    ranker, answers = Ranker.fit(examples, random_state=random_state, n_jobs=n_jobs)
+    completion = Completion.fit(examples, answers, random_state=random_state, n_jobs=n_jobs)
     progress("views", n_folds + 2, steps)
-    views = past.views(np.arange(len(history)), usage)
+    views = past.views(np.arange(n), usage)
     categories = None
     if classes:
+        natural = [(example.used, scores) for example, scores in found if not example.hidden]
         categories = CategoryClassifier(random_state=random_state).assemble(
             encoders.word,
             classes,
             views[CategoryView].weights,
-            found.categories,
-            views.corpus.called_for(usage[found.natural]),
+            np.stack([scores for _, scores in natural]),
+            views.corpus.called_for(
+                matrix_of_ones([used.tolist() for used, _ in natural], len(catalog))
+            ),
         )
     router = LearnedRouter(
         catalog=catalog,
@@ -170,7 +185,7 @@ def _fit(
         decision=Decision.fit(
             [
                 Answer(p, example.labels, len(example.used))
-                for example, p in zip(found.examples, answers, strict=True)
+                for example, p in zip(examples, answers, strict=True)
                 if not example.hidden
             ]
         ),
@@ -178,9 +193,9 @@ def _fit(
         categories=categories,
         summary={
             "apis": len(catalog),
-            "apis_with_history": int(np.count_nonzero(views.corpus.counts)),
+            "apis_with_history": len(views.corpus.labels),
             "categories": len(classes),
-            "mashups": len(history),
+            "mashups": n,
             "skipped": history.skipped,
             "random_state": random_state,
             "fit_seconds": round(time.perf_counter() - started, 2),
@@ -210,65 +225,13 @@ class _Past:
         return Views.fit(Corpus.of(self.specifications, requests, usage, self.membership), requests)
 
 
-@dataclass(frozen=True)
-class _OutOfFold:
-    """Past requests as views looked at them that were not fitted on them.
-
-    Attributes
-    ----------
-    examples : list of Example
-    neighbourhoods : list of Neighbourhood
-        Of each example.
-    categories : ndarray of shape (n_requests, n_categories)
-        The scores of the categories.
-    natural : ndarray of int
-        The rows of the history that `categories` belongs to.
-    """
-
-    examples: list[Example]
-    neighbourhoods: list[Neighbourhood]
-    categories: NDArray[Any]
-    natural: NDArray[Any]
-
-
-def _all_folds(
-    past: _Past,
-    fold: NDArray[Any],
-    sampled: NDArray[Any],
-    random_state: int,
-    n_jobs: int | None,
-    done: Callable[[int], None],
-) -> _OutOfFold:
-    """Look at every fold; categories are only those of the folds that hide nothing."""
-    from joblib import Parallel, delayed
-
-    jobs = [
-        delayed(_fold)(
-            past,
-            np.flatnonzero(fold != number),
-            sampled[fold[sampled] == number],
-            HIDDEN_SHARES[number],
-            random_state + number,
-        )
-        for number in range(int(fold.max()) + 1)
-    ]
-    folds: list[_OutOfFold] = []
-    for result in Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs):
-        folds.append(result)
-        done(len(folds))
-    natural = [own for own, share in zip(folds, HIDDEN_SHARES, strict=False) if not share]
-    return _OutOfFold(
-        [example for own in folds for example in own.examples],
-        [around for own in folds for around in own.neighbourhoods],
-        np.vstack([own.categories for own in natural]),
-        np.concatenate([own.natural for own in natural]),
-    )
-
-
 def _fold(
     past: _Past, train: NDArray[Any], test: NDArray[Any], hidden_share: float, seed: int
-) -> _OutOfFold:
-    """Fit the views on one part of the history and look through them at the other."""
+) -> list[tuple[Example, NDArray[Any]]]:
+    """Fit the views on one part of the history and look through them at the other.
+
+    Returns each request as an example, and the scores of the categories.
+    """
     usage = past.usage[train]
     if hidden_share:
         rng = np.random.default_rng(seed)
@@ -276,31 +239,15 @@ def _fold(
         usage = sparse.csr_array(usage @ sparse.diags_array(visible))
         usage.eliminate_zeros()
     views = past.views(train, usage)
-    history, conditional = views[HistoryView], views[CoUsageView].conditional
-    co_usage = CoUsageFeatures.of(views)
-    examples: list[Example] = []
-    neighbourhoods: list[Neighbourhood] = []
-    categories = [np.zeros((0, past.membership.shape[1]), dtype=np.float32)]
+    co_usage = CoUsageFeatures(views.corpus, views[CoUsageView].conditional)
+    found = []
     size = max(1, _BATCH_CELLS // usage.shape[1] // 12)
     for start in range(0, len(test), size):
         rows = test[start : start + size]
         batch = views.batch(past.requests.take(rows))
-        categories.append(batch.product("categories"))
-        examples.extend(
-            Example(
-                conditional,
-                found,
-                past.usage.indices[past.usage.indptr[row] : past.usage.indptr[row + 1]],
-                hidden_share > 0,
-            )
-            for row, found in zip(rows, views.candidates(batch), strict=True)
-        )
-        neighbourhoods.extend(Neighbourhood(co_usage, near) for near in history.neighbours(batch))
-    return _OutOfFold(examples, neighbourhoods, np.vstack(categories), test)
-
-
-def _used_categories(catalog: Catalog, usage: sparse.csr_array) -> tuple[str, ...]:
-    """Return the categories that the history gives anything to learn about."""
-    return tuple(
-        sorted({name for i in np.unique(usage.indices) for name in catalog[int(i)].categories})
-    )
+        near, candidates = views[HistoryView].neighbours(batch), views.candidates(batch)
+        categories = batch.product("categories").copy()  # not all products of the batch
+        for row, own, around, scores in zip(rows, candidates, near, categories, strict=True):
+            used = entries(past.usage, np.array([row])).index
+            found.append((Example(co_usage, around, own, used, hidden_share > 0), scores))
+    return found

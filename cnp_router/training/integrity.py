@@ -1,7 +1,8 @@
 """Whether the parts of a loaded router fit each other: what could crash later, or answer wrongly.
 
 The store has checked that all arrays are finite numbers and the indices of sparse matrices inside
-their bounds. This finds parts of two models put together, and numbers that no fit makes.
+their bounds; encoders and views check themselves when they are made of their states. This finds
+parts of two models put together, and numbers that no fit makes.
 """
 
 from __future__ import annotations
@@ -12,46 +13,33 @@ import numpy as np
 
 from cnp_router.training.co_usage_features import FEATURES
 from cnp_router.training.decision import confidence_features
-from cnp_router.training.features import Candidates, shortlist_features
 from cnp_router.training.learned_router import LearnedRouter
-from cnp_router.training.ranker import N_REST_FEATURES, Ranker
+from cnp_router.training.ranker import N_REST_FEATURES, Ranker, shortlist_features
 from cnp_router.training.trees import BoostedTrees
-from cnp_router.training.views import CategoryView, CoUsageView
+from cnp_router.training.views import Candidates, CategoryView, CoUsageView
 
 __all__ = ["check_parts", "check_trees"]
 
 
 def check_parts(router: LearnedRouter) -> None:
-    """Raise ValueError where the parts of a router do not fit each other.
-
-    The views check themselves, when they are made of their states.
-
-    Parameters
-    ----------
-    router : LearnedRouter
-    """
-    encoders, views, control = router.encoders, router.views, router.decision.recall_control
-    for encoder in (encoders.word, encoders.character):
-        terms = encoder.terms_
-        _require(set(map(type, terms)) <= {str} and len(set(terms)) == len(terms), "distinct terms")
-        _require(encoder.idf_.shape == (len(terms),), "a weight for each term")
-    views.check(n_mashups=len(router.history))
+    """Raise ValueError where the parts of a router do not fit each other."""
+    views, decision = router.views, router.decision
+    n_mashups, n_history = views.corpus.usage.shape[0], len(router.history)
+    _require(n_mashups == n_history, f"views of {n_history} mashups, got {n_mashups}")
     conditional = views[CoUsageView].conditional
     _check_ranker(router.ranker, conditional, len(views.feature_names))
     if router.completion.ranker is not None:
         _check_ranker(router.completion.ranker, conditional, len(FEATURES))
-    _check_width(router.decision.confidence, len(confidence_features(np.zeros(1), 0.0)))
+    _check_width(decision.confidence, len(confidence_features(np.zeros(1), 0.0)))
 
-    needed, weights = control.needed, control.weights
+    needed, weights, n_requests = decision.needed, decision.weights, decision.n_requests
     _require(needed.ndim == 1 and needed.shape == weights.shape, "a weight for each share")
     # One over the number of APIs for each of a request's APIs: 1 a request.
-    whole = control.n_requests >= 1 and np.isclose(weights.sum(), control.n_requests)
+    whole = n_requests >= 1 and np.isclose(weights.sum(), n_requests)
     sound = needed.dtype.kind == "f" and (needed >= 0).all() and (weights > 0).all()
     _require(whole and sound, "shares and weights of out-of-fold requests")
-    if router.categories is not None:
-        router.categories.check()
-    else:
-        _require(not views[CategoryView].weights.shape[1], "names of the categories")
+    has_categories = views[CategoryView].weights.shape[1] > 0
+    _require((router.categories is not None) == has_categories, "names of the categories")
 
 
 def check_trees(trees: BoostedTrees, *, n_features: int) -> None:
@@ -59,11 +47,6 @@ def check_trees(trees: BoostedTrees, *, n_features: int) -> None:
 
     A child of a node comes after it, so no path goes round in circles, and every path ends
     within ``trees.depth`` steps.
-
-    Parameters
-    ----------
-    trees : BoostedTrees
-    n_features : int
     """
     shape = trees.feature.shape
     for name, kinds in (("feature left right", "iu"), ("threshold value", "f")):

@@ -21,12 +21,11 @@ from cnp_router.routing import Reason, Router, Scores
 from cnp_router.storage import save_model
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
-from cnp_router.training.completion import Completion, Neighbourhood
+from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import Specifications, category_membership, usage_matrix
 from cnp_router.training.decision import Decision, confidence_features
 from cnp_router.training.encoders import Encoders
 from cnp_router.training.ranker import Ranker
-from cnp_router.training.reasons import explain
 from cnp_router.training.views import (
     Batch,
     CategoryView,
@@ -40,6 +39,7 @@ __all__ = ["LearnedRouter"]
 
 CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
 _LIKELY_CATEGORY = 0.2
+_LEARNED = ("encoders", "ranker", "completion", "decision")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,24 +114,20 @@ class LearnedRouter(Router):
         batch = views.batch(self.encoders.encode([request]))
         (found,) = views.candidates(batch)
         positions = found.positions
-        text = self.ranker.probabilities(views[CoUsageView].conditional, found)
+        co_usage = views[CoUsageView].conditional
+        text = self.ranker.probabilities(co_usage, found)
         if len(known):
             (near,) = views[HistoryView].neighbours(batch)
-            around = Neighbourhood(self._co_usage_of(views), near)
-            completed = self.completion.complete(positions, text, around, known)
+            made = self._co_usage
+            if made is None or made[0] is not views:
+                made = self._co_usage = (views, CoUsageFeatures(views.corpus, co_usage))
+            completed = self.completion.complete(positions, text, made[1], near, known)
             positions, text = completed.positions, completed.probabilities
         probabilities = np.zeros(len(self.apis))
         probabilities[positions] = text
         return _LearnedScores(
             self.apis, probabilities, batch=batch, views=views, known=tuple(known)
         )
-
-    def _co_usage_of(self, views: Views) -> CoUsageFeatures:
-        """Return what goes with the views; made when the first request comes with known APIs."""
-        made = self._co_usage
-        if made is None or made[0] is not views:
-            made = self._co_usage = (views, CoUsageFeatures.of(views))
-        return made[1]
 
     def _confidence(self, scores: Scores, chosen: NDArray[np.intp]) -> float:
         outside = float(np.delete(scores.probabilities, chosen).sum())
@@ -149,7 +145,7 @@ class LearnedRouter(Router):
             categories = {self.categories.classes_[i]: float(p[i]) for i in likely}
         evidence = Evidence(scores.batch, self.history, scores.known, categories)
         positions = [int(i) for i in chosen if scores.probabilities[i] > 0]
-        return explain(scores.views, evidence, positions)
+        return scores.views.reasons(evidence, positions)
 
     @property
     def graph(self) -> TransitionGraph:
@@ -184,14 +180,9 @@ class LearnedRouter(Router):
         classes = now.categories.classes_ if now.categories else ()
         return LearnedRouter(
             catalog=catalog,
-            encoders=now.encoders,
             views=now.views.extended(index, category_membership(catalog, classes)),
-            ranker=now.ranker,
-            completion=now.completion,
-            decision=now.decision,
-            history=now.history,
-            categories=now.categories,
             summary={**now.summary, "apis": len(catalog)},
+            **{name: getattr(now, name) for name in (*_LEARNED, "history", "categories")},
         )
 
     def observe(self, mashups: Mashup | Iterable[Mashup]) -> int:
@@ -260,7 +251,7 @@ class LearnedRouter(Router):
         self.views = views
         self.summary = {
             **self.summary,
-            "apis_with_history": int(np.count_nonzero(views.corpus.counts)),
+            "apis_with_history": len(views.corpus.labels),
             "mashups": len(self.history),
         }
 
@@ -299,20 +290,11 @@ class LearnedRouter(Router):
         save_model(path, now.state(), files=files, summary=now.summary, overwrite=overwrite)
 
     def state(self) -> dict[str, Any]:
-        """Return all that was learned as plain data; catalog, history and summary stand beside it.
-
-        Returns
-        -------
-        dict
-            As `cnp_router.storage.pack` takes it.
-        """
+        """Return what was learned as plain data; catalog, history and summary stand beside it."""
+        parts = {name: getattr(self, name) for name in (*_LEARNED, "views")}
         return {
-            "encoders": self.encoders.state(),
+            **{name: part.state() for name, part in parts.items()},
             "specifications": self.views.corpus.specifications.state(),
-            "views": self.views.state(),
-            "ranker": self.ranker.state(),
-            "completion": self.completion.state(),
-            "decision": self.decision.state(),
             "categories": self.categories.state() if self.categories else None,
         }
 
@@ -320,15 +302,11 @@ class LearnedRouter(Router):
     def from_state(
         cls, catalog: Catalog, history: History, state: dict[str, Any], summary: dict[str, Any]
     ) -> LearnedRouter:
-        """Rebuild a router.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If the parts do not fit each other.
-        """
+        """Rebuild a router; raises KeyError, TypeError or ValueError where its parts do not fit."""
         encoders = Encoders.from_state(state["encoders"])
-        index = Specifications(catalog, encoders, **state["specifications"])
+        index = Specifications.from_state(
+            state["specifications"], catalog=catalog, encoders=encoders
+        )
         views = Views.from_state(index, state["views"])
         categories = None
         if state["categories"] is not None:

@@ -1,21 +1,27 @@
-"""Ridge regression of many labels on sparse text, without a kernel matrix."""
+"""Linear models: logistic regression, and ridge regression of many labels on sparse text."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.training.parts import Part
+
 __all__ = [
+    "Logistic",
     "replaced_columns",
     "ridge_weights",
+    "single_class",
     "spread_columns",
     "times_vector",
     "updated_weights",
 ]
 
+MAX_NEGATIVES = 100_000
 # Errors below this are let stand when more rows come: most labels of most requests.
 _SMALL = 0.02
 
@@ -25,11 +31,6 @@ def times_vector(matrix: NDArray[Any], vector: NDArray[Any]) -> NDArray[Any]:
 
     That one wakes its threads for products of this size, and waits for them: an answer then takes
     several times longer as soon as another process uses a core.
-
-    Examples
-    --------
-    >>> times_vector(np.eye(2), np.array([1.0, 2.0]))
-    array([1., 2.])
     """
     return np.asarray(np.einsum("ij,j->i", matrix, vector))
 
@@ -43,36 +44,15 @@ def ridge_weights(
     block: int = 256,
     prune: float = 0.01,
 ) -> sparse.csr_array:
-    """Return the weights of a ridge regression of each column of `Y` on `X`.
+    """Return a ridge regression's weights of each column of `Y` on `X`: (n_terms, n_labels).
 
     Solves ``(X X^T + alpha I) A = Y`` by conjugate gradients (Hestenes and Stiefel, 1952), all
     labels of a block at once and each with its own step, and returns ``X^T A``. No n x n matrix
     is made: the cost is linear in the entries of `X` times the number of labels, the memory in
     rows plus terms times `block`.
 
-    Parameters
-    ----------
-    X : csr_array of shape (n_rows, n_terms)
-    Y : csr_array of shape (n_rows, n_labels)
-    alpha : float, default=1.0
-        Strength of the penalty.
-    iterations : int, default=5
-        Steps of the solver. Stopping early regularises too.
-    block : int, default=256
-        Labels that are solved together.
-    prune : float, default=0.01
-        Weights smaller than this are dropped.
-
-    Returns
-    -------
-    csr_array of shape (n_terms, n_labels), float32
-
-    Examples
-    --------
-    >>> X = sparse.csr_array(np.eye(2, dtype=np.float32))
-    >>> ridge_weights(X, X).toarray()
-    array([[0.5, 0. ],
-           [0. , 0.5]], dtype=float32)
+    `alpha` is the strength of the penalty. Stopping after a few `iterations` regularises too.
+    Weights smaller than `prune` are dropped.
     """
     transposed = sparse.csr_array(X.T)
     columns = sparse.csc_array(Y)
@@ -132,20 +112,9 @@ def updated_weights(
 ) -> sparse.csr_array:
     """Return the weights of a ridge regression after more rows, without the old ones.
 
-    A ridge regression of the errors on the new rows, in which a term's penalty grows with how much
-    was learned of it already: recursive least squares with a diagonal covariance.
-
-    Parameters
-    ----------
-    weights : csr_array of shape (n_terms, n_labels)
-    before : csr_array of shape (n_terms, n_old)
-        The old rows, transposed.
-    X : csr_array of shape (n_new, n_terms)
-    Y : csr_array of shape (n_new, n_labels)
-
-    Returns
-    -------
-    csr_array of shape (n_terms, n_labels), float32
+    A ridge regression of the errors on the new rows `X` and `Y`, in which a term's penalty grows
+    with how much was learned of it already: recursive least squares with a diagonal covariance.
+    `before` holds the old rows, transposed.
     """
     missing = sparse.csr_array(Y - X @ weights)
     missing.data[np.abs(missing.data) < _SMALL] = 0
@@ -183,3 +152,53 @@ def spread_columns(
         shape=(len(old), len(new)),
     )
     return sparse.csr_array(matrix @ place).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic(Part):
+    """A logistic regression: ``p = 1 / (1 + exp(-(x . coefficients + intercept)))``."""
+
+    coefficients: NDArray[Any]
+    intercept: float
+
+    @classmethod
+    def fit(
+        cls, X: NDArray[Any], y: NDArray[Any], *, C: float = 1.0, random_state: int = 0
+    ) -> Logistic:
+        """Fit on standardised features, and fold the scale into the coefficients.
+
+        Of more than `MAX_NEGATIVES` negatives a random sample is taken, and weighted back. With a
+        single class there is nothing to learn but its frequency, smoothed by one of each.
+        """
+        if y.all() or not y.any():
+            return cls(np.zeros(X.shape[1]), single_class(y))
+        from sklearn.linear_model import LogisticRegression
+
+        negatives = np.flatnonzero(~y)
+        weight = np.ones(len(y))
+        if len(negatives) > MAX_NEGATIVES:
+            rng = np.random.default_rng(random_state)
+            sample = rng.choice(negatives, MAX_NEGATIVES, replace=False)
+            rows = np.sort(np.concatenate([np.flatnonzero(y), sample]))
+            X, y = X[rows], y[rows]
+            weight = np.where(y, 1.0, len(negatives) / MAX_NEGATIVES)
+        X = X.astype(np.float64)
+        mean, scale = X.mean(axis=0), X.std(axis=0)
+        scale = np.where(scale > 1e-9, scale, 1.0)
+        model = LogisticRegression(C=C, max_iter=300, tol=1e-3)
+        model.fit((X - mean) / scale, y, sample_weight=weight)
+        coefficients = model.coef_[0] / scale
+        return cls(coefficients, float(model.intercept_[0] - coefficients @ mean))
+
+    def probability(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the probability of each row."""
+        wide = X.reshape(-1, X.shape[-1])
+        log_odds = times_vector(wide, self.coefficients) + self.intercept
+        # 1 / (1 + exp(-x)) without overflow.
+        return np.asarray(0.5 * (1 + np.tanh(0.5 * log_odds.reshape(X.shape[:-1]))))
+
+
+def single_class(y: NDArray[Any]) -> float:
+    """Return the log-odds of a label's frequency, smoothed by one of each."""
+    rate = (y.sum() + 1) / (len(y) + 2)
+    return float(np.log(rate / (1 - rate)))

@@ -7,11 +7,11 @@ from typing import Any
 
 from cnp_router.catalog import Catalog
 from cnp_router.history import History
-from cnp_router.storage import check_target, load_model, verify_model
+from cnp_router.storage import load_model, verify_model
 from cnp_router.training.integrity import check_parts
 from cnp_router.training.learned_router import CATALOG, HISTORY, LearnedRouter
 
-__all__ = ["check_target", "load_router", "verify_router"]
+__all__ = ["load_router", "verify_router"]
 
 
 def load_router(path: str | Path) -> LearnedRouter:

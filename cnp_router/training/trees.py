@@ -9,24 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cnp_router.training.parts import Part
+
 __all__ = ["BoostedTrees"]
 
 
-@dataclass(frozen=True)
-class BoostedTrees:
+@dataclass(frozen=True, eq=False)
+class BoostedTrees(Part):
     """An ensemble of binary regression trees whose values add up to a log-odds.
 
-    Parameters
-    ----------
-    feature : ndarray of shape (n_trees, n_nodes), int
-    threshold : ndarray of shape (n_trees, n_nodes), float32
-        A row goes left where its feature is at most the threshold.
-    left, right : ndarray of shape (n_trees, n_nodes), int
-        Children; a leaf is its own child.
-    value : ndarray of shape (n_trees, n_nodes), float32
-    baseline : float
-    depth : int
-        Length of the longest path.
+    Arrays are of shape (n_trees, n_nodes). A row goes left where its feature is at most the
+    threshold; a leaf is its own child; `depth` is the length of the longest path.
     """
 
     feature: NDArray[Any]
@@ -45,18 +38,16 @@ class BoostedTrees:
         """
         trees = [stage[0].nodes for stage in model._predictors]
         shape = (len(trees), max(len(nodes) for nodes in trees))
-        feature = np.zeros(shape, dtype=np.int32)
-        threshold = np.zeros(shape, dtype=np.float32)
-        left = np.zeros(shape, dtype=np.int32)
-        right = np.zeros(shape, dtype=np.int32)
-        value = np.zeros(shape, dtype=np.float32)
+        feature, left, right = (np.zeros(shape, dtype=np.int16) for _ in range(3))
+        threshold, value = (np.zeros(shape, dtype=np.float32) for _ in range(2))
         for i, nodes in enumerate(trees):
             itself = np.arange(len(nodes))
             leaf = nodes["is_leaf"].astype(bool)
             feature[i, : len(nodes)] = np.where(leaf, 0, nodes["feature_idx"])
             # Downwards, so that a float32 feature compares as its float64 threshold does.
-            rounded = np.where(leaf, 0, nodes["num_threshold"]).astype(np.float32)
-            over = rounded > np.where(leaf, 0, nodes["num_threshold"])
+            exact = np.where(leaf, 0, nodes["num_threshold"])
+            rounded = exact.astype(np.float32)
+            over = rounded > exact
             threshold[i, : len(nodes)] = np.where(over, np.nextafter(rounded, -np.inf), rounded)
             left[i, : len(nodes)] = np.where(leaf, itself, nodes["left"])
             right[i, : len(nodes)] = np.where(leaf, itself, nodes["right"])
@@ -67,28 +58,13 @@ class BoostedTrees:
 
     @classmethod
     def constant(cls, log_odds: float) -> BoostedTrees:
-        """Return the ensemble that always answers the same.
-
-        Examples
-        --------
-        >>> BoostedTrees.constant(0.5).log_odds(np.zeros((2, 3), dtype=np.float32)).tolist()
-        [0.5, 0.5]
-        """
-        none = np.zeros((1, 1), dtype=np.int32)
+        """Return the ensemble that always answers the same."""
+        none = np.zeros((1, 1), dtype=np.int16)
         zero = np.zeros((1, 1), dtype=np.float32)
         return cls(none, zero, none, none, zero, log_odds, 0)
 
     def log_odds(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of the trees.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_features), float32
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
+        """Return the sum of the trees: X is of float32, the answer of shape (n_rows,)."""
         features, thresholds, children, roots, values = self._flat
         entries = X.ravel()
         rows = np.arange(len(X)) * X.shape[1]
@@ -111,34 +87,3 @@ class BoostedTrees:
             roots,
             self.value.ravel(),
         )
-
-    def state(self) -> dict[str, Any]:
-        """Return the trees as plain data."""
-        return {
-            "feature": self.feature.astype(np.int16),
-            "threshold": self.threshold,
-            "left": self.left.astype(np.int16),
-            "right": self.right.astype(np.int16),
-            "value": self.value,
-            "baseline": self.baseline,
-            "depth": self.depth,
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> BoostedTrees:
-        """Rebuild the trees."""
-        return cls(
-            feature=_whole(state["feature"]),
-            threshold=state["threshold"],
-            left=_whole(state["left"]),
-            right=_whole(state["right"]),
-            value=state["value"],
-            baseline=float(state["baseline"]),
-            depth=int(state["depth"]),
-        )
-
-
-def _whole(values: NDArray[Any]) -> NDArray[Any]:
-    if values.dtype.kind not in "iu":
-        raise TypeError(f"nodes are numbered by whole numbers, not by {values.dtype}")
-    return values.astype(np.int32)

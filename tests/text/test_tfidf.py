@@ -96,7 +96,7 @@ def test_no_texts_and_no_terms():
 @pytest.mark.parametrize("analyzer", ANALYZERS)
 def test_state_round_trip(analyzer):
     encoder = TfidfEncoder(analyzer, min_df=1).fit(TEXTS)
-    again = TfidfEncoder.from_state(analyzer, encoder.state())
+    again = TfidfEncoder.from_state(encoder.state())
     assert (again.transform(TEXTS) != encoder.transform(TEXTS)).nnz == 0
 
 

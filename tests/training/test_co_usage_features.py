@@ -9,7 +9,7 @@ from cnp_router.training import co_usage_features as module
 from cnp_router.training.co_usage_features import FEATURES, CoUsageFeatures
 from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.views import CoUsageView, Neighbours, Views
+from cnp_router.training.views import CoUsageView, Neighbours
 
 # Five APIs: 0 and 1 in three mashups, in one of them with 2; 3 alone; 4 never.
 USED = [(0, 1), (0, 1), (0, 1, 2), (0,), (3,)]
@@ -39,7 +39,7 @@ def features_of(used=USED, categories=CATEGORIES, n_categories=2):
         latent=latent,
     )
     corpus = Corpus.of(index, nothing, usage, ones(categories, n_categories))
-    return CoUsageFeatures.of(Views(corpus, {CoUsageView: CoUsageView.fit(corpus, nothing)}))
+    return CoUsageFeatures(corpus, CoUsageView.fit(corpus, nothing).conditional)
 
 
 @pytest.fixture(scope="module")

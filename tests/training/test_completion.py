@@ -8,75 +8,67 @@ from cnp_router.history import History, Mashup
 from cnp_router.training import completion as module
 from cnp_router.training import fit_router
 from cnp_router.training.co_usage_features import CoUsageFeatures
-from cnp_router.training.completion import Completion, Neighbourhood
-from cnp_router.training.features import Candidates
+from cnp_router.training.completion import Completion
+from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.ranker import Example
-from cnp_router.training.views import Neighbours
+from cnp_router.training.views import Candidates, Neighbours
 
 N = 12
 NONE = Neighbours(np.zeros(0, dtype=int), np.zeros(0))
 
 
 @pytest.fixture(scope="module")
-def around():
+def past():
     """Pairs (0, 1), (2, 3), ... are always used together, and no others."""
     usage = sparse.csr_array(np.repeat(np.eye(N // 2, dtype=np.float32), 2, axis=1))
     usage = sparse.csr_array(sparse.vstack([usage] * 8))
     co_usage = np.kron(np.eye(N // 2), [[0, 1], [1, 0]]) * 0.8
     nothing = sparse.csr_array((N, 0), dtype=np.float32)
     conditional = sparse.csc_array(co_usage.astype(np.float32))
-    past = CoUsageFeatures(
-        usage=usage,
-        mashups=sparse.csc_array(usage),
-        counts=np.full(N, 8, dtype=np.float32),
-        co_usage=conditional,
-        membership=nothing,
-        category_co_usage=sparse.csc_array((0, 0), dtype=np.float32),
-        specifications=np.zeros((N, 2), dtype=np.float32),
-    )
-    return Neighbourhood(past, NONE)
+    index = Specifications(None, None, None, None, np.zeros((N, 2), dtype=np.float32))
+    return CoUsageFeatures(Corpus(index, usage, nothing, None, None), conditional)
 
 
-def examples_of(around, used, *, hidden=False):
+def examples_of(past, used, *, hidden=False):
     """Return examples whose text suggests every API, and does not say which were used."""
     rng = np.random.default_rng(0)
     found = Candidates(np.arange(N), np.zeros((N, 3), dtype=np.float32))
-    examples = [Example(around.co_usage.co_usage, found, np.array(u), hidden) for u in used]
+    examples = [Example(past, NONE, found, np.array(u), hidden) for u in used]
     text = [rng.uniform(0.1, 0.3, N) for _ in used]
-    return examples, text, [around] * len(examples)
+    return examples, text
 
 
 PAIRS = [(2 * (i % 6), 2 * (i % 6) + 1) for i in range(200)]
 
 
 @pytest.fixture(scope="module")
-def completion(around):
-    return Completion.fit(*examples_of(around, PAIRS), random_state=0)
+def completion(past):
+    return Completion.fit(*examples_of(past, PAIRS), random_state=0)
 
 
-def test_the_partner_of_a_known_api_is_raised(completion, around):
-    found = completion.complete(np.arange(N), np.full(N, 0.2), around, [4])
+def test_the_partner_of_a_known_api_is_raised(completion, past):
+    found = completion.complete(np.arange(N), np.full(N, 0.2), past, NONE, [4])
     assert 4 not in found.positions.tolist()
     assert found.positions[found.probabilities.argmax()] == 5
     assert found.probabilities.max() > 0.8
     assert np.sort(found.probabilities)[-2] < 0.2
 
 
-def test_a_partner_that_the_text_does_not_suggest_is_found(completion, around):
-    found = completion.complete(np.array([0]), np.array([0.3]), around, [6])
+def test_a_partner_that_the_text_does_not_suggest_is_found(completion, past):
+    found = completion.complete(np.array([0]), np.array([0.3]), past, NONE, [6])
     assert found.positions.tolist() == [0, 7]
     assert ((found.probabilities > 0) & (found.probabilities < 1)).all()
 
 
-def test_nothing_is_left(completion, around):
-    found = completion.complete(np.array([8]), np.array([0.3]), around, [8, 9])
+def test_nothing_is_left(completion, past):
+    found = completion.complete(np.array([8]), np.array([0.3]), past, NONE, [8, 9])
     assert len(found.positions) == len(found.probabilities) == 0
 
 
-def test_what_was_not_looked_at_stays_behind(completion, around, monkeypatch):
+def test_what_was_not_looked_at_stays_behind(completion, past, monkeypatch):
     monkeypatch.setattr("cnp_router.training.co_usage_features.N_FROM_TEXT", 2)
     text = np.linspace(0.9, 0.01, N)
-    found = completion.complete(np.arange(N), text, around, [4])
+    found = completion.complete(np.arange(N), text, past, NONE, [4])
     assert found.positions.tolist() == [0, 1, 2, 3, *range(5, N)]
     looked_at = np.isin(found.positions, [0, 1, 5])
     assert found.probabilities[~looked_at].max() <= found.probabilities[looked_at].min()
@@ -84,17 +76,17 @@ def test_what_was_not_looked_at_stays_behind(completion, around, monkeypatch):
 
 
 @pytest.mark.parametrize("used", [[], [(0,)] * 90, PAIRS[: (module.MIN_NATURAL - 1) // 2]])
-def test_with_too_little_to_learn_from_the_text_decides(around, used):
-    completion = Completion.fit(*examples_of(around, used), random_state=0)
+def test_with_too_little_to_learn_from_the_text_decides(past, used):
+    completion = Completion.fit(*examples_of(past, used), random_state=0)
     assert completion.ranker is None
     text = np.linspace(0.1, 0.9, N)
-    found = completion.complete(np.arange(N), text, around, [2])
+    found = completion.complete(np.arange(N), text, past, NONE, [2])
     assert 2 not in found.positions
     np.testing.assert_array_equal(found.probabilities, text[found.positions])
 
 
-def test_examples_whose_history_is_hidden_do_not_calibrate(around):
-    examples = examples_of(around, PAIRS, hidden=True)
+def test_examples_whose_history_is_hidden_do_not_calibrate(past):
+    examples = examples_of(past, PAIRS, hidden=True)
     assert Completion.fit(*examples, random_state=0).ranker is None
 
 
@@ -107,31 +99,31 @@ def test_parts_that_are_known():
     assert module._parts_known(np.array([3]), rng) == []
 
 
-def test_no_more_examples_than_the_most(around, monkeypatch):
+def test_no_more_examples_than_the_most(past, monkeypatch):
     taken = []
     monkeypatch.setattr(module, "MAX_EXAMPLES", 40)
     monkeypatch.setattr(
         module.Ranker, "fit", lambda examples, **_: (taken.append(len(examples)), None)
     )
-    Completion.fit(*examples_of(around, PAIRS), random_state=0)
+    Completion.fit(*examples_of(past, PAIRS), random_state=0)
     assert taken == [40]
 
 
-def test_the_same_seed_gives_the_same_model(around):
+def test_the_same_seed_gives_the_same_model(past):
     def answer(seed):
         triples = [(i % 10, i % 10 + 1, i % 10 + 2) for i in range(60)]
-        completion = Completion.fit(*examples_of(around, triples), random_state=seed)
+        completion = Completion.fit(*examples_of(past, triples), random_state=seed)
         text = np.linspace(0.1, 0.5, N)
-        return completion.complete(np.arange(N), text, around, [0]).probabilities.tolist()
+        return completion.complete(np.arange(N), text, past, NONE, [0]).probabilities.tolist()
 
     assert answer(3) == answer(3) != answer(4)
 
 
 @pytest.mark.parametrize("learned", [True, False])
-def test_state_round_trip(completion, around, learned):
+def test_state_round_trip(completion, past, learned):
     before = completion if learned else Completion(None)
     again = Completion.from_state(before.state())
-    arguments = (np.arange(N), np.full(N, 0.2), around, [1, 2])
+    arguments = (np.arange(N), np.full(N, 0.2), past, NONE, [1, 2])
     np.testing.assert_array_equal(
         again.complete(*arguments).probabilities, before.complete(*arguments).probabilities
     )
@@ -161,12 +153,12 @@ class TestRouter:
         monkeypatch.setattr(
             Completion,
             "fit",
-            lambda *a, **k: (seen.extend(zip(a[0], a[2], strict=True)), fit(*a, **k))[1],
+            lambda *a, **k: (seen.extend(a[0]), fit(*a, **k))[1],
         )
         fit_router(world.catalog, History([*world.history, once]))
         i, j = sorted(world.catalog.position(api) for api in pair)
-        own = [around for example, around in seen if example.used.tolist() == [i, j]]
+        own = [example.past for example in seen if example.used.tolist() == [i, j]]
         assert len(own) == 1
-        assert own[0].co_usage.co_usage[i, j] == own[0].co_usage.co_usage[j, i] == 0
-        others = [around.co_usage.co_usage[i, j] for _, around in seen]
+        assert own[0].co_usage[i, j] == own[0].co_usage[j, i] == 0
+        others = [example.past.co_usage[i, j] for example in seen]
         assert max(others) > 0

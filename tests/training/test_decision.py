@@ -5,7 +5,7 @@ import pytest
 
 from cnp_router.routing import RecallControl
 from cnp_router.training.decision import Answer, Decision, confidence_features
-from cnp_router.training.ranker import Logistic
+from cnp_router.training.linear import Logistic
 
 
 def generated(n, seed, size=15):

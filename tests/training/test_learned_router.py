@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 from planted import planted
-from scipy import sparse
 
 from cnp_router import checks
 from cnp_router.catalog import Api
@@ -15,9 +14,8 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.routing import BroadcastRouter, MaxCost, Scores, TargetRecall, TopK
 from cnp_router.training import fit_router, load_router
-from cnp_router.training.features import Candidates
 from cnp_router.training.ranker import Example, _fit_rest, _rest_features
-from cnp_router.training.views import CoUsageView
+from cnp_router.training.views import Candidates, CoUsageView
 
 KINDS = {"name", "history", "specification", "co-usage", "category", "popularity"}
 
@@ -422,11 +420,12 @@ class TestBehindTheShortlist:
     @pytest.mark.parametrize("n_rows", [0, 5])
     def test_none_behind_it_was_ever_needed(self, n_rows):
         found = Candidates(np.arange(n_rows + 40), np.zeros((n_rows + 40, 1), dtype=np.float32))
-        example = Example(sparse.csc_array((45, 45)), found, np.array([0]), hidden=False)
+        example = Example(None, None, found, np.array([0]), hidden=False)
         p = np.linspace(0.9, 0.1, n_rows + 40)
         rest = _fit_rest([example], [(p, np.arange(40))])
-        behind = rest.probability(_rest_features(np.linspace(0.9, 0.1, 45), np.arange(40),
-                                                 np.arange(40, 45)))  # fmt: skip
+        left, features = _rest_features(np.linspace(0.9, 0.1, 45), np.arange(40))
+        assert left.tolist() == [40, 41, 42, 43, 44]
+        behind = rest.probability(features)
         assert (np.diff(behind) < 0).all()
         assert behind.max() < 0.75
 

@@ -245,14 +245,13 @@ def test_what_was_made_of_an_older_history_is_not_kept(before, late, monkeypatch
         patched.setattr(TransitionGraph, "fit", slow)
         assert router.graph.n_mashups_ == len(before.history)
     assert router.graph.n_mashups_ == len(router.history) > len(before.history)
-    made_features = CoUsageFeatures.of.__func__
+    made_features = CoUsageFeatures.__init__
     with monkeypatch.context() as patched:
 
-        def slow_features(cls, views):
-            features = made_features(cls, views)
+        def slow_features(self, *arguments):
+            made_features(self, *arguments)
             router.observe(Mashup("meanwhile", late[0].description, late[0].apis))
-            return features
 
-        patched.setattr(CoUsageFeatures, "of", classmethod(slow_features))
+        patched.setattr(CoUsageFeatures, "__init__", slow_features)
         router.route(late[0].description, [LATE[0]])
     assert router.route(late[0].description, [LATE[0]]).recipients

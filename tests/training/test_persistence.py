@@ -664,6 +664,7 @@ class TestPartsThatDoNotFit:
             (("ranker", "parts", "0", "baseline"), float("inf")),
             (("completion",), {}),
             (("decision", "confidence", "coefficients"), {" array": "ranker.first.coefficients"}),
+            (("encoders", "word", "analyzer"), "unknown"),
             (("decision", "n_requests"), -1),
             (("decision", "n_requests"), 10**6),
             (("decision", "n_requests"), 10**400),

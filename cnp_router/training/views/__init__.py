@@ -4,16 +4,16 @@ A view sees the history, the specifications or both. None of its scores is a pro
 ranker weighs them against each other.
 """
 
-from cnp_router.training.views.base import Batch, Evidence, View
+from cnp_router.training.views.base import Batch, Candidates, Evidence, View
 from cnp_router.training.views.category import CategoryView
 from cnp_router.training.views.co_usage import CoUsageView
-from cnp_router.training.views.families import VIEWS
 from cnp_router.training.views.past_requests import HistoryView, Neighbours
-from cnp_router.training.views.together import Views
+from cnp_router.training.views.together import VIEWS, Views
 
 __all__ = [
     "VIEWS",
     "Batch",
+    "Candidates",
     "CategoryView",
     "CoUsageView",
     "Evidence",

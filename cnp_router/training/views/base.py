@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,32 +15,29 @@ from cnp_router.history import History
 from cnp_router.routing import Reason
 from cnp_router.text import dense_product
 from cnp_router.training.corpus import Corpus
-from cnp_router.training.encoders import EncodedRequests, Memo
+from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.parts import GIVEN, Memo, Part
 
-__all__ = [
-    "Batch",
-    "Column",
-    "Dense",
-    "Evidence",
-    "FusedProduct",
-    "ScoringView",
-    "Shape",
-    "Sparse",
-    "View",
-]
+__all__ = ["Batch", "Candidates", "Column", "Dense", "Evidence", "Products", "Sparse", "View"]
+
+Products = dict[str, dict[str, sparse.csr_array]]
 
 
-Shape = tuple[int, ...] | list[int]
+@dataclass(frozen=True)
+class Candidates:
+    """The APIs that some view puts among its best, for one request; their positions ascend.
+
+    `features` is of shape (n_candidates, n_features), float32. By the text they are
+    `Views.feature_names`: per score its value, the logarithm of one plus its rank, and its ratio
+    to the best; then what the views say besides.
+    """
+
+    positions: NDArray[Any]
+    features: NDArray[Any]
 
 
 class FusedProduct:
-    """One product for all matrices that the same vectors are multiplied by: each has its price.
-
-    Parameters
-    ----------
-    parts : mapping of str to csr_array of shape (n_terms, n_columns)
-        At least one.
-    """
+    """One product for all matrices that the same vectors are multiplied by: each has its price."""
 
     def __init__(self, parts: Mapping[str, sparse.csr_array]) -> None:
         ends = np.cumsum([0, *(part.shape[1] for part in parts.values())]).tolist()
@@ -48,21 +45,15 @@ class FusedProduct:
         self._matrix = sparse.csr_array(sparse.hstack(list(parts.values()), "csr"))
 
     def of(self, vectors: sparse.csr_array) -> dict[str, NDArray[Any]]:
-        """Return each part's product, of shape (n_requests, n_columns), float32."""
+        """Return the product with each part, of shape (n_requests, n_columns), float32."""
         product = dense_product(vectors, self._matrix)
         return {name: product[:, columns] for name, columns in self._columns.items()}
 
 
 class Batch(Memo):
-    """Requests that are looked at together: what several views need of them is computed once.
-
-    Attributes
-    ----------
-    requests : EncodedRequests
-    """
+    """Requests that are looked at together: what several views need of them is computed once."""
 
     def __init__(self, requests: EncodedRequests, fused: Mapping[str, FusedProduct]) -> None:
-        super().__init__()
         self.requests = requests
         self._products = {
             name: part
@@ -80,95 +71,12 @@ class Batch(Memo):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the reasons for one request are made of.
-
-    Attributes
-    ----------
-    batch : Batch, of one request
-    history : History
-        What the views were fitted on.
-    known : tuple of int
-        APIs that are used already.
-    categories : dict of str to float
-        The probable categories of the request.
-    """
+    """What the reasons for one request are made of: known APIs and probable categories, too."""
 
     batch: Batch
     history: History
     known: tuple[int, ...]
     categories: dict[str, float]
-
-
-@dataclass(frozen=True, eq=False)
-class View(ABC):
-    """One side from which requests are looked at, fitted on a corpus.
-
-    A subclass is a frozen dataclass; each field but `corpus` is an array that it learned, and is
-    saved and loaded by its name. It is registered in `cnp_router.training.views.families`.
-
-    Attributes
-    ----------
-    corpus : Corpus
-    """
-
-    name: ClassVar[str]
-    # Names of what `features` and `request_features` return.
-    scores: ClassVar[tuple[str, ...]]
-    extras: ClassVar[tuple[str, ...]] = ()
-    context: ClassVar[tuple[str, ...]] = ()
-    # Whose reason tells most, comes first: the lowest.
-    telling: ClassVar[int] = 9
-
-    corpus: Corpus
-
-    @classmethod
-    def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
-        """Fit on the past requests of a corpus, which are given encoded too."""
-        return cls(corpus)
-
-    def extended(self, corpus: Corpus) -> Self:
-        """Return the view of a corpus with more APIs at its end, all of them cold."""
-        return replace(self, corpus=corpus)
-
-    def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
-        """Return the view of a corpus with more past requests at its end, which are given too."""
-        return replace(self, corpus=corpus)
-
-    def products(self) -> dict[str, dict[str, sparse.csr_array]]:
-        """Return the matrices that requests are multiplied by: by encoder, then by a unique name.
-
-        A view finds the products in the batch.
-        """
-        return {}
-
-    @abstractmethod
-    def candidates(self, batch: Batch, k: int) -> list[NDArray[np.intp]]:
-        """Return the APIs that each of its scores puts among its best `k`, for each request."""
-
-    @abstractmethod
-    def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
-        """Return what it says of some candidates of each request.
-
-        Returns
-        -------
-        list of ndarray of shape (n_scores + n_extras, n_candidates)
-        """
-
-    def request_features(self, batch: Batch) -> NDArray[Any]:
-        """Return what it says of each request as a whole, of shape (n_requests, n_context)."""
-        return np.zeros((len(batch), 0), dtype=np.float32)
-
-    def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
-        """Return why some APIs are worth asking, where it has a reason."""
-        return {}
-
-    def shapes(self) -> dict[str, Shape]:
-        """Return the shape of each learned array: a tuple if sparse, a list if not."""
-        return {}
-
-    def state(self) -> dict[str, Any]:
-        """Return what was learned as plain data."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "corpus"}
 
 
 class Dense:
@@ -205,12 +113,9 @@ class Dense:
 
 
 class Sparse:
-    """Scores of the few APIs that there is anything to say of.
+    """Scores of the few APIs that there is anything to say of: ascending positions, and values.
 
-    Parameters
-    ----------
-    rows : sequence of (positions, values), one a request
-        The positions ascend, the values are positive.
+    One such pair a request; the values are positive.
     """
 
     def __init__(self, rows: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
@@ -246,8 +151,43 @@ Column = Dense | Sparse
 
 
 @dataclass(frozen=True, eq=False)
-class ScoringView(View):
-    """A view that says all it has to say in scores, which it computes a batch at a time."""
+class View(Part, ABC):
+    """One side from which requests are looked at, fitted on a corpus.
+
+    A subclass is a frozen dataclass; each field but `corpus` is an `array` that it learned, which
+    is saved, loaded and checked by what is declared there. It is registered in
+    `cnp_router.training.views.together`.
+    """
+
+    name: ClassVar[str]
+    # Names of what `features` and `request_features` return.
+    scores: ClassVar[tuple[str, ...]]
+    extras: ClassVar[tuple[str, ...]] = ()
+    context: ClassVar[tuple[str, ...]] = ()
+    # Whose reason tells most, comes first: the lowest.
+    telling: ClassVar[int] = 9
+
+    corpus: Annotated[Corpus, GIVEN]
+
+    @classmethod
+    def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
+        """Fit on the past requests of a corpus, which are given encoded too."""
+        return cls(corpus)
+
+    def extended(self, corpus: Corpus) -> Self:
+        """Return the view of a corpus with more APIs at its end, all of them cold."""
+        return replace(self, corpus=corpus)
+
+    def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
+        """Return the view of a corpus with more past requests at its end, which are given too."""
+        return replace(self, corpus=corpus)
+
+    def products(self) -> Products:
+        """Return the matrices that requests are multiplied by: by encoder, then by a unique name.
+
+        A view finds the products in the batch.
+        """
+        return {}
 
     @abstractmethod
     def columns(self, batch: Batch) -> tuple[Column, ...]:
@@ -255,7 +195,10 @@ class ScoringView(View):
 
     def scored(self, batch: Batch) -> dict[str, Column]:
         """Return the columns by name, computed once a batch."""
-        return batch.once(self, lambda: dict(zip(self.scores, self.columns(batch), strict=True)))
+        columns: dict[str, Column] = batch.once(
+            self, lambda: dict(zip(self.scores, self.columns(batch), strict=True))
+        )
+        return columns
 
     def candidates(self, batch: Batch, k: int) -> list[NDArray[np.intp]]:
         """Return the APIs that each of its scores puts among its best `k`, for each request."""
@@ -263,9 +206,20 @@ class ScoringView(View):
         return [np.concatenate(row) for row in zip(*best, strict=True)]
 
     def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
-        """Return its scores of some candidates of each request."""
+        """Return what it says of some candidates of each request.
+
+        Arrays of shape (n_scores + n_extras, n_candidates).
+        """
         columns = self.scored(batch).values()
         return [
             np.stack([column.at(row, positions) for column in columns])
             for row, positions in enumerate(candidates)
         ]
+
+    def request_features(self, batch: Batch) -> NDArray[Any]:
+        """Return what it says of each request as a whole, of shape (n_requests, n_context)."""
+        return np.zeros((len(batch), 0), dtype=np.float32)
+
+    def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
+        """Return why some APIs are worth asking, where it has a reason."""
+        return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from scipy import sparse
 
@@ -12,25 +12,20 @@ from cnp_router.routing import Reason
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import ridge_weights, updated_weights
-from cnp_router.training.views.base import Batch, Dense, Evidence, ScoringView, Shape
+from cnp_router.training.views.base import Batch, Dense, Evidence, Products, View
 
 __all__ = ["CategoryView"]
 
 
 @dataclass(frozen=True, eq=False)
-class CategoryView(ScoringView):
-    """Agreement of each API's categories with those that a linear model of the words expects.
-
-    Attributes
-    ----------
-    weights : csr_array of shape (n_word_terms, n_categories)
-    """
+class CategoryView(View):
+    """Agreement of each API's categories with those that a linear model of the words expects."""
 
     name: ClassVar[str] = "category"
     telling: ClassVar[int] = 4
     scores: ClassVar[tuple[str, ...]] = ("category",)
 
-    weights: sparse.csr_array
+    weights: Annotated[sparse.csr_array, "words", "categories"]
 
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
@@ -43,7 +38,7 @@ class CategoryView(ScoringView):
         called_for = corpus.called_for(usage)
         return type(self)(corpus, updated_weights(self.weights, words, requests.word, called_for))
 
-    def products(self) -> dict[str, dict[str, sparse.csr_array]]:
+    def products(self) -> Products:
         """Return the linear model."""
         return {"word": {"categories": self.weights}}
 
@@ -62,7 +57,3 @@ class CategoryView(ScoringView):
                 text = f"the request is about {name} ({p:.0%})"
                 found[position] = Reason("category", text, (name,))
         return found
-
-    def shapes(self) -> dict[str, Shape]:
-        """Return the shape that the weights must have."""
-        return {"weights": (self.corpus.history_words.shape[0], self.corpus.membership.shape[1])}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +12,7 @@ from scipy import sparse
 from cnp_router.routing import Reason
 from cnp_router.training.corpus import Corpus, widened
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.views.base import Batch, Dense, Evidence, ScoringView, Shape
+from cnp_router.training.views.base import Batch, Dense, Evidence, View
 
 __all__ = ["CoUsageView"]
 
@@ -20,20 +20,17 @@ _DOUBT = 2.0  # mashups of doubt in the denominator
 
 
 @dataclass(frozen=True, eq=False)
-class CoUsageView(ScoringView):
+class CoUsageView(View):
     """Used together with what the linear model of the history expects.
 
-    Attributes
-    ----------
-    conditional : csr_array of shape (n_apis, n_apis)
-        ``P(row | column)``, in csr_array of its transpose.
+    ``conditional[i, j]`` is ``P(i | j)``.
     """
 
     name: ClassVar[str] = "co_usage"
     telling: ClassVar[int] = 1
     scores: ClassVar[tuple[str, ...]] = ("co-usage",)
 
-    conditional: sparse.csc_array
+    conditional: Annotated[sparse.csc_array, "apis", "apis"]
 
     def __post_init__(self) -> None:
         # By columns, since the known APIs are looked up there.
@@ -42,8 +39,7 @@ class CoUsageView(ScoringView):
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
         """Count what was used together."""
-        scale = sparse.diags_array((1 / (corpus.counts + _DOUBT)).astype(np.float32))
-        return cls(corpus, sparse.csc_array(_together(corpus.usage) @ scale))
+        return cls(corpus, _shares(corpus, _together(corpus.usage)))
 
     def extended(self, corpus: Corpus) -> Self:
         """Return the view with APIs that were never used."""
@@ -54,8 +50,7 @@ class CoUsageView(ScoringView):
         before = self.conditional @ sparse.diags_array(self.corpus.counts + _DOUBT)
         total = sparse.csc_array(before + _together(usage))
         total.data = np.rint(total.data)
-        scale = sparse.diags_array((1 / (corpus.counts + _DOUBT)).astype(np.float32))
-        return type(self)(corpus, sparse.csc_array(total @ scale).astype(np.float32))
+        return type(self)(corpus, _shares(corpus, total).astype(np.float32))
 
     def columns(self, batch: Batch) -> tuple[Dense]:
         """Return the co-usage with all APIs, as much as each is expected."""
@@ -78,10 +73,6 @@ class CoUsageView(ScoringView):
                 found[position] = Reason("co-usage", text, (partner.id,))
         return found
 
-    def shapes(self) -> dict[str, Shape]:
-        """Return the shape that the co-usage must have."""
-        return {"conditional": (self.corpus.n_apis, self.corpus.n_apis)}
-
 
 def _together(usage: sparse.csr_array) -> sparse.csr_array:
     """Return how many mashups used each two APIs."""
@@ -89,3 +80,9 @@ def _together(usage: sparse.csr_array) -> sparse.csr_array:
     together.setdiag(0)
     together.eliminate_zeros()
     return together
+
+
+def _shares(corpus: Corpus, together: sparse.sparray) -> sparse.csc_array:
+    """Return the share of each column's mashups, with some doubt."""
+    scale = sparse.diags_array((1 / (corpus.counts + _DOUBT)).astype(np.float32))
+    return sparse.csc_array(together @ scale)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,28 +12,24 @@ from scipy import sparse
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import times_vector
-from cnp_router.training.views.base import Batch, Dense, ScoringView, Shape
+from cnp_router.training.views.base import Batch, Dense, View
 
 __all__ = ["ExpectedView"]
 
 
 @dataclass(frozen=True, eq=False)
-class ExpectedView(ScoringView):
+class ExpectedView(View):
     """Similarity of each specification to the one that such requests call for.
 
     A linear map from a request to the mean specification of what it used, both in the latent
     space, by ridge regression; a zero-shot view, since what it learned of the APIs with history
     holds for those without (Romera-Paredes and Torr, 2015).
-
-    Attributes
-    ----------
-    map : ndarray of shape (n_components, n_components)
     """
 
     name: ClassVar[str] = "expected"
     scores: ClassVar[tuple[str, ...]] = ("expected specification",)
 
-    map: NDArray[Any]
+    map: Annotated[NDArray[Any], "components", "components"]
 
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
@@ -53,11 +49,6 @@ class ExpectedView(ScoringView):
             length = max(float(np.linalg.norm(called_for)), 1e-9)
             scores[row] = times_vector(index.latent, called_for / length)
         return (Dense(scores),)
-
-    def shapes(self) -> dict[str, Shape]:
-        """Return the shape that the map must have."""
-        rank = self.corpus.specifications.encoders.projection.shape[1]
-        return {"map": [rank, rank]}
 
 
 def _map(corpus: Corpus, words: sparse.csr_array) -> NDArray[Any]:

@@ -13,8 +13,8 @@ from scipy import sparse
 
 from cnp_router.routing import Reason
 from cnp_router.text import pieces, split_identifier, words
-from cnp_router.training.corpus import Specifications
-from cnp_router.training.views.base import Batch, Evidence, ScoringView, Sparse
+from cnp_router.training.corpus import Specifications, entries, matrix_of_ones
+from cnp_router.training.views.base import Batch, Evidence, Sparse, View
 
 __all__ = ["NamesView"]
 
@@ -23,7 +23,7 @@ MAX_NAME_PIECES = 12
 
 
 @dataclass(frozen=True, eq=False)
-class NamesView(ScoringView):
+class NamesView(View):
     """What the request says of each API's name. Nothing is learned: names are in the catalog."""
 
     name: ClassVar[str] = "names"
@@ -39,7 +39,11 @@ class NamesView(ScoringView):
     def index(self) -> NameIndex:
         """The names, looked at once a catalog."""
         specifications = self.corpus.specifications
-        return specifications.once(NameIndex, lambda: NameIndex(specifications))
+        index: NameIndex = specifications.once(NameIndex, lambda: NameIndex(specifications))
+        return index
+
+    def __post_init__(self) -> None:
+        _ = self.index  # the first request does not wait for it
 
     def columns(self, batch: Batch) -> tuple[Sparse, Sparse, Sparse]:
         """Return the weight of whole names, and share and weight of parts of names."""
@@ -62,13 +66,7 @@ class NamesView(ScoringView):
 
 
 class NameIndex:
-    """The names of a catalog, and their words, to be found in texts.
-
-    Attributes
-    ----------
-    weight : ndarray of shape (n_apis,), float32
-        How telling each name is.
-    """
+    """The names of a catalog, and their words, to be found in texts; `weight` is of each API."""
 
     def __init__(self, specifications: Specifications) -> None:
         catalog, encoder = specifications.catalog, specifications.encoders.word
@@ -83,12 +81,9 @@ class NameIndex:
         }
         self._column = {word: i for i, word in enumerate(telling)}
         self._telling = np.array(list(telling.values()), dtype=np.float32)
-        pointers = np.cumsum([0, *map(len, names)])
-        columns = np.array([self._column[word] for name in names for word in name], dtype=np.int64)
-        by_api = sparse.csr_array(
-            (self._telling[columns], columns, pointers), shape=(len(names), len(telling))
-        )
-        by_api.sort_indices()
+        columns = [[self._column[word] for word in name] for name in names]
+        by_api = matrix_of_ones(columns, len(telling))
+        by_api.data = self._telling[by_api.indices]
         self.weight = np.asarray(by_api.sum(axis=1)).ravel()
         self._apis = sparse.csr_array(by_api.T)
         self._whole: dict[str, list[int]] = {}
@@ -103,14 +98,11 @@ class NameIndex:
     def partly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the APIs with a word of their name in the text, and the weight of these words."""
         found = {self._column[word] for word in words(text) if word in self._column}
-        columns = sorted(found)
-        lists = [self._apis.indices[slice(*self._apis.indptr[c : c + 2])] for c in columns]
-        sizes = [len(own) for own in lists]
-        apis, own = np.unique(
-            np.concatenate([np.zeros(0, dtype=np.intp), *lists]), return_inverse=True
-        )
+        columns = np.array(sorted(found), dtype=np.intp)
+        named = entries(self._apis, columns)
+        apis, own = np.unique(named.index, return_inverse=True)
         weight = np.zeros(len(apis), dtype=np.float32)
-        np.add.at(weight, own, np.repeat(self._telling[columns], sizes))
+        np.add.at(weight, own, np.repeat(self._telling[columns], named.sizes))
         return apis, weight
 
     def wholly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from scipy import sparse
 from cnp_router.history import History
 from cnp_router.routing import Reason
 from cnp_router.text import unit_rows
-from cnp_router.training.corpus import Corpus, widened
+from cnp_router.training.corpus import Corpus, entries, widened
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import (
     replaced_columns,
@@ -21,7 +21,7 @@ from cnp_router.training.linear import (
     spread_columns,
     updated_weights,
 )
-from cnp_router.training.views.base import Batch, Dense, Evidence, ScoringView, Shape, Sparse
+from cnp_router.training.views.base import Batch, Dense, Evidence, Products, Sparse, View
 
 __all__ = ["HistoryView", "Neighbours"]
 
@@ -33,28 +33,17 @@ _SIMILAR = 0.1
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The past requests most similar to one request.
-
-    Attributes
-    ----------
-    rows : ndarray of int, most similar first
-        Rows of the history.
-    similarity : ndarray of float in (0, 1]
-    """
+    """The past requests most similar to one request, and how similar each is: above 0, to 1."""
 
     rows: NDArray[Any]
     similarity: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class HistoryView(ScoringView):
+class HistoryView(View):
     """Past requests: a linear model of their words, the nearest of them, their mean by API.
 
-    Attributes
-    ----------
-    weights : csr_array of shape (n_word_terms, n_labels)
-        Linear weights of the APIs with history.
-    centroids : csr_array of shape (n_word_terms, n_apis), columns of length 1 or 0
+    Columns of `centroids` have the length 1 or 0.
     """
 
     name: ClassVar[str] = "history"
@@ -74,8 +63,8 @@ class HistoryView(ScoringView):
         "sum of neighbours",
     )
 
-    weights: sparse.csr_array
-    centroids: sparse.csr_array
+    weights: Annotated[sparse.csr_array, "words", "labels"]
+    centroids: Annotated[sparse.csr_array, "words", "apis"]
 
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
@@ -111,7 +100,7 @@ class HistoryView(ScoringView):
             sparse.csr_array(replaced_columns(self.centroids, changed, renewed.T)),
         )
 
-    def products(self) -> dict[str, dict[str, sparse.csr_array]]:
+    def products(self) -> Products:
         """Return the linear model, the means, and the past requests themselves."""
         return {
             "word": {
@@ -129,7 +118,8 @@ class HistoryView(ScoringView):
             similarity = (batch.product("past words") + batch.product("past characters")) / 2
             return [_nearest(row) for row in similarity]
 
-        return batch.once((self, "neighbours"), similar)
+        neighbours: list[Neighbours] = batch.once((self, "neighbours"), similar)
+        return neighbours
 
     def columns(self, batch: Batch) -> tuple[Dense, Sparse, Sparse, Dense]:
         """Return the linear model's scores, the neighbours' votes and the similarity to means."""
@@ -144,12 +134,9 @@ class HistoryView(ScoringView):
         )
 
     def _votes(self, near: Neighbours) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        usage = self.corpus.usage
-        starts, ends = usage.indptr[near.rows], usage.indptr[near.rows + 1]
-        sizes = ends - starts
-        places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-        apis, own = np.unique(usage.indices[places], return_inverse=True)
-        weight = np.repeat(near.similarity, sizes)
+        used = entries(self.corpus.usage, near.rows)
+        apis, own = np.unique(used.index, return_inverse=True)
+        weight = np.repeat(near.similarity, used.sizes)
         share = np.zeros(len(apis), dtype=np.float32)
         nearest = np.zeros(len(apis), dtype=np.float32)
         np.add.at(share, own, weight**2)
@@ -166,34 +153,18 @@ class HistoryView(ScoringView):
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return how well the past knows such requests, and how many APIs they used."""
         ridge, neighbours, nearest, _ = self.scored(batch).values()
-        return np.stack(
-            [
-                ridge.highest(),
-                neighbours.highest(),
-                nearest.highest(),
-                ridge.total(),
-                neighbours.total(),
-            ],
-            axis=1,
-        )
+        highest = [column.highest() for column in (ridge, neighbours, nearest)]
+        return np.stack([*highest, ridge.total(), neighbours.total()], axis=1)
 
     def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
         """Return the similar past requests that used each API."""
         (near,) = self.neighbours(evidence.batch)
-        usage = self.corpus.usage
+        rows = near.rows[:_CITED][near.similarity[:_CITED] >= _SIMILAR]
+        used = entries(self.corpus.usage, rows)
         served: dict[int, list[int]] = {}
-        for row in near.rows[:_CITED][near.similarity[:_CITED] >= _SIMILAR].tolist():
-            for api in usage.indices[usage.indptr[row] : usage.indptr[row + 1]].tolist():
-                served.setdefault(api, []).append(row)
+        for api, row in zip(used.index.tolist(), np.repeat(rows, used.sizes).tolist(), strict=True):
+            served.setdefault(api, []).append(row)
         return {i: _cited(evidence.history, served[i]) for i in positions if i in served}
-
-    def shapes(self) -> dict[str, Shape]:
-        """Return the shape that each learned array must have."""
-        n_terms = self.corpus.history_words.shape[0]
-        return {
-            "weights": (n_terms, len(self.corpus.labels)),
-            "centroids": (n_terms, self.corpus.n_apis),
-        }
 
 
 def _nearest(similarity: NDArray[Any]) -> Neighbours:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from scipy import sparse
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import replaced_columns, spread_columns
-from cnp_router.training.views.base import Batch, Dense, ScoringView, Shape
+from cnp_router.training.views.base import Batch, Dense, View
 
 __all__ = ["SimilarView"]
 
@@ -20,19 +20,17 @@ N_SIMILAR = 10
 
 
 @dataclass(frozen=True, eq=False)
-class SimilarView(ScoringView):
+class SimilarView(View):
     """What the linear model of the history says of the most similar APIs.
 
-    Attributes
-    ----------
-    weights : csr_array of shape (n_apis, n_labels), rows sum to 1 or 0
-        The `N_SIMILAR` APIs with history whose specification is most like each API's own.
+    `weights` are of the `N_SIMILAR` APIs with history whose specification is most like each API's
+    own; rows sum to 1 or 0.
     """
 
     name: ClassVar[str] = "similar"
     scores: ClassVar[tuple[str, ...]] = ("similar APIs",)
 
-    weights: sparse.csr_array
+    weights: Annotated[sparse.csr_array, "apis", "labels"]
 
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
@@ -70,10 +68,6 @@ class SimilarView(ScoringView):
     def columns(self, batch: Batch) -> tuple[Dense]:
         """Return the mean score of the similar APIs, by their likeness."""
         return (Dense((self.weights @ batch.product("ridge").T).T),)
-
-    def shapes(self) -> dict[str, Shape]:
-        """Return the shape that the weights must have."""
-        return {"weights": (self.corpus.n_apis, len(self.corpus.labels))}
 
 
 def _most_similar(corpus: Corpus, rows: NDArray[Any], *, block: int = 1024) -> sparse.csr_array:

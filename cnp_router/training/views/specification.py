@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from cnp_router.routing import Reason
-from cnp_router.training.views.base import Batch, Dense, Evidence, ScoringView
+from cnp_router.training.views.base import Batch, Dense, Evidence, Products, View
 
 __all__ = ["SpecificationView"]
 
@@ -20,7 +19,7 @@ _TELLING = 3.3
 
 
 @dataclass(frozen=True, eq=False)
-class SpecificationView(ScoringView):
+class SpecificationView(View):
     """Similarity of the request to each specification, by words and by runs of characters."""
 
     name: ClassVar[str] = "specification"
@@ -28,7 +27,7 @@ class SpecificationView(ScoringView):
     scores: ClassVar[tuple[str, ...]] = ("words", "characters")
     context: ClassVar[tuple[str, ...]] = ("best words",)
 
-    def products(self) -> dict[str, dict[str, sparse.csr_array]]:
+    def products(self) -> Products:
         """Return the specifications."""
         index = self.corpus.specifications
         return {

@@ -1,40 +1,60 @@
-"""`Views`: all views, fitted on one corpus."""
+"""The registry of views, and `Views`: all of them, fitted on one corpus."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.training.corpus import Corpus, Specifications, check_array
+from cnp_router.routing import Reason
+from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.features import Candidates
-from cnp_router.training.views.base import Batch, FusedProduct, View
-from cnp_router.training.views.families import VIEWS
+from cnp_router.training.views.base import (
+    Batch,
+    Candidates,
+    Evidence,
+    FusedProduct,
+    Products,
+    View,
+)
+from cnp_router.training.views.category import CategoryView
+from cnp_router.training.views.co_usage import CoUsageView
+from cnp_router.training.views.expected import ExpectedView
+from cnp_router.training.views.names import NamesView
+from cnp_router.training.views.past_requests import HistoryView
+from cnp_router.training.views.similar import SimilarView
+from cnp_router.training.views.specification import SpecificationView
 
-__all__ = ["Views"]
+__all__ = ["VIEWS", "Views"]
+
+# The registry, in the order of the features.
+VIEWS: tuple[type[View], ...] = (
+    HistoryView,
+    SpecificationView,
+    NamesView,
+    ExpectedView,
+    CategoryView,
+    CoUsageView,
+    SimilarView,
+)
 
 PER_SCORE = 25  # candidates
+MOST_REASONS = 3
 
 V = TypeVar("V", bound=View)
 
 
 class Views:
-    """All views, fitted on one corpus; a view is looked up by its class.
-
-    Attributes
-    ----------
-    corpus : Corpus
-    """
+    """All views, fitted on one corpus; a view is looked up by its class."""
 
     def __init__(self, corpus: Corpus, views: dict[type[View], View]) -> None:
         self.corpus = corpus
         self._views = views
-        parts: dict[str, dict[str, sparse.csr_array]] = {}
-        for view in views.values():
+        parts: Products = {}
+        for view in self:
             for encoder, matrices in view.products().items():
                 parts.setdefault(encoder, {}).update(matrices)
         self._fused = {encoder: FusedProduct(matrices) for encoder, matrices in parts.items()}
@@ -54,18 +74,11 @@ class Views:
         return self._made(corpus, lambda kind: self[kind].extended(corpus))
 
     def observed(self, requests: EncodedRequests, usage: sparse.csr_array) -> Views:
-        """Return views that also know some new mashups, without fitting again.
+        """Return views that also know some new mashups, and what they used, without fitting again.
 
         What is counted or remembered is as if fitted on all; linear models are corrected
         (`cnp_router.training.linear.updated_weights`); known words and known categories stay as
         they are. Takes time linear in the size of the views.
-
-        Parameters
-        ----------
-        requests : EncodedRequests
-            The texts of the new mashups.
-        usage : csr_array of shape (n_new, n_apis), of ones
-            What they used.
         """
         corpus = self.corpus.observed(requests, usage)
         return self._made(corpus, lambda kind: self[kind].observed(corpus, requests, usage))
@@ -106,31 +119,42 @@ class Views:
             for own, whole, *parts in zip(positions, context, *features, strict=True)
         ]
 
+    def reasons(
+        self, evidence: Evidence, positions: Sequence[int]
+    ) -> dict[int, tuple[Reason, ...]]:
+        """Return up to three reasons for each of some APIs, the most telling kind first."""
+        views = sorted(self, key=lambda view: view.telling)
+        given = [view.reasons(evidence, positions) for view in views]
+        answers = {}
+        for position in positions:
+            count = int(self.corpus.counts[position])
+            last = Reason("specification", "new: only its specification is known")
+            if count:
+                last = Reason("popularity", f"used by {count} past mashup{'s' * (count > 1)}")
+            found = [reasons[position] for reasons in given if position in reasons]
+            answers[position] = tuple([*found, last][:MOST_REASONS])
+        return answers
+
     def state(self) -> dict[str, Any]:
         """Return the corpus and what each view learned as plain data, without specifications."""
         return {"corpus": self.corpus.state(), **{view.name: view.state() for view in self}}
 
     @classmethod
     def from_state(cls, specifications: Specifications, state: dict[str, Any]) -> Views:
-        """Rebuild the views.
+        """Rebuild the views, and check all arrays.
 
         Raises
         ------
         KeyError, TypeError, ValueError
-            If some parts are missing, or more are there.
+            If some parts are missing, or more are there, or they do not fit each other.
         """
         if set(state) != {"corpus", *(kind.name for kind in VIEWS)}:
             raise ValueError(f"views {sorted(state)}, not those of this version")
-        corpus = Corpus(specifications, **state["corpus"])
-        views = {kind: kind(corpus, **state[kind.name]) for kind in VIEWS}
+        corpus = Corpus.from_state(state["corpus"], specifications=specifications)
+        views = {kind: kind.from_state(state[kind.name], corpus=corpus) for kind in VIEWS}
+        for part in (specifications.encoders, specifications, corpus, *views.values()):
+            part.check(corpus.sizes)
         return cls(corpus, views)
-
-    def check(self, *, n_mashups: int) -> None:
-        """Raise ValueError where the parts do not fit each other, or the number of mashups."""
-        self.corpus.check(n_mashups=n_mashups)
-        for view in self:
-            for name, shape in view.shapes().items():
-                check_array(f"{view.name}/{name}", getattr(view, name), shape)
 
 
 def _features(

@@ -1,0 +1,87 @@
+"""`Part`: something learned, kept and checked by what its fields say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import NoneType
+from typing import Any, Final, Self, get_args, get_origin, get_type_hints
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["GIVEN", "ONES", "Memo", "Part"]
+
+GIVEN: Final = "given"
+ONES: Final = "ones"
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A dataclass whose fields are saved, loaded and checked by what their annotations say.
+
+    A field is a number, another part, None or such, a tuple of parts, or an array, whose sizes
+    are named as in `Corpus.sizes`: ``weights: Annotated[csr_array, "words", "labels"]``. It is
+    of float32; if it is marked as `ONES` too, it holds no other number. What is kept elsewhere is
+    ``Annotated[..., GIVEN]``.
+    """
+
+    def state(self) -> dict[str, Any]:
+        """Return what was learned as plain data."""
+        return {name: _plain(getattr(self, name)) for name in _kept(type(self))}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], **given: Any) -> Self:
+        """Rebuild it; raises KeyError, TypeError or ValueError if fields miss or more are there."""
+        kept = _kept(cls)
+        if set(state) != set(kept):
+            raise ValueError(f"{cls.__name__} of {sorted(state)}, not {sorted(kept)}")
+        return cls(**given, **{name: _rebuilt(kind, state[name]) for name, kind in kept.items()})
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise ValueError where an array is not as it was annotated."""
+        for name, kind in _kept(type(self)).items():
+            if marks := getattr(kind, "__metadata__", ()):
+                value, shape = getattr(self, name), tuple(sizes[m] for m in marks if m != ONES)
+                base = get_args(kind)[0]
+                is_dense = (get_origin(base) or base) is np.ndarray
+                expected = np.ndarray if is_dense else sparse.sparray
+                if not isinstance(value, expected) or value.shape != shape:
+                    found = getattr(value, "shape", type(value))
+                    raise ValueError(f"{name} of {type(self).__name__} is {found}, not {shape}")
+                if ONES in marks and np.any(value.data != 1):
+                    raise ValueError(f"{name} holds other numbers than 1")
+
+
+class Memo:
+    """What is computed once, by whoever asks first."""
+
+    def once(self, key: Any, make: Any) -> Any:
+        """Return what `make` returned when it was first called for `key`."""
+        made = self.__dict__.setdefault("_made", {})
+        if key not in made:
+            made[key] = make()
+        return made[key]
+
+
+def _kept(kind: type[Part]) -> dict[str, Any]:
+    hints = get_type_hints(kind, include_extras=True)
+    names = [own.name for own in fields(kind)]
+    return {n: hints[n] for n in names if GIVEN not in getattr(hints[n], "__metadata__", ())}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return {str(i): _plain(inner) for i, inner in enumerate(value)}
+    return value.state() if hasattr(value, "state") else value
+
+
+def _rebuilt(kind: Any, value: Any) -> Any:
+    options = get_args(kind)
+    if get_origin(kind) is tuple:
+        return tuple(_rebuilt(options[0], value[str(i)]) for i in range(len(value)))
+    if NoneType in options:
+        return None if value is None else _rebuilt(options[0], value)
+    if hasattr(kind, "from_state"):
+        return kind.from_state(value)
+    return kind(value) if kind in (int, float) else value
