@@ -139,10 +139,9 @@ def count_terms(
     columns: list[int] = []
     counts: list[int] = []
     for terms in documents:
-        for term, count in Counter(terms).items():
-            if column is None or term in column:
-                columns.append(known[term])
-                counts.append(count)
+        own = Counter(terms if column is None else filter(column.__contains__, terms))
+        columns.extend(map(known.__getitem__, own))
+        counts.extend(own.values())
         pointers.append(len(columns))
     matrix = sparse.csr_array(
         (

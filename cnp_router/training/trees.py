@@ -70,9 +70,9 @@ class BoostedTrees(Part):
         rows = np.arange(len(X)) * X.shape[1]
         node = np.repeat(roots[:, None], len(X), axis=1)
         for _ in range(self.depth):
-            goes_right = entries[features[node] + rows] > thresholds[node]
-            node = children[2 * node + goes_right]
-        return np.asarray(values[node].sum(axis=0) + self.baseline)
+            goes_right = entries.take(features.take(node) + rows) > thresholds.take(node)
+            node = children.take(2 * node + goes_right)
+        return np.asarray(values.take(node).sum(axis=0) + self.baseline)
 
     @cached_property
     def _flat(self) -> tuple[NDArray[Any], ...]:
