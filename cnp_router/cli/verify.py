@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cnp_router.cli import options
 from cnp_router.cli.models import fitted_router, size
-from cnp_router.cli.output import echo_json, echo_pairs
+from cnp_router.cli.output import counted, echo_json, echo_pairs
 
 
 @options.command("cnp-router verify --model model")
@@ -30,7 +30,7 @@ def verify(*, model: Path, json_: bool) -> None:
     echo_pairs(
         [
             ("Sound", f"{n_files} files, {megabytes:.1f} MB, as they were saved"),
-            ("Learned from", f"{mashups:,} mashups over {apis:,} APIs"),
-            ("Observed since", f"{since:,} mashups"),
+            ("Learned from", f"{counted(mashups, 'mashup')} over {counted(apis, 'API')}"),
+            ("Observed since", counted(since, "mashup")),
         ]
     )
