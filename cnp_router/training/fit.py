@@ -103,9 +103,11 @@ def fit_router(
         raise InputError(f"progress must be callable, got {shown(progress)}")
     if len(history) < 2:
         raise InputError(f"a router needs at least two mashups to learn from, got {len(history)}")
+    import scipy.linalg  # noqa: F401  (its own library too: only what is loaded is limited)
     from threadpoolctl import threadpool_limits
 
-    # The linear algebra here is sparse or small: threads of its own only wait for each other.
+    # The linear algebra here is sparse or small: threads of its own only wait for each other, and
+    # how many there are changes the last digits.
     with threadpool_limits(1):
         return _fit(catalog, history, random_state, n_jobs, progress or (lambda *_: None))
 

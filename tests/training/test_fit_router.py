@@ -251,3 +251,26 @@ def test_apis_without_history_are_cold_from_the_start():
     for api in cold:
         scores = router.score(f"{world.catalog[api].description} {api}")
         assert scores.order.tolist().index(world.catalog.position(api)) < 5
+
+
+def test_every_linear_algebra_library_has_one_thread_whatever_was_imported_before():
+    code = """
+from threadpoolctl import threadpool_info
+from cnp_router import Api, Catalog, History, Mashup, fit_router
+from cnp_router.training import fit
+
+def threads(*_):
+    import scipy.linalg
+    print({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+
+fit._fit = threads
+fit_router(Catalog([Api("a", "A", "a")]), History([Mashup(i, "a", ("a",)) for i in "xy"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "{1}"
