@@ -99,7 +99,7 @@ class Dense:
 
     def total(self) -> NDArray[Any]:
         """Return the sum of the positive scores of each request."""
-        return np.asarray(np.clip(self.values, 0, None).sum(axis=1))
+        return np.asarray(np.maximum(self.values, 0).sum(axis=1))
 
 
 class Sparse:
