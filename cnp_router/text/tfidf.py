@@ -6,6 +6,7 @@ than answering a request, and a saved model has to answer from a cold start.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -160,7 +161,7 @@ def unit_rows(matrix: sparse.csr_array) -> sparse.csr_array:
         np.append(matrix.data.astype(np.float64) ** 2, 0.0), matrix.indptr[:-1]
     ) * (np.diff(matrix.indptr) > 0)
     lengths = np.sqrt(np.maximum(squares, 1e-24))
-    scaled = matrix.copy()
+    scaled = copy.copy(matrix)  # it shares all but the data
     scaled.data = (matrix.data / np.repeat(lengths, np.diff(matrix.indptr))).astype(np.float32)
     return scaled
 

@@ -166,8 +166,9 @@ class _Token(NamedTuple):
     is_brand: bool = False
 
 
-def _tokens(text: str) -> list[_Token]:
-    return [token for found in _TOKEN.findall(_plain(text)) for token in _token(found)]
+@lru_cache(maxsize=64)
+def _tokens(text: str) -> tuple[_Token, ...]:
+    return tuple(itertools.chain.from_iterable(map(_token, _TOKEN.findall(_plain(text)))))
 
 
 def _plain(text: str) -> str:

@@ -68,22 +68,26 @@ class BoostedTrees(Part):
         features, thresholds, children, roots, values = self._flat
         entries = X.ravel()
         rows = np.arange(len(X)) * X.shape[1]
-        node = np.repeat(roots[:, None], len(X), axis=1)
+        node = roots[:, None]  # the same for every row, as long as they are at the root
         for _ in range(self.depth):
             goes_right = entries.take(features.take(node) + rows) > thresholds.take(node)
-            node = children.take(2 * node + goes_right)
-        return np.asarray(values.take(node).sum(axis=0) + self.baseline)
+            node = children.take(node + goes_right)
+        total = values.take(node).sum(axis=0) + self.baseline
+        return np.repeat(total, len(X)) if self.depth == 0 else np.asarray(total)
 
     @cached_property
     def _flat(self) -> tuple[NDArray[Any], ...]:
-        """All trees' nodes numbered in one sequence, so that one gather serves a whole level."""
+        """All trees' nodes in one sequence, so that one gather serves a whole level.
+
+        Each has two places there, one for each child.
+        """
         n_trees, n_nodes = self.feature.shape
-        roots = np.arange(n_trees) * n_nodes
-        children = np.stack([self.left, self.right], axis=2) + roots[:, None, None]
+        roots = 2 * n_nodes * np.arange(n_trees)
+        children = 2 * np.stack([self.left, self.right], axis=2, dtype=np.intp)
         return (
-            self.feature.ravel().astype(np.intp),
-            self.threshold.ravel(),
-            children.ravel().astype(np.intp),
+            self.feature.astype(np.intp).repeat(2),
+            self.threshold.repeat(2),
+            (children + roots[:, None, None]).ravel(),
             roots,
-            self.value.ravel(),
+            self.value.repeat(2),
         )

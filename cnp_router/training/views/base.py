@@ -87,17 +87,7 @@ class Dense:
 
     def best(self, k: int) -> list[NDArray[np.intp]]:
         """Return the `k` highest positive ones of each request; of equal ones the first."""
-        marked = self.values > 0
-        n_apis = marked.shape[1]
-        if k < n_apis:
-            # Values are partitioned, not indices: several times faster where many are equal.
-            floor = np.partition(self.values, n_apis - k, axis=1)[:, n_apis - k, None]
-            marked &= self.values >= floor
-            for row in np.flatnonzero(np.count_nonzero(marked, axis=1) > k):
-                tied = np.flatnonzero(marked[row] & (self.values[row] == floor[row]))
-                surplus = np.count_nonzero(marked[row]) - k
-                marked[row, tied[len(tied) - surplus :]] = False
-        return [np.flatnonzero(row) for row in marked]
+        return [_best(np.flatnonzero(row > 0), row, k) for row in self.values]
 
     def at(self, row: int, positions: NDArray[np.intp]) -> NDArray[Any]:
         """Return the scores of some APIs for one request."""
@@ -109,7 +99,7 @@ class Dense:
 
     def total(self) -> NDArray[Any]:
         """Return the sum of the positive scores of each request."""
-        return np.asarray(np.clip(self.values, 0, None).sum(axis=1))
+        return np.asarray(np.maximum(self.values, 0).sum(axis=1))
 
 
 class Sparse:
@@ -148,6 +138,20 @@ class Sparse:
 
 
 Column = Dense | Sparse
+
+
+def _best(positions: NDArray[np.intp], scores: NDArray[Any], k: int) -> NDArray[np.intp]:
+    """Return the `k` of some positions whose scores are highest; of equal ones the first."""
+    if len(positions) <= k:
+        return positions
+    values = scores[positions]
+    # Values are partitioned, not indices: several times faster where many are equal.
+    floor = np.partition(values, -k)[-k]
+    kept = positions[values >= floor]
+    if len(kept) > k:
+        tied = np.flatnonzero(scores[kept] == floor)
+        kept = np.delete(kept, tied[k - len(kept) :])
+    return np.asarray(kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,13 +212,17 @@ class View(Part, ABC):
     def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
         """Return what it says of some candidates of each request.
 
-        Arrays of shape (n_scores + n_extras, n_candidates).
+        Arrays of shape (n_scores + n_extras, n_candidates); a view with extras fills them in.
         """
         columns = self.scored(batch).values()
-        return [
-            np.stack([column.at(row, positions) for column in columns])
-            for row, positions in enumerate(candidates)
-        ]
+        n_features = len(self.scores) + len(self.extras)
+        found = []
+        for row, positions in enumerate(candidates):
+            own = np.empty((n_features, len(positions)), dtype=np.float32)
+            for place, column in enumerate(columns):
+                own[place] = column.at(row, positions)
+            found.append(own)
+        return found
 
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return what it says of each request as a whole, of shape (n_requests, n_context)."""

@@ -49,11 +49,13 @@ class CategoryView(View):
     def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
         """Return the most probable category of each API."""
         catalog, likely = self.corpus.specifications.catalog, evidence.categories
+        reasons = {
+            (p, name): Reason("category", f"the request is about {name} ({p:.0%})", (name,))
+            for name, p in likely.items()
+        }
         found = {}
         for position in positions:
             shared = [(likely[c], c) for c in catalog[position].categories if c in likely]
             if shared:
-                p, name = max(shared)
-                text = f"the request is about {name} ({p:.0%})"
-                found[position] = Reason("category", text, (name,))
+                found[position] = reasons[max(shared)]
         return found

@@ -20,6 +20,7 @@ __all__ = ["NamesView"]
 
 # The longest phrase of a request, in pieces, that is compared with whole names.
 MAX_NAME_PIECES = 12
+_BEGIN = 4  # characters by which it is given up where no name begins so
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,16 +95,17 @@ class NameIndex:
             if len(joined) > 1:
                 self._whole.setdefault(joined, []).append(position)
                 self._longest = max(self._longest, len(joined))
+        self._begins = {name[:_BEGIN] for name in self._whole}
 
     def partly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the APIs with a word of their name in the text, and the weight of these words."""
         found = {self._column[word] for word in words(text) if word in self._column}
         columns = np.array(sorted(found), dtype=np.intp)
         named = entries(self._apis, columns)
-        apis, own = np.unique(named.index, return_inverse=True)
-        weight = np.zeros(len(apis), dtype=np.float32)
-        np.add.at(weight, own, np.repeat(self._telling[columns], named.sizes))
-        return apis, weight
+        weight = np.zeros(len(self.weight), dtype=np.float32)
+        np.add.at(weight, named.index, np.repeat(self._telling[columns], named.sizes))
+        apis = np.flatnonzero(weight)
+        return apis, weight[apis]
 
     def wholly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the APIs whose whole name is in the text, however it is spaced, and its weight."""
@@ -115,6 +117,9 @@ class NameIndex:
                 joined += token
                 if len(joined) > self._longest:
                     break
-                found.update(self._whole.get(joined, ()))
+                if len(joined) >= _BEGIN and joined[:_BEGIN] not in self._begins:
+                    break
+                if joined in self._whole:
+                    found.update(self._whole[joined])
         apis = np.array(sorted(found), dtype=np.intp)
         return apis, self.weight[apis]

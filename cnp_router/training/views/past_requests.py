@@ -135,20 +135,20 @@ class HistoryView(View):
 
     def _votes(self, near: Neighbours) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         used = entries(self.corpus.usage, near.rows)
-        apis, own = np.unique(used.index, return_inverse=True)
         weight = np.repeat(near.similarity, used.sizes)
-        share = np.zeros(len(apis), dtype=np.float32)
-        nearest = np.zeros(len(apis), dtype=np.float32)
-        np.add.at(share, own, weight**2)
-        np.maximum.at(nearest, own, weight)
-        return apis, share / max(np.square(near.similarity).sum(), np.float32(1e-12)), nearest
+        share, nearest = np.zeros((2, self.corpus.n_apis), dtype=np.float32)
+        np.add.at(share, used.index, weight**2)
+        np.maximum.at(nearest, used.index, weight)
+        apis = np.flatnonzero(nearest)
+        total = max(np.square(near.similarity).sum(), np.float32(1e-12))
+        return apis, share[apis] / total, nearest[apis]
 
     def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
         """Return its scores of some candidates of each request, and how often they were used."""
-        return [
-            np.vstack([own, np.log1p(self.corpus.counts[positions])])
-            for own, positions in zip(super().features(batch, candidates), candidates, strict=True)
-        ]
+        found = super().features(batch, candidates)
+        for own, positions in zip(found, candidates, strict=True):
+            own[-1] = np.log1p(self.corpus.counts[positions])
+        return found
 
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return how well the past knows such requests, and how many APIs they used."""

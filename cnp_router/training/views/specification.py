@@ -50,10 +50,10 @@ class SpecificationView(View):
         wanted = np.zeros(self.corpus.n_apis, dtype=bool)
         wanted[list(positions)] = True
         shared: dict[int, list[str]] = {}
-        for place in np.argsort(-word.data, kind="stable"):
-            column = word.indices[place]
+        said = word.indices[np.argsort(-word.data, kind="stable")]
+        for column in said[encoder.idf_[said] >= _TELLING].tolist():
             term = encoder.terms_[column]
-            if " " in term or len(term) < 3 or encoder.idf_[column] < _TELLING:
+            if " " in term or len(term) < 3:
                 continue
             apis = columns.indices[columns.indptr[column] : columns.indptr[column + 1]]
             for position in apis[wanted[apis]].tolist():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -110,7 +111,7 @@ class Views:
     def candidates(self, batch: Batch, k: int = PER_SCORE) -> list[Candidates]:
         """Return the candidates of each request: the best `k` by each score of each view."""
         named = (view.candidates(batch, k) for view in self)
-        positions = [np.unique(np.concatenate(row)) for row in zip(*named, strict=True)]
+        positions = [self._union(row) for row in zip(*named, strict=True)]
         features = (view.features(batch, positions) for view in self)
         context = np.hstack([view.request_features(batch) for view in self])
         n_scores = [len(view.scores) for view in self]
@@ -118,6 +119,11 @@ class Views:
             Candidates(own, _features(parts, n_scores, whole))
             for own, whole, *parts in zip(positions, context, *features, strict=True)
         ]
+
+    def _union(self, proposed: Sequence[NDArray[np.intp]]) -> NDArray[np.intp]:
+        marked = np.zeros(self.corpus.n_apis, dtype=bool)
+        marked[np.concatenate(proposed)] = True
+        return np.flatnonzero(marked)
 
     def reasons(
         self, evidence: Evidence, positions: Sequence[int]
@@ -127,12 +133,10 @@ class Views:
         given = [view.reasons(evidence, positions) for view in views]
         answers = {}
         for position in positions:
-            count = int(self.corpus.counts[position])
-            last = Reason("specification", "new: only its specification is known")
-            if count:
-                last = Reason("popularity", f"used by {count} past mashup{'s' * (count > 1)}")
             found = [reasons[position] for reasons in given if position in reasons]
-            answers[position] = tuple([*found, last][:MOST_REASONS])
+            if len(found) < MOST_REASONS:
+                found.append(_experience(int(self.corpus.counts[position])))
+            answers[position] = tuple(found[:MOST_REASONS])
         return answers
 
     def state(self) -> dict[str, Any]:
@@ -157,6 +161,14 @@ class Views:
         return cls(corpus, views)
 
 
+@lru_cache(maxsize=1_000)
+def _experience(count: int) -> Reason:
+    """Return the reason that every API has: how many mashups used it."""
+    if not count:
+        return Reason("specification", "new: only its specification is known")
+    return Reason("popularity", f"used by {count} past mashup{'s' * (count > 1)}")
+
+
 def _features(
     parts: list[NDArray[Any]], n_scores: list[int], context: NDArray[Any]
 ) -> NDArray[Any]:
@@ -164,13 +176,11 @@ def _features(
     scores = np.concatenate([part[:n] for part, n in zip(parts, n_scores, strict=True)])
     extras = np.concatenate([part[n:] for part, n in zip(parts, n_scores, strict=True)])
     order = np.argsort(-scores, axis=1, kind="stable")
-    rank = np.empty_like(order)
-    np.put_along_axis(rank, order, np.broadcast_to(np.arange(scores.shape[1]), order.shape), axis=1)
     top = scores.max(axis=1, initial=0)
     n = len(scores)
     features = np.empty((3 * n + len(extras) + len(context), scores.shape[1]), dtype=np.float32)
     features[:n] = scores
-    features[n : 2 * n] = np.log1p(rank)
+    features[np.arange(n, 2 * n)[:, None], order] = np.log1p(np.arange(scores.shape[1]))
     features[2 * n : 3 * n] = scores / np.maximum(top, 1e-6)[:, None]
     features[3 * n : 3 * n + len(extras)] = extras
     features[3 * n + len(extras) :] = context[:, None]
