@@ -10,7 +10,7 @@ from html import escape
 from typing import Any, TypeAlias
 
 from cnp_router.exceptions import InputError
-from cnp_router.records import shown
+from cnp_router.records import one_line, shown
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = [
@@ -50,6 +50,8 @@ class Context:
     """
 
     goal: str = ""
+
+    __repr__ = one_line
 
     def __post_init__(self) -> None:
         if not isinstance(self.goal, str):
