@@ -135,7 +135,7 @@ class NextToolPredictor(ABC):
         ----------
         prefix : sequence of Step or str
             The steps so far, in order, possibly none. A bare tool id is a step of which nothing
-            else is known. Tools that were never observed are no error.
+            else is known. Tools that were never observed are allowed.
         context : Context, optional
 
         Returns

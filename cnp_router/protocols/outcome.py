@@ -135,7 +135,7 @@ class Outcome:
         """Why nothing came of it, if every call for proposals failed; None otherwise.
 
         It names the kinds of failure and the first one's words. A round where it is not None has
-        an outcome all the same: an empty one. Who takes that for an error raises it.
+        an outcome all the same: an empty one. A caller to whom that is an error raises it.
         """
         return self.transcript.failure
 

@@ -89,7 +89,7 @@ class SelectionRule(ABC):
     def choose(self, ranked: Ranked) -> Iterable[int]:
         """Return the places in `ranked` to keep, in any order.
 
-        Where it returns none, the most probable API is kept: an announcement to no one is none.
+        Where it returns none, the most probable API is kept: an announcement needs a recipient.
         """
 
     def places(self, ranked: Ranked) -> NDArray[np.intp]:
