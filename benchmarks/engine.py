@@ -192,7 +192,7 @@ async def _with_server(
     async with model, client:
         await _each(by_sdk, requests[:CONCURRENCY])
         await _each(model.complete, requests[:CONCURRENCY])
-        for _ in range(REPEATS):  # in turn, so that a busy moment meets all alike
+        for _ in range(REPEATS):  # in turn, so that a slow moment meets all alike
             times["waiting"].append(await _taken(waiting.run(_REQUEST, announcement="broadcast")))
             times["sdk"].append(await _taken(_each(by_sdk, requests)))
             times["adapter"].append(await _taken(_each(model.complete, requests)))

@@ -32,6 +32,7 @@ __all__ = [
     "check_text",
     "instances",
     "json_object",
+    "one_line",
     "positions",
     "read_records",
     "shown",
@@ -183,6 +184,16 @@ def check_json(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
         said = ascii(reason(exc))[1:-1]
         raise InputError(f"{name} cannot be written as JSON: {said} ({JSON_VALUES})") from exc
     return value
+
+
+def one_line(record: Any) -> str:
+    """Return the repr of a dataclass as one line, with the beginning of each value.
+
+    A class whose values may be long has it as its ``__repr__``.
+    """
+    values = ((field.name, getattr(record, field.name)) for field in dataclasses.fields(record))
+    shares = (f"{name}={shown(value)}" for name, value in values)
+    return f"{type(record).__name__}({', '.join(shares)})"
 
 
 def json_object(item: Any, **changed: Any) -> dict[str, Any]:

@@ -212,7 +212,7 @@ def read_trajectory(path: str | Path) -> Trajectory:
 
 
 def _not_one(path: str | Path, trouble: DataFileError) -> DataFileError:
-    """Return the error of a file that is no JSON document: perhaps it holds several."""
+    """Return the error of a file that is not one JSON document: perhaps it holds several."""
     try:
         n = len(read_trajectories(path))
     except DataFileError:

@@ -1,7 +1,7 @@
 """One request, announced to everyone and announced by the router; and what is said in a round.
 
 The offline model answers for manager and contractors, so this needs no network and no key. Its
-traffic is that of the real prompts; its choices are no measure of a language model.
+traffic is that of the real prompts; its choices do not measure a language model.
 """
 
 from __future__ import annotations

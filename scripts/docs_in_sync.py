@@ -85,7 +85,7 @@ def run(command: str, folder: Path) -> str:
     Raises
     ------
     DocsError
-        If it is no such command, or fails.
+        If it is not such a command, or fails.
     """
     match shlex.split(command):
         case ["cnp-router", *arguments]:
@@ -139,7 +139,7 @@ def renewed(text: str, execute: Callable[[str], str], *, keep_varying: bool = Fa
     Raises
     ------
     DocsError
-        If a mark has no partner, or what stands between two is no fenced block.
+        If a mark has no partner, or what stands between two is not a fenced block.
     """
     blocks = list(_BLOCK.finditer(text))
     rest = _BLOCK.sub(lambda match: "\n" * match[0].count("\n"), text)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# No deadline: a busy machine is no reason for a test to fail. No database: the tests must run in a
-# checkout that they may not write to.
+# No deadline: a slow machine is not a reason for a test to fail. No database: the tests must run in
+# a checkout that they may not write to.
 settings.register_profile("cnp-router", deadline=None, database=None, print_blob=True)
 settings.load_profile("cnp-router")
 

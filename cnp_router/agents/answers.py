@@ -13,6 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from cnp_router.records import one_line
+
 __all__ = [
     "AnswerModel",
     "ApiSelection",
@@ -70,6 +72,8 @@ class ProposedApi:
     api: str
     grounds: str = ""
 
+    __repr__ = one_line
+
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
@@ -102,6 +106,8 @@ class Bid:
     categories: tuple[str, ...] = ()  # step 2, where the contractor takes it
     hallucinated: tuple[str, ...] = ()
 
+    __repr__ = one_line
+
 
 @dataclass(frozen=True, slots=True)
 class ApiSelection:
@@ -109,6 +115,8 @@ class ApiSelection:
 
     apis: tuple[str, ...]
     hallucinated: tuple[str, ...] = ()
+
+    __repr__ = one_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,3 +72,6 @@ class CategoryFallback:
         known = set(scores.apis)
         named = self.catalog.in_categories(asked.answer.all_categories)
         return [api.id for api in named if api.id in known]
+
+    def __repr__(self) -> str:
+        return f"CategoryFallback({self.model!r}, {self.catalog!r})"

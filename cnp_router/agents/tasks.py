@@ -26,7 +26,7 @@ from cnp_router.agents.prompts import Instructions, json_list, json_object, quot
 from cnp_router.catalog import Api
 from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm import ChatRequest
-from cnp_router.records import shown
+from cnp_router.records import one_line, shown
 
 __all__ = [
     "ComposeAlone",
@@ -74,6 +74,8 @@ class Task(ABC, Generic[Answer]):
     shown: ClassVar[tuple[str, ...]] = ()
     answer_model: ClassVar[type[AnswerModel]]
     answer_tokens: ClassVar[int] = 100
+
+    __repr__ = one_line
 
     def information(self) -> str:
         """Return the fourth part of the prompt: one JSON object, of the fields that are `shown`."""
@@ -161,7 +163,7 @@ class _Composed(AnswerModel):
     apis: list[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Decompose(Task[Decomposition]):
     """Step 1, by the manager: the functions that a request is made of.
 
@@ -197,7 +199,7 @@ class Decompose(Task[Decomposition]):
         return Decomposition(functions or (self.request,))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MapCategories(Task[CategoryMapping]):
     """Step 2, by the manager: the API categories of each function.
 
@@ -242,7 +244,7 @@ class MapCategories(Task[CategoryMapping]):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Bidding(Task[Bid]):
     """What the tasks of a contractor have in common: its own specifications, and the bid."""
 
@@ -276,7 +278,7 @@ _BID_FORMAT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MatchFunction(_Bidding):
     """Step 3, by a contractor, for a function in a category (manager-led).
 
@@ -304,7 +306,7 @@ class MatchFunction(_Bidding):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class InterpretRequest(_Bidding):
     """Steps 1, 2 and 3, by a contractor, for a whole request (contractor-led)."""
 
@@ -324,7 +326,7 @@ class InterpretRequest(_Bidding):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ServeFunction(_Bidding):
     """Steps 2, 3 and 4, by a contractor, for a function (collaborative)."""
 
@@ -343,7 +345,7 @@ class ServeFunction(_Bidding):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SelectApis(Task[ApiSelection]):
     """Step 4, by the manager: the final set, out of what was proposed.
 
@@ -382,7 +384,7 @@ class SelectApis(Task[ApiSelection]):
         return ApiSelection(*allowed_names(chosen, (p.api for p in self.proposals)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ComposeAlone(Task[Composition]):
     """All four steps in one context, by a single agent.
 

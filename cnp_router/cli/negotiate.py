@@ -66,7 +66,7 @@ def negotiate(
 
     TEXT is a requirement in plain language, or - to read it from standard input. A manager
     announces it, contractors bid, the manager awards. The offline model that answers by default
-    costs nothing; its traffic is that of the real prompts, its choices are no measure of a language
+    costs nothing. Its traffic is that of the real prompts; its choices do not measure a language
     model. What a protocol has no use for, such as a deadline where nobody bids, changes nothing.
     """
     from cnp_router.protocols import ContractNet

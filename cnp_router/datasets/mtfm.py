@@ -25,7 +25,7 @@ def read_mtfm(path: str | Path) -> Dataset:
       spaces. They serve as ids, reserved ones with ``-2`` added; a name has spaces for hyphens.
     - ``data/api_description.json``, ``data/mashup_description.json``: lists of words. Stop words
       and punctuation are gone and the words are reduced to their lemmas; they are joined by
-      spaces here, so that requests are no plain language.
+      spaces here, so that requests are not plain language.
     - ``data/api_category.json``, ``data/mashup_category.json``: lists of category names.
     - ``data/mashup_used_api.json``: lists of API names.
 

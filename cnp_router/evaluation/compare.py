@@ -50,7 +50,7 @@ FAILURES_IN_A_ROW = 5
 
 Progress = Callable[[str, int, int], object]
 
-# Who has no contractors does the same however they are organised, and is asked with this one.
+# A protocol without contractors is the same in every organisation: it is asked with this one.
 _ALONE_WITH: Organisation = "api"
 
 # They would meet every request alike, and be over once the set-up or the server is.

@@ -247,7 +247,7 @@ class Comparison:
     model : str
         Who answered.
     is_offline : bool
-        Whether that is the offline model, which is no measure of a language model's quality.
+        Whether that is the offline model, which does not measure a language model's quality.
     tokens_are : {"server", "estimated"}
         ``"server"`` only if all of them are.
     rows : tuple of ComparisonRow

@@ -183,7 +183,7 @@ def about(comparison: Comparison) -> list[str]:
     if comparison.is_offline:
         answered = (
             f"The model {comparison.model!r} answered: text similarity, a stand-in that gives the "
-            "traffic of the real prompts. Its precision and recall are no measure of a language "
+            "traffic of the real prompts. Its precision and recall do not measure a language "
             "model's quality. Tokens are estimated."
         )
     return [

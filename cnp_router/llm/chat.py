@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 from cnp_router.exceptions import InputError
 from cnp_router.llm.schema import check_schema
 from cnp_router.printing import printable
+from cnp_router.records import one_line
 
 __all__ = [
     "ChatMessage",
@@ -51,6 +52,8 @@ class ChatMessage:
 
     role: Role
     content: str
+
+    __repr__ = one_line
 
     def __post_init__(self) -> None:
         if self.role not in get_args(Role):
@@ -103,6 +106,8 @@ class ChatRequest:
     max_tokens: int | None = None
     temperature: float | None = None
     seed: int | None = None
+
+    __repr__ = one_line
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "messages", tuple(self.messages))
@@ -189,6 +194,8 @@ class ChatResponse:
     calls: int = 1
     structured_by: Literal["server", "prompt"] | None = None
     finish_reason: str | None = None
+
+    __repr__ = one_line
 
 
 class ChatModel(ABC):

@@ -18,7 +18,7 @@ __all__ = ["OfflineChatModel"]
 
 
 class OfflineChatModel(ChatModel):
-    """A stand-in for a language model: deterministic, free, and no measure of quality.
+    """A stand-in for a language model: deterministic and free; it does not measure quality.
 
     Parameters
     ----------

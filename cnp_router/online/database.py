@@ -130,7 +130,7 @@ class Database:
                         _check_format(path, connection)
                         contents = _read(path, connection, kinds)
                 except (OSError, sqlite3.Error, ModelStoreError):
-                    # A writer may have changed the file meanwhile, which is no damage.
+                    # A writer may have changed the file meanwhile, which is not damage.
                     if attempt == _ATTEMPTS - 1 or _version(path) == before:
                         raise
                     continue

@@ -44,7 +44,7 @@ class ToolChoice:
     hallucinated: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ChooseTool(Task[ToolChoice]):
     """The next tool of an agent, named by a model.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 __all__ = ["ContextMemory", "Followers"]
 
-# Rows are read this far: what is rarer is no candidate, but stays in the total.
+# Rows are read this far: what is rarer is not a candidate, but stays in the total.
 _SHORTLIST = 32
 # Counts that have decayed to this are forgotten. Of a context, that bounds its tools.
 _FORGOTTEN = 1e-3

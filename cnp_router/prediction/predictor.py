@@ -10,7 +10,7 @@ from html import escape
 from typing import Any, TypeAlias
 
 from cnp_router.exceptions import InputError
-from cnp_router.records import shown
+from cnp_router.records import one_line, shown
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = [
@@ -50,6 +50,8 @@ class Context:
     """
 
     goal: str = ""
+
+    __repr__ = one_line
 
     def __post_init__(self) -> None:
         if not isinstance(self.goal, str):
@@ -133,7 +135,7 @@ class NextToolPredictor(ABC):
         ----------
         prefix : sequence of Step or str
             The steps so far, in order, possibly none. A bare tool id is a step of which nothing
-            else is known. Tools that were never observed are no error.
+            else is known. Tools that were never observed are allowed.
         context : Context, optional
 
         Returns

@@ -25,7 +25,7 @@ class BackoffPredictor(CalibratedPredictor):
 
     Each order is smoothed by the next shorter one with Witten and Bell's estimate:
     ``P(t | s) = (count(s -> t) + T(s) * P(t | shorter s)) / (count(s) + T(s))``, where ``T(s)``
-    is the number of tools that followed ``s``. The shortest is no tool at all.
+    is the number of tools that followed ``s``. The shortest order looks at no tool.
 
     Parameters
     ----------

@@ -35,6 +35,7 @@ from cnp_router.protocols.messages import (
 )
 from cnp_router.protocols.metered import Books, MeteredModel
 from cnp_router.protocols.settings import RoundSettings
+from cnp_router.records import one_line
 
 __all__ = ["GRACE", "Bidding", "Invitation"]
 
@@ -77,6 +78,8 @@ class Invitation:
     request: str | None = None
     function: str | None = None
     category: str | None = None
+
+    __repr__ = one_line
 
 
 class Bidding:

@@ -13,6 +13,7 @@ from cnp_router.protocols.audience import Audience
 from cnp_router.protocols.messages import Proposal
 from cnp_router.protocols.protocol import Protocol
 from cnp_router.protocols.round import Invitation, Result, Round, as_proposed
+from cnp_router.records import one_line
 
 __all__ = ["Invite", "NegotiatedProtocol", "Plan"]
 
@@ -42,6 +43,8 @@ class Plan:
     functions: tuple[str, ...] = ()
     categories: tuple[str, ...] | None = None
     widens: bool = False
+
+    __repr__ = one_line
 
     def invitations(self, audience: Audience) -> list[Invitation]:
         """Return what is announced to an audience."""

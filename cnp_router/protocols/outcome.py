@@ -13,6 +13,7 @@ from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.round import Result
 from cnp_router.protocols.transcript import Transcript
 from cnp_router.protocols.validation import conclude
+from cnp_router.records import one_line
 from cnp_router.routing import Routing
 
 __all__ = ["Choice", "Outcome", "Stages"]
@@ -41,6 +42,8 @@ class Stages:
     mapped: frozenset[str] | None  # all APIs of the predicted categories
     proposed: frozenset[str] | None  # those that were proposed in time
     selected: frozenset[str]
+
+    __repr__ = one_line
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,7 +135,7 @@ class Outcome:
         """Why nothing came of it, if every call for proposals failed; None otherwise.
 
         It names the kinds of failure and the first one's words. A round where it is not None has
-        an outcome all the same: an empty one. Who takes that for an error raises it.
+        an outcome all the same: an empty one. A caller to whom that is an error raises it.
         """
         return self.transcript.failure
 

@@ -1,4 +1,4 @@
-"""`PROTOCOLS`: the protocols by name. Who adds one adds its file and a line here."""
+"""`PROTOCOLS`: the protocols by name. To add one, add its file and a line here."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from cnp_router.protocols.metered import Books, MeteredModel
 from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.protocols.transcript import Transcript
-from cnp_router.records import check_instance
+from cnp_router.records import check_instance, one_line
 from cnp_router.routing import Routing
 
 __all__ = ["Invitation", "Result", "Round", "as_proposed"]
@@ -62,6 +62,8 @@ class Result:
     categories: tuple[str, ...] | None = None
     candidates: tuple[str, ...] | None = None
     routing: Routing | None = None
+
+    __repr__ = one_line
 
 
 class Round:

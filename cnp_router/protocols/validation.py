@@ -23,6 +23,7 @@ from cnp_router.protocols.messages import (
     Request,
 )
 from cnp_router.protocols.transcript import Transcript
+from cnp_router.records import one_line
 
 __all__ = ["Conclusion", "conclude", "validate"]
 
@@ -35,6 +36,8 @@ class Conclusion:
     proposed: tuple[str, ...]  # APIs that were proposed in time; of a single agent, its candidates
     awarded: tuple[str, ...]  # APIs
     recommendation: tuple[str, ...]  # APIs that were reported to the user
+
+    __repr__ = one_line
 
 
 def validate(transcript: Transcript) -> Conclusion:

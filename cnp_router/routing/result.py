@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.catalog import ROWS_SHOWN, html_table
-from cnp_router.records import shown
+from cnp_router.records import one_line, shown
 
 __all__ = ["Reason", "Recipient", "Routing", "Scores", "Source"]
 
@@ -76,6 +76,8 @@ class Reason:
     kind: str
     text: str
     references: tuple[str, ...] = ()
+
+    __repr__ = one_line
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -326,6 +326,9 @@ class Router(ABC):
         ignored = tuple(given for name, given in wanted.items() if name not in self._positions)
         return [self._positions[name] for name in wanted if name in self._positions], ignored
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.apis)} APIs)"
+
 
 def _checked(request: str) -> str:
     if not isinstance(request, str):

@@ -56,6 +56,11 @@ class Ranked:
     recall_control: RecallControl | None = None
     order: NDArray[np.intp] | None = None
 
+    def __repr__(self) -> str:
+        best = zip(self.apis[:3], self.probabilities, strict=False)
+        shares = ", ".join(f"{shown(api)} {p:.2f}" for api, p in best)
+        return f"Ranked({len(self.probabilities)} APIs, best {shares})"
+
     @cached_property
     def apis(self) -> tuple[str, ...]:
         """The ids of the APIs that may be asked, most probable first."""
@@ -84,7 +89,7 @@ class SelectionRule(ABC):
     def choose(self, ranked: Ranked) -> Iterable[int]:
         """Return the places in `ranked` to keep, in any order.
 
-        Where it returns none, the most probable API is kept: an announcement to no one is none.
+        Where it returns none, the most probable API is kept: an announcement needs a recipient.
         """
 
     def places(self, ranked: Ranked) -> NDArray[np.intp]:
@@ -226,6 +231,9 @@ class RecallControl:
     needed: NDArray[Any]
     weights: NDArray[Any]
     n_requests: int
+
+    def __repr__(self) -> str:
+        return f"RecallControl({len(self.needed)} uses in {self.n_requests} requests)"
 
     def mass_share(self, target: float) -> float:
         """Return the smallest ``tau`` that keeps the promise, ``inf`` if none does."""

@@ -42,7 +42,7 @@ _LIKELY_CATEGORY = 0.2
 _LEARNED = ("encoders", "ranker", "completion", "decision")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _LearnedScores(Scores):
     batch: Batch = field(kw_only=True)
     views: Views = field(kw_only=True)

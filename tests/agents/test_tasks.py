@@ -41,7 +41,7 @@ EXAMPLES = [
     ),
     (
         ServeFunction((MAPS,), "show a map"),
-        {"categories": ["Mapping"], "apis": [], "grounds": "It is no map."},
+        {"categories": ["Mapping"], "apis": [], "grounds": "It is not a map."},
     ),
     (SelectApis("a map", (), (ProposedApi("maps", "g"),)), {"apis": ["maps"]}),
     (

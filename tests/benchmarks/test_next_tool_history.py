@@ -117,7 +117,7 @@ class TestRuled:
         found = ruled("default", runs("w", 90), runs("t", 10))
         assert (found.coverage, found.accuracy, found.tokens_saved) == (0.0, None, 0.0)
 
-    def test_after_it_what_is_foretold_is_saved(self):
+    def test_after_it_what_is_predicted_is_saved(self):
         found = ruled("default", runs("w", 100), runs("t", 10))
         assert found.accuracy == 1.0
         assert found.tokens_saved == found.tokens_saved_net == pytest.approx(found.coverage)

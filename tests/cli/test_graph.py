@@ -25,10 +25,10 @@ def test_next(run, sample, source):
     result = run("graph", "next", "google-maps", "twilio", "--k", 3, *source, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     graph = TransitionGraph().fit(sample.history, sample.catalog)
-    foretold = graph.predict_next(["google-maps", "twilio"], k=3)
+    predicted = graph.predict_next(["google-maps", "twilio"], k=3)
     document = json.loads(result.stdout)
     assert document["known"] == ["google-maps", "twilio"]
-    assert [n["api"] for n in document["next"]] == [n.api for n in foretold]
+    assert [n["api"] for n in document["next"]] == [n.api for n in predicted]
     assert set(document["next"][0]) == {"api", "probability", "count"}
 
 

@@ -122,7 +122,7 @@ def test_ratios(comparison):
 def test_it_says_who_answered(comparison):
     assert about(comparison)[1] == "The model 'tiny' answered. Tokens are counted by the server."
     offline = replace(comparison, is_offline=True, model="offline", tokens_are="estimated")
-    assert "no measure of a language model's quality" in about(offline)[1]
+    assert "do not measure a language model's quality" in about(offline)[1]
     assert about(offline)[1] in markdown(offline)
 
 

@@ -471,7 +471,7 @@ def test_a_deadline_of_the_caller_holds():
     async def main():
         replies = [completion("x"), HANG]
         async with ChatServer(replies) as server, server.model(max_retries=5) as model:
-            await model.complete(FREE)  # the first one takes its time on a busy machine
+            await model.complete(FREE)  # the first one takes its time on a slow machine
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.5):
                     await model.complete(FREE)

@@ -27,7 +27,7 @@ from cnp_router.protocols import (
     validate,
 )
 
-DEADLINE = 0.2  # seconds: long for those who answer at once, on a busy machine too
+DEADLINE = 0.2  # seconds: long for those who answer at once, on a slow machine too
 PAID = {"usage": Usage(70, 7, "server"), "calls": 1}
 
 
@@ -262,8 +262,8 @@ class TestManager:
             hold(net_of(acting({}, {SelectApis: bug})), announcement="broadcast")
 
 
-class TestInvention:
-    def test_invented_apis_are_dropped_and_counted(self):
+class TestHallucination:
+    def test_hallucinated_apis_are_dropped_and_counted(self):
         model = acting(
             {"sms": lambda task: bid(task, "sms", "maps", "no-such-api", categories=("Nowhere",))},
             {InterpretRequest: refuse, SelectApis: lambda t: {"apis": ["sms", "maps", "sms", "x"]}},

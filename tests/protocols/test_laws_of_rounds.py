@@ -34,7 +34,7 @@ from cnp_router.protocols import (
 
 CATEGORIES = ("Mapping", "Messaging", "Weather")
 PROTOCOLS = ("manager-led", "contractor-led", "collaborative")
-SOON = 0.01  # seconds: a machine too busy for it only makes more contractors late
+SOON = 0.01  # seconds: a machine too slow for it only makes more contractors late
 
 
 async def hang(task):

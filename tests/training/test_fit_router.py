@@ -138,6 +138,8 @@ def test_the_summary_says_what_it_was_fitted_on(world, router):
     assert repr(router) == "LearnedRouter(24 APIs, 96 mashups)"
     assert repr(router.categories) == "CategoryClassifier(6 categories)"
     assert repr(router.encoders.word).startswith("TfidfEncoder('word', ")
+    assert repr(router.score("a map")).startswith("Scores(24 APIs, best '")
+    assert len(repr(router.score("a map"))) < 100
 
 
 def test_what_a_notebook_shows_is_escaped(small):

@@ -99,7 +99,7 @@ class TestLoading:
         saver = script("save_again_and_again.py", folder, 10**6)
         found, seen = [], set()
         try:
-            # A busy machine saves slowly: as many loads as it takes.
+            # A slow machine saves slowly: as many loads as it takes.
             while saver.poll() is None and (len(found) < N_LOADS or len(seen) < N_SAVES):
                 found.append(answer(load_router(folder)))
                 seen.update(generations(folder))
