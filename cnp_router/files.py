@@ -17,6 +17,7 @@ from cnp_router.exceptions import DataFileError, InputError, shown
 
 __all__ = [
     "JSON_VALUES",
+    "as_path",
     "atomic_write",
     "check_writable",
     "lock",
@@ -43,7 +44,7 @@ _DEVICE_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 def read_text(path: str | Path) -> str:
     """Return a whole UTF-8 file that is not empty, or raise DataFileError."""
-    file = _as_path(path)
+    file = as_path(path)
     try:
         data = file.read_bytes()
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
@@ -89,7 +90,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     (mode ``"w"``) is UTF-8 with ``\n`` line ends.
     """
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
-    target = _as_path(path)
+    target = as_path(path)
     temporary: Path | None = None
     try:
         if target.is_dir():
@@ -167,7 +168,8 @@ def write_jsonl(path: str | Path, records: Iterable[Mapping[str, Any]]) -> None:
             out.write(line + b"\n")
 
 
-def _as_path(path: str | Path) -> Path:
+def as_path(path: str | Path) -> Path:
+    """Return a path; InputError if it is none."""
     try:
         return Path(path)
     except TypeError as exc:

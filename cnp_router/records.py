@@ -317,8 +317,8 @@ def read_records(
 ) -> Iterator[tuple[Record, Item]]:
     """Yield each line of one or more JSON Lines files, and what is made of it, with its own id."""
     places: dict[str, tuple[str | Path, int | None]] = {}
-    paths = [path] if isinstance(path, str | Path) or not isinstance(path, Iterable) else path
-    for file in paths:
+    given: Any = path
+    for file in _each(given, str, bytes, Path) or [given]:
         for line, fields in read_jsonl(file):
             record = Record(fields, file, line)
             item = make(record)

@@ -40,7 +40,7 @@ from cnp_router.exceptions import (
     ModelStoreError,
     ModelVersionError,
 )
-from cnp_router.files import lock, read_json
+from cnp_router.files import as_path, lock, read_json
 
 __all__ = [
     "MANIFEST",
@@ -185,7 +185,7 @@ def save_model(
     ModelStoreError
         If another process has been saving there for a minute.
     """
-    folder = Path(path)
+    folder = as_path(path)
     check_target(folder, overwrite)
     is_new = not folder.exists()
     try:
@@ -232,7 +232,7 @@ def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str
                 arrays[name.removesuffix(".npy")] = array
         return build(generation, unpack(arrays, read_json(generation / STATE)), manifest["summary"])
 
-    folder = Path(path)
+    folder = as_path(path)
     found = _while_it_stands(folder, load)
     with suppress(OSError):  # somebody is saving, or the folder is read-only
         if len(_generations(folder)) > 1:
@@ -250,7 +250,7 @@ def verify_model(path: str | Path) -> None:
             if _checksum(generation / name) != expected["sha256"]:
                 raise ValueError(f"{name}: altered: its checksum differs")
 
-    _while_it_stands(Path(path), verify)
+    _while_it_stands(as_path(path), verify)
 
 
 def is_model(folder: Path) -> bool:

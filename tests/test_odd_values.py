@@ -285,3 +285,40 @@ def test_a_mashup_that_was_taken_can_be_fitted_saved_and_loaded(tmp_path):
     router = fit_router(Catalog(APIS), History([*MASHUPS, odd]), random_state=np.int64(3))
     router.save(tmp_path / "model")
     assert load_router(tmp_path / "model").history[2] == odd
+
+
+NO_PATHS = [None, 1, 0.5, object(), b"model", [1], np.array(0.5)]
+
+
+def test_what_is_no_path():
+    from cnp_router.online import OnlineStore
+    from cnp_router.training import verify_router
+
+    router = fit_router(Catalog(APIS), History(MASHUPS))
+    calls = [load_router, verify_router, Catalog.read, router.save]
+    calls.append(functools.partial(OnlineStore, observers=()))
+    for call in calls:
+        for path in NO_PATHS:
+            with pytest.raises(InputError):
+                call(path)
+
+
+@pytest.mark.parametrize("value", [1, "router", object()], ids=repr)
+def test_what_is_no_router_history_or_settings(value):
+    from cnp_router import ChatRequest, ContractNet, OpenAIChatModel, evaluate, offline_model
+
+    catalog = Catalog(APIS)
+    model, popular = offline_model(catalog), PopularityRouter(catalog, History(MASHUPS))
+    server = functools.partial(OpenAIChatModel, "m")
+    calls = [
+        lambda: ContractNet(catalog, model, router=value),
+        lambda: ContractNet(catalog, model, settings=value),
+        lambda: evaluate(value, History(MASHUPS)),
+        lambda: evaluate(popular, value),
+        lambda: server(base_url=value),
+        lambda: server(base_url="http://localhost/v1", api_key=0 if value == "router" else value),
+        lambda: ChatRequest(value),
+    ]
+    for call in calls:
+        with pytest.raises(InputError):
+            call()

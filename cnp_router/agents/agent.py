@@ -58,7 +58,7 @@ def read_response(
     try:
         answer = task.read(response.data)
         data, cut = limits.cut(response.data or {})
-        return Asked(task.read(data) if cut else answer, response, cut)
+        return Asked(answer if data == response.data else task.read(data), response, cut)
     except ChatAnswerError as exc:
         raise ChatAnswerError(
             exc.problem, model=response.model, usage=response.usage, calls=response.calls

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from cnp_router.agents.prompts import sendable
 from cnp_router.records import check_number
 
 __all__ = ["AnswerLimits", "recorded"]
@@ -62,7 +63,10 @@ class AnswerLimits:
             check_number(f"the limit of {field.name}", getattr(self, field.name), 1, whole=True)
 
     def cut(self, answer: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Return a JSON object within the limits, and a phrase for each key that was cut."""
+        """Return a JSON object within the limits, and a phrase for each key that was cut.
+
+        Its texts are such as prompts and files take, without halves of surrogate pairs.
+        """
         sizes = {"functions": self.functions, "mappings": self.functions, "apis": self.apis}
         sizes |= {"candidates": self.candidates, "categories": self.categories}
         texts = {"grounds": self.grounds, "functions": self.function}
@@ -70,6 +74,7 @@ class AnswerLimits:
 
         def within(key: str, value: Any) -> Any:
             if isinstance(value, str):
+                value = sendable(value)
                 most = texts.get(key)
                 if most is None or len(value) <= most:
                     return value

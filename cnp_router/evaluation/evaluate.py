@@ -27,6 +27,7 @@ from cnp_router.evaluation.parallel import in_order, n_workers
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
+from cnp_router.records import check_instance
 from cnp_router.routing import Fallback, Router, TargetRecall
 
 __all__ = ["Evaluation", "evaluate"]
@@ -161,6 +162,8 @@ def evaluate(
     >>> evaluation.recommendation["precision"], evaluation.recommendation["recall"]
     (0.5, 0.5)
     """
+    check_instance("router", router, Router)
+    check_instance("history", history, History)
     apis = set(router.apis)
     mashups = [m for m in history if m.description.strip() and apis.issuperset(m.apis)]
     if not mashups:

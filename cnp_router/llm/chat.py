@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar, get_args
 
@@ -110,6 +110,8 @@ class ChatRequest:
     __repr__ = one_line
 
     def __post_init__(self) -> None:
+        if not isinstance(self.messages, Iterable):
+            raise InputError(f"messages must be ChatMessage objects, got {self.messages!r:.60}")
         object.__setattr__(self, "messages", tuple(self.messages))
         if not self.messages:
             raise InputError("a request needs at least one message (got none)")

@@ -48,14 +48,15 @@ class GuardedClient(openai.DefaultAsyncHttpxClient):
         except Exception as exc:
             _scrub(exc, self._key)
             raise
-        finally:
-            request.headers.pop("authorization", None)  # errors of the SDK keep the request
 
     async def _follow(self, request: Any, options: dict[str, Any]) -> Any:
         for _ in range(_MOST_HOPS):
-            check_model_request(str(request.url), model=self._where["model"])
-            request.headers["accept-encoding"] = "gzip"
-            response = await super().send(request, **{**options, "follow_redirects": False})
+            try:
+                check_model_request(str(request.url), model=self._where["model"])
+                request.headers["accept-encoding"] = "gzip"
+                response = await super().send(request, **{**options, "follow_redirects": False})
+            finally:
+                request.headers.pop("authorization", None)  # errors of the SDK keep the request
             try:
                 if not response.has_redirect_location:
                     body = self._cleaned(await self._read(response), response.is_error)
@@ -65,8 +66,11 @@ class GuardedClient(openai.DefaultAsyncHttpxClient):
             finally:
                 await response.aclose()
             following: Any = response.next_request  # None where the address makes no sense
-            if following is None or _target(following) != _target(request):
-                to = self._shown(response.headers["location"])
+            to = self._shown(response.headers["location"])
+            # An address is logged, so that the key may not stand in it.
+            address = "" if following is None else str(following.url)
+            echoes = self._key.redacted(address) != address
+            if following is None or echoes or _target(following) != _target(request):
                 raise ChatRequestError(
                     f"the server redirects to {to}, which is not followed",
                     **self._where,

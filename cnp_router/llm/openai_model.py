@@ -104,6 +104,9 @@ class OpenAIChatModel(ChatModel):
         max_concurrency: int = 16,
         max_bytes: int = 2_097_152,
     ) -> None:
+        for what, text in {"model": model, "base_url": base_url, "api_key": api_key}.items():
+            if not isinstance(text, str | None):  # a key of another type is not shown
+                raise InputError(f"{what} must be a string, got {type(text).__name__}")
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         name = model or (_LOCAL_MODEL if base_url else None)
         if name is None:

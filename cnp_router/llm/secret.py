@@ -9,6 +9,7 @@ __all__ = ["Secret"]
 
 _TELLING = 8  # characters of a key that say something about it
 _LONG = 16
+_PIECE, _STEP = 12, 4  # each part of 15 characters has such a piece in it
 _MASK = re.compile(r"(?:[*•…]|\.{2,})+([\w-]*)")
 
 
@@ -22,13 +23,15 @@ class Secret:
     (Secret('***'), 'wrong key ***, *** or ***')
     """
 
-    __slots__ = ("_heads", "_value")
+    __slots__ = ("_heads", "_pieces", "_value")
 
     def __init__(self, value: str) -> None:
         self._value = value
         heads = [re.escape(value[:_TELLING])]
         if len(value) >= _LONG:  # servers show "sk-ab***": even less of it, and a mask
             heads += [rf"{re.escape(value[:n])}(?=[*•…]|\.\.)" for n in range(7, 2, -1)]
+        places = range(_STEP, len(value) - _PIECE + 1, _STEP) if len(value) >= _LONG else ()
+        self._pieces = [value[at : at + _PIECE] for at in places]
         self._heads = re.compile("|".join(heads))
 
     @property
@@ -44,13 +47,18 @@ class Secret:
     def redacted(self, text: str) -> str:
         """Return a text without the key.
 
-        Beginnings of 8 characters and more, and what servers show of it (``sk-ab***yz``), go too.
+        Beginnings of 8 characters and more, other parts of 15 and more, and what servers show of
+        it (``sk-ab***yz``), go too.
         """
-        key, parts, done = self._value, [], 0
-        while key and (found := self._heads.search(text, done)):
-            start = found.start()
-            shown = text[start : start + len(key)]
-            same = next((n for n, c in enumerate(shown) if c != key[n]), len(shown))
+        key, parts, done, telling = self._value, [], 0, self._heads
+        if pieces := [re.escape(piece) for piece in self._pieces if piece in text]:
+            telling = re.compile("|".join([telling.pattern, *pieces]))
+        while key and (found := telling.search(text, done)):
+            start, at = found.start(), key.find(found[0])
+            while at and start > done and text[start - 1] == key[at - 1]:
+                start, at = start - 1, at - 1
+            shown = text[start : start + len(key) - at]
+            same = next((n for n, c in enumerate(shown) if c != key[at + n]), len(shown))
             end = start + same
             mask = _MASK.match(text, end)
             if mask is not None:

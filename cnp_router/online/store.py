@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from cnp_router.exceptions import DataFileError, InputError, ModelStoreError
+from cnp_router.files import as_path
 from cnp_router.online.database import Contents, Database, Experience, corrupt, decode, encode
 from cnp_router.online.observers import Observer
 from cnp_router.records import check_number
@@ -106,7 +107,7 @@ class OnlineStore:
         kinds = [observer.kind for observer in observers]
         if len(set(kinds)) < len(kinds):
             raise InputError(f"observers must have distinct kinds, got {kinds!r}")
-        self.path = Path(path)
+        self.path = as_path(path)
         self.observers = tuple(observers)
         self.checkpoint_every = check_number("checkpoint_every", checkpoint_every, 1, whole=True)
         self._read_only = read_only

@@ -35,7 +35,7 @@ from cnp_router.protocols.messages import (
 )
 from cnp_router.protocols.metered import Books, MeteredModel
 from cnp_router.protocols.settings import RoundSettings
-from cnp_router.records import one_line
+from cnp_router.records import one_line, shown
 
 __all__ = ["GRACE", "Bidding", "Invitation"]
 
@@ -205,12 +205,15 @@ class Bidding:
         reasons = (name for kind, name in _REASONS.items() if isinstance(exc, kind))
         reason = next(reasons, _ERROR)
         self._reached |= reason == "unusable"
-        text = str(exc)
+        try:
+            text = str(exc)
+        except Exception:  # somebody else's error may do anything
+            text = "its error cannot be shown"
         if isinstance(exc, _SET_UP_AT_FAULT):
             self._cause = exc
         elif not isinstance(exc, LanguageModelError | BudgetExceededError):
-            logger.warning("contractor %r failed: %r", call.receiver, exc)
-            text = f"{type(exc).__name__}: {exc}"
+            logger.warning("contractor %r failed: %s", call.receiver, shown(exc, 300))
+            text = f"{type(exc).__name__}: {text}"
         self._fail(call, reason, text)
 
     def _fail(self, call: CallForProposals, reason: FailureReason, error: str) -> None:

@@ -67,8 +67,9 @@ class ContractNet:
     ) -> None:
         self.catalog = check_instance("catalog", catalog, Catalog)
         self.model = check_instance("model", model, ChatModel)
-        self.router = router
-        self.settings = settings or RoundSettings()
+        self.router = None if router is None else check_instance("router", router, Router)
+        self.settings = RoundSettings() if settings is None else settings
+        check_instance("settings", self.settings, RoundSettings)
         self.organisation = organisation if isinstance(organisation, str) else "custom"
         if isinstance(organisation, str):
             graph = graph_of(router) if organisation == "community" else None

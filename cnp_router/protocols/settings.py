@@ -121,7 +121,7 @@ class RoundSettings:
     limits: AnswerLimits = field(default_factory=AnswerLimits)
 
     def __post_init__(self) -> None:
-        if self.fallback not in get_args(Fallback):
+        if not isinstance(self.fallback, str) or self.fallback not in get_args(Fallback):
             raise InputError(
                 f"unknown fallback {shown(self.fallback)} (use 'llm', 'broadcast' or 'none')"
             )

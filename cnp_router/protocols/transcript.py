@@ -40,7 +40,7 @@ class _Head:
     categories: tuple[str, ...] | None
     candidates: tuple[str, ...] | None
     seconds: Annotated[float, Field(ge=0)]
-    digest: str
+    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 

@@ -246,6 +246,20 @@ def test_other_hosts_schemes_and_ports_are_not_asked(to):
     assert len(run(main())) == 1  # more is an error of the guard against the network, too
 
 
+def test_the_key_is_not_left_in_errors_after_a_redirect():
+    replies = [redirect("/v1/chat/completions/"), Reply({"error": "no"}, 400)]
+    with pytest.raises(ChatRequestError) as caught:
+        ask(replies)
+    sdk = caught.value.__cause__
+    assert sdk.request.url.path == "/v1/chat/completions/"
+    assert sdk.request.headers.get("authorization") is None
+
+
+def test_an_address_with_the_key_in_it_is_not_asked():
+    with pytest.raises(ChatRequestError, match=r"redirects to /v1/\?key=\*\*\*, which is not"):
+        ask([redirect(f"/v1/?key={KEY}")])
+
+
 def test_a_redirect_to_what_is_not_an_address():
     with pytest.raises(LanguageModelError, match=r"redirects to|Invalid URL"):  # by version
         ask([redirect("http://[::1/")])

@@ -170,6 +170,8 @@ def test_a_key_in_any_field_is_in_no_answer_and_no_file_of_the_cache(piece, tmp_
         ("sk-tes sk-test", "sk-tes sk-test"),  # too little to say anything
         (f"{KEY[:5]}...9999", "***9999"),
         (f"({KEY[:10]}…)", "(***)"),
+        (f"without its sk-: {KEY[3:]}, {KEY[3:]}", "without its sk-: ***, ***"),
+        (f"({KEY[-15:]}) or x{KEY[1:-1]}x", "(***) or x***x"),
         ("...", "..."),
     ],
 )

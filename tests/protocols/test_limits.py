@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+
 import pytest
 from negotiation import CATALOG, PlantedRouter, acting, award_all, bid, hold, of_type, propose
 
@@ -13,10 +16,19 @@ from cnp_router.agents import (
     MapCategories,
     SelectApis,
     ServeFunction,
+    offline_model,
 )
 from cnp_router.catalog import Contractor
 from cnp_router.exceptions import BudgetExceededError, InputError
-from cnp_router.protocols import ContractNet, Failure, RoundSettings, TrafficBudget, validate
+from cnp_router.llm import ChatModel
+from cnp_router.protocols import (
+    ContractNet,
+    Failure,
+    RoundSettings,
+    TrafficBudget,
+    Transcript,
+    validate,
+)
 
 MEGABYTE = 1_000_000
 ALL = {InterpretRequest: propose, ServeFunction: propose, SelectApis: award_all}
@@ -108,6 +120,37 @@ def test_an_error_of_a_megabyte_is_cut():
     [failure] = [m for m in outcome.transcript.messages if isinstance(m, Failure)]
     assert failure.error.endswith("... (1,000,014 characters)")
     assert len(failure.error) < 550
+
+
+def unspeakable(task):
+    class UnspeakableError(Exception):
+        def __str__(self):
+            raise RuntimeError("no")
+
+    raise UnspeakableError
+
+
+@pytest.mark.parametrize("protocol", ["contractor-led", "manager-led", "single-agent"])
+def test_half_of_a_surrogate_pair_from_a_model_does_not_sink_a_round(protocol, tmp_path):
+    class Half(ChatModel):
+        name = "half"
+
+        async def complete(self, request):
+            inner = await offline_model(CATALOG).complete(request)
+            text = json.dumps(inner.data).replace('"}', '\\ud800"}')
+            return dataclasses.replace(inner, data=json.loads(text))
+
+    outcome = ContractNet(CATALOG, Half()).run_sync(
+        "a map", protocol=protocol, announcement="broadcast"
+    )
+    outcome.transcript.write(tmp_path / "round.jsonl")
+    validate(Transcript.read(tmp_path / "round.jsonl"))
+
+
+def test_an_error_that_cannot_be_shown_does_not_sink_a_round():
+    outcome = hold(net_of(acting(tasks={InterpretRequest: unspeakable})))
+    errors = {m.error for m in outcome.transcript.messages if isinstance(m, Failure)}
+    assert errors == {"UnspeakableError: its error cannot be shown"}
 
 
 def test_what_was_cut_is_logged_nowhere_as_it_came(caplog):

@@ -67,7 +67,7 @@ BY_TYPE = {
 GOOD = {"performative": "refuse", "id": 3, "sender": "a", "receiver": "b", "in_reply_to": 2}
 HEAD = {
     "record": "round", "format": 1, "request": "r", "protocol": "p", "announcement": "a",
-    "model": "m", "categories": None, "candidates": None, "seconds": 0.0, "digest": "0",
+    "model": "m", "categories": None, "candidates": None, "seconds": 0.0, "digest": "0" * 64,
 }  # fmt: skip
 CALL = {
     "record": "call",
@@ -331,6 +331,11 @@ class TestAltered:
         head = {name: value for name, value in HEAD.items() if name != "digest"}
         (tmp_path / "round.jsonl").write_text(json.dumps(head) + "\n")
         with pytest.raises(DataFileError, match="a round needs the field 'digest'"):
+            Transcript.read(tmp_path / "round.jsonl")
+
+    def test_an_empty_digest_is_not_filled_in(self, tmp_path):
+        (tmp_path / "round.jsonl").write_text(json.dumps({**HEAD, "digest": ""}) + "\n")
+        with pytest.raises(DataFileError, match="digest"):
             Transcript.read(tmp_path / "round.jsonl")
 
 
