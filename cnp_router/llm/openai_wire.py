@@ -167,4 +167,6 @@ def message_of(error: openai.APIError) -> str:
     """Return what the server says, in one line that can be shown."""
     body: Any = error.body
     said = body.get("message") if isinstance(body, dict) else body
+    if said is None and isinstance(body, dict) and "detail" in body:  # as FastAPI has it
+        said = json.dumps(body["detail"], ensure_ascii=False)
     return printable(said if isinstance(said, str) and said.strip() else error.message, 300)

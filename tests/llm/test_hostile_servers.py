@@ -255,6 +255,12 @@ def test_the_key_is_not_left_in_errors_after_a_redirect():
     assert sdk.request.headers.get("authorization") is None
 
 
+def test_what_is_wrong_may_stand_in_a_detail():
+    detail = [{"loc": ["body", "model"], "msg": "no such thing"}]
+    with pytest.raises(LanguageModelError, match=r"422: .*no such thing"):
+        ask([Reply({"detail": detail}, 422)])
+
+
 def test_an_address_with_the_key_in_it_is_not_asked():
     with pytest.raises(ChatRequestError, match=r"redirects to /v1/\?key=\*\*\*, which is not"):
         ask([redirect(f"/v1/?key={KEY}")])
