@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import next_tool_plots
+from benchmarks.next_tool_plots import HistoryPoint
 from benchmarks.next_tool_predictors import Frozen
 from benchmarks.report import environment, heading, number, table
 from cnp_router.evaluation import prequential
@@ -19,7 +20,7 @@ from cnp_router.history import History
 from cnp_router.prediction import PREDICTORS, AlwaysAsk, NextToolPredictor
 from cnp_router.trajectories import Step, Trajectory, read_trajectories
 
-__all__ = ["HistoryPoint", "Round", "known_transitions", "measured", "rounds", "run"]
+__all__ = ["Round", "known_transitions", "measured", "rounds", "run"]
 
 _SIZES = (0, 10, 50, 100, 500)
 _DRAWS = 3
@@ -41,39 +42,6 @@ class Round:
     name: str
     before: tuple[Trajectory, ...]
     log: tuple[Trajectory, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPoint:
-    """How one predictor did on one log, with so much learned from before.
-
-    Parameters
-    ----------
-    log, predictor : str
-    size : int >= 0
-        Trajectories learned from before the replay.
-    learning : bool
-        Whether it goes on learning while the log is replayed.
-    known : float in [0, 1]
-        Share of the log's transitions that occurred in those trajectories. The start of a
-        trajectory counts as a tool.
-    coverage, tokens_saved : float in [0, 1]
-        At θ = .60.
-    accuracy : float in [0, 1] or None
-        At θ = .60; None if nothing was predicted in any draw.
-    best_saved : float in [0, 1]
-        Tokens saved at the θ that saves most at an accuracy of at least .80; 0 if none does.
-    """
-
-    log: str
-    predictor: str
-    size: int
-    learning: bool
-    known: float
-    coverage: float
-    accuracy: float | None
-    tokens_saved: float
-    best_saved: float
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,7 @@ from cnp_router.evaluation.prequential import AtThreshold
 from cnp_router.exceptions import MissingExtraError
 from cnp_router.files import atomic_write
 
-if TYPE_CHECKING:
-    from benchmarks.next_tool_history import HistoryPoint
-
-__all__ = ["check", "draw_calibration", "draw_history", "draw_risk"]
+__all__ = ["HistoryPoint", "check", "draw_calibration", "draw_history", "draw_risk"]
 
 # Okabe and Ito's palette, told apart with any colour vision; marker and line differ too.
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -39,6 +37,39 @@ _MARKED = (0.4, 0.6, 0.8)
 # What rests on fewer is noise.
 _LEAST_COVERAGE = 0.02
 _LEAST_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """How one predictor did on one log, with so much learned from before.
+
+    Parameters
+    ----------
+    log, predictor : str
+    size : int >= 0
+        Trajectories learned from before the replay.
+    learning : bool
+        Whether it goes on learning while the log is replayed.
+    known : float in [0, 1]
+        Share of the log's transitions that occurred in those trajectories. The start of a
+        trajectory counts as a tool.
+    coverage, tokens_saved : float in [0, 1]
+        At θ = .60.
+    accuracy : float in [0, 1] or None
+        At θ = .60; None if nothing was predicted in any draw.
+    best_saved : float in [0, 1]
+        Tokens saved at the θ that saves most at an accuracy of at least .80; 0 if none does.
+    """
+
+    log: str
+    predictor: str
+    size: int
+    learning: bool
+    known: float
+    coverage: float
+    accuracy: float | None
+    tokens_saved: float
+    best_saved: float
 
 
 def check() -> None:
