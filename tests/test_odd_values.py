@@ -303,7 +303,7 @@ def test_what_is_no_path():
                 call(path)
 
 
-@pytest.mark.parametrize("value", [1, "router", object()], ids=repr)
+@pytest.mark.parametrize("value", [1, "router", object()], ids=["number", "text", "object"])
 def test_what_is_no_router_history_or_settings(value):
     from cnp_router import ChatRequest, ContractNet, OpenAIChatModel, evaluate, offline_model
 
