@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError, MissingExtraError
 from cnp_router.files import atomic_write
-from cnp_router.graph.export import printable, to_networkx
+from cnp_router.graph.export import to_networkx, xml_text
 from cnp_router.graph.transitions import TransitionGraph
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _colours(network: networkx.Graph, middle: list[bool]) -> tuple[list[str], di
 def _label(axes: Any, text: str, middle: bool) -> Any:
     import matplotlib.patheffects as effects
 
-    name = " ".join(printable(text).split())
+    name = " ".join(xml_text(text).split())
     if len(name) > _LABEL_LENGTH:
         name = name[: _LABEL_LENGTH - 1].rstrip() + "…"
     return axes.text(

@@ -20,7 +20,7 @@ from cnp_router.records import check_number
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["export_graph", "printable", "to_networkx"]
+__all__ = ["export_graph", "to_networkx", "xml_text"]
 
 # https://www.w3.org/TR/xml/#charsets: everything else cannot be in an XML 1.0 document at all.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -154,12 +154,12 @@ def export_graph(
         _FORMATS[chosen](network, out)
 
 
-def printable(text: str) -> str:
+def xml_text(text: str) -> str:
     r"""Return the text without the characters that XML 1.0 does not allow.
 
     Examples
     --------
-    >>> printable("Bell\x07 \ud800Ünï")
+    >>> xml_text("Bell\x07 \ud800Ünï")
     'Bell Ünï'
     """
     return _NOT_XML.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
@@ -243,7 +243,7 @@ def _for_xml(network: networkx.Graph) -> networkx.Graph:
     clean = network.copy()
     for _, attributes in clean.nodes(data=True):
         texts = {key: value for key, value in attributes.items() if isinstance(value, str)}
-        attributes.update({key: printable(text) for key, text in texts.items()})
+        attributes.update({key: xml_text(text) for key, text in texts.items()})
         attributes["label"] = attributes["name"]
     return clean
 
