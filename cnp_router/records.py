@@ -29,6 +29,7 @@ __all__ = [
     "check_instance",
     "check_json",
     "check_number",
+    "check_request",
     "check_text",
     "instances",
     "json_object",
@@ -83,6 +84,15 @@ def check_text(name: str, value: object, *, any_: bool = False) -> str:
                 f"{name} holds half of a surrogate pair, {value[exc.start]!a} "
                 "(replace it; UTF-8 cannot hold it)"
             ) from None
+    return value
+
+
+def check_request(value: object) -> str:
+    """Return a request, which is a string that says something."""
+    if not isinstance(value, str):
+        raise InputError(f"a request must be a string, got {shown(value)}")
+    if not value.strip():
+        raise InputError(f"a request must not be blank, got {shown(value)} (say what is needed)")
     return value
 
 

@@ -14,7 +14,7 @@ from cnp_router.protocols.protocol import Announcement, Protocol
 from cnp_router.protocols.registry import find_protocol
 from cnp_router.protocols.round import Round
 from cnp_router.protocols.settings import RoundSettings
-from cnp_router.records import check_instance, shown
+from cnp_router.records import check_instance, check_request
 from cnp_router.routing import Router
 
 __all__ = ["ContractNet"]
@@ -133,12 +133,7 @@ class ContractNet:
         BudgetExceededError
             If there is a budget, and what comes next does not fit in.
         """
-        if not isinstance(request, str):
-            raise InputError(f"a request must be a string, got {shown(request)}")
-        if not request.strip():
-            raise InputError(
-                f"a request must not be blank, got {shown(request)} (say what is needed)"
-            )
+        check_request(request)
         wanted = find_protocol(protocol)
         chosen, choice = wanted.prepare(request, self.parties, self.settings, announcement)
         round_ = Round(

@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError, UnknownApiError
-from cnp_router.records import check_instance, check_number, positions, shown, string_tuple
+from cnp_router.records import (
+    check_instance,
+    check_number,
+    check_request,
+    positions,
+    shown,
+    string_tuple,
+)
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores, Source
 from cnp_router.routing.selection import (
     Ranked,
@@ -140,7 +147,7 @@ class Router(ABC):
         if ignored:
             names = ", ".join(map(ascii, ignored))
             logger.warning("known APIs that the router has never heard of: %s", names)
-        scores = self._scores(_checked(request), places)
+        scores = self._scores(check_request(request), places)
         if places and scores.probabilities[places].any():
             probabilities = scores.probabilities.copy()
             probabilities[places] = 0.0
@@ -224,7 +231,7 @@ class Router(ABC):
             )
         threshold = check_number("threshold", threshold, 0, 1)
         other = _fallback(fallback)
-        request = _checked(request)
+        request = check_request(request)
         p = check_instance("scores", scores, Scores).probabilities
         if len(p) != len(self.apis):
             raise InputError(
@@ -328,14 +335,6 @@ class Router(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.apis)} APIs)"
-
-
-def _checked(request: str) -> str:
-    if not isinstance(request, str):
-        raise InputError(f"a request must be a string, got {shown(request)}")
-    if not request.strip():
-        raise InputError(f"a request must not be blank, got {shown(request)} (say what is needed)")
-    return request
 
 
 def _fallback(fallback: str | Fallback) -> Fallback | None:
