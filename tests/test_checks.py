@@ -420,19 +420,19 @@ class SpeechlessInJapanese(Sound):
 
 @breaks("confidence_is_a_probability")
 class Overconfident(Sound):
-    def _confidence(self, scores, chosen):
+    def _confidence(self, scores, chosen, allowed):
         return 1.5
 
 
 @breaks("confidence_is_a_probability")
 class Despairs(Sound):
-    def _confidence(self, scores, chosen):
+    def _confidence(self, scores, chosen, allowed):
         return -0.1
 
 
 @breaks("confidence_is_a_probability")
 class HasNoIdea(Sound):
-    def _confidence(self, scores, chosen):
+    def _confidence(self, scores, chosen, allowed):
         return float("nan")
 
 
@@ -482,7 +482,7 @@ class DropsItsOwnChoice(Sound):
 
 @breaks("fallback_is_never_silent")
 class AsksTheModelThoughSure(Sound):
-    def _confidence(self, scores, chosen):
+    def _confidence(self, scores, chosen, allowed):
         return 1.0
 
     def decide(self, request, scores, *args, fallback="none", **options):

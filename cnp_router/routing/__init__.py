@@ -7,8 +7,9 @@ from cnp_router.routing.baselines import (
     RandomRouter,
     SpecificationRouter,
 )
+from cnp_router.routing.fallback import Fallback
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores
-from cnp_router.routing.router import Fallback, Router
+from cnp_router.routing.router import Router
 from cnp_router.routing.selection import (
     MaxCost,
     Ranked,
