@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from cnp_router.catalog import Api, Catalog
+from cnp_router.catalog import Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.records import check_instance, check_number
 from cnp_router.routing.result import Reason, Scores, Source
 from cnp_router.routing.router import Router
 from cnp_router.routing.selection import RecallControl
-from cnp_router.text import BM25, TfidfEncoder, dense_product
+from cnp_router.text import BM25, TfidfEncoder, dense_product, specification_text
 
 __all__ = [
     "BroadcastRouter",
@@ -198,7 +198,7 @@ class SpecificationRouter(_Baseline):
 
     def __init__(self, catalog: Catalog, history: History | None = None) -> None:
         super().__init__(catalog)
-        self._index = BM25([_specification(api) for api in catalog])
+        self._index = BM25([specification_text(api) for api in catalog])
         self._logistic: tuple[float, float, float] | None = None
         if history is not None and len(check_instance("history", history, History)):
             self._calibrate(history)
@@ -307,10 +307,6 @@ class HistoryKNNRouter(_HistoryBaseline):
             text = f"used by {len(users)} of the {len(evidence)} most similar past requests"
             references = tuple(self._mashups[j] for j in users[:3])
             yield Reason("history", text, references) if references else None
-
-
-def _specification(api: Api) -> str:
-    return " ".join((api.name, api.description, *api.categories))
 
 
 def _usage(catalog: Catalog, history: History) -> csr_array:
