@@ -1,9 +1,10 @@
 """Text to words, and words to numbers: the one place that does either."""
 
 from cnp_router.text.bm25 import BM25
+from cnp_router.text.specification import specification_text
 from cnp_router.text.tfidf import TfidfEncoder, dense_product, unit_rows
 from cnp_router.text.tokenise import (
-    FUNCTION_WORDS,
+    STOP_WORDS,
     content_words,
     pieces,
     singular,
@@ -13,12 +14,13 @@ from cnp_router.text.tokenise import (
 
 __all__ = [
     "BM25",
-    "FUNCTION_WORDS",
+    "STOP_WORDS",
     "TfidfEncoder",
     "content_words",
     "dense_product",
     "pieces",
     "singular",
+    "specification_text",
     "split_identifier",
     "unit_rows",
     "words",
