@@ -21,7 +21,17 @@ from cnp_router.routing import HistoryKNNRouter, Router, SpecificationRouter, Ta
 from cnp_router.text import TfidfEncoder, dense_product
 from cnp_router.training import fit_router
 
-__all__ = ["DRAWS", "LIMIT", "SIZES", "TfidfRouter", "repeats", "run", "verdict"]
+__all__ = [
+    "DRAWS",
+    "LIMIT",
+    "NEED_HISTORY",
+    "ROUTERS",
+    "SIZES",
+    "TfidfRouter",
+    "repeats",
+    "run",
+    "verdict",
+]
 
 SIZES = ("0", "5", "15", "60", "120", "250", "all")
 DRAWS = 5
@@ -80,7 +90,7 @@ ROUTERS: dict[str, Build] = {
     "TF-IDF": TfidfRouter,
     "nearest requests": HistoryKNNRouter,
 }
-_NEED_HISTORY = ("nearest requests",)
+NEED_HISTORY = ("nearest requests",)
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -126,7 +136,7 @@ def _measure(
     for past, rng in _draws(splits.train, n, options):
         dropped = repeats(past, rng)
         for name, build in ROUTERS.items():
-            if not n and name in _NEED_HISTORY:
+            if not n and name in NEED_HISTORY:
                 continue
             router = build(splits.catalog, past)
             for split, history in tested.items():
@@ -220,7 +230,7 @@ def _comparison(by_router: Mapping[str, Sequence[Sequence[RequestFigures]]]) -> 
         "learned": float(fewest[_LEARNED].mean()),
         "best": "BM25",
         "baseline": float(fewest["BM25"].mean()),
-        "difference": -found["difference"],
+        "difference": 0.0 - found["difference"],
         "error": found["error"],
         "verdict": "more" if found["difference"] < 0 else "ok",
     }

@@ -5,6 +5,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py quality [--data DIR] [--full] [--only ROUTER ...]
     python benchmarks/run.py learning_curve [--data DIR] [--sizes N ...] [--draws N] [--limit N]
     python benchmarks/run.py trust [--data DIR] [--limit N] [--final]
+    python benchmarks/run.py languages
     python benchmarks/run.py scaling --data DIR
     python benchmarks/run.py speed --data DIR
     python benchmarks/run.py next_tool --data DIR [--plots DIR]
@@ -18,6 +19,7 @@ Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with 
 DIR holds ``apis.jsonl``, ``mashups-train.jsonl`` and any number of held-out ``mashups-dev*.jsonl``;
 for ``speed`` perhaps ``apis-all.jsonl``, a larger catalog. Where it may be left out, the bundled
 sample is used.
+For ``languages``, DIR holds a folder a language, each with ``apis.jsonl`` and ``mashups*.jsonl``.
 For ``next_tool``, DIR holds two or more logs ``trajectories*.jsonl``; for ``next_tool_history``
 too, or ``mashups-train.jsonl`` and ``mashups-dev*.jsonl`` whose APIs are in order.
 """
@@ -35,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
     engine,
+    languages,
     learning_curve,
     next_tool,
     next_tool_history,
@@ -51,6 +54,7 @@ TRACKS = {
     "quality": quality,
     "learning_curve": learning_curve,
     "trust": trust,
+    "languages": languages,
     "scaling": scaling,
     "speed": speed,
     "next_tool": next_tool,
