@@ -22,7 +22,7 @@ _ROWS = 10
 @options.command(
     'cnp-router recommend "Send me a text message when it rains."',
     'cnp-router recommend --model model --known google-maps "Photos on a map"',
-    'cnp-router recommend --where category=Messaging --why-not twilio "Text me rain."',
+    'cnp-router recommend --where category=Messaging --why-not slack "Text me."',
     'cnp-router recommend --catalog apis.jsonl "Text me when it rains."',
 )
 @options.request_argument

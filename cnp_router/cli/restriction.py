@@ -122,6 +122,6 @@ restriction = options.gathered(
         "--where",
         type=_Kind("Kinds of --where", "cnp_router.cli.restriction", "WHERE"),
         metavar="KIND=VALUE",
-        help="Announce only to these APIs: any value of a kind, and every kind that is given.",
+        help="Announce only to these APIs; values of one kind add up, several kinds all hold.",
     ),
 )

@@ -22,7 +22,6 @@ from cnp_router.records import (
     shown,
     string_tuple,
 )
-from cnp_router.routing.fallback import Fallback, fallback_called
 from cnp_router.routing.restriction import Restriction, allowed, lookup
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores, Source
 from cnp_router.routing.selection import (
@@ -32,6 +31,7 @@ from cnp_router.routing.selection import (
     TargetRecall,
     expected_f1_size,
 )
+from cnp_router.routing.unsure import Fallback, fallback_called
 
 __all__ = ["Router"]
 
