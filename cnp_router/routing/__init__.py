@@ -7,7 +7,6 @@ from cnp_router.routing.baselines import (
     RandomRouter,
     SpecificationRouter,
 )
-from cnp_router.routing.fallback import Fallback
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores
 from cnp_router.routing.router import Router
 from cnp_router.routing.selection import (
@@ -18,6 +17,7 @@ from cnp_router.routing.selection import (
     TargetRecall,
     TopK,
 )
+from cnp_router.routing.unsure import Fallback
 
 __all__ = [
     "BroadcastRouter",

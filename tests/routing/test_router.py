@@ -184,10 +184,10 @@ class TestExpectedF1:
         assert expected[size - 1] == pytest.approx(expected.max())
 
     def test_cutting_the_improbable_off_does_not_change_the_size(self):
-        p = np.sort(np.random.default_rng(0).beta(0.1, 1, 300))[::-1]
+        p = np.sort(np.random.default_rng(0).beta(0.05, 2, 300))[::-1]
         sizes = {expected_f1_size(p[:n], p[n:]) for n in (20, 30, 31, 100, 300)}
         assert sizes == {expected_f1_size(p)}
-        assert len(p[:20]) > expected_f1_size(p)
+        assert 1 < expected_f1_size(p) < 20
 
     def test_nothing_probable_still_recommends_one(self):
         assert expected_f1_size(np.zeros(4)) == 1
@@ -247,6 +247,20 @@ class TestRoute:
             ({"select": 5}, r"unknown selection 5 \(use a TargetRecall, a TopK, a MaxCost or"),
             ({"known": "maps"}, "known must be a list of strings, got 'maps'"),
             ({"known": NAMES}, "every API is already known"),
+            ({"among": "a"}, "among must be a list of strings, got 'a'"),
+            ({"among": ["a", 1]}, "among must be a list of strings"),
+            ({"exclude": None}, "exclude must be a list of strings, got None"),
+            ({"among": []}, r"among leaves none of 4 APIs .* \(allow at least one\)"),
+            ({"among": ["A"]}, r"\(allow at least one; the router has never heard of 'A'\)"),
+            ({"among": lambda name: False}, "among leaves none of 4 APIs to announce to"),
+            ({"exclude": NAMES}, "exclude leaves none of 4 APIs to announce to"),
+            ({"known": ["a"], "among": ["a"]}, "known and among leave none of 4 APIs"),
+            (
+                {"known": ["a"], "among": ["a", "b"], "exclude": ["b"]},
+                "known and among and exclude leave none",
+            ),
+            ({"among": lambda name: None}, "given as among must answer True or False, got None"),
+            ({"exclude": lambda name: "no"}, "as exclude must answer True or False, got 'no'"),
         ],
     )
     def test_what_cannot_be_used(self, router, options, message):
