@@ -34,7 +34,7 @@ MAX_TEXTS = 1_000  # of each kind from which the manner is learned
 _BEST = 5  # candidates that are expected together
 # What each kind weighs, in the weight of all whole past requests: in how a request is said, and
 # in how well anything fits it.
-_SAYS: dict[Kind, float] = {"whole": 1.0, "shortened": 0.3, "written": 1.0, "joined": 0.5}
+_SAYS: dict[Kind, float] = {"whole": 1.0, "shortened": 0.3, "written": 2.0, "joined": 1.0}
 _FITS: dict[Kind, float] = {
     "whole": 1.0,
     "shortened": 0.2,
@@ -44,9 +44,9 @@ _FITS: dict[Kind, float] = {
 # And in the judgement that is made of both: how much one meets of each.
 _MEETS: dict[Kind, float] = {
     "whole": 1.0,
-    "without category": 0.03,
-    "written": 0.5,
-    "joined": 0.25,
+    "without category": 0.01,
+    "written": 0.3,
+    "joined": 0.15,
 }
 _PENALTY = 10.0
 NO_EVIDENCE = np.zeros(2)
