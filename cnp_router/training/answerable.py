@@ -10,21 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text import TfidfEncoder, content_words
-from cnp_router.training.corpus import Specifications, entries
+from cnp_router.training.corpus import Specifications
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.linear import Logistic, single_class
+from cnp_router.training.linear import Gaussian, Logistic, single_class
 from cnp_router.training.parts import Part
 from cnp_router.training.views import VIEWS, Candidates, CoUsageView, Views
 
-__all__ = ["NO_EVIDENCE", "Answerable", "Look", "looks", "met", "rising"]
+__all__ = ["NO_EVIDENCE", "Answerable", "AnswerablePrior", "Look", "looks", "met", "rising"]
 
+T = TypeVar("T")
 Kind = Literal["whole", "shortened", "without", "without category", "written", "joined"]
 
 # Specifications more alike than this can stand in for each other.
@@ -49,6 +50,7 @@ _MEETS: dict[Kind, float] = {
     "joined": 0.15,
 }
 _PENALTY = 10.0
+_MANNER_C = 10.0
 NO_EVIDENCE = np.zeros(2)
 
 
@@ -117,13 +119,12 @@ def _with_twins(index: Specifications, needed: NDArray[Any]) -> NDArray[Any]:
     return np.union1d(needed, np.flatnonzero(alike > TWINS))
 
 
-def _with_category(
-    index: Specifications, needed: NDArray[Any], also: NDArray[Any]
-) -> NDArray[Any]:
+def _with_category(index: Specifications, needed: NDArray[Any], also: NDArray[Any]) -> NDArray[Any]:
     """Return who is absent, and all whose main category, the first, is one of the needed."""
     main = {c for i in needed for c in index.catalog[int(i)].categories[:1]}
-    same = [i for i, api in enumerate(index.catalog) if api.categories[:1] and
-            api.categories[0] in main]
+    same = [
+        i for i, api in enumerate(index.catalog) if api.categories[:1] and api.categories[0] in main
+    ]
     return np.union1d(also, np.array(same, dtype=np.intp))
 
 
@@ -160,6 +161,15 @@ class Manner(Part):
 
 
 @dataclass(frozen=True, eq=False)
+class AnswerablePrior:
+    """What is known beforehand of the weights of the judges; None: nothing."""
+
+    says: Gaussian | None = None
+    fits: Gaussian | None = None
+    both: Gaussian | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Answerable(Part):
     """Probability that anything in the catalog serves a request.
 
@@ -178,23 +188,26 @@ class Answerable(Part):
         probabilities: Sequence[NDArray[Any]],
         word: TfidfEncoder,
         specifications: Sequence[str],
+        written: Sequence[str],
+        prior: AnswerablePrior | None = None,
     ) -> tuple[Answerable, NDArray[Any]]:
-        """Learn from looks and the probabilities of their candidates; return the evidence, too."""
+        """Learn from looks and the probabilities of their candidates; return the evidence, too.
+
+        `written` are the texts of nothing. With a `prior`, there may be no looks at all.
+        """
         kinds = np.array([look.kind for look in seen])
-        manner, sounding = _fit_manner(seen, specifications)
-        said = np.array([_said(word, look.text, look.seen) for look in seen])
+        manner, sounding = _fit_manner(seen, specifications, written)
+        said = np.array([_said(word, look.text, look.seen) for look in seen]).reshape(-1, 3)
         S = np.column_stack([sounding, said[:, :2]])
-        F = np.stack(
-            [
-                _fitting(look.candidates, p, strength)
-                for look, p, strength in zip(seen, probabilities, said[:, 2], strict=True)
-            ]
-        )
-        serves = np.array([len(look.used) > 0 for look in seen])
-        says = rising(S, serves, _weights(kinds, _SAYS))
-        fits = rising(F, serves, _weights(kinds, _FITS))
+        F = np.zeros((len(seen), 2 * _n_scores()))
+        for row, (look, p) in enumerate(zip(seen, probabilities, strict=True)):
+            F[row] = _fitting(look.candidates, p, said[row, 2])
+        serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
+        of = prior or AnswerablePrior()
+        says = rising(S, serves, _weights(kinds, _SAYS), prior=of.says)
+        fits = rising(F, serves, _weights(kinds, _FITS), prior=of.fits)
         evidence = np.column_stack([_log(says, S), _log(fits, F)])
-        both = rising(evidence, serves, met(kinds))
+        both = rising(evidence, serves, met(kinds), prior=of.both)
         return cls(manner, says, fits, both), evidence
 
     def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:
@@ -230,7 +243,7 @@ def _said(word: TfidfEncoder, text: str, seen: bool) -> tuple[float, float, floa
 
 def _fitting(found: Candidates, p: NDArray[Any], strength: float) -> NDArray[Any]:
     """Return the best of each score, and its mean over the most probable candidates."""
-    n_scores = sum(len(view.scores) for view in VIEWS)
+    n_scores = _n_scores()
     scores = found.features[:, :n_scores].astype(np.float64)
     if not len(p):
         return np.zeros(2 * n_scores)
@@ -239,9 +252,13 @@ def _fitting(found: Candidates, p: NDArray[Any], strength: float) -> NDArray[Any
     return strength * np.concatenate([scores.max(axis=0), share @ scores[best]])
 
 
+def _n_scores() -> int:
+    return sum(len(view.scores) for view in VIEWS)
+
+
 def _log(judge: Logistic, X: NDArray[Any]) -> NDArray[Any]:
     """Return the logarithm of the probability: 0 where it is sure, and ever less where not."""
-    return -np.logaddexp(0, -judge.log_odds(X))
+    return np.asarray(-np.logaddexp(0, -judge.log_odds(X)))
 
 
 def _weights(kinds: NDArray[Any], of: dict[Kind, float]) -> NDArray[Any]:
@@ -249,8 +266,8 @@ def _weights(kinds: NDArray[Any], of: dict[Kind, float]) -> NDArray[Any]:
     n_whole = np.count_nonzero(kinds == "whole")
     weight = np.zeros(len(kinds))
     for kind, share in of.items():
-        own = kinds == kind
-        weight[own] = share * n_whole / max(np.count_nonzero(own), 1)
+        own = np.flatnonzero(kinds == kind)
+        weight[own] = share * n_whole / max(len(own), 1)
     return weight
 
 
@@ -260,67 +277,82 @@ def met(kinds: NDArray[Any]) -> NDArray[Any]:
 
 
 def rising(
-    X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any], *, free: int = 0
+    X: NDArray[Any],
+    y: NDArray[Any],
+    weight: NDArray[Any],
+    *,
+    free: int = 0,
+    prior: Gaussian | None = None,
 ) -> Logistic:
-    """Return a logistic regression that no feature lowers but the first `free` ones."""
+    """Return a logistic regression that no feature lowers but the first `free` ones.
+
+    With a `prior` in place of the penalty, its weights are the most probable ones given both.
+    """
     kept = weight > 0
     X, y, weight = X[kept], y[kept], weight[kept]
-    if y.all() or not y.any():
-        return Logistic(np.zeros(X.shape[1]), single_class(y))
+    if prior is None:
+        if y.all() or not y.any():
+            return Logistic(np.zeros(X.shape[1]), single_class(y))
+        scale = X.std(axis=0)
+        none = np.zeros(X.shape[1] + 1)
+        penalty = np.diag([*np.full(X.shape[1], _PENALTY), 0.0])
+        prior = Gaussian(X.mean(axis=0), np.where(scale > 1e-9, scale, 1.0), none, penalty)
     from scipy.optimize import minimize
 
-    center, scale = X.mean(axis=0), X.std(axis=0)
-    scale = np.where(scale > 1e-9, scale, 1.0)
-    Z, sign = (X - center) / scale, np.where(y, 1.0, -1.0)
+    Z, sign = prior.standardised(X), np.where(y, 1.0, -1.0)
 
     def loss(w: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-        odds = sign * (Z @ w[:-1] + w[-1])
+        odds, off = sign * (Z @ w), w - prior.mean
+        pull = prior.precision @ off
         slope = -weight * sign * np.exp(-np.logaddexp(0, odds))
-        lost = weight @ np.logaddexp(0, -odds) + 0.5 * _PENALTY * w[:-1] @ w[:-1]
-        return lost, np.append(slope @ Z + _PENALTY * w[:-1], slope.sum())
+        return float(weight @ np.logaddexp(0, -odds) + 0.5 * off @ pull), slope @ Z + pull
 
-    n = X.shape[1]
-    bounds = [(None, None)] * free + [(0, None)] * (n - free) + [(None, None)]
-    w = minimize(loss, np.zeros(n + 1), jac=True, method="L-BFGS-B", bounds=bounds).x
-    coefficients = w[:-1] / scale
-    return Logistic(coefficients, float(w[-1] - coefficients @ center))
+    least = np.full(len(prior.mean), 0.0)
+    least[:free] = least[-1] = -np.inf
+    start = np.maximum(prior.mean, least)
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(b, None) for b in least])
+    return prior.logistic(found.x)
 
 
 def _fit_manner(
-    seen: Sequence[Look], specifications: Sequence[str]
+    seen: Sequence[Look], specifications: Sequence[str], written: Sequence[str]
 ) -> tuple[Manner, NDArray[Any]]:
-    """Fit it on some of the texts; return the log-odds of all looks, half by half, out of half."""
-    asked = [i for i, look in enumerate(seen) if look.kind == "whole"]
-    cut = [i for i, look in enumerate(seen) if look.kind == "shortened"]
-    nothing = [i for i, look in enumerate(seen) if look.kind in ("written", "joined")]
-    chosen = np.array([*_some(asked), *_some(cut), *nothing], dtype=np.intp)
-    specified = _some(list(specifications))
+    """Fit it on some of the texts; return the log-odds of all looks, each out of its half."""
+    by_kind = {
+        kind: [i for i, look in enumerate(seen) if look.kind == kind]
+        for kind in ("whole", "shortened", "written", "joined")
+    }
+    asked = [*_some(by_kind["whole"]), *_some(by_kind["shortened"])]
+    chosen = np.array([*asked, *by_kind["written"], *by_kind["joined"]], dtype=np.intp)
+    beside = [*_some(specifications), *written]
+    is_asked = np.arange(len(beside)) < len(beside) - len(written)
     encoder = TfidfEncoder("character", min_df=2)
-    encoder.fit([*(seen[i].text for i in chosen), *specified])
-    X = encoder.transform([look.text for look in seen])
-    beside = encoder.transform(specified)
+    encoder.fit([*(seen[i].text for i in chosen), *beside])
+    X, Z = encoder.transform([look.text for look in seen]), encoder.transform(beside)
     half = np.array([look.fold % 2 for look in seen])
-    serves = np.array([len(look.used) > 0 for look in seen])
+    serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
 
-    def fitted(rows: NDArray[Any]) -> tuple[NDArray[Any], float]:
-        y = np.concatenate([serves[rows], np.ones(len(specified), dtype=bool)])
+    def fitted(rows: NDArray[Any], others: NDArray[Any]) -> tuple[NDArray[Any], float]:
+        y = np.concatenate([serves[rows], is_asked[others]])
         if y.all() or not y.any():
             return np.zeros(X.shape[1]), single_class(y)
         from sklearn.linear_model import LogisticRegression
 
-        model = LogisticRegression(C=10.0, class_weight="balanced", max_iter=300)
-        model.fit(sparse.csr_matrix(sparse.vstack([X[rows], beside])), y)
+        model = LogisticRegression(C=_MANNER_C, class_weight="balanced", max_iter=300)
+        model.fit(sparse.csr_matrix(sparse.vstack([X[rows], Z[others]])), y)
         return model.coef_[0], float(model.intercept_[0])
 
     out = np.zeros(len(seen))
-    for number in (0, 1):
-        weights, intercept = fitted(chosen[half[chosen] != number])
+    for number in np.unique(half):
+        weights, intercept = fitted(chosen[half[chosen] != number], is_asked)
         own = half == number
         out[own] = X[own] @ weights + intercept
-    weights, intercept = fitted(chosen)
+    known = np.array([*asked, *by_kind["joined"]], dtype=np.intp)
+    weights, intercept = fitted(known, np.ones(len(beside), dtype=bool))
     return Manner(encoder, weights.astype(np.float32), intercept), out
 
 
-def _some(items: Sequence[Any]) -> list[Any]:
+def _some(items: Sequence[T]) -> list[T]:
     """Return at most `MAX_TEXTS` of some items, from all over."""
-    return list(items[:: -(-len(items) // MAX_TEXTS) or 1])
+    step = -(-len(items) // MAX_TEXTS)
+    return list(items[:: max(step, 1)])

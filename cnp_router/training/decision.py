@@ -76,9 +76,7 @@ class Decision(Part):
             for size in sorted(min(size, len(order)) for size in sizes):
                 if size:
                     outside = float(descending[size:].sum())
-                    rows.append(
-                        confidence_features(answer.probabilities, outside, answer.evidence)
-                    )
+                    rows.append(confidence_features(answer.probabilities, outside, answer.evidence))
                     covered.append(answer.n_used > 0 and hits[size - 1] == answer.n_used)
                     counts.append(answer.weight)
         confidence = Logistic(np.zeros(_N_FEATURES), 0.0)
@@ -116,10 +114,12 @@ def judged(
     answers: Sequence[NDArray[Any]],
     ranker: Ranker,
     specifications: Specifications,
+    written: Sequence[str],
 ) -> tuple[Answerable, Decision]:
     """Learn whether anything serves a request, and the decision, from what the folds saw.
 
-    `answers` are the ranker's, out of fold, to the examples of all folds.
+    `answers` are the ranker's, out of fold, to the examples of all folds; `written` are the texts
+    of nothing.
     """
     whole = [look for fold in folds for look in fold.whole]
     others = [look for fold in folds for look in fold.others]
@@ -130,7 +130,7 @@ def judged(
     texts = [specification_text(api) for api in specifications.catalog]
     looks = [*whole, *others]
     answerable, evidence = Answerable.fit(
-        looks, probabilities, specifications.encoders.word, texts
+        looks, probabilities, specifications.encoders.word, texts, written
     )
     hidden = np.array([e.hidden for fold in folds for e, _ in fold.found], dtype=bool)
     natural = np.concatenate([~hidden, np.ones(len(others), dtype=bool)])

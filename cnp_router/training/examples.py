@@ -90,11 +90,11 @@ class Past:
             visible = (rng.random(usage.shape[1]) >= hidden_share).astype(np.float32)
             usage = sparse.csr_array(usage @ sparse.diags_array(visible))
             usage.eliminate_zeros()
-        used = [entries(self.usage, np.array([row])).index for row in test]
+        used: list[NDArray[Any]] = [entries(self.usage, np.array([row])).index for row in test]
         views = self.views(train, usage)
         found = list(looked_at(views, self.requests.take(test), used, hidden_share > 0))
         n_probed = min(len(test), MAX_PROBED)
-        probed = np.linspace(0, len(test), n_probed, endpoint=False).astype(np.intp)
+        probed: list[int] = np.linspace(0, len(test), n_probed, False).astype(int).tolist()
         requests = self.requests.take(test[probed])
         around = looks(views, requests, [used[i] for i in probed], written, seed=seed)
         whole = [
@@ -125,4 +125,4 @@ def looked_at(
         near, candidates = views[HistoryView].neighbours(batch), views.candidates(batch)
         categories = batch.product("categories").copy()  # not all products of the batch
         for row, own, around, scores in zip(rows, candidates, near, categories, strict=True):
-            yield Example(co_usage, around, own, used[row], hidden), scores
+            yield Example(co_usage, around, own, used[int(row)], hidden), scores

@@ -7,7 +7,6 @@ import platform
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 
@@ -151,7 +150,7 @@ def _fit(
         n_jobs=n_jobs,
     )
     completion = Completion.fit(examples, answers, random_state=random_state, n_jobs=n_jobs)
-    answerable, decision = judged(folds, answers, ranker, past.specifications)
+    answerable, decision = judged(folds, answers, ranker, past.specifications, written)
     progress("views", len(shares) + 2, steps)
     views = past.views(np.arange(n), past.usage)
     classes = past.classes

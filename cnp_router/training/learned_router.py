@@ -150,7 +150,10 @@ class LearnedRouter(Router):
 
     def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
         """Return the probability that anything serves it, and that it is among the allowed."""
-        inside, anywhere = super()._answerable(scores, allowed), super()._answerable(scores, scores.order)
+        inside, anywhere = (
+            super()._answerable(scores, allowed),
+            super()._answerable(scores, scores.order),
+        )
         if not anywhere:
             return 0.0
         return self.answerable.probability(_evidence(scores)) * inside / anywhere
