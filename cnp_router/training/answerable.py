@@ -46,11 +46,12 @@ _FITS: dict[Kind, float] = {
 _MEETS: dict[Kind, float] = {
     "whole": 1.0,
     "without category": 0.01,
-    "written": 2.5,
-    "joined": 1.25,
+    "written": 5.0,
+    "joined": 2.5,
 }
 _PENALTY = 10.0
 _MANNER_C = 10.0
+_USUAL = 0.5
 NO_EVIDENCE = np.zeros(2)
 
 
@@ -211,7 +212,9 @@ class Answerable(Part):
         evidence = np.column_stack([_log(says, S), _log(fits, F)])
         both = _rising(evidence, serves, _weights(kinds, _MEETS), prior=of.both)
         whole = both.probability(evidence[kinds == "whole"])
-        return cls(manner, says, fits, both, float(np.median(whole)) if len(whole) else 1.0)
+        return cls(
+            manner, says, fits, both, float(np.quantile(whole, _USUAL)) if len(whole) else 1.0
+        )
 
     def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:
         """Return the logarithms of what both judges say of a request, of shape (2,)."""

@@ -29,7 +29,7 @@ from cnp_router.training.views import CoUsageView, HistoryView, Views
 __all__ = ["Fold", "Past", "looked_at"]
 
 N_COMPONENTS = 200
-MAX_PROBED = 120  # requests a fold
+MAX_PROBED = 60  # requests a fold
 _BATCH_CELLS = 2_000_000
 
 
