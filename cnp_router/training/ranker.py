@@ -187,7 +187,7 @@ def _blend(
     x: NDArray[Any], kept: NDArray[Any], log_odds: NDArray[Any], trust: float
 ) -> NDArray[Any]:
     """Return the log-odds of both stages together, of shape (n_kept, 1)."""
-    return (trust * log_odds + (1 - trust) * x[kept])[:, None]
+    return np.asarray(trust * log_odds + (1 - trust) * x[kept])[:, None]
 
 
 def shortlist_features(
