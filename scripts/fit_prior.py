@@ -30,6 +30,7 @@ from cnp_router.routing.selection import mass_positions
 from cnp_router.storage import state_to_bytes
 from cnp_router.training.corpus import usage_matrix
 from cnp_router.training.examples import Past, looked_at
+from cnp_router.training.linear import Logistic
 from cnp_router.training.prior import PRIOR_FILE, WEIGHT, EpisodePrior, Prior, RecallPrior
 from cnp_router.training.ranker import Example, calibration_features
 
@@ -82,11 +83,18 @@ def fit(seed: int = 0) -> Prior:
     ranker = learned([e.candidates.features for _, examples in seen for e in examples])
     levels: list[NDArray[Any]] = []
     for size, examples in seen:
-        gaussian = ranker.at(size)
-        first = gaussian.logistic(gaussian.mean)
+        first = ranker.at(size).most_probable
         levels.extend(calibration_features(first, e.candidates) for e in examples)
     calibration = learned(levels)
-    return Prior(ranker, calibration, _recall(seen, levels, calibration))
+    # Only the first column counts without history: the second is the same for all.
+    blind = n_mashups == 0
+    shares = np.vstack(levels)[blind] * (1, 0)
+    return Prior(
+        ranker,
+        calibration,
+        Logistic.fit(shares, labels[blind], C=1e3),
+        _recall(seen, levels, calibration),
+    )
 
 
 def _recall(
@@ -96,8 +104,7 @@ def _recall(
     taken: dict[int, list[NDArray[Any]]] = {size: [] for size in SIZES}
     rows = iter(levels)
     for size, examples in seen:
-        gaussian = calibration.at(size)
-        scale = gaussian.logistic(gaussian.mean)
+        scale = calibration.at(size).most_probable
         for example in examples:
             p = scale.probability(next(rows))
             order = np.argsort(-p, kind="stable")

@@ -143,7 +143,7 @@ def _fit(
     prior = bundled_prior()
     ranker, answers = Ranker.fit(
         examples,
-        prior=RankerPrior(prior.ranker.at(n), prior.calibration.at(n)),
+        prior=RankerPrior(prior.ranker.at(n), prior.calibration.at(n), prior.blind_calibration),
         random_state=random_state,
         n_jobs=n_jobs,
     )

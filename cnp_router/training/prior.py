@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.storage import state_from_bytes
-from cnp_router.training.linear import Gaussian, curvature, most_probable, sigmoid
+from cnp_router.training.linear import Gaussian, Logistic, curvature, maximum_a_posteriori, sigmoid
 from cnp_router.training.parts import Part
 
 __all__ = ["MOST", "PRIOR_FILE", "WEIGHT", "EpisodePrior", "Prior", "RecallPrior", "bundled_prior"]
@@ -56,7 +56,7 @@ class EpisodePrior(Part):
         ridge = np.full(Z.shape[1], _RIDGE)
         ridge[n - 1 :: n] = 1e-3
         free = Gaussian(center, scale, np.zeros(Z.shape[1]), np.diag(ridge))
-        mean = most_probable(Z, y, weight, free)
+        mean = maximum_a_posteriori(Z, y, weight, free)
         precision = curvature(Z, weight, sigmoid(Z @ mean)) + free.precision
         return cls(center, scale, mean, precision)
 
@@ -98,6 +98,7 @@ class Prior(Part):
 
     ranker: EpisodePrior
     calibration: EpisodePrior
+    blind_calibration: Logistic
     recall: RecallPrior
 
 
