@@ -70,7 +70,7 @@ class PlantedRouter(Router):
         said = [_SAID.get(name, name) in request for name in self.apis]
         return Scores(self.apis, np.where(said, 0.9, 0.02))
 
-    def _confidence(self, scores: Scores, chosen: Any) -> float:
+    def _confidence(self, scores: Scores, chosen: Any, allowed: Any) -> float:
         return self.confidence
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cnp_router import checks
 from cnp_router.catalog import Api, Catalog
-from cnp_router.exceptions import NotFittedError
+from cnp_router.exceptions import InputError, NotFittedError
 from cnp_router.history import History, Mashup
 from cnp_router.routing import (
     BroadcastRouter,
@@ -420,19 +420,19 @@ class SpeechlessInJapanese(Sound):
 
 @breaks("confidence_is_a_probability")
 class Overconfident(Sound):
-    def _confidence(self, scores, chosen):
+    def _confidence(self, scores, chosen, allowed):
         return 1.5
 
 
 @breaks("confidence_is_a_probability")
 class Despairs(Sound):
-    def _confidence(self, scores, chosen):
+    def _confidence(self, scores, chosen, allowed):
         return -0.1
 
 
 @breaks("confidence_is_a_probability")
 class HasNoIdea(Sound):
-    def _confidence(self, scores, chosen):
+    def _confidence(self, scores, chosen, allowed):
         return float("nan")
 
 
@@ -482,7 +482,7 @@ class DropsItsOwnChoice(Sound):
 
 @breaks("fallback_is_never_silent")
 class AsksTheModelThoughSure(Sound):
-    def _confidence(self, scores, chosen):
+    def _confidence(self, scores, chosen, allowed):
         return 1.0
 
     def decide(self, request, scores, *args, fallback="none", **options):
@@ -533,6 +533,117 @@ class CountsFailures(Sound):
     def route(self, request, known=(), **options):
         self.source_counts["learned"] += 1
         return super().route(request, known, **options)
+
+
+@breaks("recommended_are_asked")
+class RecommendsWhatItLikes(Sound):
+    def decide(self, request, scores, known=(), **options):
+        routing = super().decide(request, scores, known, **options)
+        return replace(routing, recommendation=tuple(name for name, p in scores.top(2) if p))
+
+
+@breaks("recommended_are_asked")
+class RecommendsTheLeastProbable(Answers):
+    def answer(self, routing):
+        return replace(routing, recommendation=routing.contractors[-1:])
+
+
+class Restricts(Sound):
+    """Changes the restriction that it is given."""
+
+    def decide(self, *args, among=None, exclude=(), **options):
+        return super().decide(*args, **self.restricted(among, exclude), **options)
+
+    def restricted(self, among, exclude):
+        raise NotImplementedError
+
+
+@breaks("restrictions_are_obeyed")
+class AsksWhomItLikes(Restricts):
+    def restricted(self, among, exclude):
+        return {"exclude": exclude}
+
+
+@breaks("restrictions_are_obeyed")
+class AsksTheExcluded(Restricts):
+    def restricted(self, among, exclude):
+        return {"among": among}
+
+
+@breaks("restrictions_are_obeyed")
+class FallsBackToEveryone(Sound):
+    def _widened(self, request, scores, other, chosen, allowed):
+        return super()._widened(request, scores, other, chosen, scores.order)
+
+
+@breaks("restrictions_are_obeyed")
+class ReordersInside(Sound):
+    def _chosen(self, select, scores, allowed):
+        chosen = super()._chosen(select, scores, allowed)
+        return chosen if len(allowed) == len(self.apis) else chosen[::-1]
+
+
+@breaks("restrictions_are_obeyed")
+class RecommendsWithoutRestriction(Sound):
+    def recommend(self, request, known=(), *, among=None, exclude=()):
+        return super().recommend(request, known, exclude=exclude)
+
+
+@breaks("restrictions_leave_no_trace")
+class RemembersTheTenant(Sound):
+    tenant = None
+
+    def route(self, *args, among=None, **options):
+        self.tenant = among or self.tenant
+        return super().route(*args, among=self.tenant, **options)
+
+
+@breaks("restrictions_leave_no_trace")
+class DecidesWithoutRestriction(Sound):
+    within = None
+
+    def route(self, *args, among=None, **options):
+        self.within = among
+        return super().route(*args, **options)
+
+    def decide(self, *args, among=None, **options):
+        within, self.within = self.within, None
+        return super().decide(*args, **options | {"among": within})
+
+
+@breaks("strangers_in_restrictions_are_reported")
+class KeepsUnknownRestrictionsToItself(Restricts):
+    def restricted(self, among, exclude):
+        if among is not None and not callable(among):
+            among = [name for name in among if name in self._positions]
+        return {"among": among}
+
+
+@breaks("unusable_restrictions_raise")
+class AsksSomeoneAllTheSame(Sound):
+    def decide(self, *args, among=None, **options):
+        try:
+            return super().decide(*args, among=among, **options)
+        except InputError:
+            return super().decide(*args, **options)
+
+
+@breaks("unusable_restrictions_raise")
+class TakesAnyAnswerForYes(Restricts):
+    def restricted(self, among, exclude):
+        return {"among": (lambda name: bool(among(name))) if callable(among) else among}
+
+
+@breaks("answerable_is_a_probability")
+class CertainlyAnswers(Sound):
+    def _answerable(self, scores, allowed):
+        return 2.0
+
+
+@breaks("answerable_is_a_probability")
+class ForgetsItsPast(Answers):
+    def answer(self, routing):
+        return replace(routing, n_mashups=None)
 
 
 @pytest.mark.parametrize(("law", "router"), BROKEN)

@@ -15,7 +15,7 @@ Examples
 ['recipients_descend', 'never_more_than_asked']
 """
 
-from cnp_router.checks import conduct, decisions  # noqa: F401  (this registers their laws)
+from cnp_router.checks import conduct, decisions, restrictions  # noqa: F401  (registers laws)
 from cnp_router.checks.law import (
     LAWS,
     ODD_REQUESTS,

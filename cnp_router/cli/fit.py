@@ -14,9 +14,12 @@ from cnp_router.cli.output import echo_pairs
 from cnp_router.cli.progress import Progress
 
 
-@options.command("cnp-router fit --catalog apis.jsonl --history mashups.jsonl --output model")
+@options.command(
+    "cnp-router fit --catalog apis.jsonl --history mashups.jsonl --output model",
+    "cnp-router fit --catalog apis.jsonl --output model",
+)
 @options.file("--catalog", help="The APIs, as JSON Lines.")
-@options.files("--history", "histories", help="Past mashups, as JSON Lines.")
+@options.files("--history", "histories", help="Past mashups, as JSON Lines.", default="none")
 @click.option("--sample", is_flag=True, help="Learn from the bundled sample instead.")
 @options.folder("--output", required=True, help="Folder of the model.")
 @click.option("--overwrite", is_flag=True, help="Replace a model that is there already.")
@@ -45,11 +48,15 @@ def fit(
     unknown: Any,
     **how: Any,
 ) -> None:
-    """Learn a router from past mashups and save it to a folder."""
+    """Learn a router from past mashups and save it to a folder.
+
+    Without --history, the router knows the specifications of the catalog alone. Its probabilities
+    are rough then; a few past mashups already help.
+    """
     if sample and (catalog or histories):
         raise click.UsageError("--sample takes no --catalog and no --history.")
-    if not sample and not (catalog and histories):
-        raise click.UsageError("Give --catalog and --history, or --sample.")
+    if not sample and not catalog:
+        raise click.UsageError("Give --catalog (and --history, if there is one), or --sample.")
     from cnp_router.storage import check_target
     from cnp_router.training import fit_router
 
@@ -57,13 +64,12 @@ def fit(
     apis, mashups = read_past(catalog, histories, unknown)
     start = time.perf_counter()
     with Progress("Fitting") as progress:
-        router = fit_router(apis, mashups, progress=progress, **how)
+        router = fit_router(apis, mashups or None, progress=progress, **how)
     router.save(output, overwrite=overwrite)
     skipped = f" ({mashups.skipped} skipped)" if mashups.skipped else ""
-    echo_pairs(
-        [
-            ("Learned from", f"{len(mashups):,} mashups{skipped} over {len(router.apis):,} APIs"),
-            ("Fitted in", f"{time.perf_counter() - start:.1f} s"),
-            ("Saved to", f"{output} ({size(output)[1]:.1f} MB)"),
-        ]
-    )
+    facts = [("Learned from", f"{len(mashups):,} mashups{skipped} over {len(router.apis):,} APIs")]
+    if decides := router.summary.get("decides"):
+        facts.append(("What decides", decides))
+    took = f"{time.perf_counter() - start:.1f} s"
+    facts += [("Fitted in", took), ("Saved to", f"{output} ({size(output)[1]:.1f} MB)")]
+    echo_pairs(facts)

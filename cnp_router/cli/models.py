@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from cnp_router.cli.cache import sample_router
 from cnp_router.exceptions import InputError, ModelNotFoundError
 
@@ -48,6 +50,18 @@ def fitted_router(model: Path | None) -> LearnedRouter:
     return router
 
 
+def asked_router(model: Path | None, catalog: Path | None) -> LearnedRouter:
+    """Return the router of a folder, or one of a catalog alone, or that of the sample."""
+    if catalog is None:
+        return fitted_router(model)
+    if model is not None:
+        raise click.UsageError("--model and --catalog exclude each other.")
+    from cnp_router.catalog import Catalog
+    from cnp_router.training import fit_router
+
+    return fit_router(Catalog.read(catalog))
+
+
 def next_tool_router(
     model: Path, policy: NextToolPolicy, asked: ChatModel | None
 ) -> NextToolRouter:
@@ -76,16 +90,20 @@ def next_tool_router(
 def read_past(
     catalog: Path | None, histories: tuple[Path, ...], unknown: UnknownPolicy = "error"
 ) -> tuple[Any, History]:
-    """Return catalog, where there is one, and history of some files, or else of the sample."""
+    """Return catalog, where there is one, and history of some files, or else of the sample.
+
+    The history of a catalog alone is empty.
+    """
     from cnp_router.catalog import Catalog
     from cnp_router.datasets import load_sample
     from cnp_router.history import History
 
-    if not histories:
+    if not (catalog or histories):
         sample = load_sample()
         return sample.catalog, sample.history
     apis = Catalog.read(catalog) if catalog else None
-    return apis, History.read(histories, catalog=apis, unknown=unknown)
+    history = History.read(histories, catalog=apis, unknown=unknown) if histories else History([])
+    return apis, history
 
 
 def size(model: Path) -> tuple[int, float]:

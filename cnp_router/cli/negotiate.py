@@ -10,7 +10,7 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.models import fitted_router
-from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, note, verdict
+from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, note
 from cnp_router.exceptions import BudgetExceededError, RoundFailedError
 from cnp_router.files import check_writable
 
@@ -119,7 +119,7 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
     if protocol.has_contractors:
         yield "Announced to", f"{len(outcome.recipients)} of {outcome.n_contractors} contractors"
     if routing is not None:
-        yield "Confidence", verdict(routing)
+        yield "Verdict", routing.verdict
     kinds = ", ".join(f"{count:,} {name}" for name, count in ledger.messages.items())
     yield "Messages", f"{ledger.n_messages:,} ({kinds})"
     usage = ledger.usage

@@ -17,7 +17,7 @@ from cnp_router.printing import is_harmless, printable
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod, RenderableType
 
-    from cnp_router.routing import Recipient, Routing
+    from cnp_router.routing import Recipient
 
 _WIDEST = 110
 _GAP = 2
@@ -139,19 +139,6 @@ def number(value: float | None) -> str:
 def reasons(recipient: Recipient) -> str:
     """Return the strongest reasons for a recipient."""
     return "; ".join(reason.text for reason in recipient.reasons[:2])
-
-
-def verdict(routing: Routing) -> str:
-    """Return a routing's confidence, where it is to the threshold, and what followed from that."""
-    consequences = {
-        "learned": "kept as learned, as no fallback is allowed (--fallback broadcast)",
-        "llm": "widened to the categories that the language model named",
-        "broadcast": "the fallback was a broadcast",
-    }
-    place, then = "at or above", ""
-    if not routing.is_confident:
-        place, then = "below", f": {consequences[routing.source]}"
-    return f"{routing.confidence:.2f}, {place} the threshold of {routing.threshold:.2f}{then}"
 
 
 def _show(renderable: RenderableType) -> None:

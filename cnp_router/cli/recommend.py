@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options
-from cnp_router.cli.models import fitted_router
-from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, reasons, verdict
+from cnp_router.cli import options, why_not
+from cnp_router.cli.models import asked_router
+from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table, reasons
+from cnp_router.cli.restriction import Restriction, restriction
 
 if TYPE_CHECKING:
     from cnp_router.routing import Routing, SelectionRule
@@ -21,52 +22,76 @@ _ROWS = 10
 @options.command(
     'cnp-router recommend "Send me a text message when it rains."',
     'cnp-router recommend --model model --known google-maps "Photos on a map"',
+    'cnp-router recommend --where category=Messaging --why-not slack "Text me."',
+    'cnp-router recommend --catalog apis.jsonl "Text me when it rains."',
 )
 @options.request_argument
 @options.router_model
+@options.file("--catalog", help="Route by the specifications of these APIs alone (JSON Lines).")
 @options.several("--known", metavar="ID", help="API in use already.")
+@restriction
 @options.gathered("select", options.selection, options.target_recall, options.top_k)
 @options.threshold
 @options.all_fallbacks(default="none")
 @options.chat_options("Who names the categories for --fallback llm", "offline")
 @click.option("--all", "all_", is_flag=True, help=f"Show all recipients, not only {_ROWS}.")
+@click.option("--why-not", "wanted", metavar="ID", help="Say why this API is not recommended.")
 @options.as_json
 def recommend(
     *,
     text: str,
     model: Path | None,
+    catalog: Path | None,
     known: tuple[str, ...],
+    within: Restriction,
     select: SelectionRule,
     threshold: float,
     fallback: Any,
     chat: options.Chat,
     all_: bool,
+    wanted: str | None,
     json_: bool,
 ) -> None:
     """Say which APIs the request TEXT needs, and whom to ask.
 
-    TEXT is a requirement in plain language, or - to read it from standard input. Without --model,
-    the router is learned from the bundled sample, once, and kept in your cache folder. To hold a
-    round of the Contract Net with the recipients, see negotiate.
+    TEXT is a requirement in plain language, or - to read it from standard input. Without --model
+    and --catalog, the router is learned from the bundled sample, once, and kept in your cache
+    folder. To hold a round of the Contract Net with the recipients, see negotiate.
     """
     if chat.llm and fallback != "llm":
         raise click.UsageError("--llm, --llm-model and --base-url need --fallback llm.")
-    router = fitted_router(model)
-    for api in known:
+    router = asked_router(model, catalog)
+    for api in (*known, *([wanted] if wanted else [])):
         router.catalog.position(api)
+    how: Any = {"select": select, "threshold": threshold, **within.arguments(router.catalog)}
     if fallback == "llm":
         from cnp_router.agents import CategoryFallback
 
         fallback = CategoryFallback(chat.model(router.catalog), router.catalog)
-    routing = router.route(text, known, select=select, threshold=threshold, fallback=fallback)
-    echo_json(routing.to_dict()) if json_ else _echo(routing, select, all_)
+    routing = router.route(text, known, fallback=fallback, **how)
+    why = None
+    if wanted:
+        why = why_not.explained(router, routing, within, wanted, _chosen_how(routing, select))
+    if json_:
+        echo_json(routing.to_dict() | ({"why_not": why} if why else {}))
+        return
+    if routing.fits or all_:
+        _echo_table(routing, all_)
+        echo_pairs(_facts(routing, select))
+    else:
+        more = ", allow more" if routing.is_restricted else ""
+        echo(routing.verdict, f"Say it in other words{more}, or see what comes nearest with --all.")
+    if why:
+        echo()
+        echo_pairs(why_not.facts(why))
 
 
-def _echo(routing: Routing, rule: SelectionRule, all_: bool) -> None:
-    shown = routing.recipients[: None if all_ else _ROWS]
+def _echo_table(routing: Routing, all_: bool) -> None:
+    everyone, recommended = routing.recipients, routing.recommendation
+    shown = everyone if all_ else everyone[: max(_ROWS, len(recommended))]
     rows = (
         [
-            "*" if recipient.contractor in routing.recommendation else "",
+            "*" if recipient.contractor in recommended else "",
             recipient.contractor,
             f"{recipient.probability:.2f}",
             reasons(recipient),
@@ -74,24 +99,28 @@ def _echo(routing: Routing, rule: SelectionRule, all_: bool) -> None:
         for recipient in shown
     )
     echo_table(["", "API", "prob.", "why"], rows, numbers=["prob."])
-    if more := len(routing.recipients) - len(shown):
-        echo(f"... and {more} more (--all shows them)")
+    if more := len(everyone) - len(shown):
+        most = everyone[len(shown)].probability
+        rest = counted(more, "more recipient")
+        echo(f"... and {rest} of probability {most:.2f} or less (--all shows them)")
     echo()
-    echo_pairs(_facts(routing, rule))
+
+
+def _chosen_how(routing: Routing, rule: SelectionRule) -> str:
+    if routing.source != "learned":
+        return "as the fallback says"
+    target = getattr(rule, "target", None)
+    return "as many as asked for" if target is None else f"for a recall of {target:.2f}"
 
 
 def _facts(routing: Routing, rule: SelectionRule) -> Iterator[tuple[str, str]]:
     yield "Recommended", f"{', '.join(routing.recommendation)} (marked *)"
     if routing.known:
         yield "In use already", ", ".join(routing.known)
-    asked, everyone = len(routing.recipients), routing.n_apis
-    if routing.source != "learned":
-        how = "as the fallback says"
-    elif (target := getattr(rule, "target", None)) is not None:
-        how = f"for a recall of {target:.2f}"
-    else:
-        how = "as many as asked for"
-    yield "Recipients", f"{asked} of {everyone} contractors, {how}"
-    yield "Confidence", verdict(routing)
-    saved = everyone - asked
-    yield "Messages saved", f"{saved} of the {everyone} of a broadcast ({saved / everyone:.0%})"
+    asked, reach = len(routing.recipients), routing.n_reachable
+    how = _chosen_how(routing, rule)
+    allowed = f" that are allowed (of {routing.n_apis})" if routing.is_restricted else ""
+    yield "Recipients", f"{asked} of {counted(reach, 'contractor')}{allowed}, {how}"
+    yield "Verdict", routing.verdict
+    saved = reach - asked
+    yield "Messages saved", f"{saved} of the {reach} of a broadcast ({saved / reach:.0%})"

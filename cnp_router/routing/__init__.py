@@ -8,7 +8,7 @@ from cnp_router.routing.baselines import (
     SpecificationRouter,
 )
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores
-from cnp_router.routing.router import Fallback, Router
+from cnp_router.routing.router import Router
 from cnp_router.routing.selection import (
     MaxCost,
     Ranked,
@@ -17,6 +17,7 @@ from cnp_router.routing.selection import (
     TargetRecall,
     TopK,
 )
+from cnp_router.routing.unsure import Fallback
 
 __all__ = [
     "BroadcastRouter",

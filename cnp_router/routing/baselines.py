@@ -56,6 +56,8 @@ class _Baseline(Router):
 class _HistoryBaseline(_Baseline):
     """A router that counts, in a history, which mashups used which APIs."""
 
+    n_mashups: int
+
     def __init__(self, catalog: Catalog, history: History) -> None:
         super().__init__(catalog)
         self._used = _usage(catalog, history)
@@ -96,6 +98,9 @@ class BroadcastRouter(_Baseline):
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
         return Scores(self.apis, np.full(len(self.apis), 1 / len(self.apis)))
+
+    def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
+        return _any_of(scores, allowed)
 
 
 class RandomRouter(_Baseline):
@@ -200,12 +205,18 @@ class SpecificationRouter(_Baseline):
         super().__init__(catalog)
         self._index = BM25([_specification(api) for api in catalog])
         self._logistic: tuple[float, float, float] | None = None
-        if history is not None and len(check_instance("history", history, History)):
+        self.n_mashups = 0 if history is None else len(check_instance("history", history, History))
+        if history is not None and self.n_mashups:
             self._calibrate(history)
 
     def _scores(self, request: str, known: Sequence[int]) -> Scores:
         scores = self._index.scores(request)
         return Scores(self.apis, self._probabilities(scores), evidence=request)
+
+    def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
+        if self._logistic is None:
+            return _any_of(scores, allowed)
+        return super()._answerable(scores, allowed)
 
     def _probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
         best = scores.max()
@@ -307,6 +318,11 @@ class HistoryKNNRouter(_HistoryBaseline):
             text = f"used by {len(users)} of the {len(evidence)} most similar past requests"
             references = tuple(self._mashups[j] for j in users[:3])
             yield Reason("history", text, references) if references else None
+
+
+def _any_of(scores: Scores, allowed: NDArray[np.intp]) -> float:
+    """Return the probability that any of `allowed` is the one API that the request needs."""
+    return float(min(scores.probabilities[allowed].sum(), 1.0))
 
 
 def _specification(api: Api) -> str:

@@ -19,6 +19,12 @@ __all__ = ["Reason", "Recipient", "Routing", "Scores", "Source"]
 
 Source = Literal["learned", "llm", "broadcast"]
 
+NOTHING_FITS_BELOW = 0.5
+"""Below this probability that anything fits, a routing says that nothing does."""
+
+FEW_MASHUPS = 30
+"""Below so many past requests, a routing says that its probabilities are rough."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)  # == of arrays has no truth value
 class Scores:
@@ -114,7 +120,7 @@ class Routing:
     recipients : tuple of Recipient
         Most probable first; never empty.
     recommendation : tuple of str
-        The APIs that the router itself would use: the set of the highest expected F1.
+        The APIs that the router itself would use: the recipients of the highest expected F1.
     confidence : float in [0, 1]
         Probability that the recipients the router chose cover all that the request needs.
     source : {"learned", "llm", "broadcast"}
@@ -128,7 +134,14 @@ class Routing:
     known : tuple of str, default=()
         APIs already in use; never among the recipients.
     ignored : tuple of str, default=()
-        Ids given as known that the router has never heard of.
+        Ids given as known, in ``among`` or in ``exclude`` that the router has never heard of.
+    n_allowed : int or None, default=None
+        How many APIs could be asked, where ``among`` and ``exclude`` said which: those that are
+        known are not counted. None: all of them.
+    answerable : float in [0, 1], default=1.0
+        Probability that anything that could be asked fits the request.
+    n_mashups : int or None, default=None
+        How many past requests the probabilities were learned from; None where that says nothing.
 
     Examples
     --------
@@ -138,6 +151,8 @@ class Routing:
     Routing('a map', 1 of 40 APIs: 'maps' 0.90, confidence 0.80, learned)
     >>> routing.contractors, routing.is_confident
     (('maps',), True)
+    >>> routing.verdict
+    'Sure: the confidence of 0.80 reaches the threshold of 0.60.'
     """
 
     request: str
@@ -150,6 +165,9 @@ class Routing:
     fallback: str
     known: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    n_allowed: int | None = None
+    answerable: float = 1.0
+    n_mashups: int | None = None
 
     @property
     def contractors(self) -> tuple[str, ...]:
@@ -160,6 +178,55 @@ class Routing:
     def is_confident(self) -> bool:
         """Whether the confidence reaches the threshold."""
         return self.confidence >= self.threshold
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is more probable than not that anything fits the request."""
+        return self.answerable >= NOTHING_FITS_BELOW
+
+    @property
+    def n_reachable(self) -> int:
+        """How many APIs a broadcast would have reached: all, or within a restriction those left."""
+        if self.n_allowed is None or not self.is_restricted:
+            return self.n_apis
+        return self.n_allowed
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether ``among`` or ``exclude`` kept APIs out."""
+        return self.n_allowed is not None and self.n_allowed < self.n_apis - len(self.known)
+
+    @property
+    def verdict(self) -> str:
+        """How sure the router is, what followed from that, and what it rests on: for a person."""
+        if not self.fits:
+            said = f"{self._nothing()} fits: the probability that anything does is "
+            said += f"{self.answerable:.2f}"
+        elif self.is_confident:
+            said = f"Sure: the confidence of {self.confidence:.2f} reaches the threshold of "
+            said += f"{self.threshold:.2f}"
+        else:
+            said = f"Not sure: the confidence of {self.confidence:.2f} is below the threshold of "
+            said += f"{self.threshold:.2f}"
+        return f"{said}{'' if self.is_confident else self._consequence()}.{self._basis()}"
+
+    def _nothing(self) -> str:
+        what = "Nothing else" if self.known else "Nothing"
+        return f"{what} that is allowed" if self.is_restricted else f"{what} in the catalog"
+
+    def _consequence(self) -> str:
+        if self.source == "llm":
+            return ", so a language model named who else is asked"
+        if self.source == "broadcast":
+            return ", so everyone is asked" + (" who is allowed" if self.is_restricted else "")
+        return ", and no fallback is allowed" if self.fits else ""
+
+    def _basis(self) -> str:
+        n = self.n_mashups
+        if n is None or n >= FEW_MASHUPS:
+            return ""
+        past = f"only {n} past request{'' if n == 1 else 's'}" if n else "no past requests"
+        return f" Its probabilities are rough: they were learned from {past} of yours."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the routing as a JSON object.
@@ -181,12 +248,18 @@ class Routing:
             ],
             "n_recipients": len(self.recipients),
             "n_contractors": self.n_apis,
-            "messages_saved": self.n_apis - len(self.recipients),
+            "n_allowed": self.n_apis - len(self.known)
+            if self.n_allowed is None
+            else self.n_allowed,
+            "messages_saved": self.n_reachable - len(self.recipients),
+            "answerable": round(self.answerable, 6),
             "confidence": round(self.confidence, 6),
             "threshold": self.threshold,
             "is_confident": self.is_confident,
             "fallback": self.fallback,
             "source": self.source,
+            "n_mashups": self.n_mashups,
+            "verdict": self.verdict,
         }
 
     def __repr__(self) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, Protocol, runtime_checkable
-from unicodedata import normalize
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from cnp_router.records import (
     shown,
     string_tuple,
 )
+from cnp_router.routing.restriction import Restriction, allowed, lookup
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores, Source
 from cnp_router.routing.selection import (
     Ranked,
@@ -30,54 +31,13 @@ from cnp_router.routing.selection import (
     TargetRecall,
     expected_f1_size,
 )
+from cnp_router.routing.unsure import Fallback, fallback_called
 
-__all__ = ["Fallback", "Router"]
+__all__ = ["Router"]
 
 logger = logging.getLogger("cnp_router.routing")
 
-
-@runtime_checkable
-class Fallback(Protocol):
-    """Who decides below the threshold: the seam for a language model.
-
-    Attributes
-    ----------
-    source : {"llm", "broadcast"}
-        What the routing gives as its source.
-    """
-
-    source: Source
-
-    def recipients(self, request: str, scores: Scores, chosen: Sequence[str]) -> Sequence[str]:
-        """Return the APIs to ask for besides those in `chosen`.
-
-        Parameters
-        ----------
-        request : str
-        scores : Scores
-        chosen : sequence of str
-            What the router chose. They stay recipients whatever is returned, and the router puts
-            all of them in order.
-
-        Returns
-        -------
-        sequence of str
-            API ids.
-        """
-        ...
-
-
-class Broadcast:
-    """The fallback that announces to everyone."""
-
-    source: Source = "broadcast"
-
-    def recipients(self, request: str, scores: Scores, chosen: Sequence[str]) -> Sequence[str]:
-        """Return every API."""
-        return scores.apis
-
-
-_FALLBACKS: dict[str, Fallback | None] = {"none": None, "broadcast": Broadcast()}
+_NAMED = 10  # ids in a line of the log
 
 
 class Router(ABC):
@@ -99,6 +59,8 @@ class Router(ABC):
     recall_control : RecallControl or None
         What turns a target recall into a share of the probability mass. Without one the target
         itself is taken as that share, and nothing is promised.
+    n_mashups : int or None
+        How many past requests the probabilities were learned from; None where that says nothing.
     source_counts : collections.Counter
         How many routings each source has decided.
 
@@ -110,6 +72,7 @@ class Router(ABC):
 
     apis: tuple[str, ...]
     recall_control: RecallControl | None = None
+    n_mashups: int | None = None
     _source: Source = "learned"
 
     def __init__(self, apis: Iterable[str]) -> None:
@@ -144,9 +107,7 @@ class Router(ABC):
             If the request is blank or not a string, or `known` is not a list of strings.
         """
         places, ignored = self._known(known)
-        if ignored:
-            names = ", ".join(map(ascii, ignored))
-            logger.warning("known APIs that the router has never heard of: %s", names)
+        _warn("known APIs", ignored)
         scores = self._scores(check_request(request), places)
         if places and scores.probabilities[places].any():
             probabilities = scores.probabilities.copy()
@@ -159,6 +120,8 @@ class Router(ABC):
         request: str,
         known: Iterable[str] = (),
         *,
+        among: Restriction | None = None,
+        exclude: Restriction = (),
         select: SelectionRule | None = None,
         threshold: float = 0.6,
         fallback: Literal["none", "broadcast"] | Fallback = "none",
@@ -171,6 +134,11 @@ class Router(ABC):
             The requirement in plain language; not blank.
         known : iterable of str, default=()
             Ids of APIs that are already in use.
+        among, exclude : iterable of str, or callable from str to bool
+            The only APIs that this request may be announced to, and those that it may not: ids, or
+            a function that gets an id. Whatever chooses, no other is a recipient or recommended.
+            The probabilities are those of `score`, and the confidence counts a needed API outside
+            as not served. Ids the router does not know are ignored, as in `known`.
         select : SelectionRule, default=TargetRecall(0.9)
             A `TargetRecall`, a `TopK`, a `MaxCost`, or a rule of your own.
         threshold : float in [0, 1], default=0.6
@@ -185,12 +153,19 @@ class Router(ABC):
         Raises
         ------
         InputError
-            If an argument cannot be used, or every API is already known.
+            If an argument cannot be used, or no API is left to announce to.
         """
         known = string_tuple("known", known)
         scores = self.score(request, known)
         return self.decide(
-            request, scores, known, select=select, threshold=threshold, fallback=fallback
+            request,
+            scores,
+            known,
+            among=among,
+            exclude=exclude,
+            select=select,
+            threshold=threshold,
+            fallback=fallback,
         )
 
     def decide(
@@ -199,6 +174,8 @@ class Router(ABC):
         scores: Scores,
         known: Iterable[str] = (),
         *,
+        among: Restriction | None = None,
+        exclude: Restriction = (),
         select: SelectionRule | None = None,
         threshold: float = 0.6,
         fallback: Literal["none", "broadcast"] | Fallback = "none",
@@ -210,7 +187,7 @@ class Router(ABC):
         request : str
         scores : Scores
             What `score` answered to the same request and known APIs.
-        known, select, threshold, fallback
+        known, among, exclude, select, threshold, fallback
             As in `route`.
 
         Returns
@@ -230,7 +207,7 @@ class Router(ABC):
                 "SelectionRule of your own)"
             )
         threshold = check_number("threshold", threshold, 0, 1)
-        other = _fallback(fallback)
+        other = fallback_called(fallback)
         request = check_request(request)
         p = check_instance("scores", scores, Scores).probabilities
         if len(p) != len(self.apis):
@@ -238,18 +215,17 @@ class Router(ABC):
                 f"scores are of {len(p)} APIs, and the router has {len(self.apis)} "
                 "(give those of its own score)"
             )
-        allowed = scores.order[~np.isin(scores.order, places)] if places else scores.order
-        if not len(allowed):
-            raise InputError(
-                "every API is already known: there is no one to announce to (name fewer)"
-            )
-        chosen = self._chosen(rule, scores, allowed)
-        confidence = self._confidence(scores, chosen)
+        mask, strangers = allowed(self._positions, places, among, exclude)
+        for name, ids in strangers.items():
+            _warn(f"APIs in {name}", ids)
+        left = scores.order[mask[scores.order]]
+        chosen = self._chosen(rule, scores, left)
+        confidence = self._confidence(scores, chosen, left)
         reasons = self._reasons(scores, chosen)
         source = self._source
         if confidence < threshold and other is not None:
             source = other.source
-            chosen = self._widened(request, scores, other, chosen, allowed)
+            chosen = self._widened(request, scores, other, chosen, left)
             logger.info(
                 "confidence %.2f is below %.2f: %s fallback to %d APIs",
                 *(confidence, threshold, source, len(chosen)),
@@ -259,25 +235,36 @@ class Router(ABC):
             recipients=tuple(
                 Recipient(self.apis[i], float(p[i]), reasons.get(int(i), ())) for i in chosen
             ),
-            recommendation=tuple(self.apis[i] for i in allowed[: expected_f1_size(p[allowed])]),
+            recommendation=tuple(self.apis[i] for i in _best(scores, chosen)),
             confidence=confidence,
             source=source,
             n_apis=len(self.apis),
             threshold=threshold,
             fallback="none" if other is None else other.source,
             known=tuple(self.apis[i] for i in places),
-            ignored=ignored,
+            ignored=tuple(dict.fromkeys(itertools.chain(ignored, *strangers.values()))),
+            n_allowed=len(left),
+            answerable=self._answerable(scores, left),
+            n_mashups=self.n_mashups,
         )
         self.source_counts[source] += 1
         return routing
 
-    def recommend(self, request: str, known: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return the APIs that the request needs: the set of the highest expected F1.
+    def recommend(
+        self,
+        request: str,
+        known: Iterable[str] = (),
+        *,
+        among: Restriction | None = None,
+        exclude: Restriction = (),
+    ) -> tuple[str, ...]:
+        """Return the APIs that the request needs: the recipients of the highest expected F1.
 
         Parameters
         ----------
         request : str
-        known : iterable of str, default=()
+        known, among, exclude
+            As in `route`.
 
         Returns
         -------
@@ -289,7 +276,7 @@ class Router(ABC):
         InputError
             As in `route`.
         """
-        return self.route(request, known).recommendation
+        return self.route(request, known, among=among, exclude=exclude).recommendation
 
     def _chosen(
         self, rule: SelectionRule, scores: Scores, allowed: NDArray[np.intp]
@@ -315,13 +302,22 @@ class Router(ABC):
         wider = np.array([self._positions[name] for name in names], dtype=np.intp)
         return allowed[np.isin(allowed, np.concatenate([chosen, wider]))]
 
-    def _confidence(self, scores: Scores, chosen: NDArray[np.intp]) -> float:
+    def _confidence(
+        self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
+    ) -> float:
         """Return the probability that no API outside `chosen` is needed.
+
+        Those outside `allowed`, the positions that may be asked, are outside too. This one takes
+        needs as independent; a router that can do better overrides it.
+        """
+        return _none_of(np.delete(scores.probabilities, chosen))
+
+    def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
+        """Return the probability that any API in `allowed` is needed.
 
         This one takes needs as independent; a router that can do better overrides it.
         """
-        outside = np.delete(scores.probabilities, chosen)
-        return float(np.exp(np.log1p(-np.minimum(outside, 1 - 1e-12)).sum()))
+        return 1 - _none_of(scores.probabilities[allowed])
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
         """Return reasons by position of the API; a router that knows some overrides it."""
@@ -329,19 +325,28 @@ class Router(ABC):
 
     def _known(self, known: Iterable[str]) -> tuple[list[int], tuple[str, ...]]:
         """Return the positions of the known APIs, and the ids that no API has."""
-        wanted = {normalize("NFC", name): name for name in string_tuple("known", known)}
-        ignored = tuple(given for name, given in wanted.items() if name not in self._positions)
-        return [self._positions[name] for name in wanted if name in self._positions], ignored
+        return lookup("known", known, self._positions)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.apis)} APIs)"
 
 
-def _fallback(fallback: str | Fallback) -> Fallback | None:
-    """Return who decides below the threshold; None if no one does."""
-    if isinstance(fallback, str):
-        if fallback in _FALLBACKS:
-            return _FALLBACKS[fallback]
-    elif isinstance(fallback, Fallback):
-        return fallback
-    raise InputError(f"unknown fallback {shown(fallback)} (use 'none', 'broadcast' or a Fallback)")
+def _none_of(probabilities: NDArray[Any]) -> float:
+    """Return the probability that none of some independent needs is there."""
+    return float(np.exp(np.log1p(-np.minimum(probabilities, 1 - 1e-12)).sum()))
+
+
+def _best(scores: Scores, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return which of the chosen to recommend: the set of the highest expected F1."""
+    others = np.ones(len(scores.order), dtype=bool)
+    others[chosen] = False
+    outside = scores.probabilities[scores.order[others[scores.order]]]
+    return chosen[: expected_f1_size(scores.probabilities[chosen], outside)]
+
+
+def _warn(what: str, strangers: Sequence[str]) -> None:
+    """Say in the log which ids are ignored."""
+    if strangers:
+        names = ", ".join(map(ascii, strangers[:_NAMED]))
+        more = f" and {len(strangers) - _NAMED} more" if len(strangers) > _NAMED else ""
+        logger.warning("%s that the router has never heard of: %s%s", what, names, more)

@@ -293,13 +293,16 @@ def mass_positions(descending: NDArray[Any]) -> NDArray[Any]:
     return np.where(descending > 0, np.minimum(before, 1.0), np.inf)
 
 
-def expected_f1_size(descending: NDArray[Any]) -> int:
+def expected_f1_size(descending: NDArray[Any], outside: NDArray[Any] | None = None) -> int:
     """Return how many of the most probable to recommend so that the expected F1 is highest.
 
     Needs are taken as independent. With ``H`` needs among the first ``k`` and ``R`` among the
     others, the F1 is ``2 H / (k + H + R)``; its expectation takes the distributions of both counts
     (Poisson-binomial; Ye, Chai, Lee and Chieu, "Optimizing F-measure", 2012). They are exact over
     the first 30, and the rest adds its mean to ``R``. At least 1; 0 for no candidates.
+
+    `outside` are the probabilities of what cannot be recommended, in descending order too: such
+    needs are misses.
 
     Examples
     --------
@@ -308,11 +311,16 @@ def expected_f1_size(descending: NDArray[Any]) -> int:
     """
     if not len(descending):
         return 0
-    head, rest = descending[:_EXACT], float(descending[_EXACT:].sum())
+    outside = np.empty(0) if outside is None else outside
+    head = descending[:_EXACT]
+    misses = outside[: _EXACT - len(head)]
+    rest = float(descending[_EXACT:].sum() + outside[len(misses) :].sum())
     others = [np.ones(1)]
+    for p in misses:
+        others = [_with_one_more(others[0], p)]
     for p in head[::-1]:
         others.append(_with_one_more(others[-1], p))
-    hits = others[0]
+    hits = np.ones(1)
     best, size = -1.0, 1
     for k, p in enumerate(head, start=1):
         hits = _with_one_more(hits, p)

@@ -96,6 +96,7 @@ class LearnedRouter(Router):
         super().__init__(catalog.ids)
         self.catalog = catalog
         self.history = history
+        self.n_mashups = len(history)
         self.categories = categories
         self.summary = summary
         self.encoders = encoders
@@ -129,7 +130,9 @@ class LearnedRouter(Router):
             self.apis, probabilities, batch=batch, views=views, known=tuple(known)
         )
 
-    def _confidence(self, scores: Scores, chosen: NDArray[np.intp]) -> float:
+    def _confidence(
+        self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
+    ) -> float:
         outside = float(np.delete(scores.probabilities, chosen).sum())
         features = confidence_features(scores.probabilities, outside)
         return float(self.decision.confidence.probability(features))
@@ -244,6 +247,7 @@ class LearnedRouter(Router):
         # In this order: who reads in between must find every past request that the views name.
         before, counted = self.history, self._graph
         self.history = History((*before, *new), skipped=before.skipped)
+        self.n_mashups = len(self.history)
         if counted is not None and counted[0] is before:
             self._graph = (self.history, copy.copy(counted[1]).partial_fit(new))
         if self.categories is not None:

@@ -53,7 +53,7 @@ def fits(monkeypatch, sample_router):
     """Fitting takes no time; the list holds the arguments of each fit."""
     calls = []
 
-    def fit_router(catalog, history, **options):
+    def fit_router(catalog, history=None, **options):
         calls.append((catalog, history, options))
         return sample_router
 

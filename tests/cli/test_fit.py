@@ -29,6 +29,27 @@ def test_the_sample(run, fits, sample):
     assert (catalog, history) == (sample.catalog, sample.history)
 
 
+def test_a_catalog_alone(run, fits, sample):
+    result = run("fit", "--catalog", "apis.jsonl", "--output", "model")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("Learned from  0 mashups over 149 APIs\n")
+    assert fits[0][:2] == (sample.catalog, None)
+
+
+def test_a_history_of_which_nothing_is_left_is_none(run, fits):
+    History([Mashup("x", "rain", ("rainfall",))]).write("strange.jsonl")
+    files = ("--catalog", "apis.jsonl", "--history", "strange.jsonl", "--unknown", "skip")
+    assert run("fit", *files, "--output", "model").exit_code == 0
+    assert fits[0][1] is None
+
+
+def test_what_the_history_is_good_for(run, fits, monkeypatch, sample_router):
+    decides = "15 mashups: specifications decide, history breaks ties"
+    monkeypatch.setitem(sample_router.summary, "decides", decides)
+    result = run("fit", *FILES, "--output", "model")
+    assert result.stdout.splitlines()[1] == f"What decides  {decides}"
+
+
 def test_the_options_reach_the_library(run, fits, sample):
     files = ("--catalog", "apis.jsonl", "--history", "held-out.jsonl", "--history", "more.jsonl")
     History([Mashup("x", "rain", ("openweather",))]).write("more.jsonl")
@@ -56,8 +77,8 @@ def test_unknown_apis(run, fits, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Give --catalog and --history, or --sample."),
-        (("--catalog", "apis.jsonl"), "Give --catalog and --history, or --sample."),
+        ((), "Give --catalog (and --history, if there is one), or --sample."),
+        (FILES[2:], "Give --catalog (and --history, if there is one), or --sample."),
         (("--sample", *FILES), "--sample takes no --catalog and no --history."),
         ((*FILES, "--seed", "-1"), "Invalid value for '--seed'"),
         ((*FILES, "--unknown", "ignore"), "Invalid value for '--unknown'"),

@@ -58,7 +58,7 @@ def test_the_router_alone(negotiate, sample_router):
     assert tuple(found["recommendation"]) == sample_router.route(REQUEST).recommendation
     assert found["ledger"]["model_calls"] == 0
     text = negotiate("--protocol", "learned", REQUEST).stdout
-    assert "\nProtocol    learned\n" in text and "Announced to" not in text
+    assert "\nProtocol  learned\n" in text and "Announced to" not in text
 
 
 @pytest.mark.parametrize("organise", ["api", "category", "community"])
@@ -84,8 +84,9 @@ def test_the_text_output_says_what_it_cost_and_who_answered(negotiate):
     assert "\nProtocol      contractor-led, routed, contractors by api\n" in text
     assert " cfp, " in text
     assert "(estimated)\n" in text
+    assert "\nVerdict       Sure: the confidence of 0." in text
     assert "\nModel         offline, " in text
-    assert "\nProtocol    single-agent, routed\n" in (
+    assert "\nProtocol  single-agent, routed\n" in (
         negotiate("--protocol", "single-agent", REQUEST).stdout
     )
 

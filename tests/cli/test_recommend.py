@@ -6,6 +6,8 @@ import re
 import pytest
 from rich.cells import cell_len
 
+from cnp_router.catalog import Api, Catalog
+from cnp_router.cli.restriction import Restriction
 from cnp_router.routing import Reason, Recipient, Routing
 
 REQUEST = "Send me a text message when it rains."
@@ -32,7 +34,7 @@ class TestTable:
             assert re.search(row, table, re.MULTILINE)
         asked = len(routing.recipients)
         assert f"Recipients      {asked} of 149 contractors, for a recall of 0.90\n" in facts
-        assert f"Confidence      {routing.confidence:.2f}, " in facts
+        assert f"Verdict         Sure: the confidence of {routing.confidence:.2f} reaches" in facts
         assert f"Messages saved  {149 - asked} of the 149 of a broadcast" in facts
 
     def test_every_reason_is_shown(self, recommend, monkeypatch, sample_router):
@@ -48,13 +50,28 @@ class TestTable:
             "\n"
             "Recommended     twilio (marked *)\n"
             "Recipients      1 of 149 contractors, for a recall of 0.90\n"
-            "Confidence      0.80, at or above the threshold of 0.60\n"
+            "Verdict         Sure: the confidence of 0.80 reaches the threshold of 0.60.\n"
             "Messages saved  148 of the 149 of a broadcast (99%)\n"
         )
 
-    def test_ten_rows_and_how_many_more(self, recommend):
+    def test_each_recommended_api_is_a_row(self, recommend, monkeypatch, sample_router):
+        names = sample_router.apis[:14]
+        routing = Routing(
+            REQUEST, tuple(Recipient(name, 0.9) for name in names), names[:12], 0.8, "learned", 149,
+            0.6, "none",
+        )  # fmt: skip
+        monkeypatch.setattr(type(sample_router), "route", lambda *_, **__: routing)
+        lines = recommend(REQUEST).stdout.splitlines()
+        assert [line.split()[1] for line in lines if line.startswith("*")] == list(names[:12])
+        assert "... and 2 more recipients of probability 0.90 or less (--all shows them)" in lines
+
+    def test_ten_rows_and_how_many_more(self, recommend, sample_router):
         few = recommend("--top-k", 12, REQUEST).stdout
-        assert "\n... and 2 more (--all shows them)\n" in few
+        most = sample_router.score(REQUEST).top(11)[-1][1]
+        more = f"2 more recipients of probability {most:.2f} or less (--all shows them)"
+        assert f"\n... and {more}\n" in few
+        one = recommend("--top-k", 11, REQUEST).stdout
+        assert "\n... and 1 more recipient of probability" in one
         everything = recommend("--top-k", 12, "--all", REQUEST).stdout
         assert "more (--all" not in everything
         assert everything.startswith("   API")
@@ -76,17 +93,17 @@ class TestFallback:
     def test_below_the_threshold_without_one(self, recommend):
         result = recommend("--top-k", 1, "--threshold", 1, REQUEST)
         facts = " ".join(result.stdout.split())
-        assert "below the threshold of 1.00: kept as learned, as no fallback is allowed" in facts
+        assert "is below the threshold of 1.00, and no fallback is allowed." in facts
         assert "Recipients 1 of 149" in facts
 
     def test_a_broadcast(self, recommend):
         arguments = ("--top-k", 1, "--threshold", 1, "--fallback", "broadcast")
         result = recommend(*arguments, REQUEST)
         facts = " ".join(result.stdout.split())
-        assert "below the threshold of 1.00: the fallback was a broadcast" in facts
+        assert "is below the threshold of 1.00, so everyone is asked." in facts
         assert "Recipients 149 of 149 contractors, as the fallback says" in facts
         assert "Messages saved 0 of the 149 of a broadcast (0%)" in facts
-        assert "... and 139 more" in result.stdout
+        assert "... and 139 more recipients" in result.stdout
 
     def test_widening_by_the_categories_that_the_model_names(self, recommend):
         ask = ("--threshold", 1, "--json", REQUEST)
@@ -97,11 +114,11 @@ class TestFallback:
             r["contractor"] for r in widened["recipients"]
         }
         text = recommend("--threshold", 1, "--fallback", "llm", REQUEST).stdout
-        assert "widened to the categories that the language model named" in " ".join(text.split())
+        assert "so a language model named who else is asked" in " ".join(text.split())
 
     def test_above_the_threshold_it_is_not_used(self, recommend):
         facts = recommend("--threshold", 0, "--fallback", "broadcast", REQUEST).stdout
-        assert "at or above the threshold of 0.00" in facts
+        assert "reaches the threshold of 0.00" in facts
 
 
 class TestJson:
@@ -131,6 +148,177 @@ class TestKnown:
         result = recommend("--known", "twillio", REQUEST)
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr == "Error: unknown API 'twillio' (did you mean 'twilio'?)\n"
+
+
+class TestRestriction:
+    @pytest.fixture
+    def asked(self, recommend):
+        def asked(*options):
+            result = recommend("--json", "--top-k", 149, *options, REQUEST)
+            assert (result.exit_code, result.stderr) == (0, "")
+            document = json.loads(result.stdout)
+            names = {recipient["contractor"] for recipient in document["recipients"]}
+            assert set(document["recommendation"]) <= names
+            assert document["n_allowed"] == len(names)
+            return names
+
+        return asked
+
+    def test_among(self, asked):
+        wanted = {"twilio", "openweather", "google-maps"}
+        assert asked("--among", "twilio, openweather", "--among", "google-maps") == wanted
+        assert asked("--among", "twilio,openweather", "--exclude", "openweather") == {"twilio"}
+
+    def test_exclude(self, asked, sample):
+        out = {"twilio", "slack"}
+        assert asked("--exclude", "twilio,slack") == set(sample.catalog.ids) - out
+
+    def test_an_id_with_a_comma(self):
+        catalog = Catalog([Api("a,b", "One"), Api("a", "A"), Api("b", "B")])
+        assert Restriction(("a,b",), (), ()).arguments(catalog)["among"] == ["a,b"]
+
+    def test_where(self, asked, sample):
+        messaging = {api.id for api in sample.catalog.in_categories(["Messaging"])}
+        mapping = {api.id for api in sample.catalog.in_categories(["Mapping"])}
+        google = {api.id for api in sample.catalog if api.name.startswith("Google ")}
+        assert asked("--where", "category=Messaging") == messaging
+        assert asked("--where", "category = messaging", "--where", "category=Mapping") == (
+            messaging | mapping
+        )
+        assert asked("--where", "name=google *", "--where", "category=Mapping") == google & mapping
+        assert asked("--where", "name=twilio") == {"twilio"}
+        assert asked("--where", "category=Messaging", "--among", "twilio,google-maps") == {"twilio"}
+        assert asked("--where", "category=Messaging", "--exclude", "twilio") == (
+            messaging - {"twilio"}
+        )
+
+    def test_what_it_says(self, recommend):
+        text = " ".join(recommend("--among", "twilio,openweather,slack", REQUEST).stdout.split())
+        assert "of 3 contractors that are allowed (of 149), for a recall of 0.90" in text
+        assert "of the 3 of a broadcast" in text
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("--among", "twilio,slak"), "unknown API 'slak' (did you mean 'slack'?)"),
+            (("--exclude", "twillio"), "unknown API 'twillio' (did you mean 'twilio'?)"),
+            (("--why-not", "twillio"), "unknown API 'twillio' (did you mean 'twilio'?)"),
+            (("--where", "category=Mesaging"), "unknown category 'Mesaging' (did you mean 'Mess"),
+            (("--where", "category=qqq"), "unknown category 'qqq' (use one of the catalog)"),
+            (("--where", "name=qqq*"), "no API has a name like 'qqq*'"),
+            (("--among", "slack", "--where", "name=twilio"), "no API is left by --among and"),
+            (("--among", "slack", "--exclude", "slack"), "among and exclude leave none of 149"),
+            (("--among", "slack", "--known", "slack"), "known and among leave none of 149 APIs"),
+        ],
+    )
+    def test_what_does_not_exist(self, recommend, arguments, message):
+        result = recommend(REQUEST, *arguments)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"Error: {message}")
+
+
+class TestNothingFits:
+    @pytest.fixture
+    def doubtful(self, monkeypatch, sample_router):
+        monkeypatch.setattr(type(sample_router), "_answerable", lambda *_: 0.12)
+
+    @pytest.mark.usefixtures("doubtful")
+    def test_a_sentence_and_no_table(self, recommend):
+        result = recommend(REQUEST)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout == (
+            "Nothing in the catalog fits: the probability that anything does is 0.12.\n"
+            "Say it in other words, or see what comes nearest with --all.\n"
+        )
+
+    @pytest.mark.usefixtures("doubtful")
+    def test_within_a_restriction(self, recommend):
+        said = recommend("--where", "category=Mapping", "--known", "google-maps", REQUEST).stdout
+        assert said == (
+            "Nothing else that is allowed fits: the probability that anything does is 0.12.\n"
+            "Say it in other words, allow more, or see what comes nearest with --all.\n"
+        )
+
+    @pytest.mark.usefixtures("doubtful")
+    def test_the_nearest_on_request(self, recommend):
+        said = recommend("--all", "--top-k", 3, REQUEST).stdout
+        assert said.startswith("   API ") and "\n*  twilio " in said
+        assert "\nVerdict         Nothing in the catalog fits: " in said
+
+    @pytest.mark.usefixtures("doubtful")
+    def test_the_document_has_everything(self, recommend):
+        document = json.loads(recommend("--json", REQUEST).stdout)
+        assert document["answerable"] == 0.12
+        assert document["verdict"].startswith("Nothing in the catalog fits: ")
+        assert document["recipients"]
+
+
+class TestWhyNot:
+    @pytest.fixture
+    def why(self, recommend):
+        def why(*options):
+            document = json.loads(recommend("--json", *options, REQUEST).stdout)
+            return document["why_not"]
+
+        return why
+
+    def test_outside_the_recipients(self, why, recommend, sample_router):
+        scores = sample_router.score(REQUEST)
+        (third, p) = scores.top(3)[-1]
+        found = why("--why-not", third, "--top-k", 2)
+        assert found["because"] == "it is not among the 2 recipients (as many as asked for)"
+        assert (found["api"], found["rank"], found["n_apis"]) == (third, 3, 149)
+        assert found["probability"] == pytest.approx(p, abs=1e-6)
+        assert found["least_recipient"] == pytest.approx(scores.top(2)[-1][1], abs=1e-6)
+        assert found["least_recommended"] >= found["least_recipient"] >= found["probability"]
+        assert found["reasons"]
+
+    def test_asked_but_not_recommended(self, why, sample_router):
+        routing = sample_router.route(REQUEST)
+        other = routing.contractors[len(routing.recommendation)]
+        assert why("--why-not", other)["because"].startswith("it is asked, but the recommended")
+
+    def test_kept_out(self, why):
+        ask = ("--why-not", "twilio")
+        assert why(*ask, "--exclude", "twilio")["because"] == "--exclude keeps it out"
+        assert why(*ask, "--among", "slack")["because"] == "--among keeps it out"
+        where = ("--where", "category=Mapping")
+        assert why(*ask, *where)["because"] == "--where category keeps it out"
+        assert why(*ask, *where)["reasons"]
+        assert why(*ask, "--known", "twilio")["because"] == "it is in use already (--known)"
+        assert why(*ask, "--known", "twilio")["probability"] == 0
+
+    def test_recommended(self, why):
+        assert why("--why-not", "twilio")["because"] == "it is recommended"
+
+    def test_what_it_says(self, recommend):
+        said = recommend("--why-not", "slack", "--top-k", 2, REQUEST).stdout.split("\n\n")[-1]
+        because = "it is not among the 2 recipients (as many as asked for)"
+        assert said.startswith(f"Why not          slack: {because}\nIts probability  0.")
+        assert "\nIn its favour    " in said
+
+    def test_without_it_the_document_is_the_routing_alone(self, recommend):
+        assert "why_not" not in json.loads(recommend("--json", REQUEST).stdout)
+
+
+class TestCatalog:
+    @pytest.mark.usefixtures("files")
+    def test_a_router_of_specifications_is_made(self, run, fits, sample):
+        result = run("recommend", "--catalog", "apis.jsonl", REQUEST)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert fits == [(sample.catalog, None, {})]
+        assert "\n*  twilio " in result.stdout
+
+    @pytest.mark.usefixtures("files")
+    def test_not_with_a_model(self, recommend, fits):
+        result = recommend("--catalog", "apis.jsonl", REQUEST)
+        assert (result.exit_code, fits) == (2, [])
+        assert "--model and --catalog exclude each other." in result.stderr
+
+    def test_no_such_file(self, run):
+        result = run("recommend", "--catalog", "no.jsonl", REQUEST)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == "Error: no.jsonl: no such file (check the path)\n"
 
 
 class TestRequest:
@@ -166,6 +354,11 @@ class TestUsage:
             (("--fallback", "someone"), "Invalid value for '--fallback'"),
             (("more", "words"), "Got unexpected extra argument"),
             (("--protocol", "auto"), "No such option '--protocol'"),
+            (("--among", "twilio,"), "--among has an empty API id."),
+            (("--exclude", ""), "--exclude has an empty API id."),
+            (("--where", "category"), "'category' is not of the form KIND=VALUE."),
+            (("--where", "name="), "'name=' is not of the form KIND=VALUE."),
+            (("--where", "server=x"), "'server' is not one of 'category', 'name'."),
             (("--llm", "openai"), "need --fallback llm"),
             (("--base-url", "http://127.0.0.1:9/v1"), "need --llm openai"),
             (("--fallback", "llm", "--llm-model", "x"), "need --llm openai"),

@@ -169,6 +169,26 @@ class TestExpectedF1:
         assert expected_f1_size(np.array([0.9, 0.35])) == 1
         assert expected_f1_size(np.array([0.9, 0.35, *[0.02] * 200])) == 2
 
+    @given(st.lists(st.floats(0, 1), min_size=2, max_size=7), st.data())
+    def test_the_best_of_some_counts_needs_outside_as_misses(self, values, data):
+        p = np.sort(np.array(values))[::-1]
+        places = st.sets(st.integers(0, len(p) - 1), min_size=1, max_size=len(p))
+        inside = np.isin(np.arange(len(p)), sorted(data.draw(places)))
+        expected = np.zeros(inside.sum())
+        for needs in itertools.product((0, 1), repeat=len(p)):
+            y = np.array(needs)
+            chance = np.prod(np.where(y, p, 1 - p))
+            k = np.arange(1, inside.sum() + 1)
+            expected += chance * 2 * np.cumsum(y[inside]) / (k + y.sum())
+        size = expected_f1_size(p[inside], p[~inside])
+        assert expected[size - 1] == pytest.approx(expected.max())
+
+    def test_cutting_the_improbable_off_does_not_change_the_size(self):
+        p = np.sort(np.random.default_rng(0).beta(0.05, 2, 300))[::-1]
+        sizes = {expected_f1_size(p[:n], p[n:]) for n in (20, 30, 31, 100, 300)}
+        assert sizes == {expected_f1_size(p)}
+        assert 1 < expected_f1_size(p) < 20
+
     def test_nothing_probable_still_recommends_one(self):
         assert expected_f1_size(np.zeros(4)) == 1
 
@@ -227,6 +247,20 @@ class TestRoute:
             ({"select": 5}, r"unknown selection 5 \(use a TargetRecall, a TopK, a MaxCost or"),
             ({"known": "maps"}, "known must be a list of strings, got 'maps'"),
             ({"known": NAMES}, "every API is already known"),
+            ({"among": "a"}, "among must be a list of strings, got 'a'"),
+            ({"among": ["a", 1]}, "among must be a list of strings"),
+            ({"exclude": None}, "exclude must be a list of strings, got None"),
+            ({"among": []}, r"among leaves none of 4 APIs .* \(allow at least one\)"),
+            ({"among": ["A"]}, r"\(allow at least one; the router has never heard of 'A'\)"),
+            ({"among": lambda name: False}, "among leaves none of 4 APIs to announce to"),
+            ({"exclude": NAMES}, "exclude leaves none of 4 APIs to announce to"),
+            ({"known": ["a"], "among": ["a"]}, "known and among leave none of 4 APIs"),
+            (
+                {"known": ["a"], "among": ["a", "b"], "exclude": ["b"]},
+                "known and among and exclude leave none",
+            ),
+            ({"among": lambda name: None}, "given as among must answer True or False, got None"),
+            ({"exclude": lambda name: "no"}, "as exclude must answer True or False, got 'no'"),
         ],
     )
     def test_what_cannot_be_used(self, router, options, message):
@@ -296,7 +330,7 @@ class TestRoute:
             "request": "x",
             "known": ["maps"],
             "ignored": ["?"],
-            "recommendation": ["weather", "sms"],
+            "recommendation": ["weather"],
             "recipients": [
                 {
                     "contractor": "weather",
@@ -312,10 +346,16 @@ class TestRoute:
             ],
             "n_recipients": 1,
             "n_contractors": 5,
+            "n_allowed": 4,
             "messages_saved": 4,
+            "answerable": 0.90625,
             "confidence": 0.375,
             "threshold": 0.6,
             "is_confident": False,
             "fallback": "none",
             "source": "learned",
+            "n_mashups": 4,
+            "verdict": "Not sure: the confidence of 0.38 is below the threshold of 0.60, and no "
+            "fallback is allowed. Its probabilities are rough: they were learned from only 4 past "
+            "requests of yours.",
         }

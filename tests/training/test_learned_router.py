@@ -355,7 +355,7 @@ class TestDecision:
         widened = router.route(request, fallback="broadcast", **options)
         assert widened.source == "broadcast"
         assert set(widened.contractors) == set(router.apis)
-        assert widened.recommendation == learned.recommendation
+        assert widened.recommendation[:1] == learned.recommendation
         assert widened.confidence == learned.confidence
 
     def test_above_it_the_router_does(self, world, router):
