@@ -1,0 +1,144 @@
+"""Requests that ask for several things at once, of a router whose history asks one at a time.
+
+Each way to cut the request in two is judged as two requests. Where the halves are sure of two
+different APIs, and the whole does not speak against it, the halves decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnp_router.routing import Reason
+from cnp_router.text import cuts, shortened
+
+__all__ = ["Compound", "clause_reasons", "is_tried", "read"]
+
+# A history of which a larger share needs several APIs knows by itself how such requests look. So
+# many more mashups of one API are counted, so that the first few do not decide.
+MOST_SHARE = 0.2
+PSEUDO_MASHUPS = 10
+# What speaks for a cut before it is looked at, in log-odds: measured on several data sets.
+_PRIOR = 4.0
+_MOST_JUDGED = 3
+_LEAST_AT_A_GLANCE = -2.0  # log-odds
+_LEAST_BELIEF = 0.05  # below, nothing would change
+_BELIEVED = 0.3
+_CALLED_FOR = 0.1
+_FLOOR = 1e-4
+
+Judge = Callable[[Sequence[str]], NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Compound:
+    """A request that may ask for several things.
+
+    `probabilities`, of shape (n_apis,), are of the request as it is understood now; `halves`, of
+    shape (n_texts, n_apis), those of the halves `texts` of the cuts that are believed;
+    `n_needs` is how many different APIs are the best one of a half, at least 1.
+    """
+
+    probabilities: NDArray[Any]
+    texts: tuple[str, ...]
+    halves: NDArray[Any]
+    n_needs: int
+
+
+def is_tried(n_mashups: int, n_compound: int) -> bool:
+    """Return whether requests are cut, with so many past mashups, some of several APIs."""
+    return n_compound <= MOST_SHARE * (n_mashups + PSEUDO_MASHUPS)
+
+
+def read(
+    request: str, whole: NDArray[Any], judge: Judge, glance: Judge | None = None
+) -> Compound | None:
+    """Return the request as one of several things; None if it seems to ask for one.
+
+    Parameters
+    ----------
+    request : str
+    whole : ndarray of shape (n_apis,), in [0, 1]
+        Probabilities of the request as one.
+    judge : callable
+        Texts to probabilities, of shape (n_texts, n_apis): that of the request, for any text.
+    glance : callable, optional
+        A cheap one, of the same shape: cuts that it does not believe in at all are not judged.
+    """
+    pairs = cuts(request)
+    if not pairs:
+        return None
+    if glance is not None:
+        odds = _log_odds(pairs, glance(_flat(pairs)), whole)
+        best = np.argsort(-odds, kind="stable")
+        kept = best[odds[best] >= _LEAST_AT_A_GLANCE]
+    else:
+        kept = np.argsort(-_balance(pairs), kind="stable")
+    pairs = tuple(pairs[i] for i in np.sort(kept[:_MOST_JUDGED]))
+    if not pairs:
+        return None
+    halves = judge(_flat(pairs))
+    belief = 0.5 * (1 + np.tanh(0.5 * _log_odds(pairs, halves, whole)))
+    most = float(belief.max())
+    if most < _LEAST_BELIEF:
+        return None
+    first, second = np.tensordot(belief / belief.sum(), halves.reshape(len(pairs), 2, -1), axes=1)
+    either = 1 - (1 - first) * (1 - second)
+    believed = np.repeat(belief >= _BELIEVED, 2)
+    return Compound(
+        most * either + (1 - most) * whole,
+        tuple(text for text, own in zip(_flat(pairs), believed, strict=True) if own),
+        halves[believed],
+        max(1, len(np.unique(halves[believed].argmax(axis=1)))),
+    )
+
+
+def clause_reasons(compound: Compound, positions: Sequence[int]) -> dict[int, Reason]:
+    """Return for some APIs which half of the request called for each, where one did."""
+    if not len(compound.halves):
+        return {}
+    favourites = set(compound.halves.argmax(axis=1).tolist())
+    found = {}
+    for position in positions:
+        own = compound.halves[:, position]
+        row = int(own.argmax())
+        if position in favourites or own[row] >= _CALLED_FOR:
+            text = f"asked for in “{shortened(compound.texts[row])}”"
+            found[position] = Reason("clause", text, (compound.texts[row],))
+    return found
+
+
+def _log_odds(
+    pairs: Sequence[tuple[str, str]], halves: NDArray[Any], whole: NDArray[Any]
+) -> NDArray[Any]:
+    """Return how probable it is that each cut parts two needs.
+
+    Odds grow with those of the half that is less sure of its best API. They fall with the root of
+    the ratio of the odds that the whole gives to the two: if it is sure of one and thinks
+    nothing of the other, what the other half says is mere context. And they fall where one half is
+    much shorter: a fragment is easily misunderstood.
+    """
+    best = halves.argmax(axis=1).reshape(-1, 2)
+    sure = halves.max(axis=1).reshape(-1, 2).min(axis=1)
+    first, second = _logit(whole[best]).T
+    odds = _PRIOR + _logit(sure) - 0.5 * np.abs(first - second) + np.log(_balance(pairs))
+    return np.where(best[:, 0] == best[:, 1], -np.inf, odds)
+
+
+def _balance(pairs: Sequence[tuple[str, str]]) -> NDArray[Any]:
+    """Return the length of the shorter half over that of the longer one."""
+    lengths = np.array([[len(text) for text in pair] for pair in pairs], dtype=float)
+    return np.asarray(lengths.min(axis=1) / lengths.max(axis=1))
+
+
+def _logit(p: NDArray[Any]) -> NDArray[Any]:
+    p = np.clip(p, _FLOOR, 1 - _FLOOR)
+    return np.asarray(np.log(p / (1 - p)))
+
+
+def _flat(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    return [text for pair in pairs for text in pair]
