@@ -114,7 +114,8 @@ def _chosen_how(routing: Routing, rule: SelectionRule) -> str:
 
 
 def _facts(routing: Routing, rule: SelectionRule) -> Iterator[tuple[str, str]]:
-    yield "Recommended", f"{', '.join(routing.recommendation)} (marked *)"
+    label = "Recommended" if routing.fits else "Nearest"
+    yield label, f"{', '.join(routing.recommendation)} (marked *)"
     if routing.known:
         yield "In use already", ", ".join(routing.known)
     asked, reach = len(routing.recipients), routing.n_reachable

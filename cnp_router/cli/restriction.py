@@ -122,6 +122,7 @@ restriction = options.gathered(
         "--where",
         type=_Kind("Kinds of --where", "cnp_router.cli.restriction", "WHERE"),
         metavar="KIND=VALUE",
-        help="Announce only to these APIs; values of one kind add up, several kinds all hold.",
+        help="Announce only to these APIs. Values of one kind add up; of several kinds, an API "
+        "must fit each.",
     ),
 )

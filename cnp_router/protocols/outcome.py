@@ -156,7 +156,7 @@ class Outcome:
         probabilities = {name: round(p, 6) for name, p in self.probabilities.items()}
         sizes = {"category": stages.mapped, "bid": stages.proposed, "final": stages.selected}
         decided = {} if routing is None else routing.to_dict()
-        shown = ("confidence", "threshold", "is_confident", "fallback", "source")
+        shown = ("answerable", "confidence", "threshold", "is_confident", "fallback", "source")
         return {
             "request": self.request,
             "protocol": self.protocol,

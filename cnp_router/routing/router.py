@@ -138,7 +138,8 @@ class Router(ABC):
             The only APIs that this request may be announced to, and those that it may not: ids, or
             a function that gets an id. Whatever chooses, no other is a recipient or recommended.
             The probabilities are those of `score`, and the confidence counts a needed API outside
-            as not served. Ids the router does not know are ignored, as in `known`.
+            as not served; a target recall is of those needed inside. Ids the router does not know
+            are ignored, as in `known`.
         select : SelectionRule, default=TargetRecall(0.9)
             A `TargetRecall`, a `TopK`, a `MaxCost`, or a rule of your own.
         threshold : float in [0, 1], default=0.6
@@ -153,7 +154,20 @@ class Router(ABC):
         Raises
         ------
         InputError
-            If an argument cannot be used, or no API is left to announce to.
+            If an argument cannot be used, or no API is left to announce to. What a function given
+            as `among` or `exclude` raises goes through.
+
+        Examples
+        --------
+        >>> from cnp_router.catalog import Api, Catalog
+        >>> from cnp_router.routing import SpecificationRouter, TopK
+        >>> catalog = Catalog([Api("maps", "Maps", "Shows places on a map."),
+        ...                    Api("atlas", "Atlas", "An old map."), Api("sms", "SMS")])
+        >>> router = SpecificationRouter(catalog)
+        >>> router.route("places on a map", select=TopK(2)).contractors
+        ('maps', 'atlas')
+        >>> router.route("places on a map", exclude=["maps"], select=TopK(2)).contractors
+        ('atlas', 'sms')
         """
         known = string_tuple("known", known)
         scores = self.score(request, known)

@@ -84,6 +84,12 @@ def test_a_cold_clique_is_recommended_once_it_is_observed(before, observed):
         assert right[positions].sum() > 3 * left[positions].sum()
 
 
+def test_routings_say_how_much_was_learned_from(before, observed):
+    for router in (before, observed):
+        assert router.route("please find").n_mashups == len(router.history) == router.n_mashups
+    assert observed.n_mashups > before.n_mashups
+
+
 def test_what_was_known_is_still_known(observed):
     for case in WORLD.cases:
         if case.clique != LATE:
