@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.routing import Reason
-from cnp_router.text import cuts, shortened
+from cnp_router.text import cuts
+from cnp_router.training.views.past_requests import shortened
 
 __all__ = ["Compound", "clause_reasons", "is_tried", "read"]
 
@@ -40,13 +41,17 @@ class Compound:
 
     `probabilities`, of shape (n_apis,), are of the request as it is understood now; `halves`, of
     shape (n_texts, n_apis), those of the halves `texts` of the cuts that are believed;
-    `n_needs` is how many different APIs are the best one of a half, at least 1.
+    `favourites` the positions of the APIs that are the best one of such a half, ascending.
     """
 
     probabilities: NDArray[Any]
     texts: tuple[str, ...]
     halves: NDArray[Any]
-    n_needs: int
+    favourites: NDArray[np.intp]
+
+    def n_needs(self, known: Sequence[int] = ()) -> int:
+        """Return how many things it asks for besides what known APIs serve, at least 1."""
+        return max(1, len(np.setdiff1d(self.favourites, known)))
 
 
 def is_tried(n_mashups: int, n_compound: int) -> bool:
@@ -92,8 +97,8 @@ def read(
     return Compound(
         most * either + (1 - most) * whole,
         tuple(text for text, own in zip(_flat(pairs), believed, strict=True) if own),
-        halves[believed],
-        max(1, len(np.unique(halves[believed].argmax(axis=1)))),
+        halves[believed].astype(np.float32),
+        np.unique(halves[believed].argmax(axis=1)),
     )
 
 
@@ -101,12 +106,11 @@ def clause_reasons(compound: Compound, positions: Sequence[int]) -> dict[int, Re
     """Return for some APIs which half of the request called for each, where one did."""
     if not len(compound.halves):
         return {}
-    favourites = set(compound.halves.argmax(axis=1).tolist())
     found = {}
     for position in positions:
         own = compound.halves[:, position]
         row = int(own.argmax())
-        if position in favourites or own[row] >= _CALLED_FOR:
+        if position in compound.favourites or own[row] >= _CALLED_FOR:
             text = f"asked for in “{shortened(compound.texts[row])}”"
             found[position] = Reason("clause", text, (compound.texts[row],))
     return found
