@@ -228,12 +228,14 @@ class LearnedRouter(Router):
         now = copy.copy(self)
         index = now.views.corpus.specifications.extended(catalog, new)
         classes = now.categories.classes_ if now.categories else ()
-        return LearnedRouter(
+        router = LearnedRouter(
             catalog=catalog,
             views=now.views.extended(index, category_membership(catalog, classes)),
             summary={**now.summary, "apis": len(catalog)},
             **{name: getattr(now, name) for name in (*_LEARNED, "history", "categories")},
         )
+        router.compound = now.compound
+        return router
 
     def observe(self, mashups: Mashup | Iterable[Mashup]) -> int:
         """Learn from more mashups at once, without fitting again.
