@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from cnp_router.catalog import Api, Catalog
+from cnp_router.catalog import Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.records import check_instance, check_number
 from cnp_router.routing.result import Reason, Scores, Source
 from cnp_router.routing.router import Router
 from cnp_router.routing.selection import RecallControl
-from cnp_router.text import BM25, TfidfEncoder, dense_product
+from cnp_router.text import BM25, TfidfEncoder, dense_product, specification_text
 
 __all__ = [
     "BroadcastRouter",
@@ -203,7 +203,7 @@ class SpecificationRouter(_Baseline):
 
     def __init__(self, catalog: Catalog, history: History | None = None) -> None:
         super().__init__(catalog)
-        self._index = BM25([_specification(api) for api in catalog])
+        self._index = BM25([specification_text(api) for api in catalog])
         self._logistic: tuple[float, float, float] | None = None
         self.n_mashups = 0 if history is None else len(check_instance("history", history, History))
         if history is not None and self.n_mashups:
@@ -323,10 +323,6 @@ class HistoryKNNRouter(_HistoryBaseline):
 def _any_of(scores: Scores, allowed: NDArray[np.intp]) -> float:
     """Return the probability that any of `allowed` is the one API that the request needs."""
     return float(min(scores.probabilities[allowed].sum(), 1.0))
-
-
-def _specification(api: Api) -> str:
-    return " ".join((api.name, api.description, *api.categories))
 
 
 def _usage(catalog: Catalog, history: History) -> csr_array:

@@ -2,9 +2,10 @@
 
 from cnp_router.text.bm25 import BM25
 from cnp_router.text.clauses import clauses, cuts
+from cnp_router.text.specification import specification_text
 from cnp_router.text.tfidf import TfidfEncoder, dense_product, unit_rows
 from cnp_router.text.tokenise import (
-    FUNCTION_WORDS,
+    STOP_WORDS,
     content_words,
     pieces,
     singular,
@@ -14,7 +15,7 @@ from cnp_router.text.tokenise import (
 
 __all__ = [
     "BM25",
-    "FUNCTION_WORDS",
+    "STOP_WORDS",
     "TfidfEncoder",
     "clauses",
     "content_words",
@@ -22,6 +23,7 @@ __all__ = [
     "dense_product",
     "pieces",
     "singular",
+    "specification_text",
     "split_identifier",
     "unit_rows",
     "words",

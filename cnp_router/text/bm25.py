@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text.tfidf import count_terms
-from cnp_router.text.tokenise import FUNCTION_WORDS, content_words, singular, words
+from cnp_router.text.tokenise import STOP_WORDS, content_words, singular, words
 
 __all__ = ["BM25"]
 
@@ -64,6 +64,6 @@ class BM25:
         said: dict[int, str] = {}
         for word in words(text):
             column = self._column.get(singular(word))
-            if column is not None and word not in FUNCTION_WORDS:
+            if column is not None and word not in STOP_WORDS:
                 said.setdefault(column, word)
         return said

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from cnp_router.text.tokenise import FUNCTION_WORDS, MAX_CHARACTERS, pieces
+from cnp_router.text.tokenise import MAX_CHARACTERS, STOP_WORDS, pieces
 
 __all__ = ["clauses", "cuts"]
 
@@ -95,8 +95,8 @@ def cuts(text: str) -> tuple[tuple[str, str], ...]:
     """Return the ways to cut a text in two where one request may end and another begin.
 
     At most six: at the ends of sentences, lines and list items first, then at conjunctions,
-    then at commas, and of those the nearest to the middle. Both halves have at least two words
-    besides function words. The first 2,000 characters count.
+    then at commas, and of those the nearest to the middle. Both halves have at least two words,
+    a stop word being half a word. The first 2,000 characters count.
 
     Parameters
     ----------
@@ -176,16 +176,14 @@ def _abbreviates(before: str) -> bool:
     """Return whether the full stop at the end is of an abbreviation or an initial."""
     last = before[-12:-1].lower().replace("(", " ").split()[-1:]
     return any(
-        word in _ABBREVIATIONS or (_INITIALS.fullmatch(word) and word not in FUNCTION_WORDS)
+        word in _ABBREVIATIONS or (_INITIALS.fullmatch(word) and word not in STOP_WORDS)
         for word in last
     )
 
 
 def _words(text: str) -> float:
-    """Return how many words it has besides function words; a character without spaces is half."""
-    return sum(
-        0.5 if len(piece) == 1 else 1 for piece in pieces(text) if piece not in FUNCTION_WORDS
-    )
+    """Return how many words it has; a stop word, or a character without spaces, is half a word."""
+    return sum(0.5 if len(word) == 1 or word in STOP_WORDS else 1 for word in pieces(text))
 
 
 def _joined(parts: Sequence[_Part], kind: int) -> list[list[_Part]]:

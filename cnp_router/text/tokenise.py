@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 __all__ = [
     "ANALYZERS",
-    "FUNCTION_WORDS",
+    "STOP_WORDS",
     "character_grams",
     "content_words",
     "grams_of",
@@ -43,14 +43,20 @@ _BOUNDARY = re.compile(
 # Prose is full of such names: YouTube, SoundCloud, eBay.
 _BRAND = re.compile(r"(?:[A-Z][a-z]+){2}|[a-z][A-Z][a-z]+")
 
-# In a text of a few words they would be as telling as any other.
-_COMMON = (
-    "a about after all also an and any are as at be before between both but by can do each every "
-    "for from get give has have how i if in into is it its like make me more my need no not of on "
-    "one or other our out should so some such than that the their them then there they this to up "
-    "us use using via want was we were what when where which who will with would you your"
+# In a text of a few words they would be as telling as any other: function words, and those of
+# asking ("please help me find"), which requests are full of and specifications are not.
+_FUNCTION = (
+    "a about after all also am an and any are as at be been before being between both but by can "
+    "could did do does doesn don each every for from get give has have how i if im in into is isn "
+    "it its let like ll make may me might more must my no not of on one or other our out re shall "
+    "should so some such than that the their them then there they this to up us use using ve via "
+    "was we were what when where which who will with would you your"
 )
-FUNCTION_WORDS = frozenset(_COMMON.split())
+_ASKING = (
+    "able assist assistance currently hello help hi interested just kindly know look looking need "
+    "needed needs please provide really show sure tell thank thanks try trying want wanted wants"
+)
+STOP_WORDS = frozenset(f"{_FUNCTION} {_ASKING}".split())
 
 
 def split_identifier(text: str) -> str:
@@ -85,8 +91,8 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def standing_words(text: str) -> tuple[str, ...]:
-    """Return the `words` of a text without the parts of identifiers."""
-    return tuple(token.word for token in _tokens(text))
+    """Return the `words` of a text without the parts of identifiers, and without stop words."""
+    return tuple(token.word for token in _tokens(text) if token.word not in STOP_WORDS)
 
 
 @lru_cache(maxsize=64)
@@ -111,25 +117,27 @@ def singular(word: str) -> str:
 
 
 def content_words(text: str) -> Iterator[str]:
-    """Yield the words of a text without their plural, and without function words."""
-    return (singular(word) for word in words(text) if word not in FUNCTION_WORDS)
+    """Yield the words of a text without their plural, and without stop words."""
+    return (singular(word) for word in words(text) if word not in STOP_WORDS)
 
 
 def word_grams(text: str) -> Iterator[str]:
-    """Yield the words of a text without their plural, and each two that stand together.
+    """Yield the words of a text without their plural, and each two that then stand together.
+
+    Stop words are left out.
 
     The parts of a brand count together only: "sound" and "cloud" say little of SoundCloud.
 
     Examples
     --------
     >>> list(word_grams("photos on maps"))
-    ['photo', 'on', 'map', 'photo on', 'on map']
+    ['photo', 'map', 'photo map']
     >>> list(word_grams("readFile"))
     ['readfile', 'read', 'file', 'read file']
     >>> list(word_grams("YouTube"))
     ['youtube', 'you tube']
     """
-    tokens = _tokens(text)
+    tokens = [token for token in _tokens(text) if token.word not in STOP_WORDS]
     phrases = [[singular(token.word) for token in tokens]]
     yield from phrases[0]
     for token in tokens:
@@ -142,7 +150,10 @@ def word_grams(text: str) -> Iterator[str]:
 
 
 def character_grams(text: str) -> Iterator[str]:
-    """Yield the runs of 3 to 5 characters inside each word, its ends marked by blanks."""
+    """Yield the runs of 3 to 5 characters inside each word, its ends marked by blanks.
+
+    Stop words are left out.
+    """
     return itertools.chain.from_iterable(map(grams_of, standing_words(text)))
 
 

@@ -13,7 +13,8 @@ from scipy import sparse
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History
-from cnp_router.training.encoders import EncodedRequests, Encoders, specification_text
+from cnp_router.text import specification_text
+from cnp_router.training.encoders import EncodedRequests, Encoders
 from cnp_router.training.parts import GIVEN, ONES, Memo, Part
 
 __all__ = [

@@ -10,23 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.catalog import Api
-from cnp_router.text import TfidfEncoder, split_identifier
+from cnp_router.text import TfidfEncoder
 from cnp_router.training.parts import Part
 
-__all__ = ["EncodedRequests", "Encoders", "specification_text"]
+__all__ = ["EncodedRequests", "Encoders"]
 
 
-def specification_text(api: Api) -> str:
-    """Return the text that stands for an API: its name, also split, description and categories.
-
-    Examples
-    --------
-    >>> specification_text(Api("w", "GetWeather", "Forecasts.", ("Weather",)))
-    'GetWeather Get Weather . Forecasts. . Weather'
-    """
-    name = dict.fromkeys([api.name, split_identifier(api.name)])
-    return f"{' '.join(name)} . {api.description} . {' , '.join(api.categories)}"
+# Among fewer texts, a term that only one of them has is what tells it from the others.
+FEW_TEXTS = 5_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +67,9 @@ class Encoders(Part):
         """
         from sklearn.utils.extmath import randomized_svd
 
-        word = TfidfEncoder("word", min_df=2)
-        character = TfidfEncoder("character", min_df=3, max_terms=50_000)
+        few = len(texts) < FEW_TEXTS
+        word = TfidfEncoder("word", min_df=1 if few else 2)
+        character = TfidfEncoder("character", min_df=1 if few else 3, max_terms=50_000)
         encoded = EncodedRequests(
             list(texts), word.fit_transform(texts), character.fit_transform(texts)
         )

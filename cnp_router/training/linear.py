@@ -12,6 +12,7 @@ from scipy import sparse
 from cnp_router.training.parts import Part
 
 __all__ = [
+    "Gaussian",
     "Logistic",
     "replaced_columns",
     "ridge_weights",
@@ -155,6 +156,31 @@ def spread_columns(
 
 
 @dataclass(frozen=True, eq=False)
+class Gaussian:
+    """What is known beforehand of the weights of a logistic regression, the intercept last.
+
+    The weights are of standardised features, ``(x - center) / scale``; `mean` is of shape
+    (n_features + 1,), and `precision` is the inverse of their covariance.
+    """
+
+    center: NDArray[Any]
+    scale: NDArray[Any]
+    mean: NDArray[Any]
+    precision: NDArray[Any]
+
+    def standardised(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the features as the weights take them, a column of ones last."""
+        Z = np.ones((len(X), len(self.mean)))
+        Z[:, :-1] = (X - self.center) / self.scale
+        return Z
+
+    def logistic(self, weights: NDArray[Any]) -> Logistic:
+        """Return the logistic regression with such weights."""
+        coefficients = weights[:-1] / self.scale
+        return Logistic(coefficients, float(weights[-1] - coefficients @ self.center))
+
+
+@dataclass(frozen=True, eq=False)
 class Logistic(Part):
     """A logistic regression: ``p = 1 / (1 + exp(-(x . coefficients + intercept)))``."""
 
@@ -163,17 +189,25 @@ class Logistic(Part):
 
     @classmethod
     def fit(
-        cls, X: NDArray[Any], y: NDArray[Any], *, C: float = 1.0, random_state: int = 0
+        cls,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        *,
+        C: float = 1.0,
+        random_state: int = 0,
+        prior: Gaussian | None = None,
     ) -> Logistic:
         """Fit on standardised features, and fold the scale into the coefficients.
 
-        Of more than `MAX_NEGATIVES` negatives a random sample is taken, and weighted back. With a
-        single class there is nothing to learn but its frequency, smoothed by one of each.
-        """
-        if y.all() or not y.any():
-            return cls(np.zeros(X.shape[1]), single_class(y))
-        from sklearn.linear_model import LogisticRegression
+        With a `prior` instead of the penalty `C`, the weights are the most probable ones given both
+        (maximum a posteriori): without rows, its mean.
 
+        Of more than `MAX_NEGATIVES` negatives a random sample is taken, and weighted back. With a
+        single class, and no prior, there is nothing to learn but its frequency, smoothed by one of
+        each.
+        """
+        if prior is None and (y.all() or not y.any()):
+            return cls(np.zeros(X.shape[1]), single_class(y))
         negatives = np.flatnonzero(~y)
         weight = np.ones(len(y))
         if len(negatives) > MAX_NEGATIVES:
@@ -183,6 +217,10 @@ class Logistic(Part):
             X, y = X[rows], y[rows]
             weight = np.where(y, 1.0, len(negatives) / MAX_NEGATIVES)
         X = X.astype(np.float64)
+        if prior is not None:
+            return prior.logistic(most_probable(prior.standardised(X), y, weight, prior))
+        from sklearn.linear_model import LogisticRegression
+
         mean, scale = X.mean(axis=0), X.std(axis=0)
         scale = np.where(scale > 1e-9, scale, 1.0)
         model = LogisticRegression(C=C, max_iter=300, tol=1e-3)
@@ -190,12 +228,56 @@ class Logistic(Part):
         coefficients = model.coef_[0] / scale
         return cls(coefficients, float(model.intercept_[0] - coefficients @ mean))
 
+    def log_odds(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the log-odds of each row."""
+        wide = X.reshape(-1, X.shape[-1])
+        return (times_vector(wide, self.coefficients) + self.intercept).reshape(X.shape[:-1])
+
     def probability(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the probability of each row."""
-        wide = X.reshape(-1, X.shape[-1])
-        log_odds = times_vector(wide, self.coefficients) + self.intercept
-        # 1 / (1 + exp(-x)) without overflow.
-        return np.asarray(0.5 * (1 + np.tanh(0.5 * log_odds.reshape(X.shape[:-1]))))
+        return sigmoid(self.log_odds(X))
+
+
+def sigmoid(x: NDArray[Any]) -> NDArray[Any]:
+    """Return ``1 / (1 + exp(-x))`` without overflow."""
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
+
+
+def most_probable(
+    Z: NDArray[Any], y: NDArray[Any], weight: NDArray[Any], prior: Gaussian
+) -> NDArray[Any]:
+    """Return the most probable weights, given a prior and some weighted rows: Newton's method."""
+    w = prior.mean
+    value = np.inf
+    step = np.zeros_like(w)
+    for _ in range(50):
+        tried = w + step
+        lost, p = _loss(Z, y, weight, tried, prior)
+        while lost > value and np.abs(step).max() > 1e-9:  # too far: half of it
+            step = step / 2
+            tried = w + step
+            lost, p = _loss(Z, y, weight, tried, prior)
+        w, gained, value = tried, value - lost, lost
+        if gained < 1e-8 * max(1.0, abs(value)):
+            break
+        gradient = Z.T @ (weight * (p - y)) + prior.precision @ (w - prior.mean)
+        step = -np.linalg.solve(curvature(Z, weight, p) + prior.precision, gradient)
+    return np.asarray(w)
+
+
+def curvature(Z: NDArray[Any], weight: NDArray[Any], p: NDArray[Any]) -> NDArray[Any]:
+    """Return the second derivatives of the log loss by the weights."""
+    return np.asarray(Z.T @ (Z * (weight * p * (1 - p))[:, None]))
+
+
+def _loss(
+    Z: NDArray[Any], y: NDArray[Any], weight: NDArray[Any], w: NDArray[Any], prior: Gaussian
+) -> tuple[float, NDArray[Any]]:
+    """Return the penalised log loss, and the probability of each row."""
+    x = Z @ w
+    off = w - prior.mean
+    loss = weight @ (np.logaddexp(0, x) - y * x) + 0.5 * off @ prior.precision @ off
+    return float(loss), sigmoid(x)
 
 
 def single_class(y: NDArray[Any]) -> float:

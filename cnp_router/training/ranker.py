@@ -11,16 +11,19 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.training.co_usage_features import CoUsageFeatures
-from cnp_router.training.linear import Logistic, single_class
+from cnp_router.training.linear import Gaussian, Logistic, sigmoid, single_class
 from cnp_router.training.parts import Part
 from cnp_router.training.trees import BoostedTrees
 from cnp_router.training.views import Candidates, Neighbours
 
-__all__ = ["Example", "Ranker", "shortlist_features"]
+__all__ = ["Example", "Ranker", "RankerPrior", "calibration_features", "shortlist_features"]
 
 SHORTLIST = 40
 N_PARTS = 2
 N_REST_FEATURES = 4
+# With fewer past requests trees lose to the first stage.
+MIN_FOR_TREES = 100
+_LEAST = -14.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,14 @@ class Example:
         return np.isin(self.candidates.positions, self.used)
 
 
+@dataclass(frozen=True)
+class RankerPrior:
+    """What is known beforehand of the weights of the first stage, and of the calibration."""
+
+    first: Gaussian
+    scale: Gaussian
+
+
 @dataclass(frozen=True, eq=False)
 class Ranker(Part):
     """Two stages: a logistic regression picks a shortlist, boosted trees order it.
@@ -52,7 +63,8 @@ class Ranker(Part):
 
     The trees are fitted in `N_PARTS` parts, each on the requests outside one part, and averaged,
     so that every past request also gets an answer out of fold: those answers
-    calibrate the probabilities by `scale`, and later the recipients.
+    calibrate the probabilities by `scale`, and later the recipients. From few examples there are no
+    trees: the first stage orders all candidates.
     """
 
     first: Logistic
@@ -62,62 +74,57 @@ class Ranker(Part):
 
     @classmethod
     def fit(
-        cls, examples: Sequence[Example], *, random_state: int, n_jobs: int | None = None
+        cls,
+        examples: Sequence[Example],
+        *,
+        random_state: int,
+        n_jobs: int | None = None,
+        prior: RankerPrior | None = None,
     ) -> tuple[Ranker, list[NDArray[Any]]]:
-        """Fit it, and return the probabilities of each example's candidates, out of fold, too."""
-        from joblib import Parallel, delayed
+        """Fit it, and return the probabilities of each example's candidates, out of fold, too.
 
-        rng = np.random.default_rng(random_state)
-        first = Logistic.fit(
-            np.vstack([e.candidates.features for e in examples]),
-            np.concatenate([e.labels for e in examples]),
-            random_state=random_state,
-        )
+        With a `prior`, there may be few examples, or none.
+        """
+        first = _fit_first(examples, random_state, prior)
+        if prior is not None and len(examples) < MIN_FOR_TREES:
+            return _without_trees(first, examples, prior)
         shortlists = [_shortlist(first, example.candidates) for example in examples]
         X = [
-            shortlist_features(e.past.co_usage, e.candidates, p, kept)
-            for e, (p, kept) in zip(examples, shortlists, strict=True)
+            shortlist_features(e.past.co_usage, e.candidates, x, kept)
+            for e, (x, kept) in zip(examples, shortlists, strict=True)
         ]
         y = [e.labels[kept] for e, (_, kept) in zip(examples, shortlists, strict=True)]
-        part = rng.permutation(len(examples)) % N_PARTS
-        stacked, ends = np.vstack(X), np.cumsum([len(labels) for labels in y])[:-1]
-        labels, row_part = np.concatenate(y), np.repeat(part, [len(own) for own in y])
-        fitted = Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(_fit_trees)(stacked, labels, row_part == number, random_state + number)
-            for number in range(N_PARTS)
-        )
-        answers = np.empty(len(labels))
-        for number, (_, outside) in enumerate(fitted):
-            answers[row_part == number] = outside
-        log_odds = np.split(answers, ends)
+        log_odds, parts = _fit_parts(X, y, random_state, n_jobs)
         natural = [i for i, e in enumerate(examples) if not e.hidden]
         scale = Logistic.fit(
-            np.concatenate([log_odds[i] for i in natural])[:, None],
+            np.vstack([_levels(*shortlists[i], log_odds[i]) for i in natural]),
             np.concatenate([y[i] for i in natural]),
             C=1e6,
         )
         rest = _fit_rest([examples[i] for i in natural], [shortlists[i] for i in natural])
-        ranker = cls(first, rest, tuple(trees for trees, _ in fitted), scale)
+        ranker = cls(first, rest, parts, scale)
         out_of_fold = [
-            ranker._combine(p, kept, answer)
-            for (p, kept), answer in zip(shortlists, log_odds, strict=True)
+            ranker._combine(x, kept, answer)
+            for (x, kept), answer in zip(shortlists, log_odds, strict=True)
         ]
         return ranker, out_of_fold
 
     def probabilities(self, co_usage: sparse.csc_array, found: Candidates) -> NDArray[Any]:
         """Return the calibrated probability of each candidate."""
-        p, kept = _shortlist(self.first, found)
+        x, kept = _shortlist(self.first, found)
         if not len(kept):
-            return p
-        X = shortlist_features(co_usage, found, p, kept)
-        return self._combine(p, kept, np.mean([t.log_odds(X) for t in self.parts], axis=0))
+            return x
+        if not self.parts:
+            return self.scale.probability(_levels(x, np.arange(len(x))))
+        X = shortlist_features(co_usage, found, x, kept)
+        return self._combine(x, kept, np.mean([t.log_odds(X) for t in self.parts], axis=0))
 
-    def _combine(self, p: NDArray[Any], kept: NDArray[Any], log_odds: NDArray[Any]) -> NDArray[Any]:
+    def _combine(self, x: NDArray[Any], kept: NDArray[Any], log_odds: NDArray[Any]) -> NDArray[Any]:
         if not len(kept):
-            return p
-        result = np.empty(len(p))
-        result[kept] = self.scale.probability(log_odds[:, None])
-        left, features = _rest_features(p, kept)
+            return x
+        result = np.empty(len(x))
+        result[kept] = self.scale.probability(_levels(x, kept, log_odds))
+        left, features = _rest_features(x, kept)
         result[left] = self.rest.probability(features)
         # Far from what it was fitted on, such as with many new APIs, it may say anything: it is
         # kept below the middle of the shortlist, in its own order.
@@ -127,16 +134,66 @@ class Ranker(Part):
         return result
 
 
+def _fit_first(
+    examples: Sequence[Example], random_state: int, prior: RankerPrior | None
+) -> Logistic:
+    gaussian = None if prior is None else prior.first
+    if not examples and gaussian is not None:
+        return gaussian.logistic(gaussian.mean)
+    return Logistic.fit(
+        np.vstack([e.candidates.features for e in examples]),
+        np.concatenate([e.labels for e in examples]),
+        random_state=random_state,
+        prior=gaussian,
+    )
+
+
+def _without_trees(
+    first: Logistic, examples: Sequence[Example], prior: RankerPrior
+) -> tuple[Ranker, list[NDArray[Any]]]:
+    """Return the ranker that has only its first stage, calibrated.
+
+    It has so few degrees of freedom beside the prior that its answers to its examples are as good
+    as out of fold.
+    """
+    levels = [calibration_features(first, example.candidates) for example in examples]
+    scale = prior.scale.logistic(prior.scale.mean)
+    if examples:
+        labels = np.concatenate([e.labels for e in examples])
+        scale = Logistic.fit(np.vstack(levels), labels, prior=prior.scale)
+    ranker = Ranker(first, Logistic(np.zeros(N_REST_FEATURES), 0.0), (), scale)
+    return ranker, [scale.probability(own) for own in levels]
+
+
+def calibration_features(first: Logistic, found: Candidates) -> NDArray[Any]:
+    """Return what calibrates a first stage without trees, of shape (n_candidates, 2)."""
+    x = first.log_odds(found.features)
+    return _levels(x, np.arange(len(x)))
+
+
+def _levels(
+    x: NDArray[Any], kept: NDArray[Any], log_odds: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Return what tells how probable some candidates are.
+
+    The logarithm of their share of the odds of the first stage, in which what is wrong with
+    all of a request's candidates cancels out; their log-odds there; those of the trees.
+    """
+    share = x - np.logaddexp.reduce(x) if len(x) else x
+    columns = [np.maximum(share, _LEAST)[kept], x[kept]]
+    return np.column_stack(columns if log_odds is None else [*columns, log_odds])
+
+
 def shortlist_features(
-    co_usage: sparse.csc_array, found: Candidates, first: NDArray[Any], kept: NDArray[Any]
+    co_usage: sparse.csc_array, found: Candidates, x: NDArray[Any], kept: NDArray[Any]
 ) -> NDArray[Any]:
     """Return what the second stage sees, of shape (n_kept, n_features + 6), float32.
 
-    The features, and the first stage's picture of the set: log-odds, rank, ratio to the best, sum
-    and best of its probabilities `first`, and the co-usage with what it expects. `kept` is the
+    The features, and the first stage's picture of the set: its log-odds `x`, rank, ratio to the
+    best, sum and best of its probabilities, and the co-usage with what it expects. `kept` is the
     shortlist: indices into the candidates, most probable first.
     """
-    p = np.clip(first, 1e-6, 1 - 1e-6)
+    p = np.clip(sigmoid(x), 1e-6, 1 - 1e-6)
     short = p[kept]
     extra = np.empty((len(kept), 6), dtype=np.float32)
     extra[:, 0] = np.log(short / (1 - short))
@@ -148,6 +205,25 @@ def shortlist_features(
     expected[found.positions] = p
     extra[:, 5] = (co_usage @ expected)[found.positions[kept]]
     return np.hstack([found.features[kept], extra])
+
+
+def _fit_parts(
+    X: list[NDArray[Any]], y: list[NDArray[Any]], random_state: int, n_jobs: int | None
+) -> tuple[list[NDArray[Any]], tuple[BoostedTrees, ...]]:
+    """Fit the trees in parts of the requests; return the log-odds of each request out of fold."""
+    from joblib import Parallel, delayed
+
+    part = np.random.default_rng(random_state).permutation(len(X)) % N_PARTS
+    stacked, ends = np.vstack(X), np.cumsum([len(labels) for labels in y])[:-1]
+    labels, row_part = np.concatenate(y), np.repeat(part, [len(own) for own in y])
+    fitted = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(_fit_trees)(stacked, labels, row_part == number, random_state + number)
+        for number in range(N_PARTS)
+    )
+    answers = np.empty(len(labels))
+    for number, (_, outside) in enumerate(fitted):
+        answers[row_part == number] = outside
+    return np.split(answers, ends), tuple(trees for trees, _ in fitted)
 
 
 def _fit_trees(
@@ -181,8 +257,9 @@ def _fit_trees(
 
 
 def _shortlist(first: Logistic, found: Candidates) -> tuple[NDArray[Any], NDArray[Any]]:
-    p = first.probability(found.features)
-    return p, np.argsort(-p, kind="stable")[:SHORTLIST]
+    """Return the log-odds of each candidate, and the places of the best."""
+    x = first.log_odds(found.features)
+    return x, np.argsort(-x, kind="stable")[:SHORTLIST]
 
 
 def _fit_rest(
@@ -190,8 +267,8 @@ def _fit_rest(
 ) -> Logistic:
     X = [np.zeros((0, N_REST_FEATURES))]
     y = [np.zeros(0, dtype=bool)]
-    for example, (p, kept) in zip(examples, shortlists, strict=True):
-        left, features = _rest_features(p, kept)
+    for example, (x, kept) in zip(examples, shortlists, strict=True):
+        left, features = _rest_features(x, kept)
         X.append(features)
         y.append(example.labels[left])
     features, labels = np.vstack(X), np.concatenate(y)
@@ -210,14 +287,14 @@ def _fit_rest(
     return Logistic(np.array([1.0, 0.0, 0.0, 0.0]), lowered)
 
 
-def _rest_features(p: NDArray[Any], kept: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _rest_features(x: NDArray[Any], kept: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return who is behind the shortlist, and what tells how probable they are: (n_left, 4).
 
     Log-odds and rank in the first stage; its sum and its best, which are the request's.
     """
-    left = np.delete(np.arange(len(p)), kept)
-    q = np.clip(p, 1e-6, 1 - 1e-6)
-    rank = np.argsort(np.argsort(-p[left], kind="stable"), kind="stable")
+    left = np.delete(np.arange(len(x)), kept)
+    q = np.clip(sigmoid(x), 1e-6, 1 - 1e-6)
+    rank = np.argsort(np.argsort(-x[left], kind="stable"), kind="stable")
     features = np.empty((len(left), N_REST_FEATURES))
     features[:, 0] = np.log(q[left] / (1 - q[left]))
     features[:, 1] = np.log1p(len(kept) + rank)

@@ -74,7 +74,10 @@ def test_a_single_part_is_the_text(text):
 
 
 def test_a_number_is_an_item_only_in_its_turn():
-    assert clauses("Photos of iOS 17. Show maps") == ("Photos of iOS 17.", "Show maps")
+    assert clauses("Photos of iOS 17. Show park maps") == (
+        "Photos of iOS 17.",
+        "Show park maps",
+    )
 
 
 def test_what_is_too_short_stays_with_its_neighbour():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.routing import Reason
-from cnp_router.text import pieces, split_identifier, words
+from cnp_router.text import STOP_WORDS, pieces, singular, split_identifier, words
 from cnp_router.training.corpus import Specifications, entries, matrix_of_ones
 from cnp_router.training.views.base import Batch, Evidence, Sparse, View
 
@@ -71,7 +71,7 @@ class NameIndex:
 
     def __init__(self, specifications: Specifications) -> None:
         catalog, encoder = specifications.catalog, specifications.encoders.word
-        names = [list(dict.fromkeys(words(split_identifier(api.name)))) for api in catalog]
+        names = [_telling_words(api.name) for api in catalog]
         frequency = Counter(word for name in names for word in name)
         # A word that many names share says less, and so does one that is common in requests.
         known = dict(zip(encoder.terms_, encoder.idf_, strict=True))
@@ -99,7 +99,8 @@ class NameIndex:
 
     def partly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the APIs with a word of their name in the text, and the weight of these words."""
-        found = {self._column[word] for word in words(text) if word in self._column}
+        said = map(singular, words(text))
+        found = {self._column[word] for word in said if word in self._column}
         columns = np.array(sorted(found), dtype=np.intp)
         named = entries(self._apis, columns)
         weight = np.zeros(len(self.weight), dtype=np.float32)
@@ -123,3 +124,10 @@ class NameIndex:
                     found.update(self._whole[joined])
         apis = np.array(sorted(found), dtype=np.intp)
         return apis, self.weight[apis]
+
+
+def _telling_words(name: str) -> list[str]:
+    """Return the distinct words of a name; stop words only where there are no others."""
+    said = words(split_identifier(name))
+    telling = [word for word in said if word not in STOP_WORDS] or said
+    return list(dict.fromkeys(map(singular, telling)))

@@ -178,9 +178,14 @@ def _features(
     order = np.argsort(-scores, axis=1, kind="stable")
     top = scores.max(axis=1, initial=0)
     n = len(scores)
+    # Equal scores share the best rank of theirs: their order in the catalog says nothing.
+    sorted_ = np.take_along_axis(scores, order, axis=1)
+    rank = np.arange(scores.shape[1]) * np.ones((n, 1), dtype=np.intp)
+    rank[:, 1:][sorted_[:, 1:] == sorted_[:, :-1]] = 0
+    rank = np.maximum.accumulate(rank, axis=1)
     features = np.empty((3 * n + len(extras) + len(context), scores.shape[1]), dtype=np.float32)
     features[:n] = scores
-    features[np.arange(n, 2 * n)[:, None], order] = np.log1p(np.arange(scores.shape[1]))
+    features[np.arange(n, 2 * n)[:, None], order] = np.log1p(rank)
     features[2 * n : 3 * n] = scores / np.maximum(top, 1e-6)[:, None]
     features[3 * n : 3 * n + len(extras)] = extras
     features[3 * n + len(extras) :] = context[:, None]

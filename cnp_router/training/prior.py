@@ -1,0 +1,82 @@
+"""What is known before a history is: priors on the weights of logistic regressions, as data.
+
+They were learned from episodes on the bundled sample: each takes some of its mashups for the
+past, from none to 250, and others for requests. `scripts/fit_prior.py` makes them anew.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnp_router.storage import state_from_bytes
+from cnp_router.training.linear import Gaussian, curvature, most_probable, sigmoid
+from cnp_router.training.parts import Part
+
+__all__ = ["MOST", "PRIOR_FILE", "EpisodePrior", "bundled_prior"]
+
+PRIOR_FILE = Path(__file__).parent / "prior.npz"
+MOST = 250  # mashups in an episode
+# What the episodes weigh, in requests: one's own decide as soon as there are more.
+WEIGHT = 300.0
+_RIDGE = 20.0  # precision of what the episodes say nothing about
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodePrior(Part):
+    """A Gaussian on the weights of a logistic regression, which moves with the number of mashups.
+
+    The weights at `n` mashups are ``u + s v``, with ``s = log(1 + n) / log(1 + MOST)``, and at none
+    ``u + w``; `mean` holds `u`, `v` and `w`, each with an intercept, and `precision` is that of the
+    episodes (Laplace's approximation).
+    """
+
+    center: NDArray[Any]
+    scale: NDArray[Any]
+    mean: NDArray[Any]
+    precision: NDArray[Any]
+
+    @classmethod
+    def fit(
+        cls, X: NDArray[Any], y: NDArray[Any], n_mashups: NDArray[Any], weight: NDArray[Any]
+    ) -> EpisodePrior:
+        """Learn it from the rows of all episodes; the weights are to sum to `WEIGHT` requests."""
+        center, scale = X.mean(axis=0), X.std(axis=0)
+        scale = np.where(scale > 1e-6, scale, 1.0)
+        n = X.shape[1] + 1
+        flat = Gaussian(center, scale, np.zeros(n), np.eye(n))
+        Z = flat.standardised(X.astype(np.float64))
+        Z = np.hstack([Z * column[:, None] for column in _basis(n_mashups)])
+        ridge = np.full(Z.shape[1], _RIDGE)
+        ridge[n - 1 :: n] = 1e-3
+        free = Gaussian(center, scale, np.zeros(Z.shape[1]), np.diag(ridge))
+        mean = most_probable(Z, y, weight, free)
+        precision = curvature(Z, weight, sigmoid(Z @ mean)) + free.precision
+        return cls(center, scale, mean, precision)
+
+    def at(self, n_mashups: int) -> Gaussian:
+        """Return the prior at a number of mashups."""
+        n = len(self.center) + 1
+        covariance = np.linalg.inv(self.precision)
+        joined = np.hstack([column[0] * np.eye(n) for column in _basis(np.array([n_mashups]))])
+        precision = np.linalg.inv(joined @ covariance @ joined.T)
+        return Gaussian(self.center, self.scale, joined @ self.mean, precision)
+
+
+def _basis(n_mashups: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return what each part of the weights is multiplied by, at some numbers of mashups."""
+    grown = np.log1p(np.minimum(n_mashups, MOST)) / math.log1p(MOST)
+    return [np.ones(len(n_mashups)), grown, (n_mashups == 0).astype(np.float64)]
+
+
+@cache
+def bundled_prior() -> dict[str, EpisodePrior]:
+    """Return the priors that come with the package, by what they are of."""
+    state = state_from_bytes(PRIOR_FILE.read_bytes())
+    return {name: EpisodePrior.from_state(part) for name, part in state.items()}
