@@ -12,7 +12,7 @@ from cnp_router.datasets import load_sample
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import History
 
-__all__ = ["Splits", "load"]
+__all__ = ["Splits", "limited", "load", "load_with"]
 
 _HELD_OUT_SHARE = 0.2
 _COLD_SHARE = 0.15
@@ -31,6 +31,25 @@ class Splits:
 def load(folder: Path | None, seed: int = 0) -> Splits:
     """Read a folder, or split the bundled sample; DataFileError if a file is missing or broken."""
     return _sample(seed) if folder is None else _folder(folder)
+
+
+def load_with(folder: Path | None, held_out: int, seed: int = 0) -> Splits:
+    """Read a folder, or hold out so many mashups of the sample at random; nothing is hidden."""
+    if folder is not None:
+        return _folder(folder)
+    sample = load_sample()
+    order = np.random.default_rng(seed).permutation(len(sample.history)).tolist()
+    parts = (order[held_out:], order[:held_out])
+    train, held = (History(sample.history[i] for i in sorted(part)) for part in parts)
+    return Splits("the bundled sample", sample.catalog, train, {"random": held})
+
+
+def limited(history: History, limit: int, seed: int = 0) -> History:
+    """Return at most so many mashups, drawn at random, in their order; all if `limit` is 0."""
+    if not 0 < limit < len(history):
+        return history
+    drawn = np.random.default_rng(seed).choice(len(history), limit, replace=False)
+    return History(history[i] for i in sorted(drawn.tolist()))
 
 
 def _folder(folder: Path) -> Splits:

@@ -3,6 +3,9 @@ r"""The one entry point of the benchmarks.
 ::
 
     python benchmarks/run.py quality [--data DIR] [--full] [--only ROUTER ...]
+    python benchmarks/run.py learning_curve [--data DIR] [--sizes N ...] [--draws N] [--limit N]
+    python benchmarks/run.py trust [--data DIR] [--limit N] [--final]
+    python benchmarks/run.py languages
     python benchmarks/run.py scaling --data DIR
     python benchmarks/run.py speed --data DIR
     python benchmarks/run.py next_tool --data DIR [--plots DIR]
@@ -17,6 +20,7 @@ Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with 
 DIR holds ``apis.jsonl``, ``mashups-train.jsonl`` and any number of held-out ``mashups-dev*.jsonl``;
 for ``speed`` perhaps ``apis-all.jsonl``, a larger catalog. Where it may be left out, the bundled
 sample is used.
+For ``languages``, DIR holds a folder a language, each with ``apis.jsonl`` and ``mashups*.jsonl``.
 For ``next_tool``, DIR holds two or more logs ``trajectories*.jsonl``; for ``next_tool_history``
 too, or ``mashups-train.jsonl`` and ``mashups-dev*.jsonl`` whose APIs are in order.
 """
@@ -35,18 +39,24 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import (
     compound,
     engine,
+    languages,
+    learning_curve,
     next_tool,
     next_tool_history,
     quality,
     routed_vs_broadcast,
     scaling,
     speed,
+    trust,
 )
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.files import atomic_write
 
 TRACKS = {
     "quality": quality,
+    "learning_curve": learning_curve,
+    "trust": trust,
+    "languages": languages,
     "scaling": scaling,
     "speed": speed,
     "next_tool": next_tool,
@@ -76,6 +86,42 @@ def _routed_vs_broadcast(track: argparse.ArgumentParser) -> None:
     track.add_argument("--report", type=Path, metavar="DIR", help="write tables and pictures")
 
 
+def _size(text: str) -> str:
+    if text != "all" and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a number or 'all', not {text!r}")
+    return text
+
+
+def _limit(track: argparse.ArgumentParser, default: int) -> None:
+    track.add_argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        default=default,
+        help=f"so many requests of each split, drawn at random; 0 is all (default: {default})",
+    )
+
+
+def _learning_curve(track: argparse.ArgumentParser) -> None:
+    track.add_argument(
+        "--sizes",
+        nargs="+",
+        type=_size,
+        metavar="N",
+        default=learning_curve.SIZES,
+        help="numbers of past mashups, or 'all'",
+    )
+    track.add_argument("--draws", type=int, metavar="N", default=learning_curve.DRAWS)
+    _limit(track, learning_curve.LIMIT)
+
+
+def _trust(track: argparse.ArgumentParser) -> None:
+    _limit(track, trust.LIMIT)
+    track.add_argument(
+        "--final", action="store_true", help="measure the texts kept for the end, too"
+    )
+
+
 def _plots(track: argparse.ArgumentParser) -> None:
     track.add_argument("--plots", type=Path, metavar="DIR", help="draw into that folder, as SVG")
 
@@ -96,6 +142,8 @@ _OPTIONS = {
     "next_tool": _plots,
     "next_tool_history": _plots,
     "quality": _quality,
+    "learning_curve": _learning_curve,
+    "trust": _trust,
     "routed_vs_broadcast": _routed_vs_broadcast,
     "engine": _engine,
 }

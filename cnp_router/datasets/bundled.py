@@ -1,4 +1,4 @@
-"""The sample that comes with the package."""
+"""The data that comes with the package: the sample, and texts that nothing serves."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from importlib import resources
 
 from cnp_router.catalog import Catalog
 from cnp_router.datasets.dataset import Dataset, ReadReport, Tally
+from cnp_router.datasets.out_of_scope import read_out_of_scope, served_by_none
 from cnp_router.history import History
 
-__all__ = ["load_sample"]
+__all__ = ["load_out_of_scope", "load_sample"]
 
 
 def load_sample() -> Dataset:
@@ -41,3 +42,29 @@ def load_sample() -> Dataset:
         source="written for cnp-router",
         report=ReadReport(Tally(len(catalog)), Tally(len(history))),
     )
+
+
+def load_out_of_scope(catalog: Catalog | None = None) -> tuple[str, ...]:
+    """Return the bundled texts that no API serves: noise, chit-chat, sums, general knowledge.
+
+    Parameters
+    ----------
+    catalog : Catalog, optional
+        Texts that one of its APIs may serve are left out, such as sums where there is a
+        calculator; None leaves out nothing.
+
+    Returns
+    -------
+    tuple of str
+        Short and long ones, English and some Japanese.
+
+    Examples
+    --------
+    >>> texts = load_out_of_scope()
+    >>> len(texts) >= 150, len(load_out_of_scope(load_sample().catalog)) < len(texts)
+    (True, True)
+    """
+    file = resources.files("cnp_router.datasets") / "nothing" / "texts.jsonl"
+    with resources.as_file(file) as path:
+        texts = read_out_of_scope(path)
+    return tuple(text.text for text in (served_by_none(texts, catalog) if catalog else texts))

@@ -30,7 +30,7 @@ from cnp_router.history import History, Mashup
 from cnp_router.records import check_instance
 from cnp_router.routing import Fallback, Router, TargetRecall
 
-__all__ = ["Evaluation", "evaluate"]
+__all__ = ["Evaluation", "RequestFigures", "evaluate", "request_figures"]
 
 DEEPEST = max(k for _, k in RANKING.values())
 CALIBRATED = 10
@@ -174,7 +174,7 @@ def evaluate(
     router = copy.copy(router)
     router.source_counts = Counter()
     select = TargetRecall(target_recall)
-    routed = partial(_routed, router, select=select, threshold=threshold, fallback=fallback)
+    routed = partial(request_figures, router, select=select, threshold=threshold, fallback=fallback)
     routed(mashups[0])  # to warm up
     results = timed = in_order(routed, mashups, n_jobs)
     if n_workers(n_jobs, len(mashups)) > 1:
@@ -203,8 +203,8 @@ def evaluate(
 
 
 @dataclass(frozen=True, slots=True)
-class _Routed:
-    """What one request came to; small, since it travels between processes."""
+class RequestFigures:
+    """The figures of one request, as in `Evaluation`; small, for it travels between processes."""
 
     ranking: Mapping[str, float]
     recommendation: Mapping[str, float]
@@ -215,7 +215,8 @@ class _Routed:
     seconds: float
 
 
-def _routed(router: Router, mashup: Mashup, **how: Any) -> _Routed:
+def request_figures(router: Router, mashup: Mashup, **how: Any) -> RequestFigures:
+    """Route one request, with the options of `Router.decide`, and measure the answer."""
     began = time.perf_counter()
     # What route does, and the scores of the same pass.
     scores = router.score(mashup.description)
@@ -225,7 +226,7 @@ def _routed(router: Router, mashup: Mashup, **how: Any) -> _Routed:
     ranking = Ranking(ranked, mashup.apis)
     recommended = set_scores(routing.recommendation, mashup.apis)
     recall = set_scores(routing.contractors, mashup.apis).recall
-    return _Routed(
+    return RequestFigures(
         ranking={name: metric(ranking, k) for name, (metric, k) in RANKING.items()},
         recommendation={**recommended.to_dict(), "mean_apis": len(routing.recommendation)},
         recipients={"recall": recall, "mean": len(routing.recipients)},

@@ -1,0 +1,316 @@
+"""How good a router is by how many past mashups it has, from none to all."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import data
+from benchmarks.report import environment, heading, number, table
+from cnp_router.catalog import Catalog
+from cnp_router.evaluation.evaluate import RequestFigures, request_figures
+from cnp_router.evaluation.metrics import ece
+from cnp_router.history import History, Mashup
+from cnp_router.routing import HistoryKNNRouter, Router, SpecificationRouter, TargetRecall
+from cnp_router.text import TfidfEncoder, dense_product
+from cnp_router.training import fit_router
+
+__all__ = [
+    "DRAWS",
+    "LIMIT",
+    "NEED_HISTORY",
+    "ROUTERS",
+    "SIZES",
+    "TfidfRouter",
+    "repeats",
+    "run",
+    "verdict",
+]
+
+SIZES = ("0", "5", "15", "60", "120", "250", "all")
+DRAWS = 5
+LIMIT = 300
+
+_HELD_OUT = 200  # of the sample
+_REPEATS = 40
+_DROPPED = 0.2  # of the words of a repeat
+_TOLERATED = 0.01
+_ERRORS = 2  # standard errors
+
+_LEARNED = "learned"
+_COVERED = "recall of recipients"
+Build = Callable[[Catalog, History], Router]
+
+_FIGURES: Mapping[str, Callable[[RequestFigures], float]] = {
+    "R@5": lambda figures: figures.ranking["recall@5"],
+    "R@20": lambda figures: figures.ranking["recall@20"],
+    "F1": lambda figures: figures.recommendation["f1"],
+    _COVERED: lambda figures: figures.recipients["recall"],
+    "recipients": lambda figures: figures.recipients["mean"],
+}
+_COMPARED = ("R@5", "R@20", "F1")
+
+
+class _TfidfIndex:
+    """The cosine of a text and each document, on a scale like that of log-odds."""
+
+    _SCALE = 20.0
+
+    def __init__(self, documents: Sequence[str]) -> None:
+        self._encoder = TfidfEncoder("word", min_df=1)
+        self._by_term = self._encoder.fit_transform(documents).T.tocsr()
+
+    def scores(self, text: str) -> NDArray[Any]:
+        (cosines,) = dense_product(self._encoder.transform([text]), self._by_term)
+        return np.asarray(cosines, dtype=np.float64) * self._SCALE
+
+    def shared_words(self, *_: Any) -> list[tuple[str, ...]]:
+        return []
+
+
+class TfidfRouter(SpecificationRouter):
+    """As the specification router, by TF-IDF of words and pairs of words instead of BM25."""
+
+    def __init__(self, catalog: Catalog, history: History | None = None) -> None:
+        super().__init__(catalog)
+        texts = [" ".join((api.name, api.description, *api.categories)) for api in catalog]
+        self._index: Any = _TfidfIndex(texts)
+        if history:
+            self._calibrate(history)
+
+
+ROUTERS: dict[str, Build] = {
+    _LEARNED: lambda catalog, history: fit_router(catalog, history or None),  # type: ignore
+    "BM25": SpecificationRouter,
+    "TF-IDF": TfidfRouter,
+    "nearest requests": HistoryKNNRouter,
+}
+NEED_HISTORY = ("nearest requests",)
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure all routers at all sizes and print the tables."""
+    splits = data.load_with(options.data, _HELD_OUT, options.seed)
+    facts = environment(options.seed)
+    heading(f"Learning curve on {splits.name}", facts)
+    tested = {
+        name: data.limited(history.known_to(splits.catalog), options.limit, options.seed)
+        for name, history in splits.held_out.items()
+    }
+    asked = ", ".join(f"{len(history)} of {name}" for name, history in tested.items())
+    print(f"{len(splits.catalog)} APIs. Requests: {asked}; figures are means over them.")
+    print(f"Up to {len(splits.train)} past mashups, drawn at random {options.draws} times;")
+    print("none and all of them are one draw. Recipients are those of a target recall of .90.\n")
+    results: dict[str, Any] = {name: {} for name in tested}
+    for size in options.sizes:
+        n = len(splits.train) if size == "all" else int(size)
+        if n <= len(splits.train):
+            measured = _measure(splits, tested, n, options)
+            for split, found in measured.items():
+                results[split][size] = found
+                _print_size(f"{n} past mashups, {split}", found)
+    for split, sizes in results.items():
+        print(f"## Learned against the best baseline, {split}\n")
+        table([_COMPARISON_HEAD, *_comparison_rows(sizes)])
+    drops = sum(
+        c["verdict"] == "drop"
+        for sizes in results.values()
+        for found in sizes.values()
+        for c in found["comparison"].values()
+    )
+    print(f"{drops} drops: of more than {_TOLERATED} and {_ERRORS} paired standard errors.")
+    return {"environment": facts, "data": splits.name, "splits": results}
+
+
+def _measure(
+    splits: data.Splits, tested: Mapping[str, History], n: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Return by split what each router comes to with `n` past mashups."""
+    figures: dict[str, dict[str, list[list[RequestFigures]]]] = {split: {} for split in tested}
+    again: dict[str, list[float]] = {}
+    for past, rng in _draws(splits.train, n, options):
+        dropped = repeats(past, rng)
+        for name, build in ROUTERS.items():
+            if not n and name in NEED_HISTORY:
+                continue
+            router = build(splits.catalog, past)
+            for split, history in tested.items():
+                figures[split].setdefault(name, []).append(_routed(router, history))
+            if len(dropped):
+                found = [_FIGURES["R@5"](f) for f in _routed(router, dropped)]
+                again.setdefault(name, []).append(float(np.mean(found)))
+    return {
+        split: {
+            "routers": {
+                name: {**_means(draws), "repeats R@5": _mean(again.get(name))}
+                for name, draws in by_router.items()
+            },
+            "comparison": _comparison(by_router),
+        }
+        for split, by_router in figures.items()
+    }
+
+
+def _draws(
+    train: History, n: int, options: argparse.Namespace
+) -> Iterator[tuple[History, np.random.Generator]]:
+    """Yield parts of a history: of one draw, a smaller part is in each larger one."""
+    for draw in range(1 if n in (0, len(train)) else options.draws):
+        rng = np.random.default_rng([options.seed, draw])
+        chosen = sorted(rng.permutation(len(train))[:n].tolist())
+        yield History(train[i] for i in chosen), rng
+
+
+def repeats(past: History, rng: np.random.Generator, most: int = _REPEATS) -> History:
+    """Return some past mashups whose request has lost a fifth of its words, at least one.
+
+    Where a text has no spaces, a fifth of its characters. Those of one word stay away.
+    """
+    chosen = rng.permutation(len(past))[:most].tolist()
+    shorter = []
+    for mashup in (past[i] for i in chosen):
+        parts = re.findall(r"\S+\s*", mashup.description)
+        if len(parts) == 1:
+            parts = list(mashup.description)
+        lost = set(rng.permutation(len(parts))[: max(round(_DROPPED * len(parts)), 1)].tolist())
+        text = "".join(part for i, part in enumerate(parts) if i not in lost).strip()
+        if text:
+            shorter.append(replace(mashup, description=text))
+    return History(shorter)
+
+
+def _routed(router: Router, history: Sequence[Mashup] | History) -> list[RequestFigures]:
+    return [
+        request_figures(router, mashup, select=TargetRecall(0.9), threshold=0.6, fallback="none")
+        for mashup in history
+    ]
+
+
+def _by_request(draws: Sequence[Sequence[RequestFigures]], figure: str) -> NDArray[Any]:
+    """Return a figure of each request, its mean over the draws."""
+    values = [[_FIGURES[figure](one) for one in draw] for draw in draws]
+    return np.asarray(np.mean(values, axis=0))
+
+
+def _means(draws: Sequence[Sequence[RequestFigures]]) -> dict[str, float]:
+    errors = [
+        ece(
+            np.concatenate([one.probabilities for one in draw]),
+            np.concatenate([one.labels for one in draw]),
+        )
+        for draw in draws
+    ]
+    figures = {name: float(_by_request(draws, name).mean()) for name in _FIGURES}
+    return {**figures, "ECE": float(np.mean(errors))}
+
+
+def _comparison(by_router: Mapping[str, Sequence[Sequence[RequestFigures]]]) -> dict[str, Any]:
+    """Compare the learned router, figure by figure, with the baseline that is best at it."""
+    if _LEARNED not in by_router:
+        return {}
+    compared = {}
+    for figure in _COMPARED:
+        values = {name: _by_request(draws, figure) for name, draws in by_router.items()}
+        learned = values.pop(_LEARNED)
+        best = max(values, key=lambda name: float(values[name].mean()))
+        compared[figure] = {
+            "learned": float(learned.mean()),
+            "best": best,
+            "baseline": float(values[best].mean()),
+            **verdict(learned, values[best]),
+        }
+    compared["recipients"] = _recipients(by_router[_LEARNED], by_router["BM25"])
+    return compared
+
+
+def _recipients(
+    learned: Sequence[Sequence[RequestFigures]], baseline: Sequence[Sequence[RequestFigures]]
+) -> dict[str, Any]:
+    """Compare the numbers of recipients; more are no drop where they also cover more."""
+    own, other = (_by_request(draws, "recipients") for draws in (learned, baseline))
+    gained = float(
+        np.mean(_by_request(learned, _COVERED)) - np.mean(_by_request(baseline, _COVERED))
+    )
+    found = verdict(own, other)
+    more = "more, at a higher recall" if gained > _TOLERATED else "more"
+    return {
+        "learned": float(own.mean()),
+        "best": "BM25",
+        "baseline": float(other.mean()),
+        **found,
+        "verdict": more if found["difference"] > 0 else "ok",
+    }
+
+
+def verdict(learned: NDArray[Any], baseline: NDArray[Any]) -> dict[str, Any]:
+    """Return the mean paired difference, its standard error over requests, and what it means.
+
+    Examples
+    --------
+    >>> verdict(np.array([0.0, 0.0, 0.5]), np.array([0.5, 0.5, 1.0]))["verdict"]
+    'drop'
+    """
+    differences = learned - baseline
+    difference = float(differences.mean())
+    error = float(differences.std(ddof=1) / np.sqrt(len(differences))) if len(learned) > 1 else 0.0
+    drop = -difference > _TOLERATED and -difference > _ERRORS * error
+    return {"difference": difference, "error": error, "verdict": "drop" if drop else "ok"}
+
+
+def _mean(values: Sequence[float] | None) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+_COLUMNS = (
+    ("R@5", 3),
+    ("R@20", 3),
+    ("F1", 3),
+    ("ECE", 3),
+    (_COVERED, 3),
+    ("recipients", 1),
+    ("repeats R@5", 3),
+)
+_COMPARISON_HEAD = (
+    "past mashups",
+    "figure",
+    "learned",
+    "best baseline",
+    "its figure",
+    "difference",
+    "standard error",
+    "verdict",
+)
+
+
+def _print_size(title: str, found: Mapping[str, Any]) -> None:
+    print(f"## {title}\n")
+    rows = [
+        [
+            name if name == _LEARNED else f"{name} (baseline)",
+            *(number(figures[column], digits) for column, digits in _COLUMNS),
+        ]
+        for name, figures in found["routers"].items()
+    ]
+    table([["router", *(column for column, _ in _COLUMNS)], *rows])
+
+
+def _comparison_rows(sizes: Mapping[str, Any]) -> Iterator[list[str]]:
+    for size, found in sizes.items():
+        for figure, compared in found["comparison"].items():
+            digits = 1 if figure == "recipients" else 3
+            yield [
+                size,
+                figure,
+                number(compared["learned"], digits),
+                compared["best"],
+                number(compared["baseline"], digits),
+                f"{compared['difference']:+.{digits}f}",
+                number(compared["error"], digits),
+                compared["verdict"],
+            ]
