@@ -17,16 +17,18 @@ from cnp_router.routing import Reason
 from cnp_router.text import cuts
 from cnp_router.training.views.past_requests import shortened
 
-__all__ = ["Compound", "clause_reasons", "is_tried", "read"]
+__all__ = ["Compound", "clause_reasons", "prior_log_odds", "read"]
 
 # A history of which a larger share needs several APIs knows by itself how such requests look. So
 # many more mashups of one API are counted, so that the first few do not decide.
 MOST_SHARE = 0.2
 PSEUDO_MASHUPS = 10
-# What speaks for a cut before it is looked at, in log-odds: measured on several data sets.
-_PRIOR = 4.0
+# What speaks for a cut before it is looked at, in log-odds, and how many mashups it takes until
+# what half a request says can be trusted half as much: measured on several data sets.
+_PRIOR = 2.5
+_LITTLE = 200
 _MOST_JUDGED = 3
-_LEAST_AT_A_GLANCE = -2.0  # log-odds
+_LEAST_AT_A_GLANCE = -6.0  # log-odds, without the prior
 _LEAST_BELIEF = 0.05  # below, nothing would change
 _BELIEVED = 0.3
 _CALLED_FOR = 0.1
@@ -54,13 +56,24 @@ class Compound:
         return max(1, len(np.setdiff1d(self.favourites, known)))
 
 
-def is_tried(n_mashups: int, n_compound: int) -> bool:
-    """Return whether requests are cut, with so many past mashups, some of several APIs."""
-    return n_compound <= MOST_SHARE * (n_mashups + PSEUDO_MASHUPS)
+def prior_log_odds(n_mashups: int, n_compound: int) -> float | None:
+    """Return what speaks for a cut beforehand, given past mashups, some of several APIs.
+
+    None if requests are not cut: without history, the halves are not surer of anything than the
+    whole, which is read by clauses as it is; and a history of many compound mashups knows better.
+    """
+    if not n_mashups or n_compound > MOST_SHARE * (n_mashups + PSEUDO_MASHUPS):
+        return None
+    return float(_PRIOR + np.log(n_mashups / (n_mashups + _LITTLE)))
 
 
 def read(
-    request: str, whole: NDArray[Any], judge: Judge, glance: Judge | None = None
+    request: str,
+    whole: NDArray[Any],
+    judge: Judge,
+    glance: Judge | None = None,
+    *,
+    prior: float = _PRIOR,
 ) -> Compound | None:
     """Return the request as one of several things; None if it seems to ask for one.
 
@@ -73,6 +86,8 @@ def read(
         Texts to probabilities, of shape (n_texts, n_apis): that of the request, for any text.
     glance : callable, optional
         A cheap one, of the same shape: cuts that it does not believe in at all are not judged.
+    prior : float, log-odds
+        What speaks for a cut beforehand.
     """
     pairs = cuts(request)
     if not pairs:
@@ -87,15 +102,14 @@ def read(
     if not pairs:
         return None
     halves = judge(_flat(pairs))
-    belief = 0.5 * (1 + np.tanh(0.5 * _log_odds(pairs, halves, whole)))
-    most = float(belief.max())
-    if most < _LEAST_BELIEF:
+    belief = 0.5 * (1 + np.tanh(0.5 * (_log_odds(pairs, halves, whole) + prior)))
+    if belief.max() < _LEAST_BELIEF:
         return None
-    first, second = np.tensordot(belief / belief.sum(), halves.reshape(len(pairs), 2, -1), axes=1)
-    either = 1 - (1 - first) * (1 - second)
+    either = 1 - (1 - halves[0::2]) * (1 - halves[1::2])
+    mixed = belief[:, None] * either + (1 - belief[:, None]) * whole
     believed = np.repeat(belief >= _BELIEVED, 2)
     return Compound(
-        most * either + (1 - most) * whole,
+        np.maximum(mixed.max(axis=0), whole),
         tuple(text for text, own in zip(_flat(pairs), believed, strict=True) if own),
         halves[believed].astype(np.float32),
         np.unique(halves[believed].argmax(axis=1)),
@@ -119,7 +133,7 @@ def clause_reasons(compound: Compound, positions: Sequence[int]) -> dict[int, Re
 def _log_odds(
     pairs: Sequence[tuple[str, str]], halves: NDArray[Any], whole: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return how probable it is that each cut parts two needs.
+    """Return what speaks for each cut being one between two needs.
 
     Odds grow with those of the half that is less sure of its best API. They fall with the root of
     the ratio of the odds that the whole gives to the two: if it is sure of one and thinks
@@ -129,7 +143,7 @@ def _log_odds(
     best = halves.argmax(axis=1).reshape(-1, 2)
     sure = halves.max(axis=1).reshape(-1, 2).min(axis=1)
     first, second = _logit(whole[best]).T
-    odds = _PRIOR + _logit(sure) - 0.5 * np.abs(first - second) + np.log(_balance(pairs))
+    odds = _logit(sure) - 0.5 * np.abs(first - second) + np.log(_balance(pairs))
     return np.where(best[:, 0] == best[:, 1], -np.inf, odds)
 
 

@@ -22,7 +22,7 @@ from cnp_router.storage import save_model
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
-from cnp_router.training.compound import Compound, clause_reasons, is_tried, read
+from cnp_router.training.compound import Compound, clause_reasons, prior_log_odds, read
 from cnp_router.training.corpus import Specifications, category_membership, usage_matrix
 from cnp_router.training.decision import Decision, confidence_features
 from cnp_router.training.encoders import Encoders
@@ -68,8 +68,9 @@ class LearnedRouter(Router):
     categories : CategoryClassifier or None
         None where the catalog has no categories.
     compound : bool or None, default=None
-        Whether a request is also tried as several in one. None: unless many past mashups need
-        several APIs, so that the router knows from them how such requests look. Not saved.
+        Whether a request is also tried as several in one. None: yes, unless many past mashups need
+        several APIs: then the router knows from them how such requests look. Without any history
+        it never is. Not saved.
     summary : dict
         What it was fitted on, with which versions, and how long that took.
 
@@ -150,9 +151,10 @@ class LearnedRouter(Router):
 
     def _compound(self, request: str, views: Views, whole: NDArray[Any]) -> Compound | None:
         """Return the request as one of several things, if it seems to be."""
-        corpus = views.corpus
-        tried = self.compound
-        if not (is_tried(corpus.usage.shape[0], corpus.n_compound) if tried is None else tried):
+        n_mashups = views.corpus.usage.shape[0]
+        n_compound = 0 if self.compound else views.corpus.n_compound
+        prior = prior_log_odds(n_mashups, n_compound)
+        if prior is None or self.compound is False:
             return None
 
         def judge(texts: Sequence[str]) -> NDArray[Any]:
@@ -166,7 +168,7 @@ class LearnedRouter(Router):
         def glance(texts: Sequence[str]) -> NDArray[Any]:
             return views[HistoryView].linear(self.encoders.word.transform(texts))
 
-        return read(request, whole, judge, glance if len(self.history) >= _LARGE else None)
+        return read(request, whole, judge, glance if n_mashups >= _LARGE else None, prior=prior)
 
     def _dense(self, positions: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
         found = np.zeros(len(self.apis))

@@ -12,7 +12,7 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History, Mashup
 from cnp_router.routing import TopK
 from cnp_router.training import fit_router, load_router
-from cnp_router.training.compound import clause_reasons, is_tried, read
+from cnp_router.training.compound import clause_reasons, prior_log_odds, read
 
 MAPS, MAIL, SONG, REST = np.eye(4)
 UNSURE = np.full(4, 0.05)
@@ -62,8 +62,9 @@ def test_halves_that_are_not_sure_decide_little():
 def test_a_whole_that_is_sure_of_one_outvotes_the_halves():
     sure = judge(maps=0.9 * MAPS, mail=0.6 * MAIL)
     torn = read(REQUEST, 0.5 * MAPS + 0.2 * MAIL, sure)
-    decided = read(REQUEST, 0.99 * MAPS, sure)
+    decided = read(REQUEST, 0.97 * MAPS + 0.002 * MAIL, sure)
     assert decided.probabilities[1] < 0.5 * torn.probabilities[1]
+    assert read(REQUEST, 0.999 * MAPS, sure) is None
 
 
 def test_a_fragment_counts_less_than_a_half():
@@ -105,7 +106,7 @@ def test_three_things():
 @pytest.mark.parametrize(
     ("n_mashups", "n_compound", "expected"),
     [
-        (0, 0, True),
+        (0, 0, False),
         (1, 1, True),
         (5, 5, False),
         (1000, 0, True),
@@ -115,7 +116,13 @@ def test_three_things():
     ],
 )
 def test_a_history_of_several_needs_is_left_alone(n_mashups, n_compound, expected):
-    assert is_tried(n_mashups, n_compound) is expected
+    assert (prior_log_odds(n_mashups, n_compound) is not None) is expected
+
+
+def test_the_more_history_the_more_the_halves_are_trusted():
+    odds = [prior_log_odds(n, 0) for n in (1, 15, 250, 4_000, 100_000)]
+    assert odds == sorted(odds)
+    assert odds[0] < -2 < 2 < odds[3]
 
 
 def test_reasons_name_the_half():
