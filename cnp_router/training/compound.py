@@ -25,12 +25,12 @@ MOST_SHARE = 0.2
 PSEUDO_MASHUPS = 10
 # What speaks for a cut before it is looked at, in log-odds, and how many mashups it takes until
 # what half a request says can be trusted half as much: measured on several data sets.
-_PRIOR = 2.5
+_PRIOR = 2.75
 _LITTLE = 200
 _MOST_JUDGED = 3
 _LEAST_AT_A_GLANCE = -6.0  # log-odds, without the prior
 _LEAST_BELIEF = 0.05  # below, nothing would change
-_BELIEVED = 0.3
+_BELIEVED = 0.2
 _CALLED_FOR = 0.1
 _FLOOR = 1e-4
 
