@@ -47,18 +47,24 @@ class Decision(Part):
     n_requests: int
 
     @classmethod
-    def fit(cls, answers: Sequence[Answer]) -> Decision:
+    def fit(cls, answers: Sequence[Answer], shares: NDArray[Any] | None = None) -> Decision:
         """Learn from answers to requests that are as new ones will be.
 
-        The confidence is that of selections of many sizes.
+        The confidence is that of selections of many sizes. `shares` are what other needs took of
+        the probability mass, where there are too few answers to promise a recall: with
+        them nobody is announced to of whom nothing speaks, and nothing is promised.
         """
-        needed, weights, rows, covered = [], [], [], []
+        rows, covered = [], []
+        needed = [] if shares is None else shares.tolist()
+        weights = [1.0] * len(needed)
+        n_requests = len(answers) + len(needed)
         for answer in answers:
             order = np.argsort(-answer.probabilities, kind="stable")
             descending, labels = answer.probabilities[order], answer.labels[order]
             place, hits = mass_positions(descending), np.cumsum(labels)
-            found = np.minimum(place[labels], 2.0)
-            needed.extend([*found, *[2.0] * (answer.n_used - len(found))])
+            unseen = 2.0 if shares is None else 1.0
+            found = np.minimum(place[labels], unseen)
+            needed.extend([*found, *[unseen] * (answer.n_used - len(found))])
             weights.extend([1 / answer.n_used] * answer.n_used)
             sizes = {int(np.count_nonzero(place <= share)) for share in _SHARES} | set(_SIZES)
             for size in sorted(min(size, len(order)) for size in sizes):
@@ -69,7 +75,7 @@ class Decision(Part):
         confidence = Logistic(np.zeros(4), 0.0)
         if rows:
             confidence = Logistic.fit(np.array(rows), np.array(covered))
-        return cls(confidence, np.array(needed), np.array(weights), len(answers))
+        return cls(confidence, np.array(needed), np.array(weights), n_requests)
 
     @cached_property
     def recall_control(self) -> RecallControl:

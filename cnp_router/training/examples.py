@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,7 @@ class Past:
 
 
 def looked_at(
-    views: Views, requests: EncodedRequests, used: Sequence[NDArray[Any]], hidden: bool = False
+    views: Views, requests: EncodedRequests, used: list[NDArray[Any]], hidden: bool = False
 ) -> Iterator[tuple[Example, NDArray[Any]]]:
     """Yield requests that some views do not know as examples, and the scores of the categories."""
     co_usage = CoUsageFeatures(views.corpus, views[CoUsageView].conditional)

@@ -22,7 +22,7 @@ from cnp_router.training.corpus import matrix_of_ones
 from cnp_router.training.decision import Answer, Decision
 from cnp_router.training.examples import Past
 from cnp_router.training.learned_router import LearnedRouter
-from cnp_router.training.prior import bundled_prior
+from cnp_router.training.prior import MOST, bundled_prior
 from cnp_router.training.ranker import Example, Ranker, RankerPrior
 from cnp_router.training.views import CategoryView
 from cnp_router.version import __version__
@@ -143,7 +143,7 @@ def _fit(
     prior = bundled_prior()
     ranker, answers = Ranker.fit(
         examples,
-        prior=RankerPrior(prior["ranker"].at(n), prior["calibration"].at(n)),
+        prior=RankerPrior(prior.ranker.at(n), prior.calibration.at(n), prior.blind_calibration),
         random_state=random_state,
         n_jobs=n_jobs,
     )
@@ -174,7 +174,8 @@ def _fit(
                 Answer(p, example.labels, len(example.used))
                 for example, p in zip(examples, answers, strict=True)
                 if not example.hidden
-            ]
+            ],
+            prior.recall.at(n) if n <= MOST else None,
         ),
         history=history,
         categories=categories,

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.storage import state_from_bytes
-from cnp_router.training.linear import Gaussian, curvature, most_probable, sigmoid
+from cnp_router.training.linear import Gaussian, Logistic, curvature, maximum_a_posteriori, sigmoid
 from cnp_router.training.parts import Part
 
-__all__ = ["MOST", "PRIOR_FILE", "EpisodePrior", "bundled_prior"]
+__all__ = ["MOST", "PRIOR_FILE", "WEIGHT", "EpisodePrior", "Prior", "RecallPrior", "bundled_prior"]
 
 PRIOR_FILE = Path(__file__).parent / "prior.npz"
 MOST = 250  # mashups in an episode
@@ -56,7 +56,7 @@ class EpisodePrior(Part):
         ridge = np.full(Z.shape[1], _RIDGE)
         ridge[n - 1 :: n] = 1e-3
         free = Gaussian(center, scale, np.zeros(Z.shape[1]), np.diag(ridge))
-        mean = most_probable(Z, y, weight, free)
+        mean = maximum_a_posteriori(Z, y, weight, free)
         precision = curvature(Z, weight, sigmoid(Z @ mean)) + free.precision
         return cls(center, scale, mean, precision)
 
@@ -75,8 +75,34 @@ def _basis(n_mashups: NDArray[Any]) -> list[NDArray[Any]]:
     return [np.ones(len(n_mashups)), grown, (n_mashups == 0).astype(np.float64)]
 
 
+@dataclass(frozen=True, eq=False)
+class RecallPrior(Part):
+    """How much of a request's probability mass it takes to include what it needs.
+
+    `shares` holds quantiles over the needs that some view saw, a row for each of the numbers of
+    mashups in `sizes`.
+    """
+
+    sizes: NDArray[Any]
+    shares: NDArray[Any]
+
+    def at(self, n_mashups: int) -> NDArray[Any]:
+        """Return the shares at a number of mashups."""
+        near = np.argmin(np.abs(np.log1p(self.sizes) - math.log1p(n_mashups)))
+        return np.asarray(self.shares[near])
+
+
+@dataclass(frozen=True, eq=False)
+class Prior(Part):
+    """All that is known beforehand."""
+
+    ranker: EpisodePrior
+    calibration: EpisodePrior
+    blind_calibration: Logistic
+    recall: RecallPrior
+
+
 @cache
-def bundled_prior() -> dict[str, EpisodePrior]:
-    """Return the priors that come with the package, by what they are of."""
-    state = state_from_bytes(PRIOR_FILE.read_bytes())
-    return {name: EpisodePrior.from_state(part) for name, part in state.items()}
+def bundled_prior() -> Prior:
+    """Return what comes with the package."""
+    return Prior.from_state(state_from_bytes(PRIOR_FILE.read_bytes()))

@@ -49,10 +49,15 @@ class Example:
 
 @dataclass(frozen=True)
 class RankerPrior:
-    """What is known beforehand of the weights of the first stage, and of the calibration."""
+    """What is known beforehand of the weights of the first stage, and of the calibration.
+
+    `blind` is the calibration of who has no examples. It goes by the share of the odds alone: how
+    high they are differs from catalog to catalog.
+    """
 
     first: Gaussian
     scale: Gaussian
+    blind: Logistic
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +148,7 @@ def _fit_first(
 ) -> Logistic:
     gaussian = None if prior is None else prior.first
     if not examples and gaussian is not None:
-        return gaussian.logistic(gaussian.mean)
+        return gaussian.most_probable
     return Logistic.fit(
         np.vstack([e.candidates.features for e in examples]),
         np.concatenate([e.labels for e in examples]),
@@ -161,7 +166,7 @@ def _without_trees(
     as out of fold.
     """
     levels = [calibration_features(first, example.candidates) for example in examples]
-    scale = prior.scale.logistic(prior.scale.mean)
+    scale = prior.blind
     if examples:
         labels = np.concatenate([e.labels for e in examples])
         scale = Logistic.fit(np.vstack(levels), labels, prior=prior.scale)
@@ -187,7 +192,7 @@ def _blend(
     x: NDArray[Any], kept: NDArray[Any], log_odds: NDArray[Any], trust: float
 ) -> NDArray[Any]:
     """Return the log-odds of both stages together, of shape (n_kept, 1)."""
-    return (trust * log_odds + (1 - trust) * x[kept])[:, None]
+    return np.asarray(trust * log_odds + (1 - trust) * x[kept])[:, None]
 
 
 def shortlist_features(
