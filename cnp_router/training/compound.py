@@ -32,6 +32,7 @@ _LEAST_AT_A_GLANCE = -6.0  # log-odds, without the prior
 _LEAST_BELIEF = 0.05  # below, nothing would change
 _BELIEVED = 0.2
 _CALLED_FOR = 0.1
+_SAME = 0.8
 _FLOOR = 1e-4
 
 Judge = Callable[[Sequence[str]], NDArray[Any]]
@@ -120,13 +121,16 @@ def clause_reasons(compound: Compound, positions: Sequence[int]) -> dict[int, Re
     """Return for some APIs which half of the request called for each, where one did."""
     if not len(compound.halves):
         return {}
+    lengths = np.array([len(text) for text in compound.texts])
     found = {}
     for position in positions:
         own = compound.halves[:, position]
-        row = int(own.argmax())
-        if position in compound.favourites or own[row] >= _CALLED_FOR:
-            text = f"asked for in “{shortened(compound.texts[row])}”"
-            found[position] = Reason("clause", text, (compound.texts[row],))
+        best = own.max()
+        if position in compound.favourites or best >= _CALLED_FOR:
+            # Of halves that say about the same, the shortest.
+            row = int(np.where(own >= _SAME * best, lengths, lengths.max() + 1).argmin())
+            text = compound.texts[row]
+            found[position] = Reason("clause", f"asked for in “{shortened(text)}”", (text,))
     return found
 
 

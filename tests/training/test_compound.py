@@ -136,6 +136,13 @@ def test_reasons_name_the_half():
     assert {reason.kind for reason in reasons.values()} == {"clause"}
 
 
+def test_of_halves_that_say_the_same_the_shortest_is_named():
+    text = "Show bars on maps. Send them to friends. Play a song of rain."
+    found = read(text, UNSURE, judge(maps=0.9 * MAPS, song=0.8 * SONG))
+    assert len(found.texts) == 4
+    assert clause_reasons(found, [2])[2].references == ("Play a song of rain.",)
+
+
 @pytest.fixture(scope="module")
 def topics():
     """The words of each API."""
