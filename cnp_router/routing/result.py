@@ -39,6 +39,8 @@ class Scores:
         calibrated.
     evidence : object, default=None
         What the router that gave the scores makes its reasons of.
+    n_needs : int, at least 1, default=1
+        How many things the request seems to ask for at once, as far as the router parts them.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Scores:
     apis: tuple[str, ...]
     probabilities: NDArray[Any]
     evidence: Any = None
+    n_needs: int = 1
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
@@ -71,12 +74,13 @@ class Reason:
     Parameters
     ----------
     kind : str
-        The evidence: ``"name"``, ``"history"``, ``"specification"``, ``"co-usage"``,
-        ``"category"`` or ``"popularity"``.
+        The evidence: ``"clause"``, ``"name"``, ``"history"``, ``"specification"``,
+        ``"co-usage"``, ``"category"`` or ``"popularity"``.
     text : str
         One phrase.
     references : tuple of str, default=()
-        Ids of the mashups or APIs, or names of the categories, that the phrase is about.
+        Ids of the mashups or APIs, names of the categories, or the part of the request, that the
+        phrase is about.
     """
 
     kind: str
