@@ -128,6 +128,6 @@ class NameIndex:
 
 def _telling_words(name: str) -> list[str]:
     """Return the distinct words of a name; stop words only where there are no others."""
-    said = words(name)
+    said = words(split_identifier(name))
     telling = [word for word in said if word not in STOP_WORDS] or said
     return list(dict.fromkeys(map(singular, telling)))
