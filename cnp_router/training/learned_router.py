@@ -41,8 +41,6 @@ __all__ = ["LearnedRouter"]
 
 CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
 _LIKELY_CATEGORY = 0.2
-# Mashups; where there are fewer, to look closely takes no time.
-_LARGE = 1_000
 _LEARNED = ("encoders", "ranker", "completion", "decision")
 
 
@@ -168,7 +166,9 @@ class LearnedRouter(Router):
         def glance(texts: Sequence[str]) -> NDArray[Any]:
             return views[HistoryView].linear(self.encoders.word.transform(texts))
 
-        return read(request, whole, judge, glance if n_mashups >= _LARGE else None, prior=prior)
+        # The linear model knows nothing of APIs without history.
+        most_have_history = 2 * len(views.corpus.labels) >= len(self.apis)
+        return read(request, whole, judge, glance if most_have_history else None, prior=prior)
 
     def _dense(self, positions: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
         found = np.zeros(len(self.apis))
