@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ from cnp_router.training.corpus import usage_matrix
 from cnp_router.training.examples import Past, looked_at
 from cnp_router.training.linear import Logistic
 from cnp_router.training.prior import PRIOR_FILE, WEIGHT, EpisodePrior, Prior, RecallPrior
-from cnp_router.training.ranker import Example, calibration_features
+from cnp_router.training.ranker import LEVELS, Example, calibration_features
+from cnp_router.training.views import feature_names
 
 SIZES = (0, 5, 15, 60, 120, 250)
 DRAWS = 4
@@ -77,15 +78,16 @@ def fit(seed: int = 0) -> Prior:
     )
     weight = np.full(len(labels), each)
 
-    def learned(rows: list[NDArray[Any]]) -> EpisodePrior:
-        return EpisodePrior.fit(np.vstack(rows), labels, n_mashups, weight)
+    def learned(names: Sequence[str], rows: list[NDArray[Any]]) -> EpisodePrior:
+        return EpisodePrior.fit(names, np.vstack(rows), labels, n_mashups, weight)
 
-    ranker = learned([e.candidates.features for _, examples in seen for e in examples])
+    names = feature_names()
+    ranker = learned(names, [e.candidates.features for _, examples in seen for e in examples])
     levels: list[NDArray[Any]] = []
     for size, examples in seen:
-        first = ranker.at(size).most_probable
+        first = ranker.at(size, names).most_probable
         levels.extend(calibration_features(first, e.candidates) for e in examples)
-    calibration = learned(levels)
+    calibration = learned(LEVELS, levels)
     # Only the first column counts without history: the second is the same for all.
     blind = n_mashups == 0
     shares = np.vstack(levels)[blind] * (1, 0)
@@ -104,7 +106,7 @@ def _recall(
     taken: dict[int, list[NDArray[Any]]] = {size: [] for size in SIZES}
     rows = iter(levels)
     for size, examples in seen:
-        scale = calibration.at(size).most_probable
+        scale = calibration.at(size, LEVELS).most_probable
         for example in examples:
             p = scale.probability(next(rows))
             order = np.argsort(-p, kind="stable")

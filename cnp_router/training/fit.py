@@ -143,7 +143,11 @@ def _fit(
     prior = bundled_prior()
     ranker, answers = Ranker.fit(
         examples,
-        prior=RankerPrior(prior.ranker.at(n), prior.calibration.at(n), prior.blind_calibration),
+        prior=RankerPrior(
+            prior.ranker.at(n, feature_names()),
+            prior.calibration.at(n, LEVELS),
+            prior.blind_calibration,
+        ),
         random_state=random_state,
         n_jobs=n_jobs,
     )

@@ -7,6 +7,7 @@ past, from none to 250, and others for requests. `scripts/fit_prior.py` makes th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,11 +33,13 @@ _RIDGE = 20.0  # precision of what the episodes say nothing about
 class EpisodePrior(Part):
     """A Gaussian on the weights of a logistic regression, which moves with the number of mashups.
 
-    The weights at `n` mashups are ``u + s v``, with ``s = log(1 + n) / log(1 + MOST)``, and at none
+    `names` are of the features; a feature that it has never seen has a weight of about 0. The
+    weights at `n` mashups are ``u + s v``, with ``s = log(1 + n) / log(1 + MOST)``, and at none
     ``u + w``; `mean` holds `u`, `v` and `w`, each with an intercept, and `precision` is that of the
     episodes (Laplace's approximation).
     """
 
+    names: list[str]
     center: NDArray[Any]
     scale: NDArray[Any]
     mean: NDArray[Any]
@@ -44,7 +47,12 @@ class EpisodePrior(Part):
 
     @classmethod
     def fit(
-        cls, X: NDArray[Any], y: NDArray[Any], n_mashups: NDArray[Any], weight: NDArray[Any]
+        cls,
+        names: Sequence[str],
+        X: NDArray[Any],
+        y: NDArray[Any],
+        n_mashups: NDArray[Any],
+        weight: NDArray[Any],
     ) -> EpisodePrior:
         """Learn it from the rows of all episodes; the weights are to sum to `WEIGHT` requests."""
         center, scale = X.mean(axis=0), X.std(axis=0)
@@ -58,15 +66,24 @@ class EpisodePrior(Part):
         free = Gaussian(center, scale, np.zeros(Z.shape[1]), np.diag(ridge))
         mean = maximum_a_posteriori(Z, y, weight, free)
         precision = curvature(Z, weight, sigmoid(Z @ mean)) + free.precision
-        return cls(center, scale, mean, precision)
+        return cls(list(names), center, scale, mean, precision)
 
-    def at(self, n_mashups: int) -> Gaussian:
-        """Return the prior at a number of mashups."""
-        n = len(self.center) + 1
+    def at(self, n_mashups: int, names: Sequence[str]) -> Gaussian:
+        """Return the prior at a number of mashups, on some features."""
+        n = len(self.names) + 1
         covariance = np.linalg.inv(self.precision)
         joined = np.hstack([column[0] * np.eye(n) for column in _basis(np.array([n_mashups]))])
         precision = np.linalg.inv(joined @ covariance @ joined.T)
-        return Gaussian(self.center, self.scale, joined @ self.mean, precision)
+        place = {name: i for i, name in enumerate(self.names)}
+        known = [i for i, name in enumerate(names) if name in place]
+        own = [place[names[i]] for i in known]
+        center, scale = np.zeros(len(names)), np.ones(len(names))
+        center[known], scale[known] = self.center[own], self.scale[own]
+        mean, wider = np.zeros(len(names) + 1), np.diag(np.full(len(names) + 1, _RIDGE))
+        known, own = [*known, len(names)], [*own, n - 1]
+        mean[known] = (joined @ self.mean)[own]
+        wider[np.ix_(known, known)] = precision[np.ix_(own, own)]
+        return Gaussian(center, scale, mean, wider)
 
 
 def _basis(n_mashups: NDArray[Any]) -> list[NDArray[Any]]:

@@ -21,6 +21,7 @@ __all__ = ["Example", "Ranker", "RankerPrior", "calibration_features", "shortlis
 SHORTLIST = 40
 N_PARTS = 2
 N_REST_FEATURES = 4
+LEVELS = ("share", "log-odds")  # what a first stage without trees is calibrated by
 # With fewer past requests trees lose to the first stage; with as many, both decide alike.
 MIN_FOR_TREES = 100
 HALF_TRUST = 100.0
