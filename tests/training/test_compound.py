@@ -122,7 +122,7 @@ def test_a_history_of_several_needs_is_left_alone(n_mashups, n_compound, expecte
 def test_the_more_history_the_more_the_halves_are_trusted():
     odds = [prior_log_odds(n, 0) for n in (1, 15, 250, 4_000, 100_000)]
     assert odds == sorted(odds)
-    assert odds[0] < -2 < 2 < odds[3]
+    assert odds[0] < -3 < 2 < odds[3]
 
 
 def test_reasons_name_the_half():
