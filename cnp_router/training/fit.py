@@ -23,8 +23,8 @@ from cnp_router.training.decision import Answer, Decision
 from cnp_router.training.examples import Past
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.prior import MOST, bundled_prior
-from cnp_router.training.ranker import Example, Ranker, RankerPrior
-from cnp_router.training.views import CategoryView
+from cnp_router.training.ranker import LEVELS, Example, Ranker, RankerPrior
+from cnp_router.training.views import CategoryView, feature_names
 from cnp_router.version import __version__
 
 __all__ = ["fit_router"]
