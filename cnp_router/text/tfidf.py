@@ -99,6 +99,11 @@ class TfidfEncoder:
         length = math.hypot(*weights.values())
         return {term: weight / length for term, weight in weights.items()}
 
+    def idf(self, term: str) -> float | None:
+        """Return a term's inverse document frequency; None if it is unknown."""
+        column = self._column.get(term)
+        return None if column is None else float(self.idf_[column])
+
     def _weighted(self, counts: sparse.csr_array) -> sparse.csr_array:
         counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
         return unit_rows(counts)

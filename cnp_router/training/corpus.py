@@ -119,6 +119,11 @@ class Corpus(Part):
         return int(np.count_nonzero(np.diff(self.usage.indptr) > 1))
 
     @cached_property
+    def mashups(self) -> sparse.csc_array:
+        """`usage` by its columns: the mashups that used each API."""
+        return sparse.csc_array(self.usage)
+
+    @cached_property
     def labels(self) -> NDArray[Any]:
         """The APIs with history: ndarray of shape (n_labels,), ascending."""
         return np.flatnonzero(self.counts)

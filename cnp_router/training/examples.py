@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from scipy import sparse
 from cnp_router.catalog import Catalog
 from cnp_router.history import History
 from cnp_router.text import specification_text
+from cnp_router.training.answerable import Look, looks
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import (
     Corpus,
@@ -25,9 +26,10 @@ from cnp_router.training.encoders import EncodedRequests, Encoders
 from cnp_router.training.ranker import Example
 from cnp_router.training.views import CoUsageView, HistoryView, Views
 
-__all__ = ["Past", "looked_at"]
+__all__ = ["Fold", "Past", "looked_at"]
 
 N_COMPONENTS = 200
+MAX_PROBED = 120  # requests a fold
 _BATCH_CELLS = 2_000_000
 
 
@@ -72,12 +74,17 @@ class Past:
         return Views.fit(Corpus.of(self.specifications, requests, usage, self.membership), requests)
 
     def fold(
-        self, train: NDArray[Any], test: NDArray[Any], hidden_share: float, seed: int
-    ) -> list[tuple[Example, NDArray[Any]]]:
+        self,
+        train: NDArray[Any],
+        test: NDArray[Any],
+        hidden_share: float,
+        seed: int,
+        written: Sequence[str] = (),
+    ) -> Fold:
         """Fit the views on one part of the history and look through them at the other.
 
-        The history of a share of the APIs is hidden. Returns each request as an example, and the
-        scores of the categories.
+        The history of a share of the APIs is hidden. At some of the requests it looks as if nothing
+        served them, and at the texts of nothing that are `written` for that.
         """
         usage = self.usage[train]
         if hidden_share:
@@ -85,9 +92,27 @@ class Past:
             visible = (rng.random(usage.shape[1]) >= hidden_share).astype(np.float32)
             usage = sparse.csr_array(usage @ sparse.diags_array(visible))
             usage.eliminate_zeros()
-        used = [entries(self.usage, np.array([row])).index for row in test]
+        used: list[NDArray[Any]] = [entries(self.usage, np.array([row])).index for row in test]
         views = self.views(train, usage)
-        return list(looked_at(views, self.requests.take(test), used, hidden_share > 0))
+        found = list(looked_at(views, self.requests.take(test), used, hidden_share > 0))
+        n_probed = min(len(test), MAX_PROBED)
+        probed: list[int] = np.linspace(0, len(test), n_probed, False).astype(int).tolist()
+        requests = self.requests.take(test[probed])
+        around = looks(views, requests, [used[i] for i in probed], written, seed=seed)
+        whole = [
+            Look("whole", self.requests.texts[i], e.candidates, e.past.co_usage, e.used, True, seed)
+            for i, (e, _) in zip(test, found, strict=True)
+        ]
+        return Fold(found, whole, list(around))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Past requests as examples, with the scores of the categories, and as looks; other looks."""
+
+    found: list[tuple[Example, NDArray[Any]]]
+    whole: list[Look]
+    others: list[Look]
 
 
 def looked_at(
@@ -102,4 +127,4 @@ def looked_at(
         near, candidates = views[HistoryView].neighbours(batch), views.candidates(batch)
         categories = batch.product("categories").copy()  # not all products of the batch
         for row, own, around, scores in zip(rows, candidates, near, categories, strict=True):
-            yield Example(co_usage, around, own, used[row], hidden), scores
+            yield Example(co_usage, around, own, used[int(row)], hidden), scores

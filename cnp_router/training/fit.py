@@ -7,23 +7,22 @@ import platform
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cnp_router.catalog import Catalog
+from cnp_router.datasets import load_out_of_scope
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.records import check_instance, check_number, shown
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import matrix_of_ones
-from cnp_router.training.decision import Answer, Decision
-from cnp_router.training.examples import Past
+from cnp_router.training.decision import judged
+from cnp_router.training.examples import Fold, Past
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.prior import MOST, bundled_prior
-from cnp_router.training.ranker import LEVELS, Example, Ranker, RankerPrior
+from cnp_router.training.ranker import LEVELS, Ranker, RankerPrior
 from cnp_router.training.views import CategoryView, feature_names
 from cnp_router.version import __version__
 
@@ -123,6 +122,7 @@ def _fit(
     rng = np.random.default_rng(random_state)
     fold = rng.permutation(n) % max(len(shares), 1)
     sampled = np.sort(rng.permutation(n)[:MAX_EXAMPLES])
+    written = load_out_of_scope(catalog)
     progress("folds", 1, steps)
     jobs = [
         delayed(past.fold)(
@@ -130,15 +130,17 @@ def _fit(
             sampled[fold[sampled] == number],
             share,
             random_state + number,
+            written[number::2] if number < 2 else (),
         )
         for number, share in enumerate(shares)
     ]
-    found: list[tuple[Example, NDArray[Any]]] = []
-    folds = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
-    for done, own in enumerate(folds, start=2):
-        found.extend(own)
+    folds: list[Fold] = []
+    fitted = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
+    for done, own in enumerate(fitted, start=2):
+        folds.append(own)
         progress("folds", done, steps)
     progress("ranker", len(shares) + 1, steps)
+    found = [pair for own in folds for pair in own.found]
     examples = [example for example, _ in found]
     prior = bundled_prior()
     ranker, answers = Ranker.fit(
@@ -152,6 +154,14 @@ def _fit(
         n_jobs=n_jobs,
     )
     completion = Completion.fit(examples, answers, random_state=random_state, n_jobs=n_jobs)
+    answerable, decision = judged(
+        folds,
+        answers,
+        ranker,
+        past.specifications,
+        written,
+        prior.recall.at(n) if n <= MOST else None,
+    )
     progress("views", len(shares) + 2, steps)
     views = past.views(np.arange(n), past.usage)
     classes = past.classes
@@ -173,14 +183,8 @@ def _fit(
         views=views,
         ranker=ranker,
         completion=completion,
-        decision=Decision.fit(
-            [
-                Answer(p, example.labels, len(example.used))
-                for example, p in zip(examples, answers, strict=True)
-                if not example.hidden
-            ],
-            prior.recall.at(n) if n <= MOST else None,
-        ),
+        answerable=answerable,
+        decision=decision,
         history=history,
         categories=categories,
         summary={

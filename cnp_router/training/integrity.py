@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cnp_router.training.answerable import NO_EVIDENCE
 from cnp_router.training.co_usage_features import FEATURES
 from cnp_router.training.decision import confidence_features
 from cnp_router.training.learned_router import LearnedRouter
@@ -31,6 +32,14 @@ def check_parts(router: LearnedRouter) -> None:
     if router.completion.ranker is not None:
         _check_ranker(router.completion.ranker, conditional, len(FEATURES))
     _check_width(decision.confidence, len(confidence_features(np.zeros(1), 0.0)))
+
+    answerable = router.answerable
+    n_terms = len(answerable.manner.encoder.terms_)
+    _require(answerable.manner.weights.shape == (n_terms,), "a weight for each run of characters")
+    n_scores = sum(len(view.scores) for view in views)
+    for judge, width in ((answerable.says, 3), (answerable.fits, 2 * n_scores)):
+        _check_width(judge, width)
+    _check_width(answerable.both, len(NO_EVIDENCE))
 
     needed, weights, n_requests = decision.needed, decision.weights, decision.n_requests
     _require(needed.ndim == 1 and needed.shape == weights.shape, "a weight for each share")

@@ -19,6 +19,7 @@ from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
 from cnp_router.routing import Reason, Router, Scores
 from cnp_router.storage import save_model
+from cnp_router.training.answerable import NO_EVIDENCE, Answerable
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
@@ -41,7 +42,7 @@ __all__ = ["LearnedRouter"]
 
 CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
 _LIKELY_CATEGORY = 0.2
-_LEARNED = ("encoders", "ranker", "completion", "decision")
+_LEARNED = ("encoders", "ranker", "completion", "answerable", "decision")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,6 +51,7 @@ class _LearnedScores(Scores):
     views: Views = field(kw_only=True)
     known: tuple[int, ...] = field(kw_only=True)
     compound: Compound | None = field(kw_only=True)
+    serving: NDArray[Any] = field(kw_only=True)  # the evidence that anything serves the request
 
 
 class LearnedRouter(Router):
@@ -97,6 +99,7 @@ class LearnedRouter(Router):
         views: Views,
         ranker: Ranker,
         completion: Completion,
+        answerable: Answerable,
         decision: Decision,
         history: History,
         categories: CategoryClassifier | None,
@@ -112,6 +115,7 @@ class LearnedRouter(Router):
         self.views = views
         self.ranker = ranker
         self.completion = completion
+        self.answerable = answerable
         self.decision = decision
         self.recall_control = decision.recall_control
         self._learning = threading.Lock()
@@ -126,6 +130,7 @@ class LearnedRouter(Router):
         positions = found.positions
         co_usage = views[CoUsageView].conditional
         text = self.ranker.probabilities(co_usage, found)
+        evidence = self.answerable.evidence(self.encoders.word, request, found, text)
         compound = self._compound(request, views, self._dense(positions, text))
         if compound is not None:
             positions = np.flatnonzero(compound.probabilities)
@@ -145,6 +150,7 @@ class LearnedRouter(Router):
             views=views,
             known=tuple(known),
             compound=compound,
+            serving=evidence,
         )
 
     def _compound(self, request: str, views: Views, whole: NDArray[Any]) -> Compound | None:
@@ -179,8 +185,19 @@ class LearnedRouter(Router):
         self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
     ) -> float:
         outside = float(np.delete(scores.probabilities, chosen).sum())
-        features = confidence_features(scores.probabilities, outside)
-        return float(self.decision.confidence.probability(features))
+        features = confidence_features(scores.probabilities, outside, _evidence(scores))
+        sure = float(self.decision.confidence.probability(features))
+        return min(sure, self._answerable(scores, allowed))
+
+    def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
+        """Return the probability that anything serves it, and that it is among the allowed."""
+        inside, anywhere = (
+            super()._answerable(scores, allowed),
+            super()._answerable(scores, scores.order),
+        )
+        if not anywhere:
+            return 0.0
+        return self.answerable.probability(_evidence(scores)) * inside / anywhere
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
         if not isinstance(scores, _LearnedScores):  # another router's scores: nothing to explain
@@ -375,6 +392,7 @@ class LearnedRouter(Router):
             views=views,
             ranker=Ranker.from_state(state["ranker"]),
             completion=Completion.from_state(state["completion"]),
+            answerable=Answerable.from_state(state["answerable"]),
             decision=Decision.from_state(state["decision"]),
             categories=categories,
             summary=summary,
@@ -389,3 +407,8 @@ class LearnedRouter(Router):
             for name, value in self.summary.items()
         )
         return f"<p>{escape(repr(self))}</p><table>{''.join(rows)}</table>"
+
+
+def _evidence(scores: Scores) -> NDArray[Any]:
+    """Return the evidence that anything serves the request; another router's scores have none."""
+    return scores.serving if isinstance(scores, _LearnedScores) else NO_EVIDENCE

@@ -53,8 +53,15 @@ class FusedProduct:
 class Batch(Memo):
     """Requests that are looked at together: what several views need of them is computed once."""
 
-    def __init__(self, requests: EncodedRequests, fused: Mapping[str, FusedProduct]) -> None:
+    def __init__(
+        self,
+        requests: EncodedRequests,
+        fused: Mapping[str, FusedProduct],
+        absent: Sequence[NDArray[Any]] = (),
+    ) -> None:
         self.requests = requests
+        # APIs that each request is looked at without, as if the catalog had never had them.
+        self.absent = absent
         self._products = {
             name: part
             for encoder, product in fused.items()
@@ -93,6 +100,13 @@ class Dense:
         """Return the scores of some APIs for one request."""
         return np.asarray(self.values[row, positions])
 
+    def without(self, absent: Sequence[NDArray[Any]]) -> Dense:
+        """Return the scores without some APIs of each request."""
+        values = self.values.copy()
+        for row, positions in zip(values, absent, strict=True):
+            row[positions] = 0
+        return Dense(values)
+
     def highest(self) -> NDArray[Any]:
         """Return the best score of each request, at least 0."""
         return np.asarray(self.values.max(axis=1, initial=0))
@@ -127,6 +141,11 @@ class Sparse:
             there = own[place] == positions
             found[there] = values[place[there]]
         return found
+
+    def without(self, absent: Sequence[NDArray[Any]]) -> Sparse:
+        """Return the scores without some APIs of each request."""
+        kept = [~np.isin(own, out) for (own, _), out in zip(self.rows, absent, strict=True)]
+        return Sparse([(p[k], v[k]) for (p, v), k in zip(self.rows, kept, strict=True)])
 
     def highest(self) -> NDArray[Any]:
         """Return the best score of each request, at least 0."""
@@ -193,15 +212,26 @@ class View(Part, ABC):
         """
         return {}
 
+    def forget(self, batch: Batch, row: int, absent: NDArray[Any]) -> None:
+        """Take from its products, in place, what it knows for a request of APIs that are absent.
+
+        Its columns need no care: those are without them anyway.
+        """
+
     @abstractmethod
     def columns(self, batch: Batch) -> tuple[Column, ...]:
         """Return a column for each name in `scores`."""
 
     def scored(self, batch: Batch) -> dict[str, Column]:
-        """Return the columns by name, computed once a batch."""
-        columns: dict[str, Column] = batch.once(
-            self, lambda: dict(zip(self.scores, self.columns(batch), strict=True))
-        )
+        """Return the columns by name, computed once a batch; what is absent scores nothing."""
+
+        def present() -> dict[str, Column]:
+            columns: Sequence[Column] = self.columns(batch)
+            if batch.absent:
+                columns = [column.without(batch.absent) for column in columns]
+            return dict(zip(self.scores, columns, strict=True))
+
+        columns: dict[str, Column] = batch.once(self, present)
         return columns
 
     def candidates(self, batch: Batch, k: int) -> list[NDArray[np.intp]]:

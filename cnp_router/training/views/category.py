@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.routing import Reason
-from cnp_router.training.corpus import Corpus
+from cnp_router.training.corpus import Corpus, entries
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import ridge_weights, updated_weights
 from cnp_router.training.views.base import Batch, Dense, Evidence, Products, View
@@ -27,6 +29,12 @@ class CategoryView(View):
 
     weights: Annotated[sparse.csr_array, "words", "categories"]
 
+    @property
+    def sizes(self) -> NDArray[Any]:
+        """How many APIs each category has."""
+        n_categories = self.corpus.membership.shape[1]
+        return np.bincount(self.corpus.membership.indices, minlength=n_categories)
+
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
         """Fit the linear model."""
@@ -41,6 +49,11 @@ class CategoryView(View):
     def products(self) -> Products:
         """Return the linear model."""
         return {"word": {"categories": self.weights}}
+
+    def forget(self, batch: Batch, row: int, absent: NDArray[Any]) -> None:
+        """Take away the categories of which no API is left."""
+        gone = np.bincount(entries(self.corpus.membership, absent).index, minlength=len(self.sizes))
+        batch.product("categories")[row, gone == self.sizes] = 0
 
     def columns(self, batch: Batch) -> tuple[Dense]:
         """Return the mean score of each API's categories."""

@@ -111,6 +111,14 @@ class HistoryView(View):
             "character": {"past characters": self.corpus.history_characters},
         }
 
+    def forget(self, batch: Batch, row: int, absent: NDArray[Any]) -> None:
+        """Take away the past requests that used them, and what the linear model says of them."""
+        places = np.flatnonzero(np.isin(self.corpus.labels, absent))
+        batch.product("ridge")[row, places] = 0
+        past = np.unique(entries(self.corpus.mashups, absent).index)
+        for name in ("past words", "past characters"):
+            batch.product(name)[row, past] = 0
+
     def neighbours(self, batch: Batch) -> list[Neighbours]:
         """Return the past requests most similar to each request, by words and characters."""
 

@@ -104,9 +104,17 @@ class Views:
     def __iter__(self) -> Iterator[View]:
         return iter(self._views.values())
 
-    def batch(self, requests: EncodedRequests) -> Batch:
-        """Return requests as the views look at them."""
-        return Batch(requests, self._fused)
+    def batch(self, requests: EncodedRequests, absent: Sequence[NDArray[Any]] = ()) -> Batch:
+        """Return requests as the views look at them.
+
+        `absent` holds, if given, the positions that each request is looked at without: as if they
+        had never been in the catalog, nor in the history.
+        """
+        batch = Batch(requests, self._fused, absent)
+        for row, positions in enumerate(absent):
+            for view in self:
+                view.forget(batch, row, positions)
+        return batch
 
     def candidates(self, batch: Batch, k: int = PER_SCORE) -> list[Candidates]:
         """Return the candidates of each request: the best `k` by each score of each view."""

@@ -1,0 +1,358 @@
+"""Whether the catalog serves a request at all, learned from requests that it does not serve.
+
+Of these there are three kinds: past requests looked at as if what they needed, and its near twins,
+had never been in the catalog; the same without their whole main category; and the bundled texts of
+nothing. Two judges look at a request: one at how it is said, the other at how well anything fits.
+Their evidence may only rise with similarity: what falls is an accident of how absence is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.text import TfidfEncoder, content_words
+from cnp_router.training.corpus import Specifications
+from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.linear import Gaussian, Logistic, single_class
+from cnp_router.training.parts import Part
+from cnp_router.training.views import VIEWS, Candidates, CoUsageView, Views
+
+__all__ = ["NO_EVIDENCE", "Answerable", "AnswerablePrior", "Look", "looks", "met", "rising"]
+
+T = TypeVar("T")
+Kind = Literal["whole", "shortened", "without", "without category", "written", "joined"]
+
+# Specifications more alike than this can stand in for each other.
+TWINS = 0.35
+SHORT = 7  # words
+MAX_TEXTS = 1_000  # of each kind from which the manner is learned
+_BEST = 5  # candidates that are expected together
+# What each kind weighs, in the weight of all whole past requests: in how a request is said, and
+# in how well anything fits it.
+_SAYS: dict[Kind, float] = {"whole": 1.0, "shortened": 0.3, "written": 2.0, "joined": 1.0}
+_FITS: dict[Kind, float] = {
+    "whole": 1.0,
+    "shortened": 0.2,
+    "without": 0.1,
+    "without category": 0.2,
+}
+# And in the judgement that is made of both: how much one meets of each.
+_MEETS: dict[Kind, float] = {
+    "whole": 1.0,
+    "without category": 0.01,
+    "written": 0.3,
+    "joined": 0.15,
+}
+_PENALTY = 10.0
+_MANNER_C = 10.0
+NO_EVIDENCE = np.zeros(2)
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A request as views that do not know it see it: what was needed is absent, or nothing is.
+
+    `used` holds the positions of what serves it, none if nothing does. `seen` says whether the
+    encoders have seen its text; `fold` tells the views apart.
+    """
+
+    kind: Kind
+    text: str
+    candidates: Candidates
+    co_usage: sparse.csc_array
+    used: NDArray[Any]
+    seen: bool
+    fold: int
+
+
+def looks(
+    views: Views,
+    requests: EncodedRequests,
+    used: Sequence[NDArray[Any]],
+    written: Sequence[str],
+    *,
+    seed: int,
+) -> Iterator[Look]:
+    """Yield past requests shortened and as if nothing served them, and the texts of nothing.
+
+    The views do not know the requests, of which each used something.
+    """
+    index = views.corpus.specifications
+    rng = np.random.default_rng(seed)
+    none = np.zeros(0, dtype=np.intp)
+    twins = [_with_twins(index, needed) for needed in used]
+    wider = [_with_category(index, *pair) for pair in zip(used, twins, strict=True)]
+    absent: tuple[tuple[Kind, Any], ...] = (("without", twins), ("without category", wider))
+    for kind, gone in absent:
+        batch = views.batch(requests, gone)
+        yield from _seen(views, batch, kind, [none] * len(requests), True, seed)
+    parts = [cut for text in requests.texts for cut in (_first(text), _span(text, rng))]
+    needed = [own for own in used for _ in range(2)]
+    joined = _joined(written, rng)
+    for kind, texts, serving, seen in (
+        ("shortened", parts, needed, True),
+        ("written", list(written), [none] * len(written), False),
+        ("joined", joined, [none] * len(joined), False),
+    ):
+        batch = views.batch(index.encoders.encode(texts))
+        yield from _seen(views, batch, kind, serving, seen, seed)
+
+
+def _seen(
+    views: Views, batch: Any, kind: Any, used: Sequence[NDArray[Any]], seen: bool, fold: int
+) -> Iterator[Look]:
+    co_usage = views[CoUsageView].conditional
+    found = views.candidates(batch) if len(batch) else []
+    for text, own, serving in zip(batch.requests.texts, found, used, strict=True):
+        yield Look(kind, text, own, co_usage, serving, seen, fold)
+
+
+def _with_twins(index: Specifications, needed: NDArray[Any]) -> NDArray[Any]:
+    columns = sparse.csc_array(index.word_columns[:, needed])
+    alike = (columns.T @ index.word_columns).max(axis=0).toarray().ravel()
+    return np.union1d(needed, np.flatnonzero(alike > TWINS))
+
+
+def _with_category(index: Specifications, needed: NDArray[Any], also: NDArray[Any]) -> NDArray[Any]:
+    """Return who is absent, and all whose main category, the first, is one of the needed."""
+    main = {c for i in needed for c in index.catalog[int(i)].categories[:1]}
+    same = [
+        i for i, api in enumerate(index.catalog) if api.categories[:1] and api.categories[0] in main
+    ]
+    return np.union1d(also, np.array(same, dtype=np.intp))
+
+
+def _first(text: str) -> str:
+    return " ".join(text.split()[:SHORT])
+
+
+def _span(text: str, rng: np.random.Generator) -> str:
+    words = text.split()
+    size = min(int(rng.integers(3, 13)), len(words))
+    start = int(rng.integers(0, len(words) - size + 1))
+    return " ".join(words[start : start + size])
+
+
+def _joined(texts: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """Return as many texts again, each of two to four joined, so that length tells nothing."""
+    if len(texts) < 2:
+        return []
+    sizes = np.minimum(rng.integers(2, 5, len(texts)), len(texts))
+    return [". ".join(texts[i] for i in rng.choice(len(texts), n, replace=False)) for n in sizes]
+
+
+@dataclass(frozen=True, eq=False)
+class Manner(Part):
+    """How what is asked of a catalog is said, against texts of nothing: by runs of characters."""
+
+    encoder: TfidfEncoder
+    weights: NDArray[Any]
+    intercept: float
+
+    def log_odds(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Return how much each text sounds like the requests and the specifications."""
+        return np.asarray(self.encoder.transform(texts) @ self.weights + self.intercept)
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerablePrior:
+    """What is known beforehand of the weights of the judges; None: nothing."""
+
+    says: Gaussian | None = None
+    fits: Gaussian | None = None
+    both: Gaussian | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Answerable(Part):
+    """Probability that anything in the catalog serves a request.
+
+    `says` judges by `_said`, `fits` by `_fitting`; `both` by the logarithms of what these two say.
+    """
+
+    manner: Manner
+    says: Logistic
+    fits: Logistic
+    both: Logistic
+
+    @classmethod
+    def fit(
+        cls,
+        seen: Sequence[Look],
+        probabilities: Sequence[NDArray[Any]],
+        word: TfidfEncoder,
+        specifications: Sequence[str],
+        written: Sequence[str],
+        prior: AnswerablePrior | None = None,
+    ) -> tuple[Answerable, NDArray[Any]]:
+        """Learn from looks and the probabilities of their candidates; return the evidence, too.
+
+        `written` are the texts of nothing. With a `prior`, there may be no looks at all.
+        """
+        kinds = np.array([look.kind for look in seen])
+        manner, sounding = _fit_manner(seen, specifications, written)
+        said = np.array([_said(word, look.text, look.seen) for look in seen]).reshape(-1, 3)
+        S = np.column_stack([sounding, said[:, :2]])
+        F = np.zeros((len(seen), 2 * _n_scores()))
+        for row, (look, p) in enumerate(zip(seen, probabilities, strict=True)):
+            F[row] = _fitting(look.candidates, p, said[row, 2])
+        serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
+        of = prior or AnswerablePrior()
+        says = rising(S, serves, _weights(kinds, _SAYS), prior=of.says)
+        fits = rising(F, serves, _weights(kinds, _FITS), prior=of.fits)
+        evidence = np.column_stack([_log(says, S), _log(fits, F)])
+        both = rising(evidence, serves, met(kinds), prior=of.both)
+        return cls(manner, says, fits, both), evidence
+
+    def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:
+        """Return the logarithms of what both judges say of a request, of shape (2,)."""
+        *said, strength = _said(word, text, False)
+        S = np.array([[*self.manner.log_odds([text]), *said]])
+        F = _fitting(found, p, strength)[None]
+        return np.concatenate([_log(self.says, S), _log(self.fits, F)])
+
+    def probability(self, evidence: NDArray[Any]) -> float:
+        """Return the probability that anything in the whole catalog serves it."""
+        return float(self.both.probability(evidence))
+
+
+def _said(word: TfidfEncoder, text: str, seen: bool) -> tuple[float, float, float]:
+    """Return how familiar the words of a text are, what share of them is known, and its strength.
+
+    The strength is what is left of the length of its vector without the unknown words: by that much
+    likeness is overrated. Function words do not count. Where the encoder has `seen` the text, it is
+    judged without it.
+    """
+    idf = [word.idf(term) for term in sorted(set(content_words(text)))]
+    if not idf:
+        return 0.0, 0.0, 0.0
+    rare = word.rare_
+    weight = np.array([rare if value is None else value for value in idf])
+    others = np.exp(rare - weight) - 1 - seen  # in how many other texts each word is
+    known = others >= (word.min_df if seen else 0.5)
+    familiar = np.log1p(np.maximum(others, 0)).mean() / (rare - 1)
+    square = np.square(np.where(known, weight, rare))
+    return float(familiar), float(known.mean()), float(np.sqrt(square[known].sum() / square.sum()))
+
+
+def _fitting(found: Candidates, p: NDArray[Any], strength: float) -> NDArray[Any]:
+    """Return the best of each score, and its mean over the most probable candidates."""
+    n_scores = _n_scores()
+    scores = found.features[:, :n_scores].astype(np.float64)
+    if not len(p):
+        return np.zeros(2 * n_scores)
+    best = np.argsort(-p, kind="stable")[:_BEST]
+    share = p[best] / max(p[best].sum(), 1e-9)
+    return strength * np.concatenate([scores.max(axis=0), share @ scores[best]])
+
+
+def _n_scores() -> int:
+    return sum(len(view.scores) for view in VIEWS)
+
+
+def _log(judge: Logistic, X: NDArray[Any]) -> NDArray[Any]:
+    """Return the logarithm of the probability: 0 where it is sure, and ever less where not."""
+    return np.asarray(-np.logaddexp(0, -judge.log_odds(X)))
+
+
+def _weights(kinds: NDArray[Any], of: dict[Kind, float]) -> NDArray[Any]:
+    """Return the weight of each look, 1 for a whole request."""
+    n_whole = np.count_nonzero(kinds == "whole")
+    weight = np.zeros(len(kinds))
+    for kind, share in of.items():
+        own = np.flatnonzero(kinds == kind)
+        weight[own] = share * n_whole / max(len(own), 1)
+    return weight
+
+
+def met(kinds: NDArray[Any]) -> NDArray[Any]:
+    """Return how many requests each look stands for, of those that one meets."""
+    return _weights(kinds, _MEETS)
+
+
+def rising(
+    X: NDArray[Any],
+    y: NDArray[Any],
+    weight: NDArray[Any],
+    *,
+    free: int = 0,
+    prior: Gaussian | None = None,
+) -> Logistic:
+    """Return a logistic regression that no feature lowers but the first `free` ones.
+
+    With a `prior` in place of the penalty, its weights are the most probable ones given both.
+    """
+    kept = weight > 0
+    X, y, weight = X[kept], y[kept], weight[kept]
+    if prior is None:
+        if y.all() or not y.any():
+            return Logistic(np.zeros(X.shape[1]), single_class(y))
+        scale = X.std(axis=0)
+        none = np.zeros(X.shape[1] + 1)
+        penalty = np.diag([*np.full(X.shape[1], _PENALTY), 0.0])
+        prior = Gaussian(X.mean(axis=0), np.where(scale > 1e-9, scale, 1.0), none, penalty)
+    from scipy.optimize import minimize
+
+    Z, sign = prior.standardised(X), np.where(y, 1.0, -1.0)
+
+    def loss(w: NDArray[Any]) -> tuple[float, NDArray[Any]]:
+        odds, off = sign * (Z @ w), w - prior.mean
+        pull = prior.precision @ off
+        slope = -weight * sign * np.exp(-np.logaddexp(0, odds))
+        return float(weight @ np.logaddexp(0, -odds) + 0.5 * off @ pull), slope @ Z + pull
+
+    least = np.full(len(prior.mean), 0.0)
+    least[:free] = least[-1] = -np.inf
+    start = np.maximum(prior.mean, least)
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(b, None) for b in least])
+    return prior.logistic(found.x)
+
+
+def _fit_manner(
+    seen: Sequence[Look], specifications: Sequence[str], written: Sequence[str]
+) -> tuple[Manner, NDArray[Any]]:
+    """Fit it on some of the texts; return the log-odds of all looks, each out of its half."""
+    by_kind = {
+        kind: [i for i, look in enumerate(seen) if look.kind == kind]
+        for kind in ("whole", "shortened", "written", "joined")
+    }
+    asked = [*_some(by_kind["whole"]), *_some(by_kind["shortened"])]
+    chosen = np.array([*asked, *by_kind["written"], *by_kind["joined"]], dtype=np.intp)
+    beside = [*_some(specifications), *written]
+    is_asked = np.arange(len(beside)) < len(beside) - len(written)
+    encoder = TfidfEncoder("character", min_df=2)
+    encoder.fit([*(seen[i].text for i in chosen), *beside])
+    X, Z = encoder.transform([look.text for look in seen]), encoder.transform(beside)
+    half = np.array([look.fold % 2 for look in seen])
+    serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
+
+    def fitted(rows: NDArray[Any], others: NDArray[Any]) -> tuple[NDArray[Any], float]:
+        y = np.concatenate([serves[rows], is_asked[others]])
+        if y.all() or not y.any():
+            return np.zeros(X.shape[1]), single_class(y)
+        from sklearn.linear_model import LogisticRegression
+
+        model = LogisticRegression(C=_MANNER_C, class_weight="balanced", max_iter=300)
+        model.fit(sparse.csr_matrix(sparse.vstack([X[rows], Z[others]])), y)
+        return model.coef_[0], float(model.intercept_[0])
+
+    out = np.zeros(len(seen))
+    for number in np.unique(half):
+        weights, intercept = fitted(chosen[half[chosen] != number], is_asked)
+        own = half == number
+        out[own] = X[own] @ weights + intercept
+    known = np.array([*asked, *by_kind["joined"]], dtype=np.intp)
+    weights, intercept = fitted(known, np.ones(len(beside), dtype=bool))
+    return Manner(encoder, weights.astype(np.float32), intercept), out
+
+
+def _some(items: Sequence[T]) -> list[T]:
+    """Return at most `MAX_TEXTS` of some items, from all over."""
+    step = -(-len(items) // MAX_TEXTS)
+    return list(items[:: max(step, 1)])
