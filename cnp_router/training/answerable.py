@@ -23,7 +23,7 @@ from cnp_router.training.linear import Gaussian, Logistic, single_class
 from cnp_router.training.parts import Part
 from cnp_router.training.views import VIEWS, Candidates, CoUsageView, Views
 
-__all__ = ["NO_EVIDENCE", "Answerable", "AnswerablePrior", "Look", "looks", "met", "rising"]
+__all__ = ["NO_EVIDENCE", "Answerable", "AnswerablePrior", "Look", "looks"]
 
 T = TypeVar("T")
 Kind = Literal["whole", "shortened", "without", "without category", "written", "joined"]
@@ -42,12 +42,12 @@ _FITS: dict[Kind, float] = {
     "without": 0.1,
     "without category": 0.2,
 }
-# And in the judgement that is made of both: how much one meets of each.
+# And in the judgement that is made of both.
 _MEETS: dict[Kind, float] = {
     "whole": 1.0,
     "without category": 0.01,
-    "written": 0.3,
-    "joined": 0.15,
+    "written": 2.5,
+    "joined": 1.25,
 }
 _PENALTY = 10.0
 _MANNER_C = 10.0
@@ -173,13 +173,15 @@ class AnswerablePrior:
 class Answerable(Part):
     """Probability that anything in the catalog serves a request.
 
-    `says` judges by `_said`, `fits` by `_fitting`; `both` by the logarithms of what these two say.
+    `says` judges by `_said`, `fits` by `_fitting`; `both` by the logarithms of what these two say,
+    as if one met many requests that nothing serves. `usual` is what a past request gets.
     """
 
     manner: Manner
     says: Logistic
     fits: Logistic
     both: Logistic
+    usual: float
 
     @classmethod
     def fit(
@@ -190,8 +192,8 @@ class Answerable(Part):
         specifications: Sequence[str],
         written: Sequence[str],
         prior: AnswerablePrior | None = None,
-    ) -> tuple[Answerable, NDArray[Any]]:
-        """Learn from looks and the probabilities of their candidates; return the evidence, too.
+    ) -> Answerable:
+        """Learn from looks and the probabilities of their candidates.
 
         `written` are the texts of nothing. With a `prior`, there may be no looks at all.
         """
@@ -204,11 +206,12 @@ class Answerable(Part):
             F[row] = _fitting(look.candidates, p, said[row, 2])
         serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
         of = prior or AnswerablePrior()
-        says = rising(S, serves, _weights(kinds, _SAYS), prior=of.says)
-        fits = rising(F, serves, _weights(kinds, _FITS), prior=of.fits)
+        says = _rising(S, serves, _weights(kinds, _SAYS), prior=of.says)
+        fits = _rising(F, serves, _weights(kinds, _FITS), prior=of.fits)
         evidence = np.column_stack([_log(says, S), _log(fits, F)])
-        both = rising(evidence, serves, met(kinds), prior=of.both)
-        return cls(manner, says, fits, both), evidence
+        both = _rising(evidence, serves, _weights(kinds, _MEETS), prior=of.both)
+        whole = both.probability(evidence[kinds == "whole"])
+        return cls(manner, says, fits, both, float(np.median(whole)) if len(whole) else 1.0)
 
     def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:
         """Return the logarithms of what both judges say of a request, of shape (2,)."""
@@ -218,8 +221,11 @@ class Answerable(Part):
         return np.concatenate([_log(self.says, S), _log(self.fits, F)])
 
     def probability(self, evidence: NDArray[Any]) -> float:
-        """Return the probability that anything in the whole catalog serves it."""
-        return float(self.both.probability(evidence))
+        """Return the probability that anything in the whole catalog serves it.
+
+        It is 1 for what looks like most past requests, since something served all of them.
+        """
+        return min(float(self.both.probability(evidence)) / self.usual, 1.0)
 
 
 def _said(word: TfidfEncoder, text: str, seen: bool) -> tuple[float, float, float]:
@@ -271,20 +277,13 @@ def _weights(kinds: NDArray[Any], of: dict[Kind, float]) -> NDArray[Any]:
     return weight
 
 
-def met(kinds: NDArray[Any]) -> NDArray[Any]:
-    """Return how many requests each look stands for, of those that one meets."""
-    return _weights(kinds, _MEETS)
-
-
-def rising(
+def _rising(
     X: NDArray[Any],
     y: NDArray[Any],
     weight: NDArray[Any],
-    *,
-    free: int = 0,
     prior: Gaussian | None = None,
 ) -> Logistic:
-    """Return a logistic regression that no feature lowers but the first `free` ones.
+    """Return a logistic regression that no feature lowers.
 
     With a `prior` in place of the penalty, its weights are the most probable ones given both.
     """
@@ -307,8 +306,8 @@ def rising(
         slope = -weight * sign * np.exp(-np.logaddexp(0, odds))
         return float(weight @ np.logaddexp(0, -odds) + 0.5 * off @ pull), slope @ Z + pull
 
-    least = np.full(len(prior.mean), 0.0)
-    least[:free] = least[-1] = -np.inf
+    least = np.zeros(len(prior.mean))
+    least[-1] = -np.inf
     start = np.maximum(prior.mean, least)
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(b, None) for b in least])
     return prior.logistic(found.x)

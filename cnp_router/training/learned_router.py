@@ -185,9 +185,10 @@ class LearnedRouter(Router):
         self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
     ) -> float:
         outside = float(np.delete(scores.probabilities, chosen).sum())
-        features = confidence_features(scores.probabilities, outside, _evidence(scores))
-        sure = float(self.decision.confidence.probability(features))
-        return min(sure, self._answerable(scores, allowed))
+        features = confidence_features(scores.probabilities, outside)
+        covered = float(self.decision.confidence.probability(features))
+        served = self.answerable.probability(_evidence(scores))
+        return min(covered * served, self._answerable(scores, allowed))
 
     def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
         """Return the probability that anything serves it, and that it is among the allowed."""

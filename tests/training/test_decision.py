@@ -42,7 +42,7 @@ def test_a_use_that_was_no_candidate_is_reached_by_a_broadcast_only():
 def test_no_candidates_at_all():
     nothing = Answer(np.zeros(0), np.zeros(0, dtype=bool), 2)
     assert Decision.fit([nothing] * 3).recall_control.mass_share(0.5) == np.inf
-    assert Decision.fit([nothing] * 3).confidence.probability(np.zeros(6)) == 0.5
+    assert Decision.fit([nothing] * 3).confidence.probability(np.zeros(4)) == 0.5
 
 
 def test_the_confidence_is_calibrated():
