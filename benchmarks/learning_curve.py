@@ -86,7 +86,7 @@ class TfidfRouter(SpecificationRouter):
 
 
 ROUTERS: dict[str, Build] = {
-    _LEARNED: lambda catalog, history: fit_router(catalog, history or None),  # type: ignore
+    _LEARNED: lambda catalog, history: fit_router(catalog, history or None),
     "BM25": SpecificationRouter,
     "TF-IDF": TfidfRouter,
     "nearest requests": HistoryKNNRouter,

@@ -12,6 +12,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py next_tool_history --data DIR [--plots DIR]
     python benchmarks/run.py routed_vs_broadcast [--data DIR] [--model DIR] [--split NAME] \
         [--limit N] [--organise] [--resume FILE] [--report DIR]
+    python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
@@ -36,6 +37,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
+    compound,
     engine,
     languages,
     learning_curve,
@@ -60,6 +62,7 @@ TRACKS = {
     "next_tool": next_tool,
     "next_tool_history": next_tool_history,
     "routed_vs_broadcast": routed_vs_broadcast,
+    "compound": compound,
     "engine": engine,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
@@ -128,7 +131,14 @@ def _engine(track: argparse.ArgumentParser) -> None:
     track.add_argument("--requests", type=int, nargs="+", metavar="N", default=engine.REQUESTS)
 
 
+def _compound(track: argparse.ArgumentParser) -> None:
+    track.add_argument(
+        "--history", type=int, metavar="N", help="learn from N past mashups, drawn by the seed"
+    )
+
+
 _OPTIONS = {
+    "compound": _compound,
     "next_tool": _plots,
     "next_tool_history": _plots,
     "quality": _quality,

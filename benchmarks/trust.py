@@ -121,7 +121,7 @@ def _marks(found: Mapping[str, Any], unseen: Sequence[Mapping[str, Any]]) -> Ite
 
 
 def _fitted(catalog: Catalog, past: History) -> Router:
-    return fit_router(catalog, past or None)  # type: ignore
+    return fit_router(catalog, past or None)
 
 
 def _texts(catalog: Catalog, *, final: bool) -> dict[str, tuple[OutOfScope, ...]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cnp_router.datasets import load_sample
 from cnp_router.files import atomic_write
 from cnp_router.history import History, Mashup
+from cnp_router.routing.selection import mass_positions
 from cnp_router.storage import state_to_bytes
 from cnp_router.training.corpus import usage_matrix
 from cnp_router.training.examples import Past, looked_at
-from cnp_router.training.prior import PRIOR_FILE, WEIGHT, EpisodePrior
-from cnp_router.training.ranker import Example, calibration_features
+from cnp_router.training.linear import Logistic
+from cnp_router.training.prior import PRIOR_FILE, WEIGHT, EpisodePrior, Prior, RecallPrior
+from cnp_router.training.ranker import LEVELS, Example, calibration_features
+from cnp_router.training.views import feature_names
 
 SIZES = (0, 5, 15, 60, 120, 250)
 DRAWS = 4
 N_REQUESTS = 90
 REPEATS = 0.08
+N_SHARES = 100
 _DROPPED = 0.2
 
 
@@ -49,10 +53,7 @@ def episodes(seed: int = 0) -> Iterator[tuple[int, list[Example]]]:
             known = [sample.history[int(i)] for i in order[:size]]
             asked = [sample.history[int(i)] for i in order[size : size + N_REQUESTS]]
             n_repeats = min(round(REPEATS * N_REQUESTS), size)
-            for i in rng.permutation(size)[:n_repeats]:
-                asked.append(
-                    Mashup(known[i].id, _shortened(known[i].description, rng), known[i].apis)
-                )
+            asked.extend(_repeat(known[i], rng) for i in rng.permutation(size)[:n_repeats])
             past = Past.of(sample.catalog, History(known), random_state=0)
             requests = past.encoders.encode([mashup.description for mashup in asked])
             usage = [np.sort(usage_matrix(sample.catalog, History([m])).indices) for m in asked]
@@ -60,13 +61,14 @@ def episodes(seed: int = 0) -> Iterator[tuple[int, list[Example]]]:
             yield size, [example for example, _ in looked_at(views, requests, usage)]
 
 
-def _shortened(text: str, rng: np.random.Generator) -> str:
-    kept = [word for word in text.split() if rng.random() >= _DROPPED]
-    return " ".join(kept) or text
+def _repeat(mashup: Mashup, rng: np.random.Generator) -> Mashup:
+    """Return a past request in nearly the same words."""
+    kept = [word for word in mashup.description.split() if rng.random() >= _DROPPED]
+    return Mashup(mashup.id, " ".join(kept) or mashup.description, mashup.apis)
 
 
-def fit(seed: int = 0) -> dict[str, EpisodePrior]:
-    """Return the priors by what they are of."""
+def fit(seed: int = 0) -> Prior:
+    """Return what the episodes teach."""
     seen = list(episodes(seed))
     n_requests = sum(len(examples) for _, examples in seen)
     each = WEIGHT / n_requests
@@ -76,16 +78,42 @@ def fit(seed: int = 0) -> dict[str, EpisodePrior]:
     )
     weight = np.full(len(labels), each)
 
-    def learned(rows: list[NDArray[Any]]) -> EpisodePrior:
-        return EpisodePrior.fit(np.vstack(rows), labels, n_mashups, weight)
+    def learned(names: Sequence[str], rows: list[NDArray[Any]]) -> EpisodePrior:
+        return EpisodePrior.fit(names, np.vstack(rows), labels, n_mashups, weight)
 
-    ranker = learned([e.candidates.features for _, examples in seen for e in examples])
-    levels = []
+    names = feature_names()
+    ranker = learned(names, [e.candidates.features for _, examples in seen for e in examples])
+    levels: list[NDArray[Any]] = []
     for size, examples in seen:
-        gaussian = ranker.at(size)
-        first = gaussian.logistic(gaussian.mean)
+        first = ranker.at(size, names).most_probable
         levels.extend(calibration_features(first, e.candidates) for e in examples)
-    return {"ranker": ranker, "calibration": learned(levels)}
+    calibration = learned(LEVELS, levels)
+    # Only the first column counts without history: the second is the same for all.
+    blind = n_mashups == 0
+    shares = np.vstack(levels)[blind] * (1, 0)
+    return Prior(
+        ranker,
+        calibration,
+        Logistic.fit(shares, labels[blind], C=1e3),
+        _recall(seen, levels, calibration),
+    )
+
+
+def _recall(
+    seen: list[tuple[int, list[Example]]], levels: list[NDArray[Any]], calibration: EpisodePrior
+) -> RecallPrior:
+    """Return what share of the probability mass it takes to include what requests need."""
+    taken: dict[int, list[NDArray[Any]]] = {size: [] for size in SIZES}
+    rows = iter(levels)
+    for size, examples in seen:
+        scale = calibration.at(size, LEVELS).most_probable
+        for example in examples:
+            p = scale.probability(next(rows))
+            order = np.argsort(-p, kind="stable")
+            taken[size].append(mass_positions(p[order])[example.labels[order]])
+    at = (np.arange(N_SHARES) + 0.5) / N_SHARES
+    shares = [np.quantile(np.concatenate(own), at) for own in taken.values()]
+    return RecallPrior(np.array(SIZES), np.array(shares))
 
 
 def main() -> None:
@@ -93,10 +121,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fit the priors on the bundled sample.")
     parser.add_argument("--output", type=Path, default=PRIOR_FILE, metavar="FILE")
     options = parser.parse_args()
-    state = {name: prior.state() for name, prior in fit().items()}
     with atomic_write(options.output, mode="wb") as out:
-        out.write(state_to_bytes(state))
-    print(f"{options.output}: {', '.join(state)}")
+        out.write(state_to_bytes(fit().state()))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from cnp_router.catalog import Catalog
+from cnp_router.catalog import Api, Catalog  # noqa: F401  (for doctests)
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.records import check_instance, check_number

@@ -39,6 +39,8 @@ class Scores:
         calibrated.
     evidence : object, default=None
         What the router that gave the scores makes its reasons of.
+    n_needs : int, at least 1, default=1
+        How many things the request seems to ask for at once, as far as the router parts them.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Scores:
     apis: tuple[str, ...]
     probabilities: NDArray[Any]
     evidence: Any = None
+    n_needs: int = 1
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
@@ -71,12 +74,13 @@ class Reason:
     Parameters
     ----------
     kind : str
-        The evidence: ``"name"``, ``"history"``, ``"specification"``, ``"co-usage"``,
-        ``"category"`` or ``"popularity"``.
+        The evidence: ``"clause"``, ``"name"``, ``"history"``, ``"specification"``,
+        ``"co-usage"``, ``"category"`` or ``"popularity"``.
     text : str
         One phrase.
     references : tuple of str, default=()
-        Ids of the mashups or APIs, or names of the categories, that the phrase is about.
+        Ids of the mashups or APIs, names of the categories, or the part of the request, that the
+        phrase is about.
     """
 
     kind: str
@@ -201,25 +205,23 @@ class Routing:
     def verdict(self) -> str:
         """How sure the router is, what followed from that, and what it rests on: for a person."""
         if not self.fits:
-            said = f"{self._nothing()} fits: the probability that anything does is "
+            what = "Nothing else" if self.known else "Nothing"
+            where = "that is allowed" if self.is_restricted else "in the catalog"
+            said = f"{what} {where} fits: the probability that anything does is "
             said += f"{self.answerable:.2f}"
-        elif self.is_confident:
-            said = f"Sure: the confidence of {self.confidence:.2f} reaches the threshold of "
-            said += f"{self.threshold:.2f}"
         else:
-            said = f"Not sure: the confidence of {self.confidence:.2f} is below the threshold of "
+            sure, is_ = ("Sure", "reaches") if self.is_confident else ("Not sure", "is below")
+            said = f"{sure}: the confidence of {self.confidence:.2f} {is_} the threshold of "
             said += f"{self.threshold:.2f}"
-        return f"{said}{'' if self.is_confident else self._consequence()}.{self._basis()}"
-
-    def _nothing(self) -> str:
-        what = "Nothing else" if self.known else "Nothing"
-        return f"{what} that is allowed" if self.is_restricted else f"{what} in the catalog"
+        return f"{said}{self._consequence()}.{self._basis()}"
 
     def _consequence(self) -> str:
+        if self.is_confident:
+            return ""
         if self.source == "llm":
             return ", so a language model named who else is asked"
         if self.source == "broadcast":
-            return ", so everyone is asked" + (" who is allowed" if self.is_restricted else "")
+            return f", so everyone{' allowed' if self.is_restricted else ''} is asked"
         return ", and no fallback is allowed" if self.fits else ""
 
     def _basis(self) -> str:
@@ -254,6 +256,7 @@ class Routing:
             else self.n_allowed,
             "messages_saved": self.n_reachable - len(self.recipients),
             "answerable": round(self.answerable, 6),
+            "fits": self.fits,
             "confidence": round(self.confidence, 6),
             "threshold": self.threshold,
             "is_confident": self.is_confident,
@@ -268,7 +271,8 @@ class Routing:
         more = ", ..." if len(self.recipients) > 3 else ""
         return (
             f"Routing({shown(self.request)}, {len(self.recipients)} of {self.n_apis} APIs: "
-            f"{best}{more}, confidence {self.confidence:.2f}, {self.source})"
+            f"{best}{more}, confidence {self.confidence:.2f}, {self.source}"
+            f"{'' if self.fits else ', nothing fits'})"
         )
 
     def _repr_html_(self) -> str:

@@ -297,7 +297,8 @@ class Router(ABC):
     ) -> NDArray[np.intp]:
         """Return the positions of the recipients, out of those in `allowed` and in their order."""
         p = scores.probabilities[allowed]
-        return allowed[rule.places(Ranked(self.apis, p, self.recall_control, allowed))]
+        ranked = Ranked(self.apis, p, self.recall_control, allowed, scores.n_needs)
+        return allowed[rule.places(ranked)]
 
     def _widened(
         self,

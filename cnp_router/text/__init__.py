@@ -1,6 +1,7 @@
 """Text to words, and words to numbers: the one place that does either."""
 
 from cnp_router.text.bm25 import BM25
+from cnp_router.text.clauses import clauses, cuts
 from cnp_router.text.specification import specification_text
 from cnp_router.text.tfidf import TfidfEncoder, dense_product, unit_rows
 from cnp_router.text.tokenise import (
@@ -16,7 +17,9 @@ __all__ = [
     "BM25",
     "STOP_WORDS",
     "TfidfEncoder",
+    "clauses",
     "content_words",
+    "cuts",
     "dense_product",
     "pieces",
     "singular",

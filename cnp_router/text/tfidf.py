@@ -38,7 +38,7 @@ class TfidfEncoder:
     --------
     >>> encoder = TfidfEncoder(min_df=1).fit(["a map", "a song"])
     >>> encoder.transform(["map map"]).toarray().round(1)
-    array([[0., 0., 0., 1., 0.]], dtype=float32)
+    X
     """
 
     def __init__(

@@ -114,6 +114,11 @@ class Corpus(Part):
         return np.bincount(self.usage.indices, minlength=self.n_apis).astype(np.float32)
 
     @cached_property
+    def n_compound(self) -> int:
+        """Mashups that used several APIs."""
+        return int(np.count_nonzero(np.diff(self.usage.indptr) > 1))
+
+    @cached_property
     def mashups(self) -> sparse.csc_array:
         """`usage` by its columns: the mashups that used each API."""
         return sparse.csc_array(self.usage)

@@ -53,18 +53,24 @@ class Decision(Part):
     n_requests: int
 
     @classmethod
-    def fit(cls, answers: Sequence[Answer]) -> Decision:
+    def fit(cls, answers: Sequence[Answer], shares: NDArray[Any] | None = None) -> Decision:
         """Learn from answers to requests that are as new ones will be.
 
-        The confidence is that of selections of many sizes.
+        The confidence is that of selections of many sizes. `shares` are what other needs took of
+        the probability mass, where there are too few answers to promise a recall: with
+        them nobody is announced to of whom nothing speaks, and nothing is promised.
         """
-        needed, weights, rows, covered = [], [], [], []
+        rows, covered = [], []
+        needed = [] if shares is None else shares.tolist()
+        weights = [1.0] * len(needed)
+        n_requests = len(answers) + len(needed)
+        unseen = 2.0 if shares is None else 1.0
         for answer in answers:
             order = np.argsort(-answer.probabilities, kind="stable")
             descending, labels = answer.probabilities[order], answer.labels[order]
             place, hits = mass_positions(descending), np.cumsum(labels)
-            found = np.minimum(place[labels], 2.0)
-            needed.extend([*found, *[2.0] * (answer.n_used - len(found))])
+            found = np.minimum(place[labels], unseen)
+            needed.extend([*found, *[unseen] * (answer.n_used - len(found))])
             weights.extend([1 / answer.n_used] * answer.n_used)
             sizes = {int(np.count_nonzero(place <= share)) for share in _SHARES} | set(_SIZES)
             for size in sorted(min(size, len(order)) for size in sizes):
@@ -75,7 +81,7 @@ class Decision(Part):
         confidence = Logistic(np.zeros(4), 0.0)
         if rows:
             confidence = Logistic.fit(np.array(rows), np.array(covered))
-        return cls(confidence, np.array(needed), np.array(weights), len(answers))
+        return cls(confidence, np.array(needed), np.array(weights), n_requests)
 
     @cached_property
     def recall_control(self) -> RecallControl:
@@ -103,11 +109,12 @@ def judged(
     ranker: Ranker,
     specifications: Specifications,
     written: Sequence[str],
+    shares: NDArray[Any] | None = None,
 ) -> tuple[Answerable, Decision]:
     """Learn whether anything serves a request, and the decision, from what the folds saw.
 
     `answers` are the ranker's, out of fold, to the examples of all folds; `written` are the texts
-    of nothing.
+    of nothing, `shares` as in `Decision.fit`.
     """
     whole = [look for fold in folds for look in fold.whole]
     others = [look for fold in folds for look in fold.others]
@@ -125,5 +132,6 @@ def judged(
             Answer(p, example.labels, len(example.used))
             for example, p in zip(examples, answers, strict=True)
             if not example.hidden
-        ]
+        ],
+        shares,
     )

@@ -48,8 +48,10 @@ class Past:
     def of(cls, catalog: Catalog, history: History, *, random_state: int) -> Past:
         """Encode a catalog and a history, which may be empty."""
         usage = usage_matrix(catalog, history)
-        # Of no other category does the history give anything to learn about.
-        used = (catalog[int(i)] for i in np.unique(usage.indices))
+        # Of no other category does the history give anything to learn about, and a single mashup
+        # cannot be left out.
+        several = usage.indices if len(history) > 1 else usage.indices[:0]
+        used = (catalog[int(i)] for i in np.unique(several))
         classes = tuple(sorted({name for api in used for name in api.categories}))
         encoders, encoded = Encoders.fit(
             [*history.texts, *(specification_text(api) for api in catalog)],
@@ -114,7 +116,7 @@ class Fold:
 
 
 def looked_at(
-    views: Views, requests: EncodedRequests, used: Sequence[NDArray[Any]], hidden: bool = False
+    views: Views, requests: EncodedRequests, used: list[NDArray[Any]], hidden: bool = False
 ) -> Iterator[tuple[Example, NDArray[Any]]]:
     """Yield requests that some views do not know as examples, and the scores of the categories."""
     co_usage = CoUsageFeatures(views.corpus, views[CoUsageView].conditional)

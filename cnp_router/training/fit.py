@@ -7,8 +7,10 @@ import platform
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cnp_router.catalog import Catalog
 from cnp_router.datasets import load_out_of_scope
@@ -21,9 +23,9 @@ from cnp_router.training.corpus import matrix_of_ones
 from cnp_router.training.decision import judged
 from cnp_router.training.examples import Fold, Past
 from cnp_router.training.learned_router import LearnedRouter
-from cnp_router.training.prior import bundled_prior
-from cnp_router.training.ranker import Ranker, RankerPrior
-from cnp_router.training.views import CategoryView
+from cnp_router.training.prior import MOST, bundled_prior
+from cnp_router.training.ranker import LEVELS, Ranker, RankerPrior
+from cnp_router.training.views import CategoryView, feature_names
 from cnp_router.version import __version__
 
 __all__ = ["fit_router"]
@@ -35,6 +37,7 @@ Progress = Callable[[str, int, int], None]
 HIDDEN_SHARES = (0.0, 0.0, 0.1, 0.2, 0.3)
 # The ranker has some sixty features: more examples than this cost time and teach it nothing.
 MAX_EXAMPLES = 5_000
+LITTLE = 30
 # With fewer mashups each fold leaves out less of them, and hides none: most APIs are cold as it is.
 MANY = 500
 LITTLE_FOLDS = 10
@@ -145,12 +148,23 @@ def _fit(
     prior = bundled_prior()
     ranker, answers = Ranker.fit(
         examples,
-        prior=RankerPrior(prior["ranker"].at(n), prior["calibration"].at(n)),
+        prior=RankerPrior(
+            prior.ranker.at(n, feature_names()),
+            prior.calibration.at(n, LEVELS),
+            prior.blind_calibration,
+        ),
         random_state=random_state,
         n_jobs=n_jobs,
     )
     completion = Completion.fit(examples, answers, random_state=random_state, n_jobs=n_jobs)
-    answerable, decision = judged(folds, answers, ranker, past.specifications, written)
+    answerable, decision = judged(
+        folds,
+        answers,
+        ranker,
+        past.specifications,
+        written,
+        prior.recall.at(n) if n <= MOST else None,
+    )
     progress("views", len(shares) + 2, steps)
     views = past.views(np.arange(n), past.usage)
     classes = past.classes
@@ -182,6 +196,7 @@ def _fit(
             "categories": len(classes),
             "mashups": n,
             "skipped": history.skipped,
+            "decides": decides(views.corpus.counts, n),
             "random_state": random_state,
             "fit_seconds": round(time.perf_counter() - started, 2),
             "versions": {
@@ -193,3 +208,24 @@ def _fit(
     )
     progress("done", steps, steps)
     return router
+
+
+def decides(counts: NDArray[Any], n_mashups: int) -> str:
+    """Return in a line what the history is good for, given how often it used each API.
+
+    Examples
+    --------
+    >>> decides(np.array([2, 1, 0]), 2)
+    '2 mashups: specifications decide, history breaks ties'
+    """
+    total = counts.sum()
+    if not total:
+        return "no history: specifications decide, as their worth was learned elsewhere"
+    again = float(counts[counts > 1].sum() / total)
+    start = f"{n_mashups:,} mashup{'s' * (n_mashups > 1)}: "
+    if n_mashups < LITTLE or again < 1 / 3:
+        return f"{start}specifications decide, history breaks ties"
+    share = f"{again:.0%} of what they used was used more than once"
+    if n_mashups < MANY or again < 2 / 3:
+        return f"{start}specifications and history decide together; {share}"
+    return f"{start}history decides, and specifications what is new; {share}"

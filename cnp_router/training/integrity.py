@@ -15,9 +15,9 @@ from cnp_router.training.answerable import NO_EVIDENCE
 from cnp_router.training.co_usage_features import FEATURES
 from cnp_router.training.decision import confidence_features
 from cnp_router.training.learned_router import LearnedRouter
-from cnp_router.training.ranker import N_REST_FEATURES, Ranker, shortlist_features
+from cnp_router.training.ranker import LEVELS, N_REST_FEATURES, Ranker, shortlist_features
 from cnp_router.training.trees import BoostedTrees
-from cnp_router.training.views import Candidates, CategoryView, CoUsageView
+from cnp_router.training.views import Candidates, CategoryView, CoUsageView, feature_names
 
 __all__ = ["check_parts", "check_trees"]
 
@@ -28,7 +28,7 @@ def check_parts(router: LearnedRouter) -> None:
     n_mashups, n_history = views.corpus.usage.shape[0], len(router.history)
     _require(n_mashups == n_history, f"views of {n_history} mashups, got {n_mashups}")
     conditional = views[CoUsageView].conditional
-    _check_ranker(router.ranker, conditional, len(views.feature_names))
+    _check_ranker(router.ranker, conditional, len(feature_names()))
     if router.completion.ranker is not None:
         _check_ranker(router.completion.ranker, conditional, len(FEATURES))
     _check_width(decision.confidence, len(confidence_features(np.zeros(1), 0.0)))
@@ -87,8 +87,8 @@ def _check_ranker(ranker: Ranker, co_usage: Any, width: int) -> None:
     wide = shortlist_features(co_usage, nothing, none, nothing.positions).shape[1]
     _check_width(ranker.first, width)
     _check_width(ranker.rest, N_REST_FEATURES)
-    _check_width(ranker.scale, 1)
-    _require(len(ranker.parts) > 0, "a ranker with trees")
+    _check_width(ranker.scale, 1 if ranker.parts else len(LEVELS))
+    _require(0 <= ranker.trust <= 1, "how much the trees are trusted, from 0 to 1")
     for trees in ranker.parts:
         check_trees(trees, n_features=wide)
 

@@ -23,6 +23,7 @@ from cnp_router.training.answerable import NO_EVIDENCE, Answerable
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
+from cnp_router.training.compound import Compound, clause_reasons, prior_log_odds, read
 from cnp_router.training.corpus import Specifications, category_membership, usage_matrix
 from cnp_router.training.decision import Decision, confidence_features
 from cnp_router.training.encoders import Encoders
@@ -35,6 +36,7 @@ from cnp_router.training.views import (
     HistoryView,
     Views,
 )
+from cnp_router.training.views.together import MOST_REASONS
 
 __all__ = ["LearnedRouter"]
 
@@ -48,6 +50,7 @@ class _LearnedScores(Scores):
     batch: Batch = field(kw_only=True)
     views: Views = field(kw_only=True)
     known: tuple[int, ...] = field(kw_only=True)
+    compound: Compound | None = field(kw_only=True)
     serving: NDArray[Any] = field(kw_only=True)  # the evidence that anything serves the request
 
 
@@ -64,6 +67,10 @@ class LearnedRouter(Router):
         What it was fitted on.
     categories : CategoryClassifier or None
         None where the catalog has no categories.
+    compound : bool or None, default=None
+        Whether a request is also tried as several in one. None: yes, unless many past mashups need
+        several APIs: then the router knows from them how such requests look. Without any history
+        it never is. Not saved.
     summary : dict
         What it was fitted on, with which versions, and how long that took.
 
@@ -81,6 +88,8 @@ class LearnedRouter(Router):
     >>> router.route("parks on a map").recipients[0].contractor
     'maps'
     """
+
+    compound: bool | None = None
 
     def __init__(
         self,
@@ -122,6 +131,10 @@ class LearnedRouter(Router):
         co_usage = views[CoUsageView].conditional
         text = self.ranker.probabilities(co_usage, found)
         evidence = self.answerable.evidence(self.encoders.word, request, found, text)
+        compound = self._compound(request, views, self._dense(positions, text))
+        if compound is not None:
+            positions = np.flatnonzero(compound.probabilities)
+            text = compound.probabilities[positions]
         if len(known):
             (near,) = views[HistoryView].neighbours(batch)
             made = self._co_usage
@@ -129,16 +142,44 @@ class LearnedRouter(Router):
                 made = self._co_usage = (views, CoUsageFeatures(views.corpus, co_usage))
             completed = self.completion.complete(positions, text, made[1], near, known)
             positions, text = completed.positions, completed.probabilities
-        probabilities = np.zeros(len(self.apis))
-        probabilities[positions] = text
         return _LearnedScores(
             self.apis,
-            probabilities,
+            self._dense(positions, text),
+            n_needs=1 if compound is None else compound.n_needs(known),
             batch=batch,
             views=views,
             known=tuple(known),
+            compound=compound,
             serving=evidence,
         )
+
+    def _compound(self, request: str, views: Views, whole: NDArray[Any]) -> Compound | None:
+        """Return the request as one of several things, if it seems to be."""
+        n_mashups = views.corpus.usage.shape[0]
+        n_compound = 0 if self.compound else views.corpus.n_compound
+        prior = prior_log_odds(n_mashups, n_compound)
+        if prior is None or self.compound is False:
+            return None
+
+        def judge(texts: Sequence[str]) -> NDArray[Any]:
+            co_usage = views[CoUsageView].conditional
+            found = views.candidates(views.batch(self.encoders.encode(texts)))
+            ranked = (
+                self._dense(f.positions, self.ranker.probabilities(co_usage, f)) for f in found
+            )
+            return np.stack(list(ranked))
+
+        def glance(texts: Sequence[str]) -> NDArray[Any]:
+            return views[HistoryView].linear(self.encoders.word.transform(texts))
+
+        # The linear model knows nothing of APIs without history.
+        most_have_history = 2 * len(views.corpus.labels) >= len(self.apis)
+        return read(request, whole, judge, glance if most_have_history else None, prior=prior)
+
+    def _dense(self, positions: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
+        found = np.zeros(len(self.apis))
+        found[positions] = values
+        return found
 
     def _confidence(
         self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
@@ -170,7 +211,11 @@ class LearnedRouter(Router):
             categories = {self.categories.classes_[i]: float(p[i]) for i in likely}
         evidence = Evidence(scores.batch, self.history, scores.known, categories)
         positions = [int(i) for i in chosen if scores.probabilities[i] > 0]
-        return scores.views.reasons(evidence, positions)
+        reasons = scores.views.reasons(evidence, positions)
+        if scores.compound is not None:
+            for i, reason in clause_reasons(scores.compound, positions).items():
+                reasons[i] = (reason, *reasons[i])[:MOST_REASONS]
+        return reasons
 
     @property
     def graph(self) -> TransitionGraph:
@@ -203,12 +248,14 @@ class LearnedRouter(Router):
         now = copy.copy(self)
         index = now.views.corpus.specifications.extended(catalog, new)
         classes = now.categories.classes_ if now.categories else ()
-        return LearnedRouter(
+        router = LearnedRouter(
             catalog=catalog,
             views=now.views.extended(index, category_membership(catalog, classes)),
             summary={**now.summary, "apis": len(catalog)},
             **{name: getattr(now, name) for name in (*_LEARNED, "history", "categories")},
         )
+        router.compound = now.compound
+        return router
 
     def observe(self, mashups: Mashup | Iterable[Mashup]) -> int:
         """Learn from more mashups at once, without fitting again.

@@ -174,6 +174,11 @@ class Gaussian:
         Z[:, :-1] = (X - self.center) / self.scale
         return Z
 
+    @property
+    def most_probable(self) -> Logistic:
+        """The logistic regression with the mean of the weights."""
+        return self.logistic(self.mean)
+
     def logistic(self, weights: NDArray[Any]) -> Logistic:
         """Return the logistic regression with such weights."""
         coefficients = weights[:-1] / self.scale
@@ -218,7 +223,7 @@ class Logistic(Part):
             weight = np.where(y, 1.0, len(negatives) / MAX_NEGATIVES)
         X = X.astype(np.float64)
         if prior is not None:
-            return prior.logistic(most_probable(prior.standardised(X), y, weight, prior))
+            return prior.logistic(maximum_a_posteriori(prior.standardised(X), y, weight, prior))
         from sklearn.linear_model import LogisticRegression
 
         mean, scale = X.mean(axis=0), X.std(axis=0)
@@ -243,7 +248,7 @@ def sigmoid(x: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
 
 
-def most_probable(
+def maximum_a_posteriori(
     Z: NDArray[Any], y: NDArray[Any], weight: NDArray[Any], prior: Gaussian
 ) -> NDArray[Any]:
     """Return the most probable weights, given a prior and some weighted rows: Newton's method."""

@@ -7,6 +7,7 @@ past, from none to 250, and others for requests. `scripts/fit_prior.py` makes th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.storage import state_from_bytes
-from cnp_router.training.linear import Gaussian, curvature, most_probable, sigmoid
+from cnp_router.training.linear import Gaussian, Logistic, curvature, maximum_a_posteriori, sigmoid
 from cnp_router.training.parts import Part
 
-__all__ = ["MOST", "PRIOR_FILE", "EpisodePrior", "bundled_prior"]
+__all__ = ["MOST", "PRIOR_FILE", "WEIGHT", "EpisodePrior", "Prior", "RecallPrior", "bundled_prior"]
 
 PRIOR_FILE = Path(__file__).parent / "prior.npz"
 MOST = 250  # mashups in an episode
@@ -32,11 +33,13 @@ _RIDGE = 20.0  # precision of what the episodes say nothing about
 class EpisodePrior(Part):
     """A Gaussian on the weights of a logistic regression, which moves with the number of mashups.
 
-    The weights at `n` mashups are ``u + s v``, with ``s = log(1 + n) / log(1 + MOST)``, and at none
+    `names` are of the features; a feature that it has never seen has a weight of about 0. The
+    weights at `n` mashups are ``u + s v``, with ``s = log(1 + n) / log(1 + MOST)``, and at none
     ``u + w``; `mean` holds `u`, `v` and `w`, each with an intercept, and `precision` is that of the
     episodes (Laplace's approximation).
     """
 
+    names: list[str]
     center: NDArray[Any]
     scale: NDArray[Any]
     mean: NDArray[Any]
@@ -44,7 +47,12 @@ class EpisodePrior(Part):
 
     @classmethod
     def fit(
-        cls, X: NDArray[Any], y: NDArray[Any], n_mashups: NDArray[Any], weight: NDArray[Any]
+        cls,
+        names: Sequence[str],
+        X: NDArray[Any],
+        y: NDArray[Any],
+        n_mashups: NDArray[Any],
+        weight: NDArray[Any],
     ) -> EpisodePrior:
         """Learn it from the rows of all episodes; the weights are to sum to `WEIGHT` requests."""
         center, scale = X.mean(axis=0), X.std(axis=0)
@@ -56,17 +64,26 @@ class EpisodePrior(Part):
         ridge = np.full(Z.shape[1], _RIDGE)
         ridge[n - 1 :: n] = 1e-3
         free = Gaussian(center, scale, np.zeros(Z.shape[1]), np.diag(ridge))
-        mean = most_probable(Z, y, weight, free)
+        mean = maximum_a_posteriori(Z, y, weight, free)
         precision = curvature(Z, weight, sigmoid(Z @ mean)) + free.precision
-        return cls(center, scale, mean, precision)
+        return cls(list(names), center, scale, mean, precision)
 
-    def at(self, n_mashups: int) -> Gaussian:
-        """Return the prior at a number of mashups."""
-        n = len(self.center) + 1
+    def at(self, n_mashups: int, names: Sequence[str]) -> Gaussian:
+        """Return the prior at a number of mashups, on some features."""
+        n = len(self.names) + 1
         covariance = np.linalg.inv(self.precision)
         joined = np.hstack([column[0] * np.eye(n) for column in _basis(np.array([n_mashups]))])
         precision = np.linalg.inv(joined @ covariance @ joined.T)
-        return Gaussian(self.center, self.scale, joined @ self.mean, precision)
+        place = {name: i for i, name in enumerate(self.names)}
+        known = [i for i, name in enumerate(names) if name in place]
+        own = [place[names[i]] for i in known]
+        center, scale = np.zeros(len(names)), np.ones(len(names))
+        center[known], scale[known] = self.center[own], self.scale[own]
+        mean, wider = np.zeros(len(names) + 1), np.diag(np.full(len(names) + 1, _RIDGE))
+        known, own = [*known, len(names)], [*own, n - 1]
+        mean[known] = (joined @ self.mean)[own]
+        wider[np.ix_(known, known)] = precision[np.ix_(own, own)]
+        return Gaussian(center, scale, mean, wider)
 
 
 def _basis(n_mashups: NDArray[Any]) -> list[NDArray[Any]]:
@@ -75,8 +92,34 @@ def _basis(n_mashups: NDArray[Any]) -> list[NDArray[Any]]:
     return [np.ones(len(n_mashups)), grown, (n_mashups == 0).astype(np.float64)]
 
 
+@dataclass(frozen=True, eq=False)
+class RecallPrior(Part):
+    """How much of a request's probability mass it takes to include what it needs.
+
+    `shares` holds quantiles over the needs that some view saw, a row for each of the numbers of
+    mashups in `sizes`.
+    """
+
+    sizes: NDArray[Any]
+    shares: NDArray[Any]
+
+    def at(self, n_mashups: int) -> NDArray[Any]:
+        """Return the shares at a number of mashups."""
+        near = np.argmin(np.abs(np.log1p(self.sizes) - math.log1p(n_mashups)))
+        return np.asarray(self.shares[near])
+
+
+@dataclass(frozen=True, eq=False)
+class Prior(Part):
+    """All that is known beforehand."""
+
+    ranker: EpisodePrior
+    calibration: EpisodePrior
+    blind_calibration: Logistic
+    recall: RecallPrior
+
+
 @cache
-def bundled_prior() -> dict[str, EpisodePrior]:
-    """Return the priors that come with the package, by what they are of."""
-    state = state_from_bytes(PRIOR_FILE.read_bytes())
-    return {name: EpisodePrior.from_state(part) for name, part in state.items()}
+def bundled_prior() -> Prior:
+    """Return what comes with the package."""
+    return Prior.from_state(state_from_bytes(PRIOR_FILE.read_bytes()))

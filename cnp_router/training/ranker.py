@@ -21,8 +21,10 @@ __all__ = ["Example", "Ranker", "RankerPrior", "calibration_features", "shortlis
 SHORTLIST = 40
 N_PARTS = 2
 N_REST_FEATURES = 4
-# With fewer past requests trees lose to the first stage.
+LEVELS = ("share", "log-odds")  # what a first stage without trees is calibrated by
+# With fewer past requests trees lose to the first stage; with as many, both decide alike.
 MIN_FOR_TREES = 100
+HALF_TRUST = 100.0
 _LEAST = -14.0
 
 
@@ -48,10 +50,15 @@ class Example:
 
 @dataclass(frozen=True)
 class RankerPrior:
-    """What is known beforehand of the weights of the first stage, and of the calibration."""
+    """What is known beforehand of the weights of the first stage, and of the calibration.
+
+    `blind` is the calibration of who has no examples. It goes by the share of the odds alone: how
+    high they are differs from catalog to catalog.
+    """
 
     first: Gaussian
     scale: Gaussian
+    blind: Logistic
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +70,16 @@ class Ranker(Part):
 
     The trees are fitted in `N_PARTS` parts, each on the requests outside one part, and averaged,
     so that every past request also gets an answer out of fold: those answers
-    calibrate the probabilities by `scale`, and later the recipients. From few examples there are no
-    trees: the first stage orders all candidates.
+    calibrate the probabilities by `scale`, and later the recipients. `trust` is the weight of the
+    trees' log-odds against those of the first stage; from few examples there are no trees, and the
+    first stage orders all candidates.
     """
 
     first: Logistic
     rest: Logistic
     parts: tuple[BoostedTrees, ...]
     scale: Logistic
+    trust: float
 
     @classmethod
     def fit(
@@ -96,13 +105,14 @@ class Ranker(Part):
         y = [e.labels[kept] for e, (_, kept) in zip(examples, shortlists, strict=True)]
         log_odds, parts = _fit_parts(X, y, random_state, n_jobs)
         natural = [i for i, e in enumerate(examples) if not e.hidden]
+        trust = len(examples) / (len(examples) + HALF_TRUST)
         scale = Logistic.fit(
-            np.vstack([_levels(*shortlists[i], log_odds[i]) for i in natural]),
+            np.vstack([_blend(*shortlists[i], log_odds[i], trust) for i in natural]),
             np.concatenate([y[i] for i in natural]),
             C=1e6,
         )
         rest = _fit_rest([examples[i] for i in natural], [shortlists[i] for i in natural])
-        ranker = cls(first, rest, parts, scale)
+        ranker = cls(first, rest, parts, scale, trust)
         out_of_fold = [
             ranker._combine(x, kept, answer)
             for (x, kept), answer in zip(shortlists, log_odds, strict=True)
@@ -115,7 +125,7 @@ class Ranker(Part):
         if not len(kept):
             return x
         if not self.parts:
-            return self.scale.probability(_levels(x, np.arange(len(x))))
+            return self.scale.probability(_levels(x))
         X = shortlist_features(co_usage, found, x, kept)
         return self._combine(x, kept, np.mean([t.log_odds(X) for t in self.parts], axis=0))
 
@@ -123,7 +133,7 @@ class Ranker(Part):
         if not len(kept):
             return x
         result = np.empty(len(x))
-        result[kept] = self.scale.probability(_levels(x, kept, log_odds))
+        result[kept] = self.scale.probability(_blend(x, kept, log_odds, self.trust))
         left, features = _rest_features(x, kept)
         result[left] = self.rest.probability(features)
         # Far from what it was fitted on, such as with many new APIs, it may say anything: it is
@@ -139,7 +149,7 @@ def _fit_first(
 ) -> Logistic:
     gaussian = None if prior is None else prior.first
     if not examples and gaussian is not None:
-        return gaussian.logistic(gaussian.mean)
+        return gaussian.most_probable
     return Logistic.fit(
         np.vstack([e.candidates.features for e in examples]),
         np.concatenate([e.labels for e in examples]),
@@ -157,31 +167,33 @@ def _without_trees(
     as out of fold.
     """
     levels = [calibration_features(first, example.candidates) for example in examples]
-    scale = prior.scale.logistic(prior.scale.mean)
+    scale = prior.blind
     if examples:
         labels = np.concatenate([e.labels for e in examples])
         scale = Logistic.fit(np.vstack(levels), labels, prior=prior.scale)
-    ranker = Ranker(first, Logistic(np.zeros(N_REST_FEATURES), 0.0), (), scale)
+    ranker = Ranker(first, Logistic(np.zeros(N_REST_FEATURES), 0.0), (), scale, 0.0)
     return ranker, [scale.probability(own) for own in levels]
 
 
 def calibration_features(first: Logistic, found: Candidates) -> NDArray[Any]:
-    """Return what calibrates a first stage without trees, of shape (n_candidates, 2)."""
-    x = first.log_odds(found.features)
-    return _levels(x, np.arange(len(x)))
+    """Return what calibrates a first stage without trees, of shape (n_candidates, 2).
 
-
-def _levels(
-    x: NDArray[Any], kept: NDArray[Any], log_odds: NDArray[Any] | None = None
-) -> NDArray[Any]:
-    """Return what tells how probable some candidates are.
-
-    The logarithm of their share of the odds of the first stage, in which what is wrong with
-    all of a request's candidates cancels out; their log-odds there; those of the trees.
+    The logarithm of each candidate's share of the odds, in which what is wrong with all of a
+    request's candidates cancels out, and its log-odds.
     """
+    return _levels(first.log_odds(found.features))
+
+
+def _levels(x: NDArray[Any]) -> NDArray[Any]:
     share = x - np.logaddexp.reduce(x) if len(x) else x
-    columns = [np.maximum(share, _LEAST)[kept], x[kept]]
-    return np.column_stack(columns if log_odds is None else [*columns, log_odds])
+    return np.column_stack([np.maximum(share, _LEAST), x])
+
+
+def _blend(
+    x: NDArray[Any], kept: NDArray[Any], log_odds: NDArray[Any], trust: float
+) -> NDArray[Any]:
+    """Return the log-odds of both stages together, of shape (n_kept, 1)."""
+    return np.asarray(trust * log_odds + (1 - trust) * x[kept])[:, None]
 
 
 def shortlist_features(

@@ -86,3 +86,14 @@ def test_what_scaling_and_speed_measure(catalog, history, tmp_path, monkeypatch)
     assert timed["contractors"] == 5
     assert 0 < timed["p50"] <= timed["p95"] <= timed["max"]
     assert (tmp_path / "model" / "manifest.json").exists()
+
+
+def test_requests_for_several_things(folder, tmp_path):
+    file = tmp_path / "compound.json"
+    done = benchmark("compound", "--data", folder, "--history", 120, "--json", file)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Learned from 120 mashups" in done.stdout
+    results = json.loads(file.read_text())
+    for steps in results["splits"]["dev-late"].values():
+        assert list(steps) == ["whole only", "parts too", "by the history"]
+        assert steps["whole only"]["read as several"] == 0

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cnp_router.routing import Ranked, RecallControl, TargetRecall
+from cnp_router.routing import MaxCost, Ranked, RecallControl, TargetRecall, TopK
 from cnp_router.routing.selection import mass_positions
 
 SHARES = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, float("inf")]))
@@ -99,3 +99,18 @@ def test_the_promise_is_kept_whatever_the_probabilities_are_worth(target, distor
     assert np.mean(means) >= target - 3 * error
     # Not bought with far too many: the paper's bound from above is 2 / (n + 1), and a jump.
     assert np.mean(means) <= target + 2 / 61 + 3 * error + 0.02
+
+
+def test_a_request_for_several_things_is_announced_to_some_for_each():
+    names, p = tuple("abcdefgh"), np.array([0.9, 0.05, 0.02, 0.01, 0.01, 0.005, 0.003, 0.002])
+    control = RecallControl(np.zeros(100), np.ones(100), 100)
+
+    def asked(target, n_needs, n=8):
+        ranked = Ranked(names[:n], p[:n], control, n_needs=n_needs)
+        return len(TargetRecall(target).places(ranked))
+
+    assert [asked(0.9, n) for n in (1, 2, 3, 4, 5)] == [1, 4, 6, 8, 8]
+    assert [asked(t, 2) for t in (0.1, 0.5, 0.7, 0.8, 0.9, 0.95)] == [2, 2, 2, 4, 4, 6]
+    assert asked(0.9, 2, n=3) == 3
+    two = Ranked(names, p, control, n_needs=2)
+    assert len(TopK(3).places(two)) == len(MaxCost(3).places(two)) == 3

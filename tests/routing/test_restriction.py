@@ -231,8 +231,8 @@ class TestVerdict:
             ),
             (
                 {"confidence": 0.5, "source": "broadcast", "n_allowed": 3},
-                "Not sure: the confidence of 0.50 is below the threshold of 0.60, so everyone is "
-                "asked who is allowed.",
+                "Not sure: the confidence of 0.50 is below the threshold of 0.60, so everyone "
+                "allowed is asked.",
             ),
             (
                 {"confidence": 0.1, "answerable": 0.49},

@@ -309,6 +309,10 @@ class TestRoute:
             "Routing('a\\nmap a\\nmap a\\nmap a\\nmap a\\nmap a\\nmap a\\nmap a\\nmap ..., "
             "2 of 4 APIs: 'b' 0.80, 'c' 0.30, confidence 0.90, learned)"
         )
+        unfit = repr(router.route("x", among=["a"]))
+        assert (
+            unfit == "Routing('x', 1 of 4 APIs: 'a' 0.10, confidence 0.14, learned, nothing fits)"
+        )
         assert repr(router.score("x")) == "Scores(4 APIs, best 'b' 0.80, 'c' 0.30, 'a' 0.10)"
         assert repr(routing.recipients[0]) == "Recipient('b', 0.80)"
 
@@ -349,6 +353,7 @@ class TestRoute:
             "n_allowed": 4,
             "messages_saved": 4,
             "answerable": 0.90625,
+            "fits": True,
             "confidence": 0.375,
             "threshold": 0.6,
             "is_confident": False,

@@ -83,7 +83,7 @@ def test_the_most_frequent_terms_are_kept():
 
 
 def test_equally_frequent_terms_are_kept_in_their_order():
-    assert TfidfEncoder(min_df=1, max_terms=2).fit(["d c b a"]).terms_ == ["a", "b"]
+    assert TfidfEncoder(min_df=1, max_terms=2).fit(["z y x w"]).terms_ == ["w", "x"]
 
 
 def test_no_texts_and_no_terms():

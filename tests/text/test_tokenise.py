@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.routing import SpecificationRouter
-from cnp_router.text import content_words, pieces, singular, split_identifier, words
+from cnp_router.text import STOP_WORDS, content_words, pieces, singular, split_identifier, words
 from cnp_router.text.tokenise import character_grams, standing_words, word_grams
 
 
@@ -78,16 +78,25 @@ def test_words_of_any_text(text):
 
 
 def test_pairs_stay_within_a_text_or_within_an_identifier():
-    grams = list(word_grams("Use readFile now"))
-    assert grams[:5] == ["use", "readfile", "now", "read", "file"]
-    assert grams[5:] == ["use readfile", "readfile now", "read file"]
+    grams = list(word_grams("Call readFile now"))
+    assert grams[:5] == ["call", "readfile", "now", "read", "file"]
+    assert grams[5:] == ["call readfile", "readfile now", "read file"]
+
+
+def test_stop_words_are_no_terms():
+    assert list(word_grams("Please help me to find a map of the parks")) == [
+        *("find", "map", "park"),
+        *("find map", "map park"),
+    ]
+    assert not list(character_grams("please help me with this"))
 
 
 @pytest.mark.parametrize("brand", ["YouTube", "SoundCloud", "eBay"])
 def test_the_parts_of_a_brand_count_together_only(brand):
     apart = " ".join(words(brand)[1:])
     assert set(word_grams(brand)) == {brand.lower(), apart}
-    assert apart in set(word_grams(split_identifier(brand)))
+    told_apart = set(word_grams(split_identifier(brand)))
+    assert apart in told_apart or STOP_WORDS & set(apart.split())
 
 
 @pytest.mark.parametrize(

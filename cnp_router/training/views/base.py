@@ -28,7 +28,7 @@ class Candidates:
     """The APIs that some view puts among its best, for one request; their positions ascend.
 
     `features` is of shape (n_candidates, n_features), float32. By the text they are
-    `Views.feature_names`: per score its value, the logarithm of one plus its rank, and its ratio
+    `feature_names`: per score its value, the logarithm of one plus its rank, and its ratio
     to the best; then what the views say besides.
     """
 

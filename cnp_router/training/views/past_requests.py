@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cnp_router.history import History
 from cnp_router.routing import Reason
-from cnp_router.text import unit_rows
+from cnp_router.text import dense_product, unit_rows
 from cnp_router.training.corpus import Corpus, entries, widened
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import (
@@ -131,8 +131,7 @@ class HistoryView(View):
 
     def columns(self, batch: Batch) -> tuple[Dense, Sparse, Sparse, Dense]:
         """Return the linear model's scores, the neighbours' votes and the similarity to means."""
-        ridge = np.zeros((len(batch), self.corpus.n_apis), dtype=np.float32)
-        ridge[:, self.corpus.labels] = batch.product("ridge")
+        ridge = self._spread(batch.product("ridge"))
         votes = [self._votes(near) for near in self.neighbours(batch)]
         return (
             Dense(ridge),
@@ -140,6 +139,15 @@ class HistoryView(View):
             Sparse([(apis, nearest) for apis, _, nearest in votes]),
             Dense(batch.product("centroid")),
         )
+
+    def linear(self, words: sparse.csr_array) -> NDArray[Any]:
+        """Return the linear model's scores of any texts, of shape (n_texts, n_apis)."""
+        return self._spread(dense_product(words, self.weights))
+
+    def _spread(self, scores: NDArray[Any]) -> NDArray[Any]:
+        every = np.zeros((len(scores), self.corpus.n_apis), dtype=np.float32)
+        every[:, self.corpus.labels] = scores
+        return every
 
     def _votes(self, near: Neighbours) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         used = entries(self.corpus.usage, near.rows)

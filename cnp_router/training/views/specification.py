@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.routing import Reason
+from cnp_router.text import clauses, dense_product
 from cnp_router.training.views.base import Batch, Dense, Evidence, Products, View
 
 __all__ = ["SpecificationView"]
@@ -20,11 +21,15 @@ _TELLING = 3.3
 
 @dataclass(frozen=True, eq=False)
 class SpecificationView(View):
-    """Similarity of the request to each specification, by words and by runs of characters."""
+    """Similarity of the request to each specification, by words and by runs of characters.
+
+    By the words of the clause that fits it best, too: what serves one of several needs shares few
+    words with the others.
+    """
 
     name: ClassVar[str] = "specification"
     telling: ClassVar[int] = 3
-    scores: ClassVar[tuple[str, ...]] = ("words", "characters")
+    scores: ClassVar[tuple[str, ...]] = ("words", "characters", "clause")
     context: ClassVar[tuple[str, ...]] = ("best words",)
 
     def products(self) -> Products:
@@ -35,9 +40,23 @@ class SpecificationView(View):
             "character": {"characters": index.character_columns},
         }
 
-    def columns(self, batch: Batch) -> tuple[Dense, Dense]:
-        """Return both similarities."""
-        return Dense(batch.product("words")), Dense(batch.product("characters"))
+    def columns(self, batch: Batch) -> tuple[Dense, Dense, Dense]:
+        """Return the similarities."""
+        words = batch.product("words")
+        return Dense(words), Dense(batch.product("characters")), Dense(self._clause(batch, words))
+
+    def _clause(self, batch: Batch, whole: NDArray[Any]) -> NDArray[Any]:
+        """Return the similarity of the most similar clause of each request."""
+        index = self.corpus.specifications
+        parts = [clauses(text) for text in batch.requests.texts]
+        several = [i for i, own in enumerate(parts) if len(own) > 1]
+        best = whole.copy()
+        if several:
+            vectors = index.encoders.word.transform([c for i in several for c in parts[i]])
+            starts = np.cumsum([0, *(len(parts[i]) for i in several)])[:-1]
+            similar = dense_product(vectors, index.word_columns)
+            best[several] = np.maximum.reduceat(similar, starts, axis=0)
+        return best
 
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return how well the best specification fits."""

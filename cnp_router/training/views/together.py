@@ -29,7 +29,7 @@ from cnp_router.training.views.past_requests import HistoryView
 from cnp_router.training.views.similar import SimilarView
 from cnp_router.training.views.specification import SpecificationView
 
-__all__ = ["VIEWS", "Views"]
+__all__ = ["VIEWS", "Views", "feature_names"]
 
 # The registry, in the order of the features.
 VIEWS: tuple[type[View], ...] = (
@@ -46,6 +46,18 @@ PER_SCORE = 25  # candidates
 MOST_REASONS = 3
 
 V = TypeVar("V", bound=View)
+
+
+def feature_names() -> tuple[str, ...]:
+    """Return what the columns of `Candidates.features` are."""
+    scores = [name for view in VIEWS for name in view.scores]
+    return (
+        *scores,
+        *(f"rank by {name}" for name in scores),
+        *(f"share of the best {name}" for name in scores),
+        *(name for view in VIEWS for name in view.extras),
+        *(name for view in VIEWS for name in view.context),
+    )
 
 
 class Views:
@@ -91,18 +103,6 @@ class Views:
 
     def __iter__(self) -> Iterator[View]:
         return iter(self._views.values())
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """What the columns of `Candidates.features` are."""
-        scores = [name for view in self for name in view.scores]
-        return (
-            *scores,
-            *(f"rank by {name}" for name in scores),
-            *(f"share of the best {name}" for name in scores),
-            *(name for view in self for name in view.extras),
-            *(name for view in self for name in view.context),
-        )
 
     def batch(self, requests: EncodedRequests, absent: Sequence[NDArray[Any]] = ()) -> Batch:
         """Return requests as the views look at them.
@@ -180,7 +180,7 @@ def _experience(count: int) -> Reason:
 def _features(
     parts: list[NDArray[Any]], n_scores: list[int], context: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return the features of one request's candidates, named by `Views.feature_names`."""
+    """Return the features of one request's candidates, named by `feature_names`."""
     scores = np.concatenate([part[:n] for part, n in zip(parts, n_scores, strict=True)])
     extras = np.concatenate([part[n:] for part, n in zip(parts, n_scores, strict=True)])
     order = np.argsort(-scores, axis=1, kind="stable")

@@ -1,0 +1,166 @@
+"""Requests that ask for several things at once, of a router whose history asks one at a time.
+
+Each way to cut the request in two is judged as two requests. Where the halves are sure of two
+different APIs, and the whole does not speak against it, the halves decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnp_router.routing import Reason
+from cnp_router.text import cuts
+from cnp_router.training.views.past_requests import shortened
+
+__all__ = ["Compound", "clause_reasons", "prior_log_odds", "read"]
+
+# A history of which a larger share needs several APIs knows by itself how such requests look. So
+# many more mashups of one API are counted, so that the first few do not decide.
+MOST_SHARE = 0.2
+PSEUDO_MASHUPS = 10
+# What speaks for a cut before it is looked at, in log-odds, and how many mashups it takes until
+# what half a request says can be trusted half as much: measured on several data sets.
+_PRIOR = 2.75
+_LITTLE = 1_000
+_MOST_JUDGED = 3
+_LEAST_AT_A_GLANCE = -6.0  # log-odds, without the prior
+_LEAST_BELIEF = 0.05  # below, nothing would change
+_BELIEVED = 0.2
+_CALLED_FOR = 0.1
+_SAME = 0.8
+_FLOOR = 1e-4
+
+Judge = Callable[[Sequence[str]], NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Compound:
+    """A request that may ask for several things.
+
+    `probabilities`, of shape (n_apis,), are of the request as it is understood now; `halves`, of
+    shape (n_texts, n_apis), those of the halves `texts` of the cuts that are believed;
+    `favourites` the positions of the APIs that are the best one of such a half, ascending.
+    """
+
+    probabilities: NDArray[Any]
+    texts: tuple[str, ...]
+    halves: NDArray[Any]
+    favourites: NDArray[np.intp]
+
+    def n_needs(self, known: Sequence[int] = ()) -> int:
+        """Return how many things it asks for besides what known APIs serve, at least 1."""
+        return max(1, len(np.setdiff1d(self.favourites, known)))
+
+
+def prior_log_odds(n_mashups: int, n_compound: int) -> float | None:
+    """Return what speaks for a cut beforehand, given past mashups, some of several APIs.
+
+    None if requests are not cut: without history, the halves are not surer of anything than the
+    whole, which is read by clauses as it is; and a history of many compound mashups knows better.
+    """
+    if not n_mashups or n_compound > MOST_SHARE * (n_mashups + PSEUDO_MASHUPS):
+        return None
+    return float(_PRIOR + np.log(n_mashups / (n_mashups + _LITTLE)))
+
+
+def read(
+    request: str,
+    whole: NDArray[Any],
+    judge: Judge,
+    glance: Judge | None = None,
+    *,
+    prior: float = _PRIOR,
+) -> Compound | None:
+    """Return the request as one of several things; None if it seems to ask for one.
+
+    Parameters
+    ----------
+    request : str
+    whole : ndarray of shape (n_apis,), in [0, 1]
+        Probabilities of the request as one.
+    judge : callable
+        Texts to probabilities, of shape (n_texts, n_apis): that of the request, for any text.
+    glance : callable, optional
+        A cheap one, of the same shape: cuts that it does not believe in at all are not judged.
+    prior : float, log-odds
+        What speaks for a cut beforehand.
+    """
+    pairs = cuts(request)
+    if not pairs:
+        return None
+    if glance is not None:
+        odds = _log_odds(pairs, glance(_flat(pairs)), whole)
+        best = np.argsort(-odds, kind="stable")
+        kept = best[odds[best] >= _LEAST_AT_A_GLANCE]
+    else:
+        kept = np.argsort(-_balance(pairs), kind="stable")
+    pairs = tuple(pairs[i] for i in np.sort(kept[:_MOST_JUDGED]))
+    if not pairs:
+        return None
+    halves = judge(_flat(pairs))
+    belief = 0.5 * (1 + np.tanh(0.5 * (_log_odds(pairs, halves, whole) + prior)))
+    if belief.max() < _LEAST_BELIEF:
+        return None
+    either = 1 - (1 - halves[0::2]) * (1 - halves[1::2])
+    mixed = belief[:, None] * either + (1 - belief[:, None]) * whole
+    believed = np.repeat(belief >= _BELIEVED, 2)
+    return Compound(
+        np.maximum(mixed.max(axis=0), whole),
+        tuple(text for text, own in zip(_flat(pairs), believed, strict=True) if own),
+        halves[believed].astype(np.float32),
+        np.unique(halves[believed].argmax(axis=1)),
+    )
+
+
+def clause_reasons(compound: Compound, positions: Sequence[int]) -> dict[int, Reason]:
+    """Return for some APIs which half of the request called for each, where one did."""
+    if not len(compound.halves):
+        return {}
+    lengths = np.array([len(text) for text in compound.texts])
+    found = {}
+    for position in positions:
+        own = compound.halves[:, position]
+        best = own.max()
+        if position in compound.favourites or best >= _CALLED_FOR:
+            # Of halves that say about the same, the shortest.
+            row = int(np.where(own >= _SAME * best, lengths, lengths.max() + 1).argmin())
+            text = compound.texts[row]
+            found[position] = Reason("clause", f"asked for in “{shortened(text)}”", (text,))
+    return found
+
+
+def _log_odds(
+    pairs: Sequence[tuple[str, str]], halves: NDArray[Any], whole: NDArray[Any]
+) -> NDArray[Any]:
+    """Return what speaks for each cut being one between two needs.
+
+    Odds grow with those of the half that is less sure of its best API. They fall with the root of
+    the ratio of the odds that the whole gives to the two: if it is sure of one and thinks
+    nothing of the other, what the other half says is mere context. And they fall where one half is
+    much shorter: a fragment is easily misunderstood.
+    """
+    best = halves.argmax(axis=1).reshape(-1, 2)
+    sure = halves.max(axis=1).reshape(-1, 2).min(axis=1)
+    first, second = _logit(whole[best]).T
+    odds = _logit(sure) - 0.5 * np.abs(first - second) + np.log(_balance(pairs))
+    return np.where(best[:, 0] == best[:, 1], -np.inf, odds)
+
+
+def _balance(pairs: Sequence[tuple[str, str]]) -> NDArray[Any]:
+    """Return the length of the shorter half over that of the longer one."""
+    lengths = np.array([[len(text) for text in pair] for pair in pairs], dtype=float)
+    return np.asarray(lengths.min(axis=1) / lengths.max(axis=1))
+
+
+def _logit(p: NDArray[Any]) -> NDArray[Any]:
+    p = np.clip(p, _FLOOR, 1 - _FLOOR)
+    return np.asarray(np.log(p / (1 - p)))
+
+
+def _flat(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    return [text for pair in pairs for text in pair]

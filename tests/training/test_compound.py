@@ -1,0 +1,273 @@
+"""Requests for several things at once, of a router whose history asks one at a time."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from planted import COMMON, _words
+
+from cnp_router.catalog import Api, Catalog
+from cnp_router.history import History, Mashup
+from cnp_router.routing import TopK
+from cnp_router.training import fit_router, load_router
+from cnp_router.training.compound import clause_reasons, prior_log_odds, read
+
+MAPS, MAIL, SONG, REST = np.eye(4)
+UNSURE = np.full(4, 0.05)
+REQUEST = "Show bars on maps, and mail them to friends"
+
+
+def judge(**sure):
+    """What is sure of an API where a word is in the text, and knows nothing of other texts."""
+
+    def judged(texts):
+        judged.texts.extend(texts)
+        rows = [
+            max((v for w, v in sure.items() if w in t), key=np.max, default=UNSURE) for t in texts
+        ]
+        return np.stack(rows)
+
+    judged.texts = []
+    return judged
+
+
+def test_halves_that_are_sure_of_different_apis_are_both_needed():
+    whole = 0.5 * MAPS + 0.1 * MAIL
+    found = read(REQUEST, whole, judge(maps=0.9 * MAPS, mail=0.8 * MAIL))
+    assert found.n_needs() == 2
+    assert found.favourites.tolist() == [0, 1]
+    assert found.probabilities[0] > 0.85
+    assert found.probabilities[1] > 0.7
+    assert found.probabilities[2] == found.probabilities[3] == 0
+    assert found.texts == ("Show bars on maps", "mail them to friends")
+
+
+def test_what_is_known_already_is_no_need():
+    found = read(REQUEST, UNSURE, judge(maps=0.9 * MAPS, mail=0.8 * MAIL))
+    assert found.n_needs([0]) == 1
+    assert found.n_needs([0, 1]) == 1
+
+
+def test_halves_that_favour_the_same_api_are_one_request():
+    assert read(REQUEST, UNSURE, judge(maps=0.9 * MAPS, mail=0.8 * MAPS)) is None
+
+
+def test_halves_that_are_not_sure_decide_little():
+    found = read(REQUEST, 0.6 * MAPS, judge(maps=0.9 * MAPS))
+    assert found is None or found.probabilities[1:].max() < 0.05
+
+
+def test_a_whole_that_is_sure_of_one_outvotes_the_halves():
+    sure = judge(maps=0.9 * MAPS, mail=0.6 * MAIL)
+    torn = read(REQUEST, 0.5 * MAPS + 0.2 * MAIL, sure)
+    decided = read(REQUEST, 0.97 * MAPS + 0.002 * MAIL, sure)
+    assert decided.probabilities[1] < 0.5 * torn.probabilities[1]
+    assert read(REQUEST, 0.999 * MAPS, sure) is None
+
+
+def test_a_fragment_counts_less_than_a_half():
+    sure = judge(maps=0.9 * MAPS, mail=0.6 * MAIL)
+    whole = 0.6 * MAPS + 0.02 * MAIL
+    half = read("Show bars on maps, mail them to friends", whole, sure)
+    fragment = read("Show bars of every town and every kind on maps, mail them soon", whole, sure)
+    assert fragment.probabilities[1] < half.probabilities[1]
+
+
+def test_a_request_of_one_part_is_not_judged_again():
+    found = judge()
+    assert read("Show bars on maps", MAPS, found, found) is None
+    assert not found.texts
+
+
+def test_what_a_glance_does_not_believe_is_not_judged():
+    closely = judge(maps=0.9 * MAPS, mail=0.8 * MAIL)
+    assert read(REQUEST, UNSURE, closely, judge()) is None
+    assert not closely.texts
+    assert read(REQUEST, UNSURE, closely, judge(maps=0.5 * MAPS, mail=0.4 * MAIL)) is not None
+
+
+@pytest.mark.parametrize("glance", [None, judge(maps=0.9 * MAPS, mail=0.8 * MAIL, song=0.8 * SONG)])
+def test_few_cuts_are_judged(glance):
+    closely = judge(maps=0.9 * MAPS, mail=0.8 * MAIL, song=0.8 * SONG)
+    text = "bars on maps, shops on maps, mail my boss, mail my friend, song of birds, song of rain"
+    assert read(text, UNSURE, closely, glance) is not None
+    assert len(closely.texts) == 6
+
+
+def test_three_things():
+    sure = judge(maps=0.7 * MAPS, mail=0.8 * MAIL, song=0.9 * SONG)
+    found = read("Show bars on maps. Then mail old friends. Play a song of rain.", UNSURE, sure)
+    assert found.n_needs() == 3
+    assert found.probabilities[:3].min() > 0.3
+
+
+@pytest.mark.parametrize(
+    ("n_mashups", "n_compound", "expected"),
+    [
+        (0, 0, False),
+        (1, 1, True),
+        (5, 5, False),
+        (1000, 0, True),
+        (1000, 100, True),
+        (1000, 300, False),
+        (1000, 1000, False),
+    ],
+)
+def test_a_history_of_several_needs_is_left_alone(n_mashups, n_compound, expected):
+    assert (prior_log_odds(n_mashups, n_compound) is not None) is expected
+
+
+def test_the_more_history_the_more_the_halves_are_trusted():
+    odds = [prior_log_odds(n, 0) for n in (1, 15, 250, 4_000, 100_000)]
+    assert odds == sorted(odds)
+    assert odds[0] < -3 < 2 < odds[3]
+
+
+def test_reasons_name_the_half():
+    found = read(REQUEST, UNSURE, judge(maps=0.9 * MAPS, mail=0.8 * MAIL + 0.2 * SONG))
+    reasons = clause_reasons(found, [0, 1, 2, 3])
+    assert {i: reason.text for i, reason in reasons.items()} == {
+        0: "asked for in “Show bars on maps”",
+        1: "asked for in “mail them to friends”",
+        2: "asked for in “mail them to friends”",
+    }
+    assert {reason.kind for reason in reasons.values()} == {"clause"}
+
+
+def test_of_halves_that_say_the_same_the_shortest_is_named():
+    text = "Show bars on maps. Send them to friends. Play a song of rain."
+    found = read(text, UNSURE, judge(maps=0.9 * MAPS, song=0.8 * SONG))
+    assert len(found.texts) == 4
+    assert clause_reasons(found, [2])[2].references == ("Play a song of rain.",)
+
+
+@pytest.fixture(scope="module")
+def topics():
+    """The words of each API."""
+    draw = random.Random(3)
+    words = _words(draw, 12 * 10)
+    return {f"api{i}": words[10 * i : 10 * i + 10] for i in range(12)}
+
+
+def said(draw, words):
+    chosen = [*draw.sample(words, 4), *draw.sample(COMMON, 2)]
+    return " ".join(draw.sample(chosen, len(chosen))).capitalize()
+
+
+@pytest.fixture(scope="module")
+def ones(topics):
+    """A router of a history in which each request needs one API."""
+    draw = random.Random(0)
+    catalog = Catalog(
+        [Api(api, api.capitalize(), f"{said(draw, words)}.") for api, words in topics.items()]
+    )
+    history = [
+        Mashup(f"{api}-{i}", f"{said(draw, words)}.", (api,))
+        for api, words in topics.items()
+        for i in range(20)
+    ]
+    return fit_router(catalog, History(draw.sample(history, len(history))))
+
+
+@pytest.fixture(scope="module")
+def joined(topics):
+    """Requests for two things in several forms, and what they need."""
+    draw = random.Random(1)
+    forms = ["{}. {}.", "{} and {}.", "{}, {}.", "1. {} 2. {}", "{}; then {}", "{}。{}。"]
+    found = []
+    for i in range(60):
+        two = draw.sample(sorted(topics), 2)
+        texts = (said(draw, topics[api]) for api in two)
+        found.append((forms[i % len(forms)].format(*texts), set(two)))
+    return found
+
+
+def without(router):
+    """Return the router as it is without looking at parts."""
+    plain = type(router).from_state(router.catalog, router.history, router.state(), router.summary)
+    plain.compound = False
+    return plain
+
+
+def test_joined_requests_find_both(ones, joined):
+    both = [set(ones.recommend(text)) == needed for text, needed in joined]
+    plain = [set(without(ones).recommend(text)) == needed for text, needed in joined[:6]]
+    assert np.mean(both) > 0.9
+    assert all(needed <= set(ones.route(text).contractors) for text, needed in joined)
+    assert not all(plain)
+
+
+def test_single_requests_are_answered_as_before(ones, topics):
+    draw, plain = random.Random(2), without(ones)
+    for api, words in topics.items():
+        text = f"{said(draw, words)}."
+        assert np.array_equal(ones.score(text).probabilities, plain.score(text).probabilities)
+        first, *others = said(draw, words).split()
+        parted = f"{first} {others[0]}, {' '.join(others[1:])}."
+        assert ones.recommend(parted) == (api,)
+        assert ones.score(parted).n_needs == 1
+
+
+def test_scores_say_how_many_things_are_asked_for(ones, joined):
+    assert np.mean([ones.score(text).n_needs == 2 for text, _ in joined]) > 0.9
+
+
+def test_the_reason_is_the_clause(ones, joined):
+    text, needed = joined[0]
+    routing = ones.route(text)
+    first, second = (half.strip(" .") for half in text.split(". "))
+    halves = {api: half for api in needed for half in (first, second) if _is_of(api, half, ones)}
+    for recipient in routing.recipients:
+        if recipient.contractor in needed:
+            reason = recipient.reasons[0]
+            assert reason.kind == "clause"
+            assert reason.references[0].strip(" .") == halves[recipient.contractor]
+            assert len(recipient.reasons) <= 3
+
+
+def _is_of(api, text, router):
+    return router.recommend(text)[0] == api
+
+
+def test_a_known_api_leaves_the_other_need(ones, joined):
+    for text, needed in joined[:12]:
+        known, missing = sorted(needed)
+        scores = ones.score(text, [known])
+        assert scores.n_needs == 1
+        assert scores.top(1)[0][0] == missing
+
+
+def test_other_rules_ask_as_many_as_they_say(ones, joined):
+    text, needed = joined[0]
+    assert set(ones.route(text, select=TopK(2)).contractors) == needed
+
+
+def test_it_can_be_switched_off_and_on(ones, joined, router, world):
+    plain = without(ones)
+    text, _ = joined[0]
+    assert plain.score(text).n_needs == 1
+    plain.compound = True
+    assert plain.score(text).n_needs == 2
+    # The planted world asks for several APIs at once: its router is left alone by default.
+    left = [case.request + " " + world.cases[0].request for case in world.cases[1:]]
+    switched = without(router)
+    for text in left:
+        expected = switched.score(text).probabilities
+        assert np.array_equal(router.score(text).probabilities, expected)
+
+
+def test_a_saved_router_reads_the_same(ones, joined, tmp_path):
+    ones.save(tmp_path / "model")
+    loaded = load_router(tmp_path / "model")
+    for text, _ in joined[:6]:
+        assert np.array_equal(loaded.score(text).probabilities, ones.score(text).probabilities)
+
+
+def test_it_ends_once_the_history_knows_of_several_needs(ones, joined):
+    learned = type(ones).from_state(ones.catalog, ones.history, ones.state(), ones.summary)
+    more = [Mashup(f"j{i}-{n}", t, tuple(a)) for i, (t, a) in enumerate(joined) for n in range(3)]
+    assert learned.score(joined[0][0]).n_needs == 2
+    learned.observe(more)
+    assert all(learned.score(text).n_needs == 1 for text, _ in joined)
