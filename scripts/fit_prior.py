@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,38 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from cnp_router.datasets import load_sample
+from cnp_router.datasets import load_out_of_scope, load_sample
 from cnp_router.files import atomic_write
 from cnp_router.history import History, Mashup
 from cnp_router.routing.selection import mass_positions
 from cnp_router.storage import state_to_bytes
+from cnp_router.text import specification_text
+from cnp_router.training.answerable import (
+    BOTH,
+    SAID,
+    USUAL,
+    Judge,
+    Look,
+    Manner,
+    fitting,
+    log_probabilities,
+    look_weights,
+    looks,
+    sides,
+)
 from cnp_router.training.corpus import usage_matrix
+from cnp_router.training.decision import CONFIDENCE, Answer, confidence_rows
 from cnp_router.training.examples import Past, looked_at
 from cnp_router.training.linear import Logistic
-from cnp_router.training.prior import PRIOR_FILE, WEIGHT, EpisodePrior, Prior, RecallPrior
-from cnp_router.training.ranker import LEVELS, Example, calibration_features
+from cnp_router.training.prior import (
+    PRIOR_FILE,
+    WEIGHT,
+    AnswerablePrior,
+    EpisodePrior,
+    Prior,
+    RecallPrior,
+)
+from cnp_router.training.ranker import LEVELS, Example, Ranker, RankerPrior, calibration_features
 from cnp_router.training.views import feature_names
 
 SIZES = (0, 5, 15, 60, 120, 250)
@@ -43,22 +66,49 @@ N_SHARES = 100
 _DROPPED = 0.2
 
 
-def episodes(seed: int = 0) -> Iterator[tuple[int, list[Example]]]:
-    """Yield how many mashups an episode's past has, and its requests as examples."""
+@dataclass(frozen=True)
+class Episode:
+    """Some mashups as the past, and requests as views that were fitted on that past see them."""
+
+    size: int
+    past: Past
+    examples: list[Example]
+    looks: list[Look]
+    sounding: NDArray[Any]
+
+
+def episodes(seed: int = 0) -> Iterator[Episode]:
+    """Yield the episodes, the shortest pasts first."""
     sample = load_sample()
+    written = np.array(load_out_of_scope(sample.catalog))
     rng = np.random.default_rng(seed)
-    for size in SIZES:
-        for _ in range(DRAWS):
-            order = rng.permutation(len(sample.history))
-            known = [sample.history[int(i)] for i in order[:size]]
-            asked = [sample.history[int(i)] for i in order[size : size + N_REQUESTS]]
-            n_repeats = min(round(REPEATS * N_REQUESTS), size)
-            asked.extend(_repeat(known[i], rng) for i in rng.permutation(size)[:n_repeats])
-            past = Past.of(sample.catalog, History(known), random_state=0)
-            requests = past.encoders.encode([mashup.description for mashup in asked])
-            usage = [np.sort(usage_matrix(sample.catalog, History([m])).indices) for m in asked]
-            views = past.views(np.arange(size), past.usage)
-            yield size, [example for example, _ in looked_at(views, requests, usage)]
+    for number, size in enumerate(np.repeat(SIZES, DRAWS).tolist()):
+        order = rng.permutation(len(sample.history))
+        known = [sample.history[int(i)] for i in order[:size]]
+        asked = [sample.history[int(i)] for i in order[size : size + N_REQUESTS]]
+        n_repeats = min(round(REPEATS * N_REQUESTS), size)
+        asked.extend(_repeat(known[i], rng) for i in rng.permutation(size)[:n_repeats])
+        past = Past.of(sample.catalog, History(known), random_state=0)
+        requests = past.encoders.encode([mashup.description for mashup in asked])
+        used = [np.sort(usage_matrix(sample.catalog, History([m])).indices) for m in asked]
+        views = past.views(np.arange(size), past.usage)
+        examples = [example for example, _ in looked_at(views, requests, used)]
+        # Half of the texts that nothing serves are known, the others are new.
+        is_new = np.arange(len(written)) % 2 == number % 2
+        seen = [
+            *(
+                Look("whole", text, e.candidates, e.past.co_usage, e.used, False, 0)
+                for text, e in zip(requests.texts, examples, strict=True)
+            ),
+            *looks(views, requests, used, written[is_new].tolist(), seed=number, seen=False),
+        ]
+        specifications = [specification_text(api) for api in sample.catalog]
+        manner = Manner.fit(
+            [*specifications, *(mashup.description for mashup in known)],
+            written[~is_new].tolist(),
+        )
+        sounding = manner.log_odds([look.text for look in seen])
+        yield Episode(size, past, examples, seen, sounding)
 
 
 def _repeat(mashup: Mashup, rng: np.random.Generator) -> Mashup:
@@ -70,50 +120,117 @@ def _repeat(mashup: Mashup, rng: np.random.Generator) -> Mashup:
 def fit(seed: int = 0) -> Prior:
     """Return what the episodes teach."""
     seen = list(episodes(seed))
-    n_requests = sum(len(examples) for _, examples in seen)
-    each = WEIGHT / n_requests
-    labels = np.concatenate([e.labels for _, examples in seen for e in examples])
-    n_mashups = np.concatenate(
-        [np.full(len(e.labels), size) for size, examples in seen for e in examples]
-    )
-    weight = np.full(len(labels), each)
+    examples = [example for episode in seen for example in episode.examples]
+    size_of = [episode.size for episode in seen for _ in episode.examples]
+    labels = np.concatenate([example.labels for example in examples])
+    n_mashups = np.repeat(size_of, [len(example.labels) for example in examples])
+    weight = np.full(len(labels), WEIGHT / len(examples))
 
     def learned(names: Sequence[str], rows: list[NDArray[Any]]) -> EpisodePrior:
         return EpisodePrior.fit(names, np.vstack(rows), labels, n_mashups, weight)
 
     names = feature_names()
-    ranker = learned(names, [e.candidates.features for _, examples in seen for e in examples])
-    levels: list[NDArray[Any]] = []
-    for size, examples in seen:
-        first = ranker.at(size, names).most_probable
-        levels.extend(calibration_features(first, e.candidates) for e in examples)
+    ranker = learned(names, [example.candidates.features for example in examples])
+    firsts = {size: ranker.at(size, names).most_probable for size in SIZES}
+    levels = [
+        calibration_features(firsts[size], example.candidates)
+        for size, example in zip(size_of, examples, strict=True)
+    ]
     calibration = learned(LEVELS, levels)
     # Only the first column counts without history: the second is the same for all.
     blind = n_mashups == 0
-    shares = np.vstack(levels)[blind] * (1, 0)
+    without_history = Logistic.fit(np.vstack(levels)[blind] * (1, 0), labels[blind], C=1e3)
+    ranked = {
+        size: RankerPrior(ranker.at(size, names), calibration.at(size, LEVELS), without_history)
+        for size in SIZES
+    }
+    rankers = {
+        size: Ranker.fit([], prior=prior, random_state=0)[0] for size, prior in ranked.items()
+    }
+    answers = [
+        [
+            Answer(
+                rankers[e.size].probabilities(x.past.co_usage, x.candidates), x.labels, len(x.used)
+            )
+            for x in e.examples
+        ]
+        for e in seen
+    ]
     return Prior(
         ranker,
         calibration,
-        Logistic.fit(shares, labels[blind], C=1e3),
-        _recall(seen, levels, calibration),
+        without_history,
+        _recall(seen, answers),
+        _answerable(seen, rankers),
+        _confidence(seen, answers),
     )
 
 
-def _recall(
-    seen: list[tuple[int, list[Example]]], levels: list[NDArray[Any]], calibration: EpisodePrior
-) -> RecallPrior:
+def _answer(ranker: Ranker, x: Example) -> Answer:
+    return Answer(ranker.probabilities(x.past.co_usage, x.candidates), x.labels, len(x.used))
+
+
+def _recall(seen: list[Episode], answers: list[list[Answer]]) -> RecallPrior:
     """Return what share of the probability mass it takes to include what requests need."""
     taken: dict[int, list[NDArray[Any]]] = {size: [] for size in SIZES}
-    rows = iter(levels)
-    for size, examples in seen:
-        scale = calibration.at(size, LEVELS).most_probable
-        for example in examples:
-            p = scale.probability(next(rows))
-            order = np.argsort(-p, kind="stable")
-            taken[size].append(mass_positions(p[order])[example.labels[order]])
+    for episode, own in zip(seen, answers, strict=True):
+        for answer in own:
+            order = np.argsort(-answer.probabilities, kind="stable")
+            place = mass_positions(answer.probabilities[order])
+            taken[episode.size].append(place[answer.labels[order]])
     at = (np.arange(N_SHARES) + 0.5) / N_SHARES
     shares = [np.quantile(np.concatenate(own), at) for own in taken.values()]
     return RecallPrior(np.array(SIZES), np.array(shares))
+
+
+def _confidence(seen: list[Episode], answers: list[list[Answer]]) -> EpisodePrior:
+    """Return what is known of whether the recipients cover what a request needs."""
+    rows = [
+        (row, is_covered, episode.size)
+        for episode, own in zip(seen, answers, strict=True)
+        for answer in own
+        for row, is_covered in confidence_rows(answer)
+    ]
+    X, covered, size = (np.array(column) for column in zip(*rows, strict=True))
+    weight = np.full(len(X), WEIGHT / sum(map(len, answers)))
+    return EpisodePrior.fit(CONFIDENCE, X, covered, size, weight)
+
+
+def _answerable(seen: list[Episode], rankers: dict[int, Ranker]) -> AnswerablePrior:
+    """Return what is known of whether anything serves a request."""
+    both_sides = []
+    for episode in seen:
+        ranker = rankers[episode.size]
+        probabilities = [ranker.probabilities(x.co_usage, x.candidates) for x in episode.looks]
+        word = episode.past.encoders.word
+        both_sides.append(sides(episode.sounding, episode.looks, probabilities, word))
+    every = [look for episode in seen for look in episode.looks]
+    size = np.repeat([e.size for e in seen], [len(e.looks) for e in seen])
+    serves = np.array([len(look.used) > 0 for look in every])
+    each = WEIGHT / sum(look.kind == "whole" for look in every)
+
+    def learned(judge: Judge, names: Sequence[str], X: NDArray[Any]) -> EpisodePrior:
+        weight = np.concatenate([look_weights(e.looks, judge) for e in seen]) * each
+        kept = weight > 0
+        return EpisodePrior.fit(
+            names, X[kept], serves[kept], size[kept], weight[kept], is_rising=True
+        )
+
+    S, F = (np.vstack(parts) for parts in zip(*both_sides, strict=True))
+    says, fits = learned("says", SAID, S), learned("fits", fitting(), F)
+    evidence = np.zeros((len(every), 2))
+    for n in SIZES:
+        judges = (says.at(n, SAID).most_probable, fits.at(n, fitting()).most_probable)
+        evidence[size == n] = log_probabilities(*judges, S[size == n], F[size == n])
+    both = learned("both", BOTH, evidence)
+    whole = np.array([look.kind == "whole" for look in every])
+    usual = [
+        np.quantile(
+            both.at(n, BOTH).most_probable.probability(evidence[whole & (size == n)]), USUAL
+        )
+        for n in SIZES
+    ]
+    return AnswerablePrior(says, fits, both, np.array(SIZES), np.array(usual))
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from cnp_router.text.bm25 import BM25
 from cnp_router.text.clauses import clauses, cuts
-from cnp_router.text.specification import specification_text
+from cnp_router.text.describe import specification_text
 from cnp_router.text.tfidf import TfidfEncoder, dense_product, unit_rows
 from cnp_router.text.tokenise import (
     STOP_WORDS,

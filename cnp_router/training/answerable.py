@@ -19,13 +19,29 @@ from scipy import sparse
 from cnp_router.text import TfidfEncoder, content_words
 from cnp_router.training.corpus import Specifications
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.linear import Gaussian, Logistic, single_class
+from cnp_router.training.linear import Gaussian, Logistic, rising, single_class
 from cnp_router.training.parts import Part
+from cnp_router.training.prior import AnswerablePrior, EpisodePrior
 from cnp_router.training.views import VIEWS, Candidates, CoUsageView, Views
 
-__all__ = ["NO_EVIDENCE", "Answerable", "AnswerablePrior", "Look", "looks"]
+__all__ = [
+    "BOTH",
+    "NO_EVIDENCE",
+    "SAID",
+    "USUAL",
+    "Answerable",
+    "Judge",
+    "Look",
+    "Manner",
+    "fitting",
+    "log_probabilities",
+    "look_weights",
+    "looks",
+    "sides",
+]
 
 T = TypeVar("T")
+Judge = Literal["says", "fits", "both"]
 Kind = Literal["whole", "shortened", "without", "without category", "written", "joined"]
 
 # Specifications more alike than this can stand in for each other.
@@ -50,8 +66,11 @@ _MEETS: dict[Kind, float] = {
     "joined": 2.5,
 }
 _PENALTY = 10.0
+_MIN_FOR_USUAL = 30
+SAID = ("sounding", "familiar", "known")
+BOTH = ("says", "fits")
 _MANNER_C = 10.0
-_USUAL = 0.5
+USUAL = 0.5
 NO_EVIDENCE = np.zeros(2)
 
 
@@ -79,10 +98,12 @@ def looks(
     written: Sequence[str],
     *,
     seed: int,
+    seen: bool = True,
 ) -> Iterator[Look]:
-    """Yield past requests shortened and as if nothing served them, and the texts of nothing.
+    """Yield requests shortened and as if nothing served them, and the texts of nothing.
 
-    The views do not know the requests, of which each used something.
+    The views do not know the requests, of which each used something; `seen` says whether the
+    encoders do.
     """
     index = views.corpus.specifications
     rng = np.random.default_rng(seed)
@@ -92,17 +113,17 @@ def looks(
     absent: tuple[tuple[Kind, Any], ...] = (("without", twins), ("without category", wider))
     for kind, gone in absent:
         batch = views.batch(requests, gone)
-        yield from _seen(views, batch, kind, [none] * len(requests), True, seed)
+        yield from _seen(views, batch, kind, [none] * len(requests), seen, seed)
     parts = [cut for text in requests.texts for cut in (_first(text), _span(text, rng))]
     needed = [own for own in used for _ in range(2)]
     joined = _joined(written, rng)
-    for kind, texts, serving, seen in (
-        ("shortened", parts, needed, True),
+    for kind, texts, serving, is_seen in (
+        ("shortened", parts, needed, seen),
         ("written", list(written), [none] * len(written), False),
         ("joined", joined, [none] * len(joined), False),
     ):
         batch = views.batch(index.encoders.encode(texts))
-        yield from _seen(views, batch, kind, serving, seen, seed)
+        yield from _seen(views, batch, kind, serving, is_seen, seed)
 
 
 def _seen(
@@ -156,18 +177,17 @@ class Manner(Part):
     weights: NDArray[Any]
     intercept: float
 
+    @classmethod
+    def fit(cls, asked: Sequence[str], written: Sequence[str]) -> Manner:
+        """Learn it from what is asked of a catalog, and from the texts of nothing."""
+        texts = [*asked, *written]
+        encoder = TfidfEncoder("character", min_df=2).fit(texts)
+        is_asked = np.arange(len(texts)) < len(asked)
+        return cls(encoder, *_linear(encoder.transform(texts), is_asked))
+
     def log_odds(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return how much each text sounds like the requests and the specifications."""
         return np.asarray(self.encoder.transform(texts) @ self.weights + self.intercept)
-
-
-@dataclass(frozen=True, eq=False)
-class AnswerablePrior:
-    """What is known beforehand of the weights of the judges; None: nothing."""
-
-    says: Gaussian | None = None
-    fits: Gaussian | None = None
-    both: Gaussian | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,35 +213,38 @@ class Answerable(Part):
         specifications: Sequence[str],
         written: Sequence[str],
         prior: AnswerablePrior | None = None,
+        n_mashups: int = 0,
     ) -> Answerable:
         """Learn from looks and the probabilities of their candidates.
 
-        `written` are the texts of nothing. With a `prior`, there may be no looks at all.
+        `written` are the texts of nothing. With a `prior`, which is that at `n_mashups`, there may
+        be few looks, or none.
         """
-        kinds = np.array([look.kind for look in seen])
         manner, sounding = _fit_manner(seen, specifications, written)
-        said = np.array([_said(word, look.text, look.seen) for look in seen]).reshape(-1, 3)
-        S = np.column_stack([sounding, said[:, :2]])
-        F = np.zeros((len(seen), 2 * _n_scores()))
-        for row, (look, p) in enumerate(zip(seen, probabilities, strict=True)):
-            F[row] = _fitting(look.candidates, p, said[row, 2])
+        S, F = sides(sounding, seen, probabilities, word)
         serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
-        of = prior or AnswerablePrior()
-        says = _rising(S, serves, _weights(kinds, _SAYS), prior=of.says)
-        fits = _rising(F, serves, _weights(kinds, _FITS), prior=of.fits)
-        evidence = np.column_stack([_log(says, S), _log(fits, F)])
-        both = _rising(evidence, serves, _weights(kinds, _MEETS), prior=of.both)
-        whole = both.probability(evidence[kinds == "whole"])
-        return cls(
-            manner, says, fits, both, float(np.quantile(whole, _USUAL)) if len(whole) else 1.0
-        )
+
+        def at(of: EpisodePrior | None, names: Sequence[str]) -> Gaussian | None:
+            return None if of is None else of.at(n_mashups, names)
+
+        says = _judge(S, serves, look_weights(seen, "says"), at(prior and prior.says, SAID))
+        fits = _judge(F, serves, look_weights(seen, "fits"), at(prior and prior.fits, fitting()))
+        evidence = log_probabilities(says, fits, S, F)
+        weight = look_weights(seen, "both")
+        both = _judge(evidence, serves, weight, at(prior and prior.both, BOTH))
+        whole = np.array([look.kind == "whole" for look in seen], dtype=bool)
+        if prior is not None and whole.sum() < _MIN_FOR_USUAL:
+            usual = prior.usual_at(n_mashups)
+        else:
+            usual = float(np.quantile(both.probability(evidence[whole]), USUAL))
+        return cls(manner, says, fits, both, usual)
 
     def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:
         """Return the logarithms of what both judges say of a request, of shape (2,)."""
         *said, strength = _said(word, text, False)
         S = np.array([[*self.manner.log_odds([text]), *said]])
         F = _fitting(found, p, strength)[None]
-        return np.concatenate([_log(self.says, S), _log(self.fits, F)])
+        return np.asarray(log_probabilities(self.says, self.fits, S, F)[0])
 
     def probability(self, evidence: NDArray[Any]) -> float:
         """Return the probability that anything in the whole catalog serves it.
@@ -252,7 +275,7 @@ def _said(word: TfidfEncoder, text: str, seen: bool) -> tuple[float, float, floa
 
 def _fitting(found: Candidates, p: NDArray[Any], strength: float) -> NDArray[Any]:
     """Return the best of each score, and its mean over the most probable candidates."""
-    n_scores = _n_scores()
+    n_scores = len(fitting()) // 2
     scores = found.features[:, :n_scores].astype(np.float64)
     if not len(p):
         return np.zeros(2 * n_scores)
@@ -261,17 +284,37 @@ def _fitting(found: Candidates, p: NDArray[Any], strength: float) -> NDArray[Any
     return strength * np.concatenate([scores.max(axis=0), share @ scores[best]])
 
 
-def _n_scores() -> int:
-    return sum(len(view.scores) for view in VIEWS)
+def fitting() -> tuple[str, ...]:
+    """Return the names of how well anything fits."""
+    scores = [name for view in VIEWS for name in view.scores]
+    return (*(f"best {name}" for name in scores), *(f"mean {name}" for name in scores))
 
 
-def _log(judge: Logistic, X: NDArray[Any]) -> NDArray[Any]:
-    """Return the logarithm of the probability: 0 where it is sure, and ever less where not."""
-    return np.asarray(-np.logaddexp(0, -judge.log_odds(X)))
+def sides(
+    sounding: NDArray[Any], seen: Sequence[Look], probabilities: Sequence[Any], word: TfidfEncoder
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return how looks are said (`SAID`), and how well anything fits them (`fitting`)."""
+    said = np.array([_said(word, look.text, look.seen) for look in seen]).reshape(-1, 3)
+    rows = [
+        _fitting(look.candidates, p, strength)
+        for look, p, strength in zip(seen, probabilities, said[:, 2], strict=True)
+    ]
+    F = np.array(rows).reshape(-1, len(fitting()))
+    return np.column_stack([sounding, said[:, :2]]), F
 
 
-def _weights(kinds: NDArray[Any], of: dict[Kind, float]) -> NDArray[Any]:
+def log_probabilities(
+    says: Logistic, fits: Logistic, S: NDArray[Any], F: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the logarithms of both: 0 where it is sure, and ever less where not."""
+    columns = [-np.logaddexp(0, -judge.log_odds(X)) for judge, X in ((says, S), (fits, F))]
+    return np.column_stack(columns)
+
+
+def look_weights(seen: Sequence[Look], judge: Judge) -> NDArray[Any]:
     """Return the weight of each look, 1 for a whole request."""
+    of = {"says": _SAYS, "fits": _FITS, "both": _MEETS}[judge]
+    kinds = np.array([look.kind for look in seen])
     n_whole = np.count_nonzero(kinds == "whole")
     weight = np.zeros(len(kinds))
     for kind, share in of.items():
@@ -280,16 +323,10 @@ def _weights(kinds: NDArray[Any], of: dict[Kind, float]) -> NDArray[Any]:
     return weight
 
 
-def _rising(
-    X: NDArray[Any],
-    y: NDArray[Any],
-    weight: NDArray[Any],
-    prior: Gaussian | None = None,
+def _judge(
+    X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any], prior: Gaussian | None
 ) -> Logistic:
-    """Return a logistic regression that no feature lowers.
-
-    With a `prior` in place of the penalty, its weights are the most probable ones given both.
-    """
+    """Return a logistic regression that no feature lowers; without a prior it is penalised."""
     kept = weight > 0
     X, y, weight = X[kept], y[kept], weight[kept]
     if prior is None:
@@ -299,59 +336,47 @@ def _rising(
         none = np.zeros(X.shape[1] + 1)
         penalty = np.diag([*np.full(X.shape[1], _PENALTY), 0.0])
         prior = Gaussian(X.mean(axis=0), np.where(scale > 1e-9, scale, 1.0), none, penalty)
-    from scipy.optimize import minimize
-
-    Z, sign = prior.standardised(X), np.where(y, 1.0, -1.0)
-
-    def loss(w: NDArray[Any]) -> tuple[float, NDArray[Any]]:
-        odds, off = sign * (Z @ w), w - prior.mean
-        pull = prior.precision @ off
-        slope = -weight * sign * np.exp(-np.logaddexp(0, odds))
-        return float(weight @ np.logaddexp(0, -odds) + 0.5 * off @ pull), slope @ Z + pull
-
-    least = np.zeros(len(prior.mean))
-    least[-1] = -np.inf
-    start = np.maximum(prior.mean, least)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(b, None) for b in least])
-    return prior.logistic(found.x)
+    return prior.logistic(rising(prior.standardised(X), y, weight, prior))
 
 
 def _fit_manner(
     seen: Sequence[Look], specifications: Sequence[str], written: Sequence[str]
 ) -> tuple[Manner, NDArray[Any]]:
     """Fit it on some of the texts; return the log-odds of all looks, each out of its half."""
-    by_kind = {
-        kind: [i for i, look in enumerate(seen) if look.kind == kind]
-        for kind in ("whole", "shortened", "written", "joined")
-    }
-    asked = [*_some(by_kind["whole"]), *_some(by_kind["shortened"])]
-    chosen = np.array([*asked, *by_kind["written"], *by_kind["joined"]], dtype=np.intp)
-    beside = [*_some(specifications), *written]
-    is_asked = np.arange(len(beside)) < len(beside) - len(written)
-    encoder = TfidfEncoder("character", min_df=2)
-    encoder.fit([*(seen[i].text for i in chosen), *beside])
-    X, Z = encoder.transform([look.text for look in seen]), encoder.transform(beside)
+    of: dict[str, list[int]] = {}
+    for i, look in enumerate(seen):
+        of.setdefault(look.kind, []).append(i)
+    asked = [*_some(of.get("whole", [])), *_some(of.get("shortened", []))]
+    joined = of.get("joined", [])
+    beside = _some(specifications)
+    manner = Manner.fit(
+        [*beside, *(seen[i].text for i in asked)],
+        [*written, *(seen[i].text for i in joined)],
+    )
+    X = manner.encoder.transform([look.text for look in seen])
+    Z = manner.encoder.transform(beside)
+    chosen = np.array([*asked, *of.get("written", []), *joined], dtype=np.intp)
     half = np.array([look.fold % 2 for look in seen])
     serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
-
-    def fitted(rows: NDArray[Any], others: NDArray[Any]) -> tuple[NDArray[Any], float]:
-        y = np.concatenate([serves[rows], is_asked[others]])
-        if y.all() or not y.any():
-            return np.zeros(X.shape[1]), single_class(y)
-        from sklearn.linear_model import LogisticRegression
-
-        model = LogisticRegression(C=_MANNER_C, class_weight="balanced", max_iter=300)
-        model.fit(sparse.csr_matrix(sparse.vstack([X[rows], Z[others]])), y)
-        return model.coef_[0], float(model.intercept_[0])
-
     out = np.zeros(len(seen))
     for number in np.unique(half):
-        weights, intercept = fitted(chosen[half[chosen] != number], is_asked)
+        rows = chosen[half[chosen] != number]
+        is_asked = np.concatenate([serves[rows], np.ones(len(beside), dtype=bool)])
+        weights, intercept = _linear(sparse.vstack([X[rows], Z]), is_asked)
         own = half == number
         out[own] = X[own] @ weights + intercept
-    known = np.array([*asked, *by_kind["joined"]], dtype=np.intp)
-    weights, intercept = fitted(known, np.ones(len(beside), dtype=bool))
-    return Manner(encoder, weights.astype(np.float32), intercept), out
+    return manner, out
+
+
+def _linear(X: Any, y: NDArray[Any]) -> tuple[NDArray[Any], float]:
+    """Return weights and intercept of a logistic regression with balanced classes."""
+    if y.all() or not y.any():
+        return np.zeros(X.shape[1], dtype=np.float32), single_class(y)
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=_MANNER_C, class_weight="balanced", max_iter=300)
+    model.fit(sparse.csr_matrix(X), y)
+    return model.coef_[0].astype(np.float32), float(model.intercept_[0])
 
 
 def _some(items: Sequence[T]) -> list[T]:

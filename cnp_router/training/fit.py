@@ -163,7 +163,8 @@ def _fit(
         ranker,
         past.specifications,
         written,
-        prior.recall.at(n) if n <= MOST else None,
+        n,
+        prior if n <= MOST else None,
     )
     progress("views", len(shares) + 2, steps)
     views = past.views(np.arange(n), past.usage)

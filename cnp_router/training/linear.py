@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ __all__ = [
     "Logistic",
     "replaced_columns",
     "ridge_weights",
+    "rising",
     "single_class",
     "spread_columns",
     "times_vector",
@@ -268,6 +270,28 @@ def maximum_a_posteriori(
         gradient = Z.T @ (weight * (p - y)) + prior.precision @ (w - prior.mean)
         step = -np.linalg.solve(curvature(Z, weight, p) + prior.precision, gradient)
     return np.asarray(w)
+
+
+def rising(
+    Z: NDArray[Any],
+    y: NDArray[Any],
+    weight: NDArray[Any],
+    prior: Gaussian,
+    free: Sequence[int] = (-1,),
+) -> NDArray[Any]:
+    """Return the most probable weights of which none is negative but the `free` ones."""
+    from scipy.optimize import minimize
+
+    least = np.zeros(len(prior.mean))
+    least[list(free)] = -np.inf
+
+    def loss(w: NDArray[Any]) -> tuple[float, NDArray[Any]]:
+        lost, p = _loss(Z, y, weight, w, prior)
+        return lost, Z.T @ (weight * (p - y)) + prior.precision @ (w - prior.mean)
+
+    start = np.maximum(prior.mean, least)
+    bounds = [(b, None) for b in least]
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
 def curvature(Z: NDArray[Any], weight: NDArray[Any], p: NDArray[Any]) -> NDArray[Any]:

@@ -17,10 +17,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.storage import state_from_bytes
-from cnp_router.training.linear import Gaussian, Logistic, curvature, maximum_a_posteriori, sigmoid
+from cnp_router.training.linear import (
+    Gaussian,
+    Logistic,
+    curvature,
+    maximum_a_posteriori,
+    rising,
+    sigmoid,
+)
 from cnp_router.training.parts import Part
 
-__all__ = ["MOST", "PRIOR_FILE", "WEIGHT", "EpisodePrior", "Prior", "RecallPrior", "bundled_prior"]
+__all__ = [
+    "MOST",
+    "PRIOR_FILE",
+    "WEIGHT",
+    "AnswerablePrior",
+    "EpisodePrior",
+    "Prior",
+    "RecallPrior",
+    "bundled_prior",
+]
 
 PRIOR_FILE = Path(__file__).parent / "prior.npz"
 MOST = 250  # mashups in an episode
@@ -53,8 +69,13 @@ class EpisodePrior(Part):
         y: NDArray[Any],
         n_mashups: NDArray[Any],
         weight: NDArray[Any],
+        *,
+        is_rising: bool = False,
     ) -> EpisodePrior:
-        """Learn it from the rows of all episodes; the weights are to sum to `WEIGHT` requests."""
+        """Learn it from the rows of all episodes; the weights are to sum to `WEIGHT` requests.
+
+        If it `is_rising`, no feature lowers the answer.
+        """
         center, scale = X.mean(axis=0), X.std(axis=0)
         scale = np.where(scale > 1e-6, scale, 1.0)
         n = X.shape[1] + 1
@@ -64,7 +85,10 @@ class EpisodePrior(Part):
         ridge = np.full(Z.shape[1], _RIDGE)
         ridge[n - 1 :: n] = 1e-3
         free = Gaussian(center, scale, np.zeros(Z.shape[1]), np.diag(ridge))
-        mean = maximum_a_posteriori(Z, y, weight, free)
+        if is_rising:
+            mean = rising(Z, y, weight, free, range(n - 1, Z.shape[1], n))
+        else:
+            mean = maximum_a_posteriori(Z, y, weight, free)
         precision = curvature(Z, weight, sigmoid(Z @ mean)) + free.precision
         return cls(list(names), center, scale, mean, precision)
 
@@ -105,8 +129,26 @@ class RecallPrior(Part):
 
     def at(self, n_mashups: int) -> NDArray[Any]:
         """Return the shares at a number of mashups."""
-        near = np.argmin(np.abs(np.log1p(self.sizes) - math.log1p(n_mashups)))
-        return np.asarray(self.shares[near])
+        return np.asarray(self.shares[_nearest(self.sizes, n_mashups)])
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerablePrior(Part):
+    """What is known beforehand of whether anything serves a request: of `Answerable`'s judges.
+
+    `usual` holds what a request that something serves gets, for each of the numbers of mashups in
+    `sizes`.
+    """
+
+    says: EpisodePrior
+    fits: EpisodePrior
+    both: EpisodePrior
+    sizes: NDArray[Any]
+    usual: NDArray[Any]
+
+    def usual_at(self, n_mashups: int) -> float:
+        """Return what a request that something serves gets."""
+        return float(self.usual[_nearest(self.sizes, n_mashups)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +159,12 @@ class Prior(Part):
     calibration: EpisodePrior
     blind_calibration: Logistic
     recall: RecallPrior
+    answerable: AnswerablePrior
+    confidence: EpisodePrior
+
+
+def _nearest(sizes: NDArray[Any], n_mashups: int) -> int:
+    return int(np.argmin(np.abs(np.log1p(sizes) - math.log1p(n_mashups))))
 
 
 @cache
