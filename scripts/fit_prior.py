@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from cnp_router.text import specification_text
 from cnp_router.training.answerable import (
     BOTH,
     SAID,
-    USUAL,
+    SERVED,
     Judge,
     Look,
     Manner,
@@ -44,16 +44,17 @@ from cnp_router.training.answerable import (
     sides,
 )
 from cnp_router.training.corpus import usage_matrix
-from cnp_router.training.decision import CONFIDENCE, Answer, confidence_rows
+from cnp_router.training.decision import CONFIDENCE, Answer, Decision, confidence_rows
 from cnp_router.training.examples import Past, looked_at
-from cnp_router.training.linear import Logistic
+from cnp_router.training.linear import Logistic, level, sigmoid
 from cnp_router.training.prior import (
     PRIOR_FILE,
     WEIGHT,
     AnswerablePrior,
+    BySize,
+    ConfidencePrior,
     EpisodePrior,
     Prior,
-    RecallPrior,
 )
 from cnp_router.training.ranker import LEVELS, Example, Ranker, RankerPrior, calibration_features
 from cnp_router.training.views import feature_names
@@ -140,29 +141,22 @@ def fit(seed: int = 0) -> Prior:
     # Only the first column counts without history: the second is the same for all.
     blind = n_mashups == 0
     without_history = Logistic.fit(np.vstack(levels)[blind] * (1, 0), labels[blind], C=1e3)
-    ranked = {
-        size: RankerPrior(ranker.at(size, names), calibration.at(size, LEVELS), without_history)
-        for size in SIZES
-    }
-    rankers = {
-        size: Ranker.fit([], prior=prior, random_state=0)[0] for size, prior in ranked.items()
-    }
+    rankers = {}
+    for size in SIZES:
+        scale = calibration.at(size, LEVELS)
+        own = scale.most_probable if size else without_history
+        rankers[size], _ = Ranker.fit(
+            [], prior=RankerPrior(ranker.at(size, names), scale, own), random_state=0
+        )
+    answers = [[_answer(rankers[e.size], x) for x in e.examples] for e in seen]
+    recall = _recall(seen, answers)
+    answerable, served = _answerable(seen, rankers)
     answers = [
-        [
-            Answer(
-                rankers[e.size].probabilities(x.past.co_usage, x.candidates), x.labels, len(x.used)
-            )
-            for x in e.examples
-        ]
-        for e in seen
+        [replace(own, answerable=float(p)) for own, p in zip(*pair, strict=True)]
+        for pair in zip(answers, served, strict=True)
     ]
     return Prior(
-        ranker,
-        calibration,
-        without_history,
-        _recall(seen, answers),
-        _answerable(seen, rankers),
-        _confidence(seen, answers),
+        ranker, calibration, without_history, recall, answerable, _confidence(seen, answers, recall)
     )
 
 
@@ -170,7 +164,7 @@ def _answer(ranker: Ranker, x: Example) -> Answer:
     return Answer(ranker.probabilities(x.past.co_usage, x.candidates), x.labels, len(x.used))
 
 
-def _recall(seen: list[Episode], answers: list[list[Answer]]) -> RecallPrior:
+def _recall(seen: list[Episode], answers: list[list[Answer]]) -> BySize:
     """Return what share of the probability mass it takes to include what requests need."""
     taken: dict[int, list[NDArray[Any]]] = {size: [] for size in SIZES}
     for episode, own in zip(seen, answers, strict=True):
@@ -180,10 +174,12 @@ def _recall(seen: list[Episode], answers: list[list[Answer]]) -> RecallPrior:
             taken[episode.size].append(place[answer.labels[order]])
     at = (np.arange(N_SHARES) + 0.5) / N_SHARES
     shares = [np.quantile(np.concatenate(own), at) for own in taken.values()]
-    return RecallPrior(np.array(SIZES), np.array(shares))
+    return BySize(np.array(SIZES), np.array(shares))
 
 
-def _confidence(seen: list[Episode], answers: list[list[Answer]]) -> EpisodePrior:
+def _confidence(
+    seen: list[Episode], answers: list[list[Answer]], recall: BySize
+) -> ConfidencePrior:
     """Return what is known of whether the recipients cover what a request needs."""
     rows = [
         (row, is_covered, episode.size)
@@ -193,11 +189,21 @@ def _confidence(seen: list[Episode], answers: list[list[Answer]]) -> EpisodePrio
     ]
     X, covered, size = (np.array(column) for column in zip(*rows, strict=True))
     weight = np.full(len(X), WEIGHT / sum(map(len, answers)))
-    return EpisodePrior.fit(CONFIDENCE, X, covered, size, weight)
+    covering = EpisodePrior.fit(CONFIDENCE, X, covered, size, weight)
+    missing = []
+    for n in SIZES:
+        shares = recall.at(n)
+        judge = covering.at(n, CONFIDENCE).most_probable
+        decision = Decision(judge, shares, np.ones(len(shares)), len(shares))
+        own = [a for e, some in zip(seen, answers, strict=True) if e.size == n for a in some]
+        missing.append(decision.missing(own))
+    return ConfidencePrior(covering, BySize(np.array(SIZES), np.array(missing)))
 
 
-def _answerable(seen: list[Episode], rankers: dict[int, Ranker]) -> AnswerablePrior:
-    """Return what is known of whether anything serves a request."""
+def _answerable(
+    seen: list[Episode], rankers: dict[int, Ranker]
+) -> tuple[AnswerablePrior, list[NDArray[Any]]]:
+    """Return what is known of whether anything serves a request, and how probable that is."""
     both_sides = []
     for episode in seen:
         ranker = rankers[episode.size]
@@ -224,13 +230,18 @@ def _answerable(seen: list[Episode], rankers: dict[int, Ranker]) -> AnswerablePr
         evidence[size == n] = log_probabilities(*judges, S[size == n], F[size == n])
     both = learned("both", BOTH, evidence)
     whole = np.array([look.kind == "whole" for look in every])
-    usual = [
-        np.quantile(
-            both.at(n, BOTH).most_probable.probability(evidence[whole & (size == n)]), USUAL
-        )
-        for n in SIZES
+    added, served = [], np.zeros(len(every))
+    for n in SIZES:
+        x = both.at(n, BOTH).most_probable.log_odds(evidence)
+        added.append(level(x[whole & (size == n)], SERVED))
+        served[size == n] = sigmoid(x + added[-1])[size == n]
+    ends = np.cumsum([len(e.looks) for e in seen])[:-1]
+    by_episode = [
+        own[[look.kind == "whole" for look in e.looks]]
+        for own, e in zip(np.split(served, ends), seen, strict=True)
     ]
-    return AnswerablePrior(says, fits, both, np.array(SIZES), np.array(usual))
+    prior = AnswerablePrior(says, fits, both, BySize(np.array(SIZES), np.array(added)))
+    return prior, by_episode
 
 
 def main() -> None:

@@ -19,16 +19,16 @@ from scipy import sparse
 from cnp_router.text import TfidfEncoder, content_words
 from cnp_router.training.corpus import Specifications
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.linear import Gaussian, Logistic, rising, single_class
+from cnp_router.training.linear import Gaussian, Logistic, level, rising, sigmoid, single_class
 from cnp_router.training.parts import Part
-from cnp_router.training.prior import AnswerablePrior, EpisodePrior
+from cnp_router.training.prior import AnswerablePrior
 from cnp_router.training.views import VIEWS, Candidates, CoUsageView, Views
 
 __all__ = [
     "BOTH",
     "NO_EVIDENCE",
     "SAID",
-    "USUAL",
+    "SERVED",
     "Answerable",
     "Judge",
     "Look",
@@ -61,16 +61,16 @@ _FITS: dict[Kind, float] = {
 # And in the judgement that is made of both.
 _MEETS: dict[Kind, float] = {
     "whole": 1.0,
-    "without category": 0.01,
+    "without category": 0.02,
     "written": 5.0,
     "joined": 2.5,
 }
 _PENALTY = 10.0
-_MIN_FOR_USUAL = 30
+_MIN_FOR_LEVEL = 30
 SAID = ("sounding", "familiar", "known")
 BOTH = ("says", "fits")
 _MANNER_C = 10.0
-USUAL = 0.5
+SERVED = 0.9
 NO_EVIDENCE = np.zeros(2)
 
 
@@ -195,14 +195,15 @@ class Answerable(Part):
     """Probability that anything in the catalog serves a request.
 
     `says` judges by `_said`, `fits` by `_fitting`; `both` by the logarithms of what these two say,
-    as if one met many requests that nothing serves. `usual` is what a past request gets.
+    as if one met many requests that nothing serves. `level` is added to its log-odds, so that past
+    requests, all of which something served, get `SERVED` on average.
     """
 
     manner: Manner
     says: Logistic
     fits: Logistic
     both: Logistic
-    usual: float
+    level: float
 
     @classmethod
     def fit(
@@ -214,8 +215,8 @@ class Answerable(Part):
         written: Sequence[str],
         prior: AnswerablePrior | None = None,
         n_mashups: int = 0,
-    ) -> Answerable:
-        """Learn from looks and the probabilities of their candidates.
+    ) -> tuple[Answerable, NDArray[Any]]:
+        """Learn from looks and the probabilities of their candidates; return the evidence, too.
 
         `written` are the texts of nothing. With a `prior`, which is that at `n_mashups`, there may
         be few looks, or none.
@@ -224,20 +225,19 @@ class Answerable(Part):
         S, F = sides(sounding, seen, probabilities, word)
         serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
 
-        def at(of: EpisodePrior | None, names: Sequence[str]) -> Gaussian | None:
-            return None if of is None else of.at(n_mashups, names)
+        def at(name: Judge, names: Sequence[str]) -> Gaussian | None:
+            return None if prior is None else getattr(prior, name).at(n_mashups, names)
 
-        says = _judge(S, serves, look_weights(seen, "says"), at(prior and prior.says, SAID))
-        fits = _judge(F, serves, look_weights(seen, "fits"), at(prior and prior.fits, fitting()))
+        says = _judge(S, serves, look_weights(seen, "says"), at("says", SAID))
+        fits = _judge(F, serves, look_weights(seen, "fits"), at("fits", fitting()))
         evidence = log_probabilities(says, fits, S, F)
-        weight = look_weights(seen, "both")
-        both = _judge(evidence, serves, weight, at(prior and prior.both, BOTH))
+        both = _judge(evidence, serves, look_weights(seen, "both"), at("both", BOTH))
         whole = np.array([look.kind == "whole" for look in seen], dtype=bool)
-        if prior is not None and whole.sum() < _MIN_FOR_USUAL:
-            usual = prior.usual_at(n_mashups)
+        if prior is not None and whole.sum() < _MIN_FOR_LEVEL:
+            added = float(prior.level.at(n_mashups))
         else:
-            usual = float(np.quantile(both.probability(evidence[whole]), USUAL))
-        return cls(manner, says, fits, both, usual)
+            added = level(both.log_odds(evidence[whole]), SERVED)
+        return cls(manner, says, fits, both, added), evidence
 
     def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:
         """Return the logarithms of what both judges say of a request, of shape (2,)."""
@@ -247,11 +247,8 @@ class Answerable(Part):
         return np.asarray(log_probabilities(self.says, self.fits, S, F)[0])
 
     def probability(self, evidence: NDArray[Any]) -> float:
-        """Return the probability that anything in the whole catalog serves it.
-
-        It is 1 for what looks like most past requests, since something served all of them.
-        """
-        return min(float(self.both.probability(evidence)) / self.usual, 1.0)
+        """Return the probability that anything in the whole catalog serves it."""
+        return float(sigmoid(self.both.log_odds(evidence) + self.level))
 
 
 def _said(word: TfidfEncoder, text: str, seen: bool) -> tuple[float, float, float]:

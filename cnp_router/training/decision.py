@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cnp_router.routing.selection import RecallControl, mass_positions
+from cnp_router.routing.selection import RecallControl, TargetRecall, mass_positions
 from cnp_router.text import specification_text
 from cnp_router.training.answerable import Answerable
 from cnp_router.training.corpus import Specifications
 from cnp_router.training.examples import Fold
-from cnp_router.training.linear import Gaussian, Logistic
+from cnp_router.training.linear import Logistic, level
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import Prior
 from cnp_router.training.ranker import Ranker
@@ -24,6 +24,7 @@ __all__ = ["CONFIDENCE", "Answer", "Decision", "confidence_features", "confidenc
 
 _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 _SIZES = (1, 3, 5, 10, 20, 50)
+_MIN_FOR_LEVEL = 30
 CONFIDENCE = ("log outside", "share outside", "best", "log mass")
 
 
@@ -32,12 +33,14 @@ class Answer:
     """An out-of-fold answer to one past request.
 
     `labels` says which candidates it used, `n_used` how many APIs in all: those that are not
-    candidates can be reached by a broadcast only.
+    candidates can be reached by a broadcast only. `answerable` is the probability that anything
+    serves it.
     """
 
     probabilities: NDArray[Any]
     labels: NDArray[Any]
     n_used: int
+    answerable: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +61,17 @@ class Decision(Part):
     def fit(
         cls,
         answers: Sequence[Answer],
-        shares: NDArray[Any] | None = None,
-        prior: Gaussian | None = None,
+        n_mashups: int = 0,
+        prior: Prior | None = None,
     ) -> Decision:
         """Learn from answers to requests that are as new ones will be.
 
-        The confidence is that of selections of many sizes. `shares` are what other needs took of
-        the probability mass, where there are too few answers to promise a recall: with
-        them nobody is announced to of whom nothing speaks, and nothing is promised. With a `prior`
-        of the confidence, there may be few answers, or none.
+        The confidence is that of selections of many sizes. With a `prior`, which is for few
+        mashups, there may be few answers, or none: then what other needs took of the
+        probability mass counts too, nobody is announced to of whom nothing speaks, and nothing is
+        promised.
         """
+        shares = None if prior is None else prior.recall.at(n_mashups)
         rows: list[NDArray[Any]] = []
         covered: list[bool] = []
         needed = [] if shares is None else shares.tolist()
@@ -83,11 +87,40 @@ class Decision(Part):
             selections = list(confidence_rows(answer))
             rows.extend(row for row, _ in selections)
             covered.extend(is_covered for _, is_covered in selections)
-        confidence = Logistic(np.zeros(4), 0.0)
+        covering = Logistic(np.zeros(len(CONFIDENCE)), 0.0)
         if rows or prior:
-            X = np.array(rows).reshape(-1, 4)
-            confidence = Logistic.fit(X, np.array(covered, dtype=bool), prior=prior)
-        return cls(confidence, np.array(needed), np.array(weights), n_requests)
+            X = np.array(rows).reshape(-1, len(CONFIDENCE))
+            y = np.array(covered, dtype=bool)
+            gaussian = None if prior is None else prior.confidence.covered.at(n_mashups, CONFIDENCE)
+            covering = Logistic.fit(X, y, prior=gaussian)
+        decision = cls(covering, np.array(needed), np.array(weights), n_requests)
+        if prior is not None and len(answers) < _MIN_FOR_LEVEL:
+            return decision._raised(float(prior.confidence.level.at(n_mashups)))
+        return decision._raised(decision.missing(answers))
+
+    def missing(self, answers: Sequence[Answer]) -> float:
+        """Return what the log-odds miss so that the confidence is right on average.
+
+        At the default rule, and times the probability that anything serves the request.
+        """
+        share = self.recall_control.mass_share(TargetRecall().target)
+        rows = []
+        for answer in answers:
+            order = np.argsort(-answer.probabilities, kind="stable")
+            descending = answer.probabilities[order]
+            size = int(np.count_nonzero(mass_positions(descending) <= share + 1e-12))
+            covers = answer.labels[order[:size]].sum() == answer.n_used
+            row = confidence_features(descending, float(descending[size:].sum()))
+            rows.append((self.confidence.log_odds(row), answer.answerable, covers))
+        if not rows:
+            return 0.0
+        x, served, right = np.array(rows, dtype=float).T
+        return level(x, float(right.mean()), served)
+
+    def _raised(self, by: float) -> Decision:
+        confidence = self.confidence
+        raised = Logistic(confidence.coefficients, confidence.intercept + by)
+        return replace(self, confidence=raised)
 
     @cached_property
     def recall_control(self) -> RecallControl:
@@ -145,7 +178,7 @@ def judged(
         *(ranker.probabilities(look.co_usage, look.candidates) for look in others),
     ]
     texts = [specification_text(api) for api in specifications.catalog]
-    answerable = Answerable.fit(
+    answerable, evidence = Answerable.fit(
         [*whole, *others],
         probabilities,
         specifications.encoders.word,
@@ -155,12 +188,13 @@ def judged(
         n_mashups,
     )
     examples = [example for fold in folds for example, _ in fold.found]
+    served = [answerable.probability(own) for own in evidence[: len(examples)]]
     return answerable, Decision.fit(
         [
-            Answer(p, example.labels, len(example.used))
-            for example, p in zip(examples, answers, strict=True)
+            Answer(p, example.labels, len(example.used), own)
+            for example, p, own in zip(examples, answers, served, strict=True)
             if not example.hidden
         ],
-        prior.recall.at(n_mashups) if prior else None,
-        prior.confidence.at(n_mashups, CONFIDENCE) if prior else None,
+        n_mashups,
+        prior,
     )

@@ -15,6 +15,7 @@ from cnp_router.training.parts import Part
 __all__ = [
     "Gaussian",
     "Logistic",
+    "level",
     "replaced_columns",
     "ridge_weights",
     "rising",
@@ -27,6 +28,7 @@ __all__ = [
 MAX_NEGATIVES = 100_000
 # Errors below this are let stand when more rows come: most labels of most requests.
 _SMALL = 0.02
+_MOST_LEVEL = 10.0
 
 
 def times_vector(matrix: NDArray[Any], vector: NDArray[Any]) -> NDArray[Any]:
@@ -248,6 +250,21 @@ class Logistic(Part):
 def sigmoid(x: NDArray[Any]) -> NDArray[Any]:
     """Return ``1 / (1 + exp(-x))`` without overflow."""
     return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
+
+
+def level(x: NDArray[Any], wanted: float, weight: NDArray[Any] | float = 1.0) -> float:
+    """Return what to add to some log-odds so that their weighted probabilities have a mean.
+
+    Where no number does, it is one of the ends, -10 or 10.
+    """
+    least, most = -_MOST_LEVEL, _MOST_LEVEL
+    for _ in range(40):
+        middle = (least + most) / 2
+        if np.mean(weight * sigmoid(x + middle)) < wanted:
+            least = middle
+        else:
+            most = middle
+    return (least + most) / 2
 
 
 def maximum_a_posteriori(

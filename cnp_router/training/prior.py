@@ -32,9 +32,10 @@ __all__ = [
     "PRIOR_FILE",
     "WEIGHT",
     "AnswerablePrior",
+    "BySize",
+    "ConfidencePrior",
     "EpisodePrior",
     "Prior",
-    "RecallPrior",
     "bundled_prior",
 ]
 
@@ -117,54 +118,50 @@ def _basis(n_mashups: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class RecallPrior(Part):
-    """How much of a request's probability mass it takes to include what it needs.
-
-    `shares` holds quantiles over the needs that some view saw, a row for each of the numbers of
-    mashups in `sizes`.
-    """
+class BySize(Part):
+    """What was found in the episodes of each size: a row of `values` for each of `sizes`."""
 
     sizes: NDArray[Any]
-    shares: NDArray[Any]
+    values: NDArray[Any]
 
-    def at(self, n_mashups: int) -> NDArray[Any]:
-        """Return the shares at a number of mashups."""
-        return np.asarray(self.shares[_nearest(self.sizes, n_mashups)])
+    def at(self, n_mashups: int) -> Any:
+        """Return what was found at about that number of mashups."""
+        near = np.argmin(np.abs(np.log1p(self.sizes) - math.log1p(n_mashups)))
+        return self.values[near]
 
 
 @dataclass(frozen=True, eq=False)
 class AnswerablePrior(Part):
-    """What is known beforehand of whether anything serves a request: of `Answerable`'s judges.
-
-    `usual` holds what a request that something serves gets, for each of the numbers of mashups in
-    `sizes`.
-    """
+    """What is known beforehand of whether anything serves a request; see `Answerable`."""
 
     says: EpisodePrior
     fits: EpisodePrior
     both: EpisodePrior
-    sizes: NDArray[Any]
-    usual: NDArray[Any]
+    level: BySize
 
-    def usual_at(self, n_mashups: int) -> float:
-        """Return what a request that something serves gets."""
-        return float(self.usual[_nearest(self.sizes, n_mashups)])
+
+@dataclass(frozen=True, eq=False)
+class ConfidencePrior(Part):
+    """What is known beforehand of whether the recipients cover what a request needs."""
+
+    covered: EpisodePrior
+    level: BySize
 
 
 @dataclass(frozen=True, eq=False)
 class Prior(Part):
-    """All that is known beforehand."""
+    """All that is known beforehand.
+
+    `recall` holds quantiles of how much of the probability mass it takes to include a need that
+    some view saw.
+    """
 
     ranker: EpisodePrior
     calibration: EpisodePrior
     blind_calibration: Logistic
-    recall: RecallPrior
+    recall: BySize
     answerable: AnswerablePrior
-    confidence: EpisodePrior
-
-
-def _nearest(sizes: NDArray[Any], n_mashups: int) -> int:
-    return int(np.argmin(np.abs(np.log1p(sizes) - math.log1p(n_mashups))))
+    confidence: ConfidencePrior
 
 
 @cache
