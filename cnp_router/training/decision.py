@@ -25,7 +25,7 @@ __all__ = ["CONFIDENCE", "Answer", "Decision", "confidence_features", "confidenc
 _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 _SIZES = (1, 3, 5, 10, 20, 50)
 _MIN_FOR_LEVEL = 30
-CONFIDENCE = ("log outside", "share outside", "best", "log mass")
+CONFIDENCE = ("share outside", "best")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,16 +145,14 @@ def confidence_rows(answer: Answer) -> Iterator[tuple[NDArray[Any], bool]]:
 
 
 def confidence_features(probabilities: NDArray[Any], outside: float) -> NDArray[Any]:
-    """Return what the confidence is judged by, of shape (4,).
+    """Return what the confidence is judged by, of shape (2,).
 
-    The logarithm of the mass `outside` of the selection, its share of the whole, the highest
-    probability, and the logarithm of the whole mass.
+    The share of the probability mass that is `outside` of the selection, and the highest
+    probability. Not the mass itself: where little fits it is low, which
+    is no sign of being covered.
     """
-    total = float(probabilities.sum())
-    best = float(probabilities.max(initial=0.0))
-    return np.array(
-        [np.log(outside + 1e-3), outside / max(total, 1e-9), best, np.log(total + 1e-3)]
-    )
+    total, best = float(probabilities.sum()), float(probabilities.max(initial=0.0))
+    return np.array([outside / max(total, 1e-9), best])
 
 
 def judged(
