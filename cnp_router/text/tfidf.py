@@ -57,8 +57,11 @@ class TfidfEncoder:
         self.fit_transform(texts)
         return self
 
-    def fit_transform(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Learn the terms, and encode the same texts, in one pass."""
+    def fit_transform(self, texts: Sequence[str], *, n_telling: int = 0) -> sparse.csr_array:
+        """Learn the terms, and encode the same texts, in one pass.
+
+        The terms of the last `n_telling` texts are kept however rare they are.
+        """
         if self.analyzer == "character":
             # A history says the same words all the time: their runs are counted once a word.
             said, vocabulary = count_terms(map(standing_words, texts))
@@ -68,7 +71,10 @@ class TfidfEncoder:
             counts, column = count_terms(map(ANALYZERS[self.analyzer], texts))
         frequency = np.bincount(counts.indices, minlength=len(column))
         terms = np.array(list(column), dtype=object)
-        kept = sorted(np.flatnonzero(frequency >= self.min_df), key=lambda i: terms[i])
+        is_kept = frequency >= self.min_df
+        if n_telling:
+            is_kept[counts[-n_telling:].indices] = True
+        kept = sorted(np.flatnonzero(is_kept), key=lambda i: terms[i])
         if len(kept) > self.max_terms:
             most = sorted(kept, key=lambda i: -frequency[i])[: self.max_terms]
             kept = sorted(most, key=lambda i: terms[i])

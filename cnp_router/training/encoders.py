@@ -16,7 +16,7 @@ from cnp_router.training.parts import Part
 __all__ = ["EncodedRequests", "Encoders"]
 
 
-# Among fewer texts, a term that only one of them has is what tells it from the others.
+# Among fewer texts, a term that only one specification has is what tells it from the others.
 FEW_TEXTS = 5_000
 
 
@@ -59,19 +59,28 @@ class Encoders(Part):
 
     @classmethod
     def fit(
-        cls, texts: Sequence[str], *, n_components: int, random_state: int
+        cls,
+        requests: Sequence[str],
+        specifications: Sequence[str],
+        *,
+        n_components: int,
+        random_state: int,
     ) -> tuple[Encoders, EncodedRequests]:
-        """Learn from requests and specifications together, and return them encoded, too.
+        """Learn from requests and specifications, and return them encoded, in this order.
 
         No label is looked at.
         """
         from sklearn.utils.extmath import randomized_svd
 
-        few = len(texts) < FEW_TEXTS
-        word = TfidfEncoder("word", min_df=1 if few else 2)
-        character = TfidfEncoder("character", min_df=1 if few else 3, max_terms=50_000)
+        texts = [*requests, *specifications]
+        # A rare word of a request is of no use to others, and new requests have unknown ones, too.
+        n_telling = len(specifications) if len(texts) < FEW_TEXTS else 0
+        word = TfidfEncoder("word", min_df=2)
+        character = TfidfEncoder("character", min_df=3, max_terms=50_000)
         encoded = EncodedRequests(
-            list(texts), word.fit_transform(texts), character.fit_transform(texts)
+            texts,
+            word.fit_transform(texts, n_telling=n_telling),
+            character.fit_transform(texts, n_telling=n_telling),
         )
         rank = min(n_components, min(encoded.word.shape) - 1)
         if rank < 1:

@@ -54,7 +54,8 @@ class Past:
         used = (catalog[int(i)] for i in np.unique(several))
         classes = tuple(sorted({name for api in used for name in api.categories}))
         encoders, encoded = Encoders.fit(
-            [*history.texts, *(specification_text(api) for api in catalog)],
+            history.texts,
+            [specification_text(api) for api in catalog],
             n_components=N_COMPONENTS,
             random_state=random_state,
         )
