@@ -22,7 +22,7 @@ from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import Gaussian, Logistic, level, rising, sigmoid, single_class
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import AnswerablePrior
-from cnp_router.training.views import VIEWS, Candidates, CoUsageView, Views
+from cnp_router.training.views import Candidates, CoUsageView, Views, score_names
 
 __all__ = [
     "BOTH",
@@ -283,7 +283,7 @@ def _fitting(found: Candidates, p: NDArray[Any], strength: float) -> NDArray[Any
 
 def fitting() -> tuple[str, ...]:
     """Return the names of how well anything fits."""
-    scores = [name for view in VIEWS for name in view.scores]
+    scores = score_names()
     return (*(f"best {name}" for name in scores), *(f"mean {name}" for name in scores))
 
 

@@ -18,6 +18,7 @@ from cnp_router.training.encoders import EncodedRequests, Encoders
 from cnp_router.training.parts import GIVEN, ONES, Memo, Part
 
 __all__ = [
+    "MANY",
     "Corpus",
     "Specifications",
     "category_membership",
@@ -26,6 +27,8 @@ __all__ = [
     "usage_matrix",
     "widened",
 ]
+
+LITTLE, MANY = 30, 500  # mashups
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +120,22 @@ class Corpus(Part):
     def n_compound(self) -> int:
         """Mashups that used several APIs."""
         return int(np.count_nonzero(np.diff(self.usage.indptr) > 1))
+
+    @property
+    def decides(self) -> str:
+        """In a line what the history is good for."""
+        total = self.counts.sum()
+        if not total:
+            return "no history: specifications decide, as their worth was learned elsewhere"
+        n_mashups = self.usage.shape[0]
+        again = float(self.counts[self.counts > 1].sum() / total)
+        start = f"{n_mashups:,} mashup{'s' * (n_mashups > 1)}: "
+        if n_mashups < LITTLE or again < 1 / 3:
+            return f"{start}specifications decide, history breaks ties"
+        share = f"{again:.0%} of what they used was used more than once"
+        if n_mashups < MANY or again < 2 / 3:
+            return f"{start}specifications and history decide together; {share}"
+        return f"{start}history decides, and specifications what is new; {share}"
 
     @cached_property
     def mashups(self) -> sparse.csc_array:

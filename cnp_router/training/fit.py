@@ -7,10 +7,8 @@ import platform
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cnp_router.catalog import Catalog
 from cnp_router.datasets import load_out_of_scope
@@ -19,7 +17,7 @@ from cnp_router.history import History
 from cnp_router.records import check_instance, check_number, shown
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.completion import Completion
-from cnp_router.training.corpus import matrix_of_ones
+from cnp_router.training.corpus import MANY, matrix_of_ones
 from cnp_router.training.decision import judged
 from cnp_router.training.examples import Fold, Past
 from cnp_router.training.learned_router import LearnedRouter
@@ -37,9 +35,7 @@ Progress = Callable[[str, int, int], None]
 HIDDEN_SHARES = (0.0, 0.0, 0.1, 0.2, 0.3)
 # The ranker has some sixty features: more examples than this cost time and teach it nothing.
 MAX_EXAMPLES = 5_000
-LITTLE = 30
 # With fewer mashups each fold leaves out less of them, and hides none: most APIs are cold as it is.
-MANY = 500
 LITTLE_FOLDS = 10
 
 
@@ -197,7 +193,7 @@ def _fit(
             "categories": len(classes),
             "mashups": n,
             "skipped": history.skipped,
-            "decides": decides(views.corpus.counts, n),
+            "decides": views.corpus.decides,
             "random_state": random_state,
             "fit_seconds": round(time.perf_counter() - started, 2),
             "versions": {
@@ -209,24 +205,3 @@ def _fit(
     )
     progress("done", steps, steps)
     return router
-
-
-def decides(counts: NDArray[Any], n_mashups: int) -> str:
-    """Return in a line what the history is good for, given how often it used each API.
-
-    Examples
-    --------
-    >>> decides(np.array([2, 1, 0]), 2)
-    '2 mashups: specifications decide, history breaks ties'
-    """
-    total = counts.sum()
-    if not total:
-        return "no history: specifications decide, as their worth was learned elsewhere"
-    again = float(counts[counts > 1].sum() / total)
-    start = f"{n_mashups:,} mashup{'s' * (n_mashups > 1)}: "
-    if n_mashups < LITTLE or again < 1 / 3:
-        return f"{start}specifications decide, history breaks ties"
-    share = f"{again:.0%} of what they used was used more than once"
-    if n_mashups < MANY or again < 2 / 3:
-        return f"{start}specifications and history decide together; {share}"
-    return f"{start}history decides, and specifications what is new; {share}"

@@ -324,6 +324,7 @@ class LearnedRouter(Router):
             **self.summary,
             "apis_with_history": len(views.corpus.labels),
             "mashups": len(self.history),
+            "decides": views.corpus.decides,
         }
 
     def __getstate__(self) -> dict[str, Any]:

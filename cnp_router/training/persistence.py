@@ -49,7 +49,9 @@ def load_router(path: str | Path) -> LearnedRouter:
 
     def build(folder: Path, state: dict[str, Any], summary: dict[str, Any]) -> LearnedRouter:
         catalog = Catalog.read(folder / CATALOG)
-        history = History.read(folder / HISTORY, catalog=catalog)
+        past = folder / HISTORY
+        # There may be none, which in a file of the user's would be a mistake.
+        history = History.read(past, catalog=catalog) if past.stat().st_size else History([])
         router = LearnedRouter.from_state(catalog, history, state, summary)
         check_parts(router)
         return router

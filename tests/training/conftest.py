@@ -10,7 +10,8 @@ from cnp_router.training import LearnedRouter, fit_router
 
 @pytest.fixture(scope="session")
 def world() -> Planted:
-    return planted(n_cliques=6, size=4, rounds=4)
+    """With enough mashups for trees."""
+    return planted(n_cliques=6, size=4, rounds=5)
 
 
 @pytest.fixture(scope="session")

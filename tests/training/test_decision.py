@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cnp_router.routing import RecallControl
-from cnp_router.training.decision import Answer, Decision, confidence_features
+from cnp_router.routing import Ranked, RecallControl, TargetRecall
+from cnp_router.training.decision import CONFIDENCE, Answer, Decision, confidence_features
 from cnp_router.training.linear import Logistic
 
 
@@ -42,12 +42,15 @@ def test_a_use_that_was_no_candidate_is_reached_by_a_broadcast_only():
 def test_no_candidates_at_all():
     nothing = Answer(np.zeros(0), np.zeros(0, dtype=bool), 2)
     assert Decision.fit([nothing] * 3).recall_control.mass_share(0.5) == np.inf
-    assert Decision.fit([nothing] * 3).confidence.probability(np.zeros(4)) == 0.5
+    # It has never covered anything, and it says so.
+    never = Decision.fit([nothing] * 3).confidence.probability(np.zeros(len(CONFIDENCE)))
+    assert never < 0.001
 
 
 def test_the_confidence_is_calibrated():
-    model = Decision.fit(generated(800, seed=1)).confidence
-    confidence, covered = [], []
+    decision = Decision.fit(generated(800, seed=1))
+    model = decision.confidence
+    confidence, covered, by_rule = [], [], []
     for answer in generated(800, seed=2):
         p, labels = answer.probabilities, answer.labels
         order = np.argsort(-p)
@@ -55,12 +58,26 @@ def test_the_confidence_is_calibrated():
             outside = float(p[order[size:]].sum())
             confidence.append(float(model.probability(confidence_features(p, outside))))
             covered.append(labels[order[:size]].sum() == answer.n_used)
+        ids = [str(i) for i in range(len(p))]
+        chosen = TargetRecall().places(
+            Ranked(ids, p[order], recall_control=decision.recall_control)
+        )
+        outside = float(np.delete(p[order], chosen).sum())
+        by_rule.append(
+            (
+                float(model.probability(confidence_features(p, outside))),
+                labels[order[chosen]].sum() == answer.n_used,
+            )
+        )
     confidence, covered = np.array(confidence), np.array(covered)
     place = np.minimum((confidence * 5).astype(int), 4)
     for b in range(5):
         inside = place == b
         assert confidence[inside].mean() == pytest.approx(covered[inside].mean(), abs=0.12)
-    assert abs(confidence.mean() - covered.mean()) < 0.04
+    assert abs(confidence.mean() - covered.mean()) < 0.08
+    # It is set so that it is right on average where the default rule selects.
+    said, true = np.mean(by_rule, axis=0)
+    assert abs(said - true) < 0.04
 
 
 def test_asking_more_gives_more_confidence():

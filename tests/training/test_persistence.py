@@ -607,11 +607,12 @@ class TestPartsThatDoNotFit:
             with_array(folder, name, arrays[name])
         load_router(folder)
 
-    def test_any_array_of_completion(self, model, tmp_path):
-        """The little history is too short to learn completion from."""
+    @pytest.mark.parametrize("part", ["completion.", "ranker."])
+    def test_any_array_of_what_needs_more_history(self, model, tmp_path, part):
+        """The little history is too short to learn completion, or trees, from."""
         arrays = arrays_of(model)
         folder = Path(shutil.copytree(model, tmp_path / "model"))
-        names = [name for name in arrays if name.startswith("completion.")]
+        names = [name for name in arrays if name.startswith(part)]
         assert len(names) > 10
         assert self.survivors(folder, arrays, names) == []
 
@@ -659,9 +660,14 @@ class TestPartsThatDoNotFit:
             (("encoders", "word", "rare"), None),
             (("ranker", "first", "intercept"), float("nan")),
             (("ranker", "first", "intercept"), None),
-            (("ranker", "parts"), {}),
-            (("ranker", "parts", "0", "depth"), -1),
-            (("ranker", "parts", "0", "baseline"), float("inf")),
+            (("ranker", "trust"), 2.0),
+            (("ranker", "trust"), -0.1),
+            (("ranker", "parts"), {"0": {}}),
+            (("ranker", "scale", "coefficients"), {" array": "ranker.rest.coefficients"}),
+            (("answerable",), {}),
+            (("answerable", "manner", "weights"), {" array": "decision.weights"}),
+            (("answerable", "fits", "coefficients"), {" array": "answerable.both.coefficients"}),
+            (("answerable", "level"), float("nan")),
             (("completion",), {}),
             (("decision", "confidence", "coefficients"), {" array": "ranker.first.coefficients"}),
             (("encoders", "word", "analyzer"), "unknown"),
@@ -698,6 +704,20 @@ class TestPartsThatDoNotFit:
     def test_a_changed_state_of_completion(self, model, tmp_path, path, value):
         folder = Path(shutil.copytree(model, tmp_path / "model"))
         self.changed(folder, ("completion", *path), value)
+
+    @pytest.mark.parametrize(
+        ("path", "value"),
+        [
+            (("parts",), {}),  # the calibration is that of trees
+            (("parts",), None),
+            (("parts", "0", "depth"), -1),
+            (("parts", "0", "baseline"), float("inf")),
+        ],
+        ids=str,
+    )
+    def test_a_changed_state_of_the_trees(self, model, tmp_path, path, value):
+        folder = Path(shutil.copytree(model, tmp_path / "model"))
+        self.changed(folder, ("ranker", *path), value)
 
     def changed(self, folder, path, value):
         file = parts(folder) / "state.json"

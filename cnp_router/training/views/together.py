@@ -29,7 +29,7 @@ from cnp_router.training.views.past_requests import HistoryView
 from cnp_router.training.views.similar import SimilarView
 from cnp_router.training.views.specification import SpecificationView
 
-__all__ = ["VIEWS", "Views", "feature_names"]
+__all__ = ["VIEWS", "Views", "feature_names", "score_names"]
 
 # The registry, in the order of the features.
 VIEWS: tuple[type[View], ...] = (
@@ -48,9 +48,14 @@ MOST_REASONS = 3
 V = TypeVar("V", bound=View)
 
 
+def score_names() -> tuple[str, ...]:
+    """Return the names of the scores, which are the first features."""
+    return tuple(name for view in VIEWS for name in view.scores)
+
+
 def feature_names() -> tuple[str, ...]:
     """Return what the columns of `Candidates.features` are."""
-    scores = [name for view in VIEWS for name in view.scores]
+    scores = score_names()
     return (
         *scores,
         *(f"rank by {name}" for name in scores),
