@@ -108,7 +108,7 @@ def episodes(seed: int = 0) -> Iterator[Episode]:
             [*specifications, *(mashup.description for mashup in known)],
             written[~is_new].tolist(),
         )
-        sounding = manner.log_odds([look.text for look in seen])
+        sounding = np.array([manner.log_odds(look.text) for look in seen])
         yield Episode(size, past, examples, seen, sounding)
 
 
