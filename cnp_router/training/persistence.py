@@ -49,7 +49,8 @@ def load_router(path: str | Path) -> LearnedRouter:
 
     def build(folder: Path, state: dict[str, Any], summary: dict[str, Any]) -> LearnedRouter:
         catalog = Catalog.read(folder / CATALOG)
-        history = History.read(folder / HISTORY, catalog=catalog)
+        past = folder / HISTORY  # empty where nothing was known but the catalog
+        history = History.read(past, catalog=catalog) if past.stat().st_size else History([])
         router = LearnedRouter.from_state(catalog, history, state, summary)
         check_parts(router)
         return router
