@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.linalg  # noqa: F401  (only what is loaded is limited)
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -108,7 +110,7 @@ def episodes(seed: int = 0) -> Iterator[Episode]:
             [*specifications, *(mashup.description for mashup in known)],
             written[~is_new].tolist(),
         )
-        sounding = manner.log_odds([look.text for look in seen])
+        sounding = np.array([manner.log_odds(look.text) for look in seen])
         yield Episode(size, past, examples, seen, sounding)
 
 
@@ -249,8 +251,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fit the priors on the bundled sample.")
     parser.add_argument("--output", type=Path, default=PRIOR_FILE, metavar="FILE")
     options = parser.parse_args()
+    with threadpool_limits(1):  # how many threads there are changes the last digits
+        prior = fit()
     with atomic_write(options.output, mode="wb") as out:
-        out.write(state_to_bytes(fit().state()))
+        out.write(state_to_bytes(prior.state()))
 
 
 if __name__ == "__main__":

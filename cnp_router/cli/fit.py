@@ -10,7 +10,7 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.models import read_past, size
-from cnp_router.cli.output import echo_pairs
+from cnp_router.cli.output import counted, echo_pairs
 from cnp_router.cli.progress import Progress
 
 
@@ -67,7 +67,8 @@ def fit(
         router = fit_router(apis, mashups or None, progress=progress, **how)
     router.save(output, overwrite=overwrite)
     skipped = f" ({mashups.skipped} skipped)" if mashups.skipped else ""
-    facts = [("Learned from", f"{len(mashups):,} mashups{skipped} over {len(router.apis):,} APIs")]
+    past, apis_ = counted(len(mashups), "mashup"), counted(len(router.apis), "API")
+    facts = [("Learned from", f"{past}{skipped} over {apis_}")]
     if decides := router.summary.get("decides"):
         facts.append(("What decides", decides))
     took = f"{time.perf_counter() - start:.1f} s"

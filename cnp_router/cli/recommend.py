@@ -102,7 +102,8 @@ def _echo_table(routing: Routing, all_: bool) -> None:
     if more := len(everyone) - len(shown):
         most = everyone[len(shown)].probability
         rest = counted(more, "more recipient")
-        echo(f"... and {rest} of probability {most:.2f} or less (--all shows them)")
+        least = f"{most:.2f} or less" if most >= 0.005 else "0.00"
+        echo(f"... and {rest} of probability {least} (--all shows them)")
     echo()
 
 
@@ -110,7 +111,9 @@ def _chosen_how(routing: Routing, rule: SelectionRule) -> str:
     if routing.source != "learned":
         return "as the fallback says"
     target = getattr(rule, "target", None)
-    return "as many as asked for" if target is None else f"for a recall of {target:.2f}"
+    if target is None:
+        return "as many as asked for"
+    return f"{'aiming at' if routing.is_rough else 'for'} a recall of {target:.2f}"
 
 
 def _facts(routing: Routing, rule: SelectionRule) -> Iterator[tuple[str, str]]:
@@ -120,8 +123,8 @@ def _facts(routing: Routing, rule: SelectionRule) -> Iterator[tuple[str, str]]:
         yield "In use already", ", ".join(routing.known)
     asked, reach = len(routing.recipients), routing.n_reachable
     how = _chosen_how(routing, rule)
-    allowed = f" that are allowed (of {routing.n_apis})" if routing.is_restricted else ""
-    yield "Recipients", f"{asked} of {counted(reach, 'contractor')}{allowed}, {how}"
+    allowed, of = ("allowed ", f" (of {routing.n_apis})") if routing.is_restricted else ("", "")
+    yield "Recipients", f"{asked} of {counted(reach, f'{allowed}contractor')}{of}, {how}"
     yield "Verdict", routing.verdict
     saved = reach - asked
     yield "Messages saved", f"{saved} of the {reach} of a broadcast ({saved / reach:.0%})"

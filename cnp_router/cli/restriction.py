@@ -32,6 +32,7 @@ def _in_category(catalog: Catalog, value: str) -> Iterable[str]:
     if value.casefold() not in by_name:
         close = difflib.get_close_matches(value.casefold(), by_name, n=1)
         cure = f"did you mean {by_name[close[0]]!r}?" if close else "use one of the catalog"
+        cure = cure if by_name else "the catalog has none; --where name=... goes by names"
         raise InputError(f"unknown category {shown(value)} ({cure})")
     return [api.id for api in catalog.in_categories([by_name[value.casefold()]])]
 

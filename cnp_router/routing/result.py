@@ -202,32 +202,37 @@ class Routing:
         return self.n_allowed is not None and self.n_allowed < self.n_apis - len(self.known)
 
     @property
+    def is_rough(self) -> bool:
+        """Whether so few past requests stand behind the probabilities that they promise little."""
+        return self.n_mashups is not None and self.n_mashups < FEW_MASHUPS
+
+    @property
     def verdict(self) -> str:
         """How sure the router is, what followed from that, and what it rests on: for a person."""
         if not self.fits:
             what = "Nothing else" if self.known else "Nothing"
             where = "that is allowed" if self.is_restricted else "in the catalog"
             said = f"{what} {where} fits: the probability that anything does is "
-            said += f"{self.answerable:.2f}"
+            said += _told_apart(self.answerable, NOTHING_FITS_BELOW)[0]
         else:
             sure, is_ = ("Sure", "reaches") if self.is_confident else ("Not sure", "is below")
-            said = f"{sure}: the confidence of {self.confidence:.2f} {is_} the threshold of "
-            said += f"{self.threshold:.2f}"
+            confidence, threshold = _told_apart(self.confidence, self.threshold)
+            said = f"{sure}: the confidence of {confidence} {is_} the threshold of {threshold}"
         return f"{said}{self._consequence()}.{self._basis()}"
 
     def _consequence(self) -> str:
         if self.is_confident:
             return ""
         if self.source == "llm":
-            return ", so a language model named who else is asked"
+            return ", so a language model was asked who else may fit"
         if self.source == "broadcast":
             return f", so everyone{' allowed' if self.is_restricted else ''} is asked"
         return ", and no fallback is allowed" if self.fits else ""
 
     def _basis(self) -> str:
-        n = self.n_mashups
-        if n is None or n >= FEW_MASHUPS:
+        if not self.is_rough:
             return ""
+        n = self.n_mashups
         past = f"only {n} past request{'' if n == 1 else 's'}" if n else "no past requests"
         return f" Its probabilities are rough: they were learned from {past} of yours."
 
@@ -281,3 +286,11 @@ class Routing:
             for r in self.recipients[:ROWS_SHOWN]
         ]
         return html_table(repr(self), ("API", "probability", "why"), rows, len(self.recipients))
+
+
+def _told_apart(value: float, bound: float) -> tuple[str, str]:
+    """Return both with two digits, or with as many as it takes to see that they differ."""
+    digits = 2
+    while value != bound and f"{value:.{digits}f}" == f"{bound:.{digits}f}" and digits < 6:
+        digits += 1
+    return f"{value:.{digits}f}", f"{bound:.{digits}f}"

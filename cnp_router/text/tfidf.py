@@ -95,6 +95,18 @@ class TfidfEncoder:
         documents = map(ANALYZERS[self.analyzer], texts)
         return self._weighted(count_terms(documents, self._column)[0])
 
+    def linear(self, text: str, weights: NDArray[Any]) -> float:
+        """Return the product of a text's vector and some weights: ``transform([text]) @ weights``.
+
+        Without building a matrix, several times faster.
+        """
+        found = Counter(filter(self._column.__contains__, ANALYZERS[self.analyzer](text)))
+        if not found:
+            return 0.0
+        columns = np.array([self._column[term] for term in found])
+        vector = (1 + np.log(np.array(list(found.values()), dtype=float))) * self.idf_[columns]
+        return float(vector @ weights[columns] / np.sqrt(vector @ vector))
+
     def weights(self, text: str) -> dict[str, float]:
         """Return a text's vector by term. Unknown terms count as rare, not as nothing."""
         weights = {}

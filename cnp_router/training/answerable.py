@@ -185,9 +185,9 @@ class Manner(Part):
         is_asked = np.arange(len(texts)) < len(asked)
         return cls(encoder, *_linear(encoder.transform(texts), is_asked))
 
-    def log_odds(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Return how much each text sounds like the requests and the specifications."""
-        return np.asarray(self.encoder.transform(texts) @ self.weights + self.intercept)
+    def log_odds(self, text: str) -> float:
+        """Return how much a text sounds like the requests and the specifications."""
+        return self.encoder.linear(text, self.weights) + self.intercept
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +242,7 @@ class Answerable(Part):
     def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:
         """Return the logarithms of what both judges say of a request, of shape (2,)."""
         *said, strength = _said(word, text, False)
-        S = np.array([[*self.manner.log_odds([text]), *said]])
+        S = np.array([[self.manner.log_odds(text), *said]])
         F = _fitting(found, p, strength)[None]
         return np.asarray(log_probabilities(self.says, self.fits, S, F)[0])
 

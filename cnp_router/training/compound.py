@@ -27,8 +27,8 @@ PSEUDO_MASHUPS = 10
 # what half a request says can be trusted half as much: measured on several data sets.
 _PRIOR = 2.75
 _LITTLE = 1_000
-_MOST_JUDGED = 3
-_LEAST_AT_A_GLANCE = -6.0  # log-odds, without the prior
+_MOST_JUDGED = 2
+_LEAST_AT_A_GLANCE = -4.5  # log-odds, without the prior
 _LEAST_BELIEF = 0.05  # below, nothing would change
 _BELIEVED = 0.2
 _CALLED_FOR = 0.1

@@ -164,10 +164,8 @@ class LearnedRouter(Router):
         def judge(texts: Sequence[str]) -> NDArray[Any]:
             co_usage = views[CoUsageView].conditional
             found = views.candidates(views.batch(self.encoders.encode(texts)))
-            ranked = (
-                self._dense(f.positions, self.ranker.probabilities(co_usage, f)) for f in found
-            )
-            return np.stack(list(ranked))
+            ranked = zip(found, self.ranker.each(co_usage, found), strict=True)
+            return np.stack([self._dense(own.positions, p) for own, p in ranked])
 
         def glance(texts: Sequence[str]) -> NDArray[Any]:
             return views[HistoryView].linear(self.encoders.word.transform(texts))

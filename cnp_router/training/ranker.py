@@ -121,13 +121,24 @@ class Ranker(Part):
 
     def probabilities(self, co_usage: sparse.csc_array, found: Candidates) -> NDArray[Any]:
         """Return the calibrated probability of each candidate."""
-        x, kept = _shortlist(self.first, found)
-        if not len(kept):
-            return x
+        return self.each(co_usage, [found])[0]
+
+    def each(self, co_usage: sparse.csc_array, found: Sequence[Candidates]) -> list[NDArray[Any]]:
+        """Return the calibrated probabilities of the candidates of several requests."""
+        shortlists = [_shortlist(self.first, own) for own in found]
         if not self.parts:
-            return self.scale.probability(_levels(x))
-        X = shortlist_features(co_usage, found, x, kept)
-        return self._combine(x, kept, np.mean([t.log_odds(X) for t in self.parts], axis=0))
+            return [self.scale.probability(_levels(x)) for x, _ in shortlists]
+        X = [
+            shortlist_features(co_usage, own, x, kept)
+            for own, (x, kept) in zip(found, shortlists, strict=True)
+        ]
+        rows = np.vstack(X) if len(X) > 1 else X[0]
+        log_odds = np.mean([trees.log_odds(rows) for trees in self.parts], axis=0)
+        ends = np.cumsum([len(own) for own in X])[:-1]
+        return [
+            self._combine(x, kept, own)
+            for (x, kept), own in zip(shortlists, np.split(log_odds, ends), strict=True)
+        ]
 
     def _combine(self, x: NDArray[Any], kept: NDArray[Any], log_odds: NDArray[Any]) -> NDArray[Any]:
         if not len(kept):

@@ -47,6 +47,12 @@ def test_a_history_of_which_nothing_is_left_is_none(run, fits):
     assert fits[0][1] is None
 
 
+def test_one_is_one(run):
+    History([Mashup("x", "rain", ("openweather",))]).write("one.jsonl")
+    files = ("--catalog", "apis.jsonl", "--history", "one.jsonl", "--output", "model")
+    assert run("fit", *files).stdout.startswith("Learned from  1 mashup over 149 APIs\n")
+
+
 def test_what_the_history_is_good_for(run, fits, monkeypatch, sample_router):
     decides = "15 mashups: specifications decide, history breaks ties"
     monkeypatch.setitem(sample_router.summary, "decides", decides)

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.cli.restriction import Restriction
+from cnp_router.exceptions import InputError
 from cnp_router.routing import Reason, Recipient, Routing
 
 REQUEST = "Send me a text message when it rains."
@@ -65,6 +66,17 @@ class TestTable:
         assert [line.split()[1] for line in lines if line.startswith("*")] == list(names[:12])
         assert "... and 2 more recipients of probability 0.90 or less (--all shows them)" in lines
 
+    def test_hardly_probable_recipients_are_called_so(self, recommend, monkeypatch, sample_router):
+        everyone = tuple(Recipient(name, 0.001) for name in sample_router.apis[:11])
+        routing = Routing(
+            REQUEST, everyone, everyone[0].contractor.split(), 0.8, "learned", 149, 0.6, "none",
+            n_mashups=3,
+        )  # fmt: skip
+        monkeypatch.setattr(type(sample_router), "route", lambda *_, **__: routing)
+        text = recommend(REQUEST).stdout
+        assert "\n... and 1 more recipient of probability 0.00 (--all shows them)\n" in text
+        assert "11 of 149 contractors, aiming at a recall of 0.90\n" in text
+
     def test_ten_rows_and_how_many_more(self, recommend, sample_router):
         few = recommend("--top-k", 12, REQUEST).stdout
         most = sample_router.score(REQUEST).top(11)[-1][1]
@@ -114,7 +126,7 @@ class TestFallback:
             r["contractor"] for r in widened["recipients"]
         }
         text = recommend("--threshold", 1, "--fallback", "llm", REQUEST).stdout
-        assert "so a language model named who else is asked" in " ".join(text.split())
+        assert "so a language model was asked who else may fit" in " ".join(text.split())
 
     def test_above_the_threshold_it_is_not_used(self, recommend):
         facts = recommend("--threshold", 0, "--fallback", "broadcast", REQUEST).stdout
@@ -194,7 +206,7 @@ class TestRestriction:
 
     def test_what_it_says(self, recommend):
         text = " ".join(recommend("--among", "twilio,openweather,slack", REQUEST).stdout.split())
-        assert "of 3 contractors that are allowed (of 149), for a recall of 0.90" in text
+        assert "of 3 allowed contractors (of 149), for a recall of 0.90" in text
         assert "of the 3 of a broadcast" in text
 
     @pytest.mark.parametrize(
@@ -215,6 +227,11 @@ class TestRestriction:
         result = recommend(REQUEST, *arguments)
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr.startswith(f"Error: {message}")
+
+    def test_a_catalog_without_categories_says_so(self):
+        within = Restriction((), (), (("category", "Maps"),))
+        with pytest.raises(InputError, match=r"unknown category 'Maps' .the catalog has none; "):
+            within.arguments(Catalog([Api("a", "A")]))
 
 
 class TestNothingFits:

@@ -222,7 +222,7 @@ class TestVerdict:
             (
                 {"confidence": 0.5, "source": "llm"},
                 "Not sure: the confidence of 0.50 is below the threshold of 0.60, so a language "
-                "model named who else is asked.",
+                "model was asked who else may fit.",
             ),
             (
                 {"confidence": 0.5, "source": "broadcast"},
@@ -233,6 +233,15 @@ class TestVerdict:
                 {"confidence": 0.5, "source": "broadcast", "n_allowed": 3},
                 "Not sure: the confidence of 0.50 is below the threshold of 0.60, so everyone "
                 "allowed is asked.",
+            ),
+            (
+                {"confidence": 0.5996},
+                "Not sure: the confidence of 0.5996 is below the threshold of 0.6000, and no "
+                "fallback is allowed.",
+            ),
+            (
+                {"confidence": 0.1, "answerable": 0.4996},
+                "Nothing in the catalog fits: the probability that anything does is 0.4996.",
             ),
             (
                 {"confidence": 0.1, "answerable": 0.49},

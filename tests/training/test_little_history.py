@@ -228,7 +228,9 @@ def told_apart(apis, requests):
 
 FILLER = [
     Api(f"filler{i}", f"Filler {i}", f"A service of the {word} kind.")
-    for i, word in enumerate(("amber", "birch", "cedar", "daisy", "elder", "fern", "grass", "iris"))
+    for i, word in enumerate(
+        ["amber", "birch", "cedar", "daisy", "elder", "fern", "grass", "heath", "iris", "jade"]
+    )
 ]
 
 

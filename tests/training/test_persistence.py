@@ -115,6 +115,15 @@ class TestRoundTrip:
         assert loaded.categories.classes_ == router.categories.classes_
         assert loaded.graph.transition_.shape == router.graph.transition_.shape
 
+    def test_without_history_too(self, small, tmp_path):
+        blank = fit_router(small.catalog)
+        blank.save(tmp_path / "model")
+        loaded = verify_router(tmp_path / "model")
+        assert not loaded.history
+        assert loaded.summary == blank.summary
+        text = small.history.texts[0]
+        assert loaded.route(text).to_dict() == blank.route(text).to_dict()
+
     def test_a_loaded_router_is_saved_as_the_same_files(self, model, tmp_path):
         load_router(model).save(tmp_path / "again")
         again, before = parts(tmp_path / "again"), parts(model)
