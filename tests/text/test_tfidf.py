@@ -146,3 +146,12 @@ class TestTellingTexts:
         encoder = TfidfEncoder("content")
         encoder.fit_transform(["rain map", "rain whelk", "gribble"], n_telling=1)
         assert encoder.terms_ == ["gribble", "rain"]
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS)
+@pytest.mark.parametrize("text", [*TEXTS, "nothing of this was seen xyzzy"])
+def test_linear_is_the_product_with_the_vector(analyzer, text):
+    encoder = TfidfEncoder(analyzer, min_df=1).fit(TEXTS)
+    weights = np.random.default_rng(0).normal(size=len(encoder.terms_))
+    (expected,) = encoder.transform([text]) @ weights
+    assert encoder.linear(text, weights) == pytest.approx(expected, abs=1e-6)
