@@ -38,7 +38,7 @@ class TfidfEncoder:
     --------
     >>> encoder = TfidfEncoder(min_df=1).fit(["a map", "a song"])
     >>> encoder.transform(["map map"]).toarray().round(1)
-    X
+    array([[1., 0.]], dtype=float32)
     """
 
     def __init__(
