@@ -93,7 +93,7 @@ def test_few_cuts_are_judged(glance):
     closely = judge(maps=0.9 * MAPS, mail=0.8 * MAIL, song=0.8 * SONG)
     text = "bars on maps, shops on maps, mail my boss, mail my friend, song of birds, song of rain"
     assert read(text, UNSURE, closely, glance) is not None
-    assert len(closely.texts) == 6
+    assert len(closely.texts) == 4  # both parts of two cuts
 
 
 def test_three_things():
