@@ -300,10 +300,10 @@ class LearnedRouter(Router):
         >>> from cnp_router import Mashup, fit_router, load_sample
         >>> sample = load_sample()
         >>> router = fit_router(sample.catalog, sample.history)
-        >>> request = "A quiz about birds for children."
+        >>> request = "A quiz about trees."
         >>> "flickr" in router.recommend(request)
         False
-        >>> router.observe(Mashup("birds", "Children guess birds in a quiz.", ("flickr",)))
+        >>> router.observe(Mashup("trees", "Children guess trees in a quiz.", ("flickr",)))
         1
         >>> "flickr" in router.recommend(request)
         True

@@ -16,8 +16,12 @@ FILES = ("--catalog", "apis.jsonl", "--history", "mashups.jsonl")
 def test_what_it_says(run, tmp_path):
     result = run("fit", *FILES, "--output", "model")
     assert (result.exit_code, result.stderr) == (0, "")
-    first, second, third = result.stdout.splitlines()
+    first, *decides, second, third = result.stdout.splitlines()
     assert first == "Learned from  680 mashups over 149 APIs"
+    assert " ".join(" ".join(decides).split()) == (
+        "What decides 680 mashups: history decides, and specifications what is new; 100% of what "
+        "they used was used more than once"
+    )
     assert second.startswith("Fitted in     ")
     assert third.startswith("Saved to      model (")
     assert run("recommend", "--model", "model", "rain").exit_code == 0

@@ -130,11 +130,11 @@ class TestObserve:
     @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
     def test_a_fitted_model_learns_from_mashups(self, run, sample_model, tmp_path):
         shutil.copytree(sample_model, "model")
-        request = "A quiz about birds for children."
+        request = "A quiz about trees."
         ask = ("recommend", "--model", "model", "--json", request)
         before = document(run(*ask))
         assert "flickr" not in before["recommendation"]
-        new = Mashup("birds", "Children guess birds in a quiz.", ("flickr",))
+        new = Mashup("trees", "Children guess trees in a quiz.", ("flickr",))
         History([new]).write("new.jsonl")
         told = document(run("observe", "--model", "model", "--history", "new.jsonl", "--json"))
         assert (told["observed"], told["new_to_model"]) == (1, 1)

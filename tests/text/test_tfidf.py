@@ -123,3 +123,35 @@ def test_a_term_that_is_in_no_text_weighs_as_the_rarest():
     weights = encoder.weights("map song tune")
     assert weights["tune"] > weights["map"] > weights["song"]
     assert encoder.weights("") == {}
+
+
+class TestTellingTexts:
+    """The last texts, whose terms are kept however rare they are."""
+
+    @pytest.mark.parametrize("analyzer", ANALYZERS)
+    def test_none_is_as_ever(self, analyzer):
+        encoder, other = TfidfEncoder(analyzer), TfidfEncoder(analyzer)
+        found = encoder.fit_transform(TEXTS)
+        again = other.fit_transform(TEXTS, n_telling=0)
+        assert encoder.terms_ == other.terms_
+        assert abs(found - again).max() == 0
+
+    @pytest.mark.parametrize("analyzer", ANALYZERS)
+    def test_all_is_every_term(self, analyzer):
+        all_, every = TfidfEncoder(analyzer), TfidfEncoder(analyzer, min_df=1)
+        all_.fit_transform(TEXTS, n_telling=len(TEXTS))
+        assert all_.terms_ == every.fit(TEXTS).terms_
+
+    def test_the_rare_terms_of_others_are_not_kept(self):
+        encoder = TfidfEncoder("content")
+        encoder.fit_transform(["rain map", "rain whelk", "gribble"], n_telling=1)
+        assert encoder.terms_ == ["gribble", "rain"]
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS)
+@pytest.mark.parametrize("text", [*TEXTS, "nothing of this was seen xyzzy"])
+def test_linear_is_the_product_with_the_vector(analyzer, text):
+    encoder = TfidfEncoder(analyzer, min_df=1).fit(TEXTS)
+    weights = np.random.default_rng(0).normal(size=len(encoder.terms_))
+    (expected,) = encoder.transform([text]) @ weights
+    assert encoder.linear(text, weights) == pytest.approx(expected, abs=1e-6)

@@ -122,3 +122,33 @@ def test_the_pieces_of_a_name_are_the_name_however_it_is_written(name):
 @pytest.mark.parametrize("word", ["s", "as", "bus", "gas", "pass", "news", "", "ies"])
 def test_singular_never_empties_a_word(word):
     assert len(singular(word)) >= min(len(word), 2)
+
+
+class TestStopWords:
+    def test_they_are_as_the_words_of_a_text_are(self):
+        assert all(words(word) == (word,) for word in STOP_WORDS)
+
+    @pytest.mark.parametrize("word", ["the", "of", "please", "want", "looking", "i"])
+    def test_function_words_and_those_of_asking(self, word):
+        assert word in STOP_WORDS
+
+    @pytest.mark.parametrize(
+        "word", ["find", "search", "send", "list", "create", "weather", "translate", "read"]
+    )
+    def test_what_apis_do_is_none(self, word):
+        assert word not in STOP_WORDS
+
+    def test_they_are_left_out_everywhere_but_among_the_words(self):
+        text = "Please show me the way to Rome"
+        assert words(text) == ("please", "show", "me", "the", "way", "to", "rome")
+        assert list(content_words(text)) == ["way", "rome"]
+        assert standing_words(text) == ("way", "rome")
+        assert list(word_grams(text)) == ["way", "rome", "way rome"]
+        assert set(character_grams(text)) == set(character_grams("way Rome"))
+
+    def test_part_of_an_identifier_they_stay(self):
+        """The name of a tool says them on purpose."""
+        assert "get user" in set(word_grams("get_user"))
+
+    def test_a_text_of_nothing_else_has_no_terms(self):
+        assert not [*word_grams("Can you help me with this?"), *content_words("what is it")]

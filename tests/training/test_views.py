@@ -6,13 +6,21 @@ from typing import Annotated, ClassVar
 import numpy as np
 import pytest
 
-from cnp_router.catalog import Api
+from cnp_router.catalog import Api, Catalog
 from cnp_router.history import Mashup
 from cnp_router.routing import Reason
 from cnp_router.training import fit_router, load_router
-from cnp_router.training.views import VIEWS, Evidence, HistoryView, Views, feature_names, together
+from cnp_router.training.views import (
+    VIEWS,
+    Evidence,
+    HistoryView,
+    Views,
+    feature_names,
+    score_names,
+    together,
+)
 from cnp_router.training.views.base import Dense, Sparse, View
-from cnp_router.training.views.names import NameIndex
+from cnp_router.training.views.names import NameIndex, NamesView
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +175,56 @@ def test_the_first_request_does_not_wait_for_the_index_of_names(model, world, mo
     router = load_router(model)
     monkeypatch.setattr(NameIndex, "__init__", late)
     assert router.route(world.cases[0].request).recipients
+
+
+class TestNames:
+    """What the request says of names, with words in them that say nothing."""
+
+    NAMES = ("The Weather", "Weather for You", "Do It", "Open Tides", "Slow Tides")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def scored(cls):
+        catalog = Catalog([Api(f"a{i}", name) for i, name in enumerate(cls.NAMES)])
+        router = fit_router(catalog)
+
+        def scored(request):
+            batch = router.views.batch(router.encoders.encode([request]))
+            columns = router.views[NamesView].scored(batch)
+            everyone = np.arange(len(cls.NAMES))
+            return {name: column.at(0, everyone) for name, column in columns.items()}
+
+        return scored
+
+    def test_stop_words_are_not_part_of_a_name(self, scored):
+        found = scored("will there be weather tomorrow")
+        assert found["name words"].tolist() == [1, 1, 0, 0, 0]
+
+    def test_saying_stop_words_names_nobody(self, scored):
+        found = scored("what is the best for you and the others")
+        assert not any(column.any() for column in found.values())
+
+    def test_where_a_name_has_no_other_words_they_count(self, scored):
+        found = scored("can you do this for me, and make it quick")
+        assert found["name words"].tolist() == [0, 0, 1, 0, 0]
+        assert found["name weight"][2] > 0 == found["name"][2]
+
+    def test_a_whole_name_has_its_stop_words(self, scored):
+        said, half = scored("ask The Weather"), scored("ask Weather")
+        assert (said["name"] > 0).tolist() == [True, False, False, False, False]
+        assert not half["name"].any()
+
+    def test_a_word_that_many_names_share_says_less(self, scored):
+        found = scored("open the tides")
+        assert found["name weight"][3] > found["name weight"][4] > 0
+        assert found["name words"][3] == 1 > found["name words"][4] > 0
+
+
+def test_equal_scores_share_a_rank(router, views, batch):
+    """Their order in the catalog says nothing."""
+    place = {name: i for i, name in enumerate(feature_names())}
+    for found in views.candidates(batch):
+        for name in score_names():
+            values = found.features[:, place[name]]
+            rank = np.rint(np.expm1(found.features[:, place[f"rank by {name}"]])).astype(int)
+            assert rank.tolist() == [int((values > value).sum()) for value in values]
