@@ -26,7 +26,6 @@ from cnp_router.training.views import Candidates, CoUsageView, Views, score_name
 
 __all__ = [
     "BOTH",
-    "NO_EVIDENCE",
     "SAID",
     "SERVED",
     "Answerable",
@@ -38,6 +37,7 @@ __all__ = [
     "look_weights",
     "looks",
     "sides",
+    "strength",
 ]
 
 T = TypeVar("T")
@@ -71,7 +71,6 @@ SAID = ("sounding", "familiar", "known")
 BOTH = ("says", "fits")
 _MANNER_C = 10.0
 SERVED = 0.9
-NO_EVIDENCE = np.zeros(2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,6 +248,11 @@ class Answerable(Part):
     def probability(self, evidence: NDArray[Any]) -> float:
         """Return the probability that anything in the whole catalog serves it."""
         return float(sigmoid(self.both.log_odds(evidence) + self.level))
+
+
+def strength(word: TfidfEncoder, text: str) -> float:
+    """Return what is left of the length of a text's vector without the words that are unknown."""
+    return _said(word, text, False)[2]
 
 
 def _said(word: TfidfEncoder, text: str, seen: bool) -> tuple[float, float, float]:

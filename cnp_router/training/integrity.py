@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cnp_router.training.answerable import NO_EVIDENCE
+from cnp_router.training.answerable import BOTH
 from cnp_router.training.co_usage_features import FEATURES
 from cnp_router.training.decision import confidence_features
 from cnp_router.training.learned_router import LearnedRouter
@@ -39,7 +39,7 @@ def check_parts(router: LearnedRouter) -> None:
     n_scores = sum(len(view.scores) for view in views)
     for judge, width in ((answerable.says, 3), (answerable.fits, 2 * n_scores)):
         _check_width(judge, width)
-    _check_width(answerable.both, len(NO_EVIDENCE))
+    _check_width(answerable.both, len(BOTH))
 
     needed, weights, n_requests = decision.needed, decision.weights, decision.n_requests
     _require(needed.ndim == 1 and needed.shape == weights.shape, "a weight for each share")

@@ -19,7 +19,7 @@ from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
 from cnp_router.routing import Reason, Router, Scores
 from cnp_router.storage import save_model
-from cnp_router.training.answerable import NO_EVIDENCE, Answerable
+from cnp_router.training.answerable import Answerable, strength
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
@@ -30,6 +30,7 @@ from cnp_router.training.encoders import Encoders
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.views import (
     Batch,
+    Candidates,
     CategoryView,
     CoUsageView,
     Evidence,
@@ -42,6 +43,7 @@ __all__ = ["LearnedRouter"]
 
 CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
 _LIKELY_CATEGORY = 0.2
+_REPEAT = 0.7  # similarity to a past request from which it is nearly the same
 _LEARNED = ("encoders", "ranker", "completion", "answerable", "decision")
 
 
@@ -51,7 +53,7 @@ class _LearnedScores(Scores):
     views: Views = field(kw_only=True)
     known: tuple[int, ...] = field(kw_only=True)
     compound: Compound | None = field(kw_only=True)
-    serving: NDArray[Any] = field(kw_only=True)  # the evidence that anything serves the request
+    served: float = field(kw_only=True)  # probability that anything serves the request
 
 
 class LearnedRouter(Router):
@@ -130,7 +132,7 @@ class LearnedRouter(Router):
         positions = found.positions
         co_usage = views[CoUsageView].conditional
         text = self.ranker.probabilities(co_usage, found)
-        evidence = self.answerable.evidence(self.encoders.word, request, found, text)
+        served = self._served(request, views, batch, found, text)
         compound = self._compound(request, views, self._dense(positions, text))
         if compound is not None:
             positions = np.flatnonzero(compound.probabilities)
@@ -150,8 +152,21 @@ class LearnedRouter(Router):
             views=views,
             known=tuple(known),
             compound=compound,
-            serving=evidence,
+            served=served,
         )
+
+    def _served(
+        self, request: str, views: Views, batch: Batch, found: Candidates, p: NDArray[Any]
+    ) -> float:
+        """Return the probability that anything serves the request."""
+        word = self.encoders.word
+        served = self.answerable.probability(self.answerable.evidence(word, request, found, p))
+        # Something served what says nearly the same, however strange it sounds.
+        (near,) = views[HistoryView].neighbours(batch)
+        likeness = float(near.similarity.max(initial=0.0))
+        if likeness >= _REPEAT:
+            served = max(served, likeness * strength(word, request))
+        return served
 
     def _compound(self, request: str, views: Views, whole: NDArray[Any]) -> Compound | None:
         """Return the request as one of several things, if it seems to be."""
@@ -185,8 +200,7 @@ class LearnedRouter(Router):
         outside = float(np.delete(scores.probabilities, chosen).sum())
         features = confidence_features(scores.probabilities, outside)
         covered = float(self.decision.confidence.probability(features))
-        served = self.answerable.probability(_evidence(scores))
-        return min(covered * served, self._answerable(scores, allowed))
+        return min(covered * _served(scores), self._answerable(scores, allowed))
 
     def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
         """Return the probability that anything serves it, and that it is among the allowed."""
@@ -196,7 +210,7 @@ class LearnedRouter(Router):
         )
         if not anywhere:
             return 0.0
-        return self.answerable.probability(_evidence(scores)) * inside / anywhere
+        return _served(scores) * inside / anywhere
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
         if not isinstance(scores, _LearnedScores):  # another router's scores: nothing to explain
@@ -409,6 +423,6 @@ class LearnedRouter(Router):
         return f"<p>{escape(repr(self))}</p><table>{''.join(rows)}</table>"
 
 
-def _evidence(scores: Scores) -> NDArray[Any]:
-    """Return the evidence that anything serves the request; another router's scores have none."""
-    return scores.serving if isinstance(scores, _LearnedScores) else NO_EVIDENCE
+def _served(scores: Scores) -> float:
+    """Return the probability that anything serves the request; other routers do not say."""
+    return scores.served if isinstance(scores, _LearnedScores) else 1.0

@@ -342,3 +342,16 @@ def corpus_of(counts, n_mashups, sample_router):
 )
 def test_what_the_history_is_good_for(counts, n_mashups, said, sample_router):
     assert corpus_of(counts, n_mashups, sample_router).decides == said
+
+
+def test_the_words_that_speak_for_it_are_named_in_a_small_catalog_too():
+    catalog = Catalog(
+        [
+            Api("post", "Post", "Sends a message to a channel."),
+            Api("rows", "Rows", "Counts what is stored."),
+            Api("day", "Day", "Finds a free hour."),
+        ]
+    )
+    best = fit_router(catalog).route("send a message to the team").recipients[0]
+    assert best.contractor == "post"
+    assert best.reasons[0].text == "its specification says “send” and “message”"

@@ -17,6 +17,8 @@ __all__ = ["SpecificationView"]
 
 # A word in more than about one text of ten says nothing: idf is 1 + ln(1 / share).
 _TELLING = 3.3
+# Unless there are hardly more texts: then one that two of them say is telling, too.
+_OF_TWO = float(np.log(3)) + 1e-6  # below the idf of a word that none says
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,8 @@ class SpecificationView(View):
         wanted[list(positions)] = True
         shared: dict[int, list[str]] = {}
         said = word.indices[np.argsort(-word.data, kind="stable")]
-        for column in said[encoder.idf_[said] >= _TELLING].tolist():
+        least = min(_TELLING, encoder.rare_ - _OF_TWO)
+        for column in said[encoder.idf_[said] >= least].tolist():
             term = encoder.terms_[column]
             if " " in term or len(term) < 3:
                 continue
