@@ -66,11 +66,10 @@ _MEETS: dict[Kind, float] = {
     "joined": 2.5,
 }
 _PENALTY = 10.0
-_MIN_FOR_LEVEL = 30
 SAID = ("sounding", "familiar", "known")
 BOTH = ("says", "fits")
 _MANNER_C = 10.0
-SERVED = 0.9
+SERVED = 0.87
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,10 +231,9 @@ class Answerable(Part):
         evidence = log_probabilities(says, fits, S, F)
         both = _judge(evidence, serves, look_weights(seen, "both"), at("both", BOTH))
         whole = np.array([look.kind == "whole" for look in seen], dtype=bool)
-        if prior is not None and whole.sum() < _MIN_FOR_LEVEL:
-            added = float(prior.level.at(n_mashups))
-        else:
-            added = level(both.log_odds(evidence[whole]), SERVED)
+        added = level(both.log_odds(evidence[whole]), SERVED) if whole.any() else 0.0
+        if prior is not None:
+            added = prior.level.blended(added, int(whole.sum()), n_mashups)
         return cls(manner, says, fits, both, added), evidence
 
     def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:

@@ -24,7 +24,6 @@ __all__ = ["CONFIDENCE", "Answer", "Decision", "confidence_features", "confidenc
 
 _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 _SIZES = (1, 3, 5, 10, 20, 50)
-_MIN_FOR_LEVEL = 30
 CONFIDENCE = ("share outside", "best")
 
 
@@ -94,9 +93,10 @@ class Decision(Part):
             gaussian = None if prior is None else prior.confidence.covered.at(n_mashups, CONFIDENCE)
             covering = Logistic.fit(X, y, prior=gaussian)
         decision = cls(covering, np.array(needed), np.array(weights), n_requests)
-        if prior is not None and len(answers) < _MIN_FOR_LEVEL:
-            return decision._raised(float(prior.confidence.level.at(n_mashups)))
-        return decision._raised(decision.missing(answers))
+        missing = decision.missing(answers)
+        if prior is not None:
+            missing = prior.confidence.level.blended(missing, len(answers), n_mashups)
+        return decision._raised(missing)
 
     def missing(self, answers: Sequence[Answer]) -> float:
         """Return what the log-odds miss so that the confidence is right on average.

@@ -18,6 +18,7 @@ __all__ = ["EncodedRequests", "Encoders"]
 
 # Among fewer texts, a term that only one specification has is what tells it from the others.
 FEW_TEXTS = 5_000
+FEW_REQUESTS = 250
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,8 @@ class Encoders(Part):
         texts = [*requests, *specifications]
         # A rare word of a request is of no use to others, and new requests have unknown ones, too.
         n_telling = len(specifications) if len(texts) < FEW_TEXTS else 0
+        if len(requests) <= FEW_REQUESTS:  # but it is what a repeat of the request is known by
+            n_telling = len(texts)
         word = TfidfEncoder("word", min_df=2)
         character = TfidfEncoder("character", min_df=3, max_terms=50_000)
         encoded = EncodedRequests(

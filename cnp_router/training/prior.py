@@ -129,6 +129,11 @@ class BySize(Part):
         near = np.argmin(np.abs(np.log1p(self.sizes) - math.log1p(n_mashups)))
         return self.values[near]
 
+    def blended(self, own: float, n_own: int, n_mashups: int) -> float:
+        """Return what was found with one's own requests, trusted by how many they are."""
+        trust = n_own / (n_own + MOST)
+        return trust * own + (1 - trust) * float(self.at(n_mashups))
+
 
 @dataclass(frozen=True, eq=False)
 class AnswerablePrior(Part):

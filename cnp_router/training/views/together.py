@@ -199,7 +199,8 @@ def _features(
     features = np.empty((3 * n + len(extras) + len(context), scores.shape[1]), dtype=np.float32)
     features[:n] = scores
     features[np.arange(n, 2 * n)[:, None], order] = np.log1p(rank)
-    features[2 * n : 3 * n] = scores / np.maximum(top, 1e-6)[:, None]
+    # Where even the best is next to nothing, or below, the ratio could be anything.
+    features[2 * n : 3 * n] = np.clip(scores / np.maximum(top, 1e-6)[:, None], -1, 1)
     features[3 * n : 3 * n + len(extras)] = extras
     features[3 * n + len(extras) :] = context[:, None]
     return np.ascontiguousarray(features.T)
