@@ -204,13 +204,11 @@ class LearnedRouter(Router):
 
     def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
         """Return the probability that anything serves it, and that it is among the allowed."""
-        inside, anywhere = (
-            super()._answerable(scores, allowed),
-            super()._answerable(scores, scores.order),
-        )
-        if not anywhere:
-            return 0.0
-        return _served(scores) * inside / anywhere
+        inside = super()._answerable(scores, allowed)
+        if isinstance(scores, _LearnedScores) and scores.known:
+            return _served(scores) * inside  # whether anything else is needed, too
+        anywhere = super()._answerable(scores, scores.order)
+        return _served(scores) * inside / anywhere if anywhere else 0.0
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
         if not isinstance(scores, _LearnedScores):  # another router's scores: nothing to explain
@@ -274,7 +272,8 @@ class LearnedRouter(Router):
 
         The next request already finds them: as past requests, in use, co-use and the graph, and
         one step further in the linear models (`Views.observed`). The ranker and
-        the calibration stay as they were fitted: fit again from time to time. Threads may
+        the calibration stay as they were fitted: fit again from time to time, and always where it
+        was fitted on little or nothing, which takes a moment then. Threads may
         observe and route at the same time. Takes time linear in the size of the model, so give
         many mashups at once where there are many.
 
