@@ -88,7 +88,7 @@ class TestNoHistory:
         router = fit_router(sample.catalog)
         request = "What should I cook with leeks tonight?"
         assert router.observe(Mashup("m1", request, ("flickr",))) == 1
-        assert router.score(request).top(5)[0][0] == "flickr"
+        assert "flickr" in [api for api, _ in router.score(request).top(5)]
         assert router.n_mashups == router.summary["mashups"] == 1
         assert router.summary["apis_with_history"] == 1
         assert router.summary["decides"].startswith("1 mashup: ")

@@ -147,6 +147,11 @@ class TestBySize:
         by_size = BySize(np.array([0, 5, 60]), np.array([1.0, 2.0, 3.0]))
         assert by_size.at(n) == found
 
+    @pytest.mark.parametrize(("n_own", "found"), [(0, 2.0), (MOST, 3.5), (10**9, 5.0)])
+    def test_ones_own_counts_by_how_much_there_is(self, n_own, found):
+        by_size = BySize(np.array([0, 60]), np.array([1.0, 2.0]))
+        assert by_size.blended(5.0, n_own, 60) == pytest.approx(found)
+
     def test_a_row_for_each_size(self):
         by_size = BySize(np.array([0, 5]), np.array([[0.1, 0.2], [0.3, 0.4]]))
         assert by_size.at(7).tolist() == [0.3, 0.4]
