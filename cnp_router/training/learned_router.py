@@ -165,7 +165,9 @@ class LearnedRouter(Router):
         (near,) = views[HistoryView].neighbours(batch)
         likeness = float(near.similarity.max(initial=0.0))
         if likeness >= _REPEAT:
-            served = max(served, likeness * strength(word, request))
+            past = self.history[int(near.rows[0])].description
+            known = 1.0 if past.split() == request.split() else strength(word, request)
+            served = max(served, likeness * known)
         return served
 
     def _compound(self, request: str, views: Views, whole: NDArray[Any]) -> Compound | None:
