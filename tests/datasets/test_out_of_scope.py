@@ -44,7 +44,7 @@ def test_each_half_is_as_promised(halves, half):
 def test_the_halves_are_of_the_same_make(halves):
     one, other = (Counter((t.kind, t.length, t.language) for t in half) for half in halves)
     assert set(one) == set(other)
-    assert all(abs(one[key] - other[key]) <= 2 for key in one)
+    assert all(one[key] >= other[key] - 2 for key in one)  # more to learn from than to measure on
 
 
 def test_no_text_is_in_both_halves_or_twice(halves):
