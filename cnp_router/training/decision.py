@@ -171,10 +171,11 @@ def judged(
     """
     whole = [look for fold in folds for look in fold.whole]
     others = [look for fold in folds for look in fold.others]
-    probabilities = [
-        *answers,
-        *(ranker.probabilities(look.co_usage, look.candidates) for look in others),
-    ]
+    probabilities = list(answers)
+    for fold in folds:
+        if fold.others:  # all looked at through the same views
+            found = [look.candidates for look in fold.others]
+            probabilities.extend(ranker.each(fold.others[0].co_usage, found))
     texts = [specification_text(api) for api in specifications.catalog]
     answerable, evidence = Answerable.fit(
         [*whole, *others],

@@ -163,7 +163,7 @@ class LearnedRouter(Router):
         served = self.answerable.probability(self.answerable.evidence(word, request, found, p))
         # Something served what says nearly the same, however strange it sounds.
         (near,) = views[HistoryView].neighbours(batch)
-        likeness = float(near.similarity.max(initial=0.0))
+        likeness = min(float(near.similarity.max(initial=0.0)), 1.0)
         if likeness >= _REPEAT:
             past = self.history[int(near.rows[0])].description
             known = 1.0 if past.split() == request.split() else strength(word, request)
