@@ -294,7 +294,7 @@ def test_wrong_usage(compare, arguments, message):
 
 
 def test_interrupted_it_says_how_to_go_on(process, sample, sample_model, tmp_path):
-    sample.history[:200].write(tmp_path / "held-out.jsonl")
+    sample.history[:40].write(tmp_path / "held-out.jsonl")
     arguments = ("compare", "--model", sample_model, "--history", "held-out.jsonl", "--json")
     file = tmp_path / "run.jsonl"
     started = process(*arguments, "--resume", "run.jsonl", cwd=tmp_path)
