@@ -22,6 +22,9 @@ Source = Literal["learned", "llm", "broadcast"]
 NOTHING_FITS_BELOW = 0.5
 """Below this probability that anything fits, a routing says that nothing does."""
 
+ROUGHLY_NOTHING_FITS_BELOW = 0.1
+"""The same where the probability is rough: with few past requests, or none."""
+
 FEW_MASHUPS = 30
 """Below so many past requests, a routing says that its probabilities are rough."""
 
@@ -186,8 +189,15 @@ class Routing:
 
     @property
     def fits(self) -> bool:
-        """Whether it is more probable than not that anything fits the request."""
-        return self.answerable >= NOTHING_FITS_BELOW
+        """Whether anything seems to fit the request.
+
+        If that is more probable than not; where the probability is rough, unless it is below .1.
+        """
+        return self.answerable >= self._least
+
+    @property
+    def _least(self) -> float:
+        return ROUGHLY_NOTHING_FITS_BELOW if self.is_rough else NOTHING_FITS_BELOW
 
     @property
     def n_reachable(self) -> int:
@@ -213,7 +223,7 @@ class Routing:
             what = "Nothing else" if self.known else "Nothing"
             where = "that is allowed" if self.is_restricted else "in the catalog"
             said = f"{what} {where} fits: the probability that anything does is "
-            said += _told_apart(self.answerable, NOTHING_FITS_BELOW)[0]
+            said += _told_apart(self.answerable, self._least)[0]
         else:
             sure, is_ = ("Sure", "reaches") if self.is_confident else ("Not sure", "is below")
             confidence, threshold = _told_apart(self.confidence, self.threshold)
