@@ -26,7 +26,16 @@ from cnp_router.protocols import PROTOCOLS, RoundSettings
 from cnp_router.routing import Router
 from cnp_router.training import fit_router, load_router
 
-__all__ = ["Figure", "figures", "run", "run_organisations"]
+__all__ = [
+    "Figure",
+    "at_least",
+    "figure_table",
+    "figures",
+    "fitted",
+    "held_out_of",
+    "run",
+    "run_organisations",
+]
 
 _LARGEST = 20  # APIs of a contractor, organised by size
 _SHARED: tuple[Organisation, ...] = ("api", "category", "community")
@@ -47,8 +56,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     if options.report:
         check_report(options.report)
     splits = data.load(options.data, options.seed)
-    name, held_out = _held_out(splits, options.split)
-    router = _router(splits, options)
+    name, held_out = held_out_of(splits, options.split)
+    router = fitted(splits, options)
     facts = environment(options.seed)
     heading(f"Routed against broadcast on {splits.name}, {name}", facts)
     if options.organise:
@@ -64,10 +73,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     )
     _print(comparison)
     found = figures(comparison)
-    rows = [
-        [f.name, _shown(f.measured), _shown(f.least), "pass" if f.passed else "FAIL"] for f in found
-    ]
-    table([["figure", "measured", "at least", ""], *rows])
+    figure_table(found)
     goal = [r for r in found if r.name.endswith(("tokens", "messages")) and r.least == 20]
     reached = ", ".join(f"{r.name} {r.measured:.1f}" for r in goal if r.measured >= 40)
     print(f"The goal of 40 times is reached by: {reached or 'none'}.")
@@ -88,10 +94,10 @@ def figures(comparison: Comparison) -> list[Figure]:
         both = routed, broadcast = _both(comparison, protocol)
         ratio = ratios(broadcast, routed)
         found += [
-            _at_least(f"{protocol}: broadcast / routed tokens", ratio["tokens"], 20),
-            _at_least(f"{protocol}: broadcast / routed messages", ratio["messages"], 20),
-            _at_least(f"{protocol}: routed final F1", *(r.score("final", "f1") for r in both)),
-            _at_least(f"{protocol}: bid recall kept", ratio["bid_recall"], 0.92),
+            at_least(f"{protocol}: broadcast / routed tokens", ratio["tokens"], 20),
+            at_least(f"{protocol}: broadcast / routed messages", ratio["messages"], 20),
+            at_least(f"{protocol}: routed final F1", *(r.score("final", "f1") for r in both)),
+            at_least(f"{protocol}: bid recall kept", ratio["bid_recall"], 0.92),
         ]
     both = routed, broadcast = _both(comparison, "manager-led")
     ratio, (bid, least) = (
@@ -102,7 +108,7 @@ def figures(comparison: Comparison) -> list[Figure]:
     calls = _or_nan(None if learned is None else learned.model_calls)
     return [
         *found,
-        _at_least("manager-led: broadcast / routed tokens", ratio["tokens"], 1),
+        at_least("manager-led: broadcast / routed tokens", ratio["tokens"], 1),
         Figure("manager-led: routed bid recall (above)", bid, least, bid > least),
         Figure("learned: model calls (exactly)", calls, 0, calls == 0),
     ]
@@ -147,7 +153,7 @@ def run_organisations(
     return {"environment": facts, "comparisons": [c.to_dict() for c in comparisons]}
 
 
-def _held_out(splits: data.Splits, name: str | None) -> tuple[str, History]:
+def held_out_of(splits: data.Splits, name: str | None) -> tuple[str, History]:
     """Return the named split; without a name ``dev``, or else the first."""
     name = name or ("dev" if "dev" in splits.held_out else next(iter(splits.held_out)))
     if name not in splits.held_out:
@@ -155,7 +161,8 @@ def _held_out(splits: data.Splits, name: str | None) -> tuple[str, History]:
     return name, splits.held_out[name]
 
 
-def _router(splits: data.Splits, options: argparse.Namespace) -> Any:
+def fitted(splits: data.Splits, options: argparse.Namespace) -> Any:
+    """Return the router that the options name, or one fitted on what there is to learn from."""
     if options.model:
         return load_router(options.model)
     return fit_router(splits.catalog, splits.train, random_state=options.seed, n_jobs=-1)
@@ -197,7 +204,16 @@ def _both(comparison: Comparison, protocol: str) -> tuple[ComparisonRow, Compari
     return routed, broadcast
 
 
-def _at_least(name: str, measured: float | None, least: float | None) -> Figure:
+def figure_table(found: Sequence[Figure]) -> None:
+    """Print figures, and whether they pass."""
+    rows = [
+        [f.name, _shown(f.measured), _shown(f.least), "pass" if f.passed else "FAIL"] for f in found
+    ]
+    table([["figure", "measured", "at least", ""], *rows])
+
+
+def at_least(name: str, measured: float | None, least: float | None) -> Figure:
+    """Return a figure that passes from a least value on; None is as not measured."""
     value, bound = _or_nan(measured), _or_nan(least)
     return Figure(name, value, bound, value >= bound)
 

@@ -12,6 +12,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py next_tool_history --data DIR [--plots DIR]
     python benchmarks/run.py routed_vs_broadcast [--data DIR] [--model DIR] [--split NAME] \
         [--limit N] [--organise] [--resume FILE] [--report DIR]
+    python benchmarks/run.py evidence [--data DIR] [--model DIR] [--split NAME] [--limit N]
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
 
@@ -39,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import (
     compound,
     engine,
+    evidence,
     languages,
     learning_curve,
     next_tool,
@@ -62,6 +64,7 @@ TRACKS = {
     "next_tool": next_tool,
     "next_tool_history": next_tool_history,
     "routed_vs_broadcast": routed_vs_broadcast,
+    "evidence": evidence,
     "compound": compound,
     "engine": engine,
 }
@@ -75,10 +78,14 @@ def _quality(track: argparse.ArgumentParser) -> None:
     )
 
 
-def _routed_vs_broadcast(track: argparse.ArgumentParser) -> None:
+def _rounds(track: argparse.ArgumentParser) -> None:
     track.add_argument("--model", type=Path, metavar="DIR", help="do not fit, load this one")
     track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
     track.add_argument("--limit", type=int, metavar="N", help="the first N requests only")
+
+
+def _routed_vs_broadcast(track: argparse.ArgumentParser) -> None:
+    _rounds(track)
     track.add_argument(
         "--organise", action="store_true", help="compare the organisations of contractors instead"
     )
@@ -145,6 +152,7 @@ _OPTIONS = {
     "learning_curve": _learning_curve,
     "trust": _trust,
     "routed_vs_broadcast": _routed_vs_broadcast,
+    "evidence": _rounds,
     "engine": _engine,
 }
 

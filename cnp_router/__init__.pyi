@@ -3,6 +3,7 @@
 
 from cnp_router.agents import (
     AnswerLimits as AnswerLimits,
+    ApiEvidence as ApiEvidence,
     ApiSelection as ApiSelection,
     CategoryFallback as CategoryFallback,
     InterpretRequest as InterpretRequest,

@@ -10,6 +10,7 @@ from cnp_router.agents.answers import (
     Decomposition,
     ProposedApi,
 )
+from cnp_router.agents.evidence import ApiEvidence, evidence_of
 from cnp_router.agents.fallback import CategoryFallback
 from cnp_router.agents.limits import AnswerLimits
 from cnp_router.agents.offline_answers import offline_model
@@ -28,6 +29,7 @@ from cnp_router.agents.tasks import (
 __all__ = [
     "AnswerLimits",
     "AnswerModel",
+    "ApiEvidence",
     "ApiSelection",
     "Asked",
     "Bid",
@@ -46,6 +48,7 @@ __all__ = [
     "ServeFunction",
     "Task",
     "ask",
+    "evidence_of",
     "offline_model",
     "organise",
 ]

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
+from cnp_router.agents.evidence import ApiEvidence
 from cnp_router.agents.tasks import (
     ComposeAlone,
     Decompose,
@@ -23,11 +26,13 @@ from cnp_router.agents.tasks import (
 )
 from cnp_router.catalog import Api, Catalog
 from cnp_router.llm import OfflineChatModel
+from cnp_router.routing.selection import expected_f1_size
 from cnp_router.text import TfidfEncoder, content_words
 
 __all__ = ["TextSimilarity", "offline_model"]
 
 LEAST_MATCH = 0.05  # cosine from which an API is proposed: many bids, as the thesis saw them
+LEAST_EVIDENCE = 0.02  # probability from which an API is proposed all the same
 LEAST_CATEGORY = 0.4  # likeness of words, from which a category is named
 MOST_FUNCTIONS = 4
 MOST_CATEGORIES = 2  # of a function
@@ -123,10 +128,10 @@ class _Answers:
         }
 
     def match(self, task: MatchFunction) -> dict[str, Any]:
-        return self._bid(task.function, self._fitting(task.function, task.apis))
+        return self._bid(task.function, self._fitting(task.function, task.apis, task.evidence))
 
     def interpret(self, task: InterpretRequest) -> dict[str, Any]:
-        fitting = self._fitting(task.request, task.apis)
+        fitting = self._fitting(task.request, task.apis, task.evidence)
         functions = [
             clause
             for clause in (_clauses(task.request) if fitting else ())
@@ -136,10 +141,12 @@ class _Answers:
         return {"functions": functions, "categories": _categories_of(fitting), **bid}
 
     def serve(self, task: ServeFunction) -> dict[str, Any]:
-        fitting = self._fitting(task.function, task.apis)
+        fitting = self._fitting(task.function, task.apis, task.evidence)
         return {"categories": _categories_of(fitting), **self._bid(task.function, fitting)}
 
     def select(self, task: SelectApis) -> dict[str, Any]:
+        if task.evidence:
+            return {"apis": _best_by_evidence(task)}
         texts = {p.api: p.grounds for p in (*task.proposals, *task.awarded)}
         awarded = {p.api for p in task.awarded}
         return {"apis": [n for n in self._best(task.request, texts) if n not in awarded]}
@@ -153,10 +160,13 @@ class _Answers:
             "apis": self._best(task.request, {api.id: _text(api) for api in fitting}),
         }
 
-    def _fitting(self, wanted: str, apis: Iterable[Api]) -> list[Api]:
+    def _fitting(
+        self, wanted: str, apis: Iterable[Api], evidence: Iterable[ApiEvidence] = ()
+    ) -> list[Api]:
+        likely = {each.api for each in evidence if each.probability >= LEAST_EVIDENCE}
         scored = [(self.similarity(wanted, _text(api)), api) for api in apis]
         scored.sort(key=lambda pair: -pair[0])
-        return [api for score, api in scored if score >= LEAST_MATCH]
+        return [api for score, api in scored if score >= LEAST_MATCH or api.id in likely]
 
     def _bid(self, wanted: str, fitting: list[Api]) -> dict[str, Any]:
         return {
@@ -166,7 +176,8 @@ class _Answers:
 
     def _grounds(self, wanted: str, api: Api) -> str:
         shared = ", ".join(self.similarity.shared(wanted, _text(api), 6))
-        return f"{api.name} has to do with {shared}."
+        # Evidence is not repeated: what a contractor says of it would be its own word.
+        return f"{api.name} has to do with {shared}." if shared else f"{api.name} may serve that."
 
     @staticmethod
     def _categories(function: str, categories: Iterable[str]) -> list[str]:
@@ -179,6 +190,18 @@ class _Answers:
         scored = {name: self.similarity(request, text) for name, text in texts.items()}
         ranked = sorted(scored, key=lambda name: -scored[name])[:MOST_SELECTED]
         return [name for name in ranked if scored[name] >= SHARE_OF_BEST * scored[ranked[0]]]
+
+
+def _best_by_evidence(task: SelectApis) -> list[str]:
+    """Return the set of the highest expected F1 among what was proposed, by its evidence alone.
+
+    Grounds have no say, so that no figure in them has; nor has a proposal without evidence.
+    """
+    proposed = {each.api for each in task.proposals}
+    known = [each for each in task.evidence if each.api in proposed]
+    ranked = sorted(known, key=lambda each: -each.probability)
+    size = expected_f1_size(np.array([each.probability for each in ranked]))
+    return [each.api for each in ranked[:size]]
 
 
 @lru_cache(maxsize=65_536)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -59,6 +59,10 @@ class Instructions:
     role: str
     reasoning: str
     output_format: str
+
+    def followed_by(self, sentence: str) -> Instructions:
+        """Return them with one more sentence at the end of the reasoning."""
+        return replace(self, reasoning=f"{self.reasoning} {sentence}")
 
     def messages(self, information: str) -> tuple[ChatMessage, ChatMessage]:
         """Return a prompt with this information, one JSON object: two messages."""

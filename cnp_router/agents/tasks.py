@@ -7,7 +7,8 @@ matching, (4) API selection. Which agent takes which of them is what tells the p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import ValidationError
@@ -22,6 +23,7 @@ from cnp_router.agents.answers import (
     ProposedApi,
     allowed_names,
 )
+from cnp_router.agents.evidence import ApiEvidence, beside
 from cnp_router.agents.prompts import Instructions, json_list, json_object, quoted, specification
 from cnp_router.catalog import Api
 from cnp_router.exceptions import ChatAnswerError
@@ -60,6 +62,10 @@ class Task(ABC, Generic[Answer]):
         The JSON object that is asked for.
     answer_tokens : int
         A usual answer, for estimates of what a round will cost.
+    evidence : tuple of ApiEvidence
+        What the router knows of APIs in the task. The prompt shows it beside them, and ends its
+        reasoning by `on_evidence`, what to make of it. Without any, the prompt is as if there were
+        no evidence.
 
     Examples
     --------
@@ -74,15 +80,18 @@ class Task(ABC, Generic[Answer]):
     shown: ClassVar[tuple[str, ...]] = ()
     answer_model: ClassVar[type[AnswerModel]]
     answer_tokens: ClassVar[int] = 100
+    on_evidence: ClassVar[str] = ""
+    evidence: tuple[ApiEvidence, ...] = ()
 
     __repr__ = one_line
 
     def information(self) -> str:
         """Return the fourth part of the prompt: one JSON object, of the fields that are `shown`."""
         fields = {name: getattr(self, name) for name in self.shown}
+        evidence = {each.api: each for each in self.evidence}
         return json_object(
             {
-                "specifications" if name == "apis" else name: _json(value)
+                "specifications" if name == "apis" else name: _json(value, evidence)
                 for name, value in fields.items()
                 if value != ()
             }
@@ -112,7 +121,10 @@ class Task(ABC, Generic[Answer]):
 
     def chat_request(self) -> ChatRequest:
         """Return the request that asks a model to take this task."""
-        messages = self.instructions.messages(self.information())
+        instructions = self.instructions
+        if self.evidence:
+            instructions = instructions.followed_by(self.on_evidence)
+        messages = instructions.messages(self.information())
         return ChatRequest(messages, schema=self.schema, task=self)
 
 
@@ -249,9 +261,14 @@ class _Bidding(Task[Bid]):
     """What the tasks of a contractor have in common: its own specifications, and the bid."""
 
     apis: tuple[Api, ...]
+    evidence: tuple[ApiEvidence, ...] = field(default=(), kw_only=True)
 
     role = "contractor"
     answer_model: ClassVar[type[AnswerModel]] = _Match
+    on_evidence = (
+        "The evidence is the router's: how probable it is that the request needs the API, and "
+        "why. You may bid on it too."
+    )
 
     def understand(self, said: _Match | _Interpretation | _Service) -> Bid:
         """Return the bid, without APIs that are not the contractor's."""
@@ -360,6 +377,7 @@ class SelectApis(Task[ApiSelection]):
     functions: tuple[str, ...]
     proposals: tuple[ProposedApi, ...]
     awarded: tuple[ProposedApi, ...] = ()
+    evidence: tuple[ApiEvidence, ...] = ()
 
     role = "manager"
     steps = (4,)
@@ -375,6 +393,10 @@ class SelectApis(Task[ApiSelection]):
         "the same function, choose the best. Then check that the set serves the request, together "
         "with what is awarded already, and leave out what it does not need.",
         '"apis": the ids of the chosen APIs.',
+    )
+    on_evidence = (
+        'The key "evidence" of a proposal is the router\'s: how probable it is that the request '
+        "needs the API, and why. Trust it more than grounds, and no evidence in grounds."
     )
 
     def understand(self, said: _Selected) -> ApiSelection:
@@ -427,12 +449,13 @@ class ComposeAlone(Task[Composition]):
         return Composition(tuple(said.functions), categories, candidates, chosen, hallucinated)
 
 
-def _json(value: Any) -> str:
+def _json(value: Any, evidence: Mapping[str, ApiEvidence]) -> str:
     """Return a field of a task as JSON, in which no text can end the data."""
     if isinstance(value, tuple | list):
-        return json_list(_json(item) for item in value)
+        return json_list(_json(item, evidence) for item in value)
     if isinstance(value, Api):
-        return specification(value)
+        return beside(value.id, specification(value), evidence)
     if isinstance(value, ProposedApi):
-        return json_object({"id": quoted(value.api), "grounds": quoted(value.grounds)})
+        proposed = {"id": quoted(value.api), "grounds": quoted(value.grounds)}
+        return beside(value.api, json_object(proposed), evidence)
     return "null" if value is None else quoted(value)

@@ -17,6 +17,8 @@ from cnp_router.files import check_writable
 if TYPE_CHECKING:
     from cnp_router.protocols import Outcome, RoundSettings
 
+_SEEN_BY = {"manager": "the manager", "everyone": "everyone"}
+
 
 @options.command(
     'cnp-router negotiate "Send me a text message when it rains."',
@@ -115,6 +117,8 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
         how.append(outcome.announcement)
     if protocol.has_contractors:
         how.append(f"contractors by {outcome.organisation}")
+        if outcome.transcript.evidence != "none":
+            how.append(f"evidence for {_SEEN_BY[outcome.transcript.evidence]}")
     yield "Protocol", ", ".join(how)
     if protocol.has_contractors:
         yield "Announced to", f"{len(outcome.recipients)} of {outcome.n_contractors} contractors"

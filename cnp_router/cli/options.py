@@ -247,6 +247,13 @@ round_options = gathered(
         default=0,
         help="After the awards, ask at most N more, often used with what was awarded.",
     ),
+    choice(
+        "--evidence",
+        of=["none", "manager", "everyone"],
+        default="none",
+        help="Who sees what the router knows of the routed contractors' APIs: probability and "
+        "reason, on the call for proposals.",
+    ),
 )
 max_size = count("--max-size", help="The most APIs a contractor may hold.")
 ORGANISATIONS = ("api", "category", "community", "size")

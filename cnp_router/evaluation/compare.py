@@ -151,6 +151,8 @@ async def compare_async(
     max_size : int, optional
         The most APIs a contractor may hold, as in `ContractNet`.
     settings : RoundSettings, optional
+        Evidence is for the routed rounds: a broadcast, which has none, stays what it is compared
+        as.
     limit : int, optional
         Ask no more than the first so many requests.
     resume : str or Path, optional
@@ -225,6 +227,7 @@ async def compare_async(
         contractors={name: len(net.contractors) for name, net in nets.items()},
         model=model.name,
         is_offline=isinstance(unwrapped(model), OfflineChatModel),
+        evidence=settings.evidence,
         tokens_are="server" if sources - {None} == {"server"} else "estimated",
         rows=tuple(
             ComparisonRow.of(method, [finished[method, mashup.id] for mashup in mashups])
@@ -290,7 +293,10 @@ class _Rounds:
     async def _run(self, method: Method, mashup: Mashup) -> None:
         where = f"mashup {mashup.id!r}, {method}"
         try:
-            outcome = await self.nets[method.organisation].run(
+            net = self.nets[method.organisation]
+            if method.announcement == "broadcast" and net.settings.evidence != "none":
+                net = net.with_settings(evidence="none")
+            outcome = await net.run(
                 mashup.description,
                 protocol=self.protocols[method.protocol],
                 announcement=cast("Announcement", method.announcement),

@@ -14,6 +14,7 @@ from cnp_router.evaluation.metrics import SetScores, means, rounded, set_scores
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.history import Mashup
 from cnp_router.protocols import Outcome
+from cnp_router.protocols.settings import EvidenceFor
 
 __all__ = [
     "STAGES",
@@ -250,6 +251,8 @@ class Comparison:
         Whether that is the offline model, which does not measure a language model's quality.
     tokens_are : {"server", "estimated"}
         ``"server"`` only if all of them are.
+    evidence : {"none", "manager", "everyone"}, default="none"
+        Who saw the router's evidence in the routed rounds.
     rows : tuple of ComparisonRow
         Protocols without contractors are asked once, and stand with the organisation ``"api"``.
     """
@@ -261,6 +264,7 @@ class Comparison:
     is_offline: bool
     tokens_are: TokensAre
     rows: tuple[ComparisonRow, ...]
+    evidence: EvidenceFor = "none"
 
     def row(
         self, protocol: str, announcement: str, organisation: str = "api"
@@ -283,6 +287,7 @@ class Comparison:
             "contractors": next(iter(self.contractors.values())),
             "model": self.model,
             "tokens_are": self.tokens_are,
+            "evidence": self.evidence,
             "rows": [row.to_dict() for row in self.rows],
             "trouble": [{**row.method.to_dict(), **row.trouble} for row in troubled],
         }

@@ -186,6 +186,9 @@ def about(comparison: Comparison) -> list[str]:
             "traffic of the real prompts. Its precision and recall do not measure a language "
             "model's quality. Tokens are estimated."
         )
+    if comparison.evidence != "none":
+        seen = {"manager": "the manager was", "everyone": "manager and contractors were"}
+        answered += f" In routed rounds {seen[comparison.evidence]} shown the router's evidence."
     return [
         f"{comparison.requests:,} requests{skipped}; figures are means over them{without}.",
         answered,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cnp_router.agents import Asked, Bid, Task, ask
+from cnp_router.agents import ApiEvidence, Asked, Bid, Task, ask
 from cnp_router.agents.answers import allowed_names
 from cnp_router.agents.prompts import sendable
 from cnp_router.catalog import Contractor
@@ -71,6 +71,13 @@ class Invitation:
         What the contractor is to reason about.
     request, function, category : str or None
         What the call for proposals carries.
+    evidence : tuple of ApiEvidence, default=()
+        What it carries too: of the contractor's own APIs. `Round.announce` fills it in.
+
+    Raises
+    ------
+    InputError
+        If the evidence is of an API that the contractor does not hold.
     """
 
     contractor: Contractor
@@ -78,6 +85,16 @@ class Invitation:
     request: str | None = None
     function: str | None = None
     category: str | None = None
+    evidence: tuple[ApiEvidence, ...] = ()
+
+    def __post_init__(self) -> None:
+        own = {api.id for api in self.contractor.apis} if self.evidence else ()
+        for each in self.evidence:
+            if each.api not in own:
+                raise InputError(
+                    f"a call to {self.contractor.id!r} cannot carry evidence of {each.api!r}, "
+                    "which another one holds"
+                )
 
     __repr__ = one_line
 
@@ -121,6 +138,7 @@ class Bidding:
             category=invitation.category,
             reply_by=None if deadline is None else float(deadline),
             iteration=self._iterations,
+            evidence=invitation.evidence,
         )
 
     async def collect(self, invitations: Sequence[Invitation]) -> set[int]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from cnp_router.agents import ProposedApi
+from cnp_router.agents import ApiEvidence, ProposedApi
 from cnp_router.exceptions import TranscriptError
 from cnp_router.records import shown
 
@@ -92,6 +92,8 @@ class CallForProposals(_Message):
     """Bidding deadline, in seconds after the announcement."""
     iteration: int = 1
     """1, or 2 in an iterated announcement."""
+    evidence: tuple[ApiEvidence, ...] = ()
+    """What the router knows of the contractor's own APIs; no other message has any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

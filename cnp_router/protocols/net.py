@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 from cnp_router.agents import Organisation, organise
 from cnp_router.catalog import Catalog, Contractor
@@ -79,6 +82,12 @@ class ContractNet:
         else:
             contractors = tuple(organisation)
         self.parties = Parties(catalog, contractors, router)
+
+    def with_settings(self, **changes: Any) -> ContractNet:
+        """Return the same net with some of its `RoundSettings` changed."""
+        net = copy.copy(self)
+        net.settings = replace(self.settings, **changes)
+        return net
 
     @property
     def contractors(self) -> tuple[Contractor, ...]:

@@ -162,6 +162,7 @@ class Outcome:
             "protocol": self.protocol,
             "announce": self.announcement,
             "organise": self.organisation,
+            "evidence": self.transcript.evidence,
             "model": self.transcript.model,
             "recommendation": list(self.recommendation),
             "recipients": [

@@ -73,6 +73,11 @@ class Protocol(ABC):
             parties.needed_router  # noqa: B018  # it raises
         if self.has_contractors and settings.iterate:
             graph_of(parties.router)
+        if self.has_contractors and announcement == "broadcast" and settings.evidence != "none":
+            raise InputError(
+                f"evidence={settings.evidence!r} is what the router knows of its recipients, and a "
+                "broadcast has none (announce to the routed ones, or leave evidence out)"
+            )
         return self, None
 
     def __repr__(self) -> str:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from cnp_router.agents import ProposedApi, SelectApis, Task, ask
+from cnp_router.agents import ApiEvidence, ProposedApi, SelectApis, Task, ask, evidence_of
 from cnp_router.agents.prompts import sendable
 from cnp_router.exceptions import BudgetExceededError, LanguageModelError, RoundFailedError
 from cnp_router.llm import ChatModel
 from cnp_router.protocols.audience import Audience, routed
 from cnp_router.protocols.bidding import Bidding, Invitation
+from cnp_router.protocols.evidence import carried, with_evidence
 from cnp_router.protocols.messages import (
     MANAGER,
     USER,
@@ -99,6 +100,7 @@ class Round:
         self.announcement = announcement
         self.messages: list[Message] = []
         self.books = Books(settings.budget)
+        self._evidence: dict[str, ApiEvidence] = {}
         self._bidding = Bidding(model, self.books, settings, parties.catalog.categories, self._send)
         self._began = time.perf_counter()
 
@@ -151,7 +153,10 @@ class Round:
         async def mapped(task: Any) -> Any:
             return await self.ask(task, stage="fallback")
 
-        return await routed(self.request, self.parties, self.settings, mapped if widen else None)
+        found = await routed(self.request, self.parties, self.settings, mapped if widen else None)
+        if found.routing is not None and self.settings.evidence != "none":
+            self._evidence = evidence_of(found.routing)
+        return found
 
     async def ask(
         self,
@@ -216,6 +221,10 @@ class Round:
         InputError
             If the model is of a class that does not do what a `ChatModel` has to.
         """
+        seen = self.settings.evidence == "everyone"
+        if self._evidence:
+            known = self._evidence
+            invitations = [with_evidence(i, known, for_contractor=seen) for i in invitations]
         self.check_announcement(
             f"an announcement of {len(invitations)} calls for proposals", invitations
         )
@@ -235,7 +244,9 @@ class Round:
             return
         apis = dict.fromkeys(api for i in invitations for api in i.contractor.apis)
         every = tuple(ProposedApi(api.id) for api in apis)
-        tasks = [*before, *(i.task for i in invitations), SelectApis(self.request, (), every)]
+        evidence = tuple({each.api: each for i in invitations for each in i.evidence}.values())
+        select = SelectApis(self.request, (), every, evidence=evidence)
+        tasks = [*before, *(i.task for i in invitations), select]
         self.books.check(
             what,
             (task.chat_request() for task in tasks),
@@ -269,7 +280,9 @@ class Round:
         """
         if not proposals:
             return ()
-        task = SelectApis(self.request, functions, as_proposed(proposals), awarded)
+        proposed = as_proposed(proposals)
+        evidence = carried(self.messages, proposed)
+        task = SelectApis(self.request, functions, proposed, awarded, evidence)
         cut: tuple[str, ...] = ()
         for most in (GROUNDS, 0):  # all who bid at length must not cost the round what it has paid
             if self._fits(task, len(proposals)):
@@ -310,6 +323,7 @@ class Round:
             None if result is None else result.categories,
             None if result is None else result.candidates,
             time.perf_counter() - self._began,
+            evidence=self.settings.evidence,
         )
 
     def _send(self, kind: type[Any], **fields: Any) -> Any:

@@ -13,6 +13,7 @@ from cnp_router.routing import SelectionRule, TargetRecall
 __all__ = ["RoundSettings", "TrafficBudget"]
 
 Fallback = Literal["llm", "broadcast", "none"]
+EvidenceFor = Literal["none", "manager", "everyone"]
 LONGEST = 10**9  # seconds: beyond what the event loop's clock takes
 
 
@@ -97,6 +98,11 @@ class RoundSettings:
         graph ties to what was awarded. Needs a learned router.
     limits : AnswerLimits, optional
         How much an agent may say.
+    evidence : {"none", "manager", "everyone"}, default="none"
+        Who sees what the router knows of an API, its probability and the most telling reason, which
+        then travels on the call for proposals: nobody; the manager, who selects by it among what
+        was proposed; or the contractor that is called, too. A reason may quote a past request. For
+        routed announcements only: a broadcast asks no router.
 
     Raises
     ------
@@ -119,12 +125,14 @@ class RoundSettings:
     budget: TrafficBudget | None = None
     iterate: int = 0
     limits: AnswerLimits = field(default_factory=AnswerLimits)
+    evidence: EvidenceFor = "none"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.fallback, str) or self.fallback not in get_args(Fallback):
-            raise InputError(
-                f"unknown fallback {shown(self.fallback)} (use 'llm', 'broadcast' or 'none')"
-            )
+        for name, choices in (("fallback", Fallback), ("evidence", EvidenceFor)):
+            value, known = getattr(self, name), get_args(choices)
+            if not isinstance(value, str) or value not in known:
+                *some, last = map(repr, known)
+                raise InputError(f"unknown {name} {shown(value)} (use {', '.join(some)} or {last})")
         if not isinstance(self.select, SelectionRule):
             raise InputError(
                 f"unknown selection {shown(self.select)} (use a TargetRecall, a TopK, a MaxCost or "

@@ -23,10 +23,11 @@ from cnp_router.protocols.messages import (
     message_from_dict,
     read_record,
 )
+from cnp_router.protocols.settings import EvidenceFor
 
 __all__ = ["FORMAT_VERSION", "Transcript"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class _Head:
     model: str
     categories: tuple[str, ...] | None
     candidates: tuple[str, ...] | None
+    evidence: EvidenceFor
     seconds: Annotated[float, Field(ge=0)]
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -69,6 +71,8 @@ class Transcript:
         API ids after the matching of a single agent, which sends no proposals; None elsewhere.
     seconds : float, seconds
         Of wall time.
+    evidence : {"none", "manager", "everyone"}, default="none"
+        Who saw what the router knows of the APIs, in a routed announcement.
     digest : str, optional
         SHA-256 of all of it but `seconds`; by default computed. `validate` compares it, so that
         a change of any field is noticed. It is not a signature: who changes the digest too is not
@@ -93,6 +97,7 @@ class Transcript:
     categories: tuple[str, ...] | None = None
     candidates: tuple[str, ...] | None = None
     seconds: float = field(default=0.0, compare=False)
+    evidence: EvidenceFor = "none"
     digest: str = ""
 
     def __post_init__(self) -> None:
@@ -130,7 +135,7 @@ class Transcript:
             yield {"record": "call", **call.to_dict()}
 
     def _head(self) -> dict[str, Any]:
-        said = {name: getattr(self, name) for name in _Head.__slots__[:6]}
+        said = {name: getattr(self, name) for name in _Head.__slots__[:7]}
         return {"record": "round", "format": FORMAT_VERSION, **said}
 
     def write(self, path: str | Path) -> None:

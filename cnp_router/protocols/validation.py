@@ -6,8 +6,10 @@ same result as the round itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from cnp_router.agents import ApiEvidence
 from cnp_router.exceptions import TranscriptError
 from cnp_router.protocols.messages import (
     MANAGER,
@@ -47,8 +49,9 @@ def validate(transcript: Transcript) -> Conclusion:
     proposals gets exactly one reply, from the contractor that was called; each proposal in time
     gets exactly one decision, a late one none; nothing is awarded that was not proposed, nor
     twice; what is reported was awarded, if anything was announced, and is among the candidates, if
-    there are any; the request is that of the transcript, and so is what calls carry of it; and
-    all of it has the digest that the transcript had when it was made.
+    there are any; the request is that of the transcript, and so is what calls carry of it; only
+    calls carry evidence, and only where the transcript says so and is no broadcast, each API's the
+    same on every call; and all of it has the digest that the transcript had when it was made.
 
     Parameters
     ----------
@@ -91,7 +94,8 @@ def validate(transcript: Transcript) -> Conclusion:
 
 def conclude(transcript: Transcript) -> Conclusion:
     """Return what the messages come to, without a look at the digest; see `validate`."""
-    state = _State(transcript.request)
+    carries = transcript.evidence != "none" and transcript.announcement != "broadcast"
+    state = _State(transcript.request, carries)
     for number, message in enumerate(transcript.messages, 1):
         state.take(number, message)
     return state.result(transcript.candidates)
@@ -100,11 +104,13 @@ def conclude(transcript: Transcript) -> Conclusion:
 @dataclass
 class _State:
     text: str
+    carries_evidence: bool
     unanswered: dict[int, str] = field(default_factory=dict)
     undecided: dict[int, Proposal] = field(default_factory=dict)
     recipients: dict[str, None] = field(default_factory=dict)
     proposed: dict[str, None] = field(default_factory=dict)
     awarded: dict[str, None] = field(default_factory=dict)
+    evidence: dict[str, ApiEvidence] = field(default_factory=dict)
     report: Report | None = None
 
     def take(self, number: int, message: Message) -> None:
@@ -123,6 +129,7 @@ class _State:
             case CallForProposals():
                 check(message.sender == MANAGER, "the manager announces")
                 check(message.request in (None, self.text), "it announces another request")
+                self.take_evidence(message, check)
                 self.unanswered[message.id] = message.receiver
                 self.recipients[message.receiver] = None
             case Proposal() | Refusal() | Failure():
@@ -159,6 +166,13 @@ class _State:
                 awarded = not self.recipients or set(message.apis) == set(self.awarded)
                 check(awarded, "it reports what was not awarded")
                 self.report = message
+
+    def take_evidence(self, call: CallForProposals, check: Callable[[bool, str], None]) -> None:
+        check(self.carries_evidence or not call.evidence, "it carries evidence")
+        check(_are_distinct(tuple(e.api for e in call.evidence)), "evidence of an API twice")
+        for each in call.evidence:
+            same = self.evidence.setdefault(each.api, each) == each
+            check(same, f"an earlier call carried other evidence of {each.api!r}")
 
     def result(self, candidates: tuple[str, ...] | None) -> Conclusion:
         if self.report is None:
