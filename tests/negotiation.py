@@ -13,7 +13,7 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
 from cnp_router.protocols import ContractNet, Outcome
-from cnp_router.routing import Router, Scores
+from cnp_router.routing import Reason, Router, Scores
 from cnp_router.testing import FunctionChatModel
 from cnp_router.training import CategoryClassifier
 
@@ -72,6 +72,13 @@ class PlantedRouter(Router):
 
     def _confidence(self, scores: Scores, chosen: Any, allowed: Any) -> float:
         return self.confidence
+
+    def _reasons(self, scores: Scores, chosen: Any) -> dict[int, tuple[Reason, ...]]:
+        return {
+            int(i): (Reason("name", f"the request says {_SAID.get(self.apis[i], self.apis[i])}"),)
+            for i in chosen
+            if scores.probabilities[i] > 0.5
+        }
 
 
 @cache

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from cnp_router.agents.prompts import json_object, quoted, sendable
 from cnp_router.records import one_line
@@ -45,8 +45,6 @@ class ApiEvidence:
     api: str
     probability: Annotated[float, Field(ge=0, le=1)]
     reason: str = ""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     def json(self) -> str:
         """Return it as prompts show it, beside its API."""

@@ -17,8 +17,6 @@ from cnp_router.files import check_writable
 if TYPE_CHECKING:
     from cnp_router.protocols import Outcome, RoundSettings
 
-_SEEN_BY = {"manager": "the manager", "everyone": "everyone"}
-
 
 @options.command(
     'cnp-router negotiate "Send me a text message when it rains."',
@@ -117,11 +115,11 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
         how.append(outcome.announcement)
     if protocol.has_contractors:
         how.append(f"contractors by {outcome.organisation}")
-        if outcome.transcript.evidence != "none":
-            how.append(f"evidence for {_SEEN_BY[outcome.transcript.evidence]}")
     yield "Protocol", ", ".join(how)
     if protocol.has_contractors:
         yield "Announced to", f"{len(outcome.recipients)} of {outcome.n_contractors} contractors"
+        if outcome.transcript.evidence != "none":
+            yield "Evidence", f"for {outcome.transcript.evidence.replace('manager', 'the manager')}"
     if routing is not None:
         yield "Verdict", routing.verdict
     kinds = ", ".join(f"{count:,} {name}" for name, count in ledger.messages.items())

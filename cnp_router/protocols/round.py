@@ -15,7 +15,7 @@ from cnp_router.exceptions import BudgetExceededError, LanguageModelError, Round
 from cnp_router.llm import ChatModel
 from cnp_router.protocols.audience import Audience, routed
 from cnp_router.protocols.bidding import Bidding, Invitation
-from cnp_router.protocols.evidence import carried, with_evidence
+from cnp_router.protocols.carried_evidence import carried, with_evidence
 from cnp_router.protocols.messages import (
     MANAGER,
     USER,

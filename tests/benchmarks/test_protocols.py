@@ -60,6 +60,17 @@ def test_organisations(folder, sample_model, tmp_path):
     assert "there is no split 'test' (there are: dev-late, dev)" in done.stderr
 
 
+def test_evidence(folder, sample_model, tmp_path):
+    file = tmp_path / "figures.json"
+    some = ("evidence", "--data", folder, "--model", sample_model, "--limit", 2, "--json", file)
+    done = benchmark(*some)
+    assert (done.returncode, done.stderr) == (0, "")
+    results = json.loads(file.read_text())
+    assert len(results["rows"]) == 11
+    assert done.stdout.count("| pass |") + done.stdout.count("| FAIL |") == 6
+    assert "The router alone has an F1 of " in done.stdout
+
+
 def test_the_engine(folder):
     done = benchmark("engine", "--data", folder, "--contractors", 40, "--requests", 1, 3)
     assert (done.returncode, done.stderr) == (0, "")

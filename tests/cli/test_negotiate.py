@@ -91,6 +91,22 @@ def test_the_text_output_says_what_it_cost_and_who_answered(negotiate):
     )
 
 
+@pytest.mark.parametrize("seen_by", ["manager", "everyone"])
+def test_evidence(negotiate, tmp_path, seen_by):
+    path = tmp_path / "round.jsonl"
+    how = ("--evidence", seen_by, REQUEST)
+    found = document(negotiate(*how, "--json", "--transcript", path))
+    assert found["evidence"] == seen_by
+    transcript = Transcript.read(path)
+    assert all(m.evidence for m in transcript.messages if m.performative == "cfp")
+    assert validate(transcript).recommendation == tuple(found["recommendation"])
+    who = {"manager": "the manager", "everyone": "everyone"}[seen_by]
+    assert f"Evidence      for {who}\n" in negotiate(*how).stdout
+    result = negotiate(*how, "--announce", "broadcast")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "a broadcast has none" in result.stderr
+
+
 def test_auto_says_why(negotiate):
     sure = negotiate("--protocol", "auto", REQUEST)
     assert sure.stdout.count("Why") == 1

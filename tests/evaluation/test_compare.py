@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import math
 import os
@@ -16,6 +17,7 @@ from cnp_router.agents import offline_model
 from cnp_router.catalog import Api, Catalog
 from cnp_router.evaluation import Comparison, Method, compare, compare_async
 from cnp_router.evaluation.metrics import set_scores
+from cnp_router.evaluation.report import about
 from cnp_router.exceptions import (
     BudgetExceededError,
     ChatAccessError,
@@ -74,6 +76,11 @@ HELD_OUT = History(
 )
 
 
+def timeless(comparison):
+    rows = tuple(dataclasses.replace(row, seconds=0.0) for row in comparison.rows)
+    return dataclasses.replace(comparison, rows=rows)
+
+
 class Counted(ChatModel):
     """The offline model, and how often it was asked, at most how many at a time, and by whom."""
 
@@ -126,7 +133,8 @@ class TestRows:
     def test_the_keys(self, run):
         document = run().to_dict()
         assert list(document) == [
-            *("requests", "skipped", "contractors", "model", "tokens_are", "rows", "trouble")
+            *("requests", "skipped", "contractors", "model", "tokens_are"),
+            *("evidence", "rows", "trouble"),
         ]
         assert document["trouble"] == []
         figures = "tokens_in tokens_out messages model_calls recipients mean_apis seconds"
@@ -247,6 +255,18 @@ class TestRows:
         assert (row.mean_apis, row.stages["final"].recall) == (5, 1.0)
         assert comparison.rows[1].method.protocol == "learned"
 
+    def test_evidence_is_for_the_routed_rounds(self, run):
+        some = {"protocols": ["contractor-led"]}
+        plain = run(**some)
+        shown = run(settings=RoundSettings(evidence="everyone"), **some)
+        ways = ("contractor-led", "broadcast"), ("contractor-led", "routed")
+        before, after = ([each.row(*way) for way in ways] for each in map(timeless, (plain, shown)))
+        assert after[0] == before[0]
+        assert after[1].tokens_in > before[1].tokens_in
+        assert (plain.evidence, shown.to_dict()["evidence"]) == ("none", "everyone")
+        assert "were shown the router's evidence" in about(shown)[1]
+        assert "evidence" not in about(plain)[1]
+
     def test_tokens_of_a_server(self, run):
         served = Counted(CATALOG, usage=Usage(10, 5, "server"))
         comparison = run(served, protocols=["learned", "single-agent"])
@@ -339,6 +359,7 @@ class TestResume:
             ({"settings": RoundSettings(select=TopK(2))}, "select"),
             ({"settings": RoundSettings(fallback="none")}, "fallback"),
             ({"settings": RoundSettings(iterate=1)}, "iterate"),
+            ({"settings": RoundSettings(evidence="manager")}, "evidence"),
             ({"history": HELD_OUT[:2]}, "history"),
             ({"max_size": 1}, "max_size"),
         ],

@@ -128,6 +128,9 @@ def check_messages(outcome, contractors, catalog):
     assert Counter(m.in_reply_to for m in replies) == Counter(m.id for m in calls)
     assert all(by_id[m.in_reply_to].receiver == m.sender for m in replies)
 
+    for call in calls:
+        assert {each.api for each in call.evidence} <= holdings[call.receiver]
+
     proposals = [m for m in replies if isinstance(m, Proposal)]
     decisions = [m for m in messages if isinstance(m, (Award, Rejection))]
     assert Counter(m.in_reply_to for m in decisions) == Counter(
@@ -201,9 +204,19 @@ def check_replay(outcome):
     deadline=st.sampled_from([None, SOON]),
     concurrency=st.sampled_from([1, 2, 64]),
     iterate=st.sampled_from([0, 2]),
+    evidence=st.sampled_from(["none", "manager", "everyone"]),
 )
 def test_conservation(
-    world, protocol, announcement, seed, confidence, fallback, deadline, concurrency, iterate
+    world,
+    protocol,
+    announcement,
+    seed,
+    confidence,
+    fallback,
+    deadline,
+    concurrency,
+    iterate,
+    evidence,
 ):
     catalog, contractors, acts = world
     manager = whimsical_manager(catalog, seed)
@@ -214,6 +227,7 @@ def test_conservation(
         bid_timeout=SOON * 2,
         max_concurrency=concurrency,
         iterate=iterate,
+        evidence="none" if announcement == "broadcast" else evidence,
     )
     pairs = zip(catalog.ids, (*catalog.ids[1:], catalog.ids[0]), strict=True)
     history = History([Mashup(f"m{i}", "x", tuple({*two})) for i, two in enumerate(pairs)])

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from negotiation import CATALOG, PlantedRouter, acting, hold, propose, refuse
 
-from cnp_router.agents import InterpretRequest, ProposedApi
+from cnp_router.agents import ApiEvidence, InterpretRequest, ProposedApi
 from cnp_router.exceptions import DataFileError, TranscriptError
 from cnp_router.protocols import (
     Award,
@@ -60,14 +60,18 @@ BY_TYPE = {
     "float | None": st.none() | st.floats(0, 1e6),
     "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
     "tuple[ProposedApi, ...]": st.lists(st.builds(ProposedApi, TEXT, TEXT), max_size=3).map(tuple),
+    "tuple[ApiEvidence, ...]": st.lists(
+        st.builds(ApiEvidence, TEXT, st.floats(0, 1), TEXT), max_size=3
+    ).map(tuple),
     "FailureReason": st.sampled_from(["error", "timeout", "deadline", "unusable"]),
 }
 
 
 GOOD = {"performative": "refuse", "id": 3, "sender": "a", "receiver": "b", "in_reply_to": 2}
 HEAD = {
-    "record": "round", "format": 1, "request": "r", "protocol": "p", "announcement": "a",
-    "model": "m", "categories": None, "candidates": None, "seconds": 0.0, "digest": "0" * 64,
+    "record": "round", "format": 2, "request": "r", "protocol": "p", "announcement": "a",
+    "model": "m", "categories": None, "candidates": None, "evidence": "none", "seconds": 0.0,
+    "digest": "0" * 64,
 }  # fmt: skip
 CALL = {
     "record": "call",
@@ -107,6 +111,8 @@ class TestMessages:
             ({"performative": "propose", "apis": ["maps"]}, "field 'apis'"),
             ({"performative": "propose", "apis": [{"grounds": "so"}]}, "field 'apis'"),
             ({"performative": "accept-proposal", "apis": [3]}, r"cannot be \[3\]"),
+            ({"evidence": []}, "a 'refuse' message has no field 'evidence'"),
+            ({"performative": "propose", "apis": [{"api": "a", "probability": 0.9}]}, "'apis'"),
         ],
     )
     def test_what_is_no_message(self, change, message):
@@ -137,13 +143,14 @@ class TestFile:
             ([HEAD, {"record": "noise"}], r"line 2: unknown record 'noise' \(round, message or c"),
             ([HEAD, {}], "line 2: unknown record None"),
             ([HEAD, {"record": "message", "performative": 1}], "line 2: unknown performative 1"),
-            ([{**HEAD, "format": 2}], "line 1: format 2, and this version reads 1"),
+            ([{**HEAD, "format": 1}], "line 1: format 1, and this version reads 2"),
             ([{**HEAD, "request": None}], "field 'request' of a round cannot be None"),
             (
                 [{**HEAD, "categories": "Mapping"}],
                 "field 'categories' of a round cannot be 'Mapping'",
             ),
             ([{**HEAD, "candidates": [1]}], r"field 'candidates' of a round cannot be \[1\]"),
+            ([{**HEAD, "evidence": "all"}], "field 'evidence' of a round cannot be 'all'"),
             ([{**HEAD, "seconds": "1"}], "field 'seconds' of a round cannot be '1'"),
             ([HEAD, {"record": "call"}], "line 2: a call needs the field 'agent'"),
             ([HEAD, {**CALL, "tokens_in": -1}], "field 'tokens_in' of a call cannot be -1"),
