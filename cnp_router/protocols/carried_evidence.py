@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from cnp_router.agents import ApiEvidence, ProposedApi
 from cnp_router.exceptions import InputError
@@ -23,7 +23,7 @@ def with_evidence(
     own = tuple(known[api.id] for api in invitation.contractor.apis if api.id in known)
     task = invitation.task
     if own and for_contractor:
-        if "evidence" not in {each.name for each in fields(task)}:  # type: ignore[arg-type]
+        if "evidence" not in getattr(task, "__dataclass_fields__", ()):
             raise InputError(
                 f"the task {type(task).__name__} shows no evidence (give it a field 'evidence', or "
                 "use evidence='manager')"

@@ -84,7 +84,31 @@ class ContractNet:
         self.parties = Parties(catalog, contractors, router)
 
     def with_settings(self, **changes: Any) -> ContractNet:
-        """Return the same net with some of its `RoundSettings` changed."""
+        """Return the same contract net with some of its `RoundSettings` changed.
+
+        Parameters
+        ----------
+        **changes
+            Fields of `RoundSettings`.
+
+        Returns
+        -------
+        ContractNet
+
+        Raises
+        ------
+        InputError
+            If a value is out of range.
+
+        Examples
+        --------
+        >>> from cnp_router import Api
+        >>> from cnp_router.agents import offline_model
+        >>> catalog = Catalog([Api("maps", "Maps", "Shows places.")])
+        >>> net = ContractNet(catalog, offline_model(catalog))
+        >>> net.with_settings(evidence="manager").settings.evidence, net.settings.evidence
+        ('manager', 'none')
+        """
         net = copy.copy(self)
         net.settings = replace(self.settings, **changes)
         return net

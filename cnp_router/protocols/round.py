@@ -221,10 +221,9 @@ class Round:
         InputError
             If the model is of a class that does not do what a `ChatModel` has to.
         """
-        seen = self.settings.evidence == "everyone"
         if self._evidence:
-            known = self._evidence
-            invitations = [with_evidence(i, known, for_contractor=seen) for i in invitations]
+            known, shown = self._evidence, self.settings.evidence == "everyone"
+            invitations = [with_evidence(i, known, for_contractor=shown) for i in invitations]
         self.check_announcement(
             f"an announcement of {len(invitations)} calls for proposals", invitations
         )
