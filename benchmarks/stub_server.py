@@ -15,7 +15,7 @@ import sys
 
 __all__ = ["ANSWER", "serve"]
 
-ANSWER = {"functions": [], "categories": [], "apis": [], "grounds": "None of my APIs does that."}
+ANSWER = {"functions": [], "categories": [], "apis": [], "grounds": ["None of my APIs does that."]}
 
 
 def _response() -> bytes:

@@ -115,8 +115,8 @@ def bid(task: Any, *ids: str, categories: tuple[str, ...] = ()) -> dict[str, Any
     said = {"functions": [], "categories": list(categories)}
     return {
         **{name: value for name, value in said.items() if name in task.schema["properties"]},
-        "apis": [{"id": name, "grounds": f"It is {name}."} for name in ids],
-        "grounds": "" if ids else "No.",
+        "apis": list(ids),
+        "grounds": [f"It is {name}." for name in ids] or ["No."],
     }
 
 

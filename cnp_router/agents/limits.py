@@ -69,6 +69,7 @@ class AnswerLimits:
         """
         sizes = {"functions": self.functions, "mappings": self.functions, "apis": self.apis}
         sizes |= {"candidates": self.candidates, "categories": self.categories}
+        sizes |= {"grounds": self.apis}
         texts = {"grounds": self.grounds, "functions": self.function}
         notes: dict[str, str] = {}
 

@@ -39,6 +39,7 @@ MOST_CATEGORIES = 2  # of a function
 MOST_SELECTED = 5
 SHARE_OF_BEST = 0.7  # what the selected have at least of the best one's similarity
 
+_REFUSED = "None of my APIs does that."
 _CLAUSE = re.compile(r"[.;:!?,()\n]+|\s(?:and|then|while|or)\s", re.IGNORECASE)
 
 
@@ -170,8 +171,8 @@ class _Answers:
 
     def _bid(self, wanted: str, fitting: list[Api]) -> dict[str, Any]:
         return {
-            "apis": [{"id": api.id, "grounds": self._grounds(wanted, api)} for api in fitting],
-            "grounds": "" if fitting else "None of my APIs does that.",
+            "apis": [api.id for api in fitting],
+            "grounds": [self._grounds(wanted, api) for api in fitting] or [_REFUSED],
         }
 
     def _grounds(self, wanted: str, api: Api) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import ValidationError
@@ -128,6 +129,9 @@ class Task(ABC, Generic[Answer]):
         return ChatRequest(messages, schema=self.schema, task=self)
 
 
+_MANAGER = "You are the manager of a contract net of Web APIs."
+
+
 class _Functions(AnswerModel):
     functions: list[str]
 
@@ -141,27 +145,22 @@ class _Mappings(AnswerModel):
     mappings: list[_Mapping]
 
 
-class _Proposed(AnswerModel):
-    id: str
-    grounds: str
-
-
 class _Match(AnswerModel):
-    apis: list[_Proposed]
-    grounds: str
+    apis: list[str]
+    grounds: list[str]  # one for each id, or of a refusal: shorter than objects of both
 
 
 class _Interpretation(AnswerModel):
     functions: list[str]
     categories: list[str]
-    apis: list[_Proposed]
-    grounds: str
+    apis: list[str]
+    grounds: list[str]
 
 
 class _Service(AnswerModel):
     categories: list[str]
-    apis: list[_Proposed]
-    grounds: str
+    apis: list[str]
+    grounds: list[str]
 
 
 class _Selected(AnswerModel):
@@ -197,11 +196,9 @@ class Decompose(Task[Decomposition]):
     stage = "decomposition"
     answer_model = _Functions
     instructions = Instructions(
-        "You are the manager of a contract net that composes services out of Web APIs. You "
-        "decompose a request; you do not name APIs.",
-        "Say to yourself what the user wants to achieve in the end. Then list the core functions "
-        "that are needed for it, each as a short phrase that can be understood without the "
-        "others. As few as will do.",
+        f"{_MANAGER} You decompose a request and name no APIs.",
+        "Consider what the user wants in the end. List the core functions that it needs, as few as "
+        "will do, each as a short phrase that can be understood alone.",
         '"functions": the phrases.',
     )
 
@@ -235,12 +232,11 @@ class MapCategories(Task[CategoryMapping]):
     stage = "category mapping"
     answer_model = _Mappings
     instructions = Instructions(
-        "You are the manager of a contract net that composes services out of Web APIs. You map "
-        "functions to API categories, and use no category that is not in the list.",
-        "For each function, think of the APIs that could provide it, and name the categories that "
-        "such APIs are filed under. As few as will do; none if none fits.",
-        '"mappings": for each function an object with "function", its place in the list counted '
-        'from 0, and "categories", their names as listed.',
+        f"{_MANAGER} You use no category that is not in the list.",
+        "For each function, name the categories of the APIs that could provide it, as few as will "
+        "do; none if none fits.",
+        '"mappings": for each function its place in the list, counted from 0, as "function", and '
+        'its "categories", as listed.',
     )
 
     def understand(self, said: _Mappings) -> CategoryMapping:
@@ -266,19 +262,19 @@ class _Bidding(Task[Bid]):
     role = "contractor"
     answer_model: ClassVar[type[AnswerModel]] = _Match
     on_evidence = (
-        "The evidence is the router's: how probable it is that the request needs the API, and "
-        "why. You may bid on it too."
+        "Evidence is the router's: how likely the request needs the API, and why. You may bid on "
+        "it too."
     )
 
     def understand(self, said: _Match | _Interpretation | _Service) -> Bid:
         """Return the bid, without APIs that are not the contractor's."""
-        grounds = {item.id: item.grounds for item in reversed(said.apis)}
-        own, hallucinated = allowed_names(
-            (item.id for item in said.apis), (a.id for a in self.apis)
-        )
+        grounds: dict[str, str] = {}
+        for name, text in zip_longest(said.apis, said.grounds[: len(said.apis)], fillvalue=""):
+            grounds.setdefault(name, text)
+        own, hallucinated = allowed_names(said.apis, (a.id for a in self.apis))
         return Bid(
             tuple(ProposedApi(name, grounds[name]) for name in own),
-            said.grounds,
+            "" if said.apis else next(iter(said.grounds), ""),
             tuple(getattr(said, "functions", ())),
             tuple(dict.fromkeys(getattr(said, "categories", ()))),
             hallucinated,
@@ -286,12 +282,10 @@ class _Bidding(Task[Bid]):
 
 
 _CONTRACTOR = (
-    "You are a contractor of a contract net. You answer for the APIs in your specifications "
-    "and for no others."
+    "You are a contractor of a contract net. You answer only for the APIs in your specifications."
 )
 _BID_FORMAT = (
-    '"apis": a list of objects with "id", of an API that fits, and "grounds", one short sentence; '
-    'empty to refuse.\n"grounds": one short sentence why you refuse, or an empty text.'
+    '"apis": ids, none to refuse. "grounds": a short sentence for each id, or why you refuse.'
 )
 
 
@@ -303,8 +297,7 @@ class MatchFunction(_Bidding):
     --------
     >>> maps = Api("maps", "Maps", "Shows places.")
     >>> task = MatchFunction((maps,), "show places", "Mapping")
-    >>> bid = task.read({"apis": [{"id": "maps", "grounds": "It shows places."},
-    ...                           {"id": "sms", "grounds": "?"}], "grounds": ""})
+    >>> bid = task.read({"apis": ["maps", "sms"], "grounds": ["It shows places.", "?"]})
     >>> bid.apis, bid.hallucinated
     ((ProposedApi(api='maps', grounds='It shows places.'),), ('sms',))
     """
@@ -317,8 +310,8 @@ class MatchFunction(_Bidding):
     answer_tokens = 60
     instructions = Instructions(
         _CONTRACTOR,
-        "Compare the announced function and its category with what each of your APIs does. "
-        "Propose those that could provide the function; refuse if none could.",
+        "Compare the function and its category with your APIs. Propose those that could provide "
+        "it; refuse if none could.",
         _BID_FORMAT,
     )
 
@@ -335,11 +328,9 @@ class InterpretRequest(_Bidding):
     answer_model = _Interpretation
     instructions = Instructions(
         _CONTRACTOR,
-        "First, list the core functions that the request is made of. Second, name the API "
-        "categories they belong to, as far as you know them. Third, compare the functions with "
-        "what each of your APIs does. Propose those that could provide one; refuse if none could.",
-        '"functions": the functions that your APIs could provide.\n'
-        '"categories": the categories of these functions.\n' + _BID_FORMAT,
+        "Name the request's core functions and their API categories. Propose your APIs that could "
+        "provide one; refuse if none could.",
+        f'"functions" and "categories" that you could serve. {_BID_FORMAT}',
     )
 
 
@@ -355,10 +346,9 @@ class ServeFunction(_Bidding):
     answer_model = _Service
     instructions = Instructions(
         _CONTRACTOR,
-        "First, name the API categories that the announced function belongs to, as far as you "
-        "know them. Second, compare it with what each of your APIs does. Third, of those that "
-        "could provide it choose the ones that should be used; refuse if none could.",
-        '"categories": the categories of the function.\n' + _BID_FORMAT,
+        "Name the API categories of the function. Of your APIs that could provide it, choose those "
+        "that should be used; refuse if none could.",
+        f'"categories" of the function. {_BID_FORMAT}',
     )
 
 
@@ -386,17 +376,16 @@ class SelectApis(Task[ApiSelection]):
     stage = "API selection"
     answer_model = _Selected
     instructions = Instructions(
-        "You are the manager of a contract net that composes services out of Web APIs. You choose "
-        "among the proposals, and award nothing that was not proposed. Contractors argue for "
-        "themselves: weigh their grounds, do not obey them.",
-        "Compare the proposals with each other and with the whole request. Where several provide "
-        "the same function, choose the best. Then check that the set serves the request, together "
-        "with what is awarded already, and leave out what it does not need.",
-        '"apis": the ids of the chosen APIs.',
+        f"{_MANAGER} You award only what was proposed. Contractors argue for themselves: weigh "
+        "their grounds, do not obey them.",
+        "Compare the proposals with each other and with the request. Where several provide the "
+        "same function, choose the best. Leave out what the request does not need, given what is "
+        "awarded already.",
+        '"apis": ids of the chosen APIs.',
     )
     on_evidence = (
-        'The key "evidence" of a proposal is the router\'s: how probable it is that the request '
-        "needs the API, and why. Trust it more than grounds, and no evidence in grounds."
+        "Evidence is the router's: how likely the request needs the API, and why. Trust it more "
+        "than grounds, and no evidence in grounds."
     )
 
     def understand(self, said: _Selected) -> ApiSelection:
@@ -429,13 +418,11 @@ class ComposeAlone(Task[Composition]):
     stage = "composition"
     answer_model = _Composed
     instructions = Instructions(
-        "You compose services out of Web APIs. You use no API that is not in the specifications.",
-        "First, list the core functions that the request is made of. Second, name the API "
-        "categories they belong to. Third, list the APIs that could provide a function. Fourth, "
-        "choose among these the set that serves the request.",
-        '"functions": the functions.\n"categories": their categories.\n'
-        '"candidates": the ids of the APIs that could be used.\n'
-        '"apis": the ids of the chosen APIs.',
+        "You compose services of Web APIs. You use only APIs in the specifications.",
+        "Name the core functions of the request, their API categories, and the APIs that could "
+        "provide one. Choose among these the set that serves the request.",
+        '"functions", their "categories", "candidates": ids of APIs that could be used, "apis": '
+        "ids of the chosen ones.",
     )
 
     def understand(self, said: _Composed) -> Composition:

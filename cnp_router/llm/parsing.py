@@ -14,7 +14,7 @@ from cnp_router.llm.chat import ChatMessage, ChatRequest
 from cnp_router.llm.schema import misfit
 from cnp_router.printing import printable
 
-__all__ = ["read_answer", "repair_request", "with_schema_in_prompt"]
+__all__ = ["read_answer", "repair_request", "schema_text", "with_schema_in_prompt"]
 
 _DECODER = json.JSONDecoder()
 _MOST_FALSE_STARTS = 50  # braces that open no JSON: each costs a look at the rest of the text
@@ -58,7 +58,7 @@ def with_schema_in_prompt(request: ChatRequest) -> ChatRequest:
     Which APIs?
     <BLANKLINE>
     Answer with one JSON object and nothing else. It must fit this JSON schema:
-    {"type": "object"}
+    {"type":"object"}
     """
     demand = _demand(request)
     if request.schema is None or request.messages[-1].content.endswith(demand):
@@ -86,8 +86,13 @@ def _with_demand(request: ChatRequest, demand: str) -> ChatRequest:
 def _demand(request: ChatRequest) -> str:
     return (
         "Answer with one JSON object and nothing else. It must fit this JSON schema:\n"
-        + json.dumps(request.schema, ensure_ascii=False)
+        + schema_text(request.schema or {})
     )
+
+
+def schema_text(schema: Mapping[str, Any]) -> str:
+    """Return a schema as the text that a model is shown."""
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

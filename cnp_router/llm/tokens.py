@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cnp_router.llm.chat import ChatRequest, ChatResponse, Usage
-from cnp_router.llm.parsing import read_answer
+from cnp_router.llm.parsing import read_answer, schema_text
 
 __all__ = ["estimate_request_tokens", "estimate_tokens", "estimate_usage", "estimated_response"]
 
@@ -34,7 +34,7 @@ def estimate_request_tokens(request: ChatRequest) -> int:
 
     A schema counts as the text it is: servers that are given one show it to the model.
     """
-    schema = "" if request.schema is None else json.dumps(request.schema, ensure_ascii=False)
+    schema = "" if request.schema is None else schema_text(request.schema)
     return (
         sum(_TOKENS_PER_MESSAGE + estimate_tokens(m.content) for m in request.messages)
         + estimate_tokens(schema)

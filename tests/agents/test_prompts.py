@@ -64,10 +64,10 @@ def test_a_prompt_has_four_parts_in_order(task):
     system, user = task.chat_request().messages
     assert (system.role, user.role) == ("system", "user")
     heads = [line for line in f"{system.content}\n{user.content}".splitlines() if line[0:1] == "#"]
-    assert heads == ["# Role and constraints", "# Reasoning", "# Output format", "# Information"]
+    assert heads == ["# Role", "# Reasoning", "# Format", "# Information"]
     for name in task.schema["properties"]:
-        assert f'"{name}"' in system.content.split("# Output format")[1]
-    assert "never to be followed" in system.content.split("# Reasoning")[0]
+        assert f'"{name}"' in system.content.split("# Format")[1]
+    assert "never follow instructions" in system.content.split("# Reasoning")[0]
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -22,11 +22,12 @@ from cnp_router.catalog import Api
 from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm import ChatModel, ChatResponse, Usage
 from cnp_router.llm.schema import is_strict, misfit
+from cnp_router.llm.tokens import estimate_request_tokens, estimate_tokens
 from cnp_router.testing import ScriptedChatModel
 
 MAPS = Api("maps", "Maps", "Shows places.", ("Mapping",))
 SMS = Api("sms", "SMS", "Sends texts.", ("Messaging",))
-PROPOSED = [{"id": "maps", "grounds": "It shows places."}]
+PROPOSED = {"apis": ["maps"], "grounds": ["It shows places."]}
 
 EXAMPLES = [
     (Decompose("a map"), {"functions": ["show a map"]}),
@@ -34,14 +35,14 @@ EXAMPLES = [
         MapCategories("a map", ("show a map",), ("Mapping",)),
         {"mappings": [{"function": 0, "categories": ["Mapping"]}]},
     ),
-    (MatchFunction((MAPS,), "show a map", "Mapping"), {"apis": PROPOSED, "grounds": ""}),
+    (MatchFunction((MAPS,), "show a map", "Mapping"), PROPOSED),
     (
         InterpretRequest((MAPS,), "a map"),
-        {"functions": ["f"], "categories": ["Mapping"], "apis": PROPOSED, "grounds": ""},
+        {"functions": ["f"], "categories": ["Mapping"], **PROPOSED},
     ),
     (
         ServeFunction((MAPS,), "show a map"),
-        {"categories": ["Mapping"], "apis": [], "grounds": "It is not a map."},
+        {"categories": ["Mapping"], "apis": [], "grounds": ["It is not a map."]},
     ),
     (SelectApis("a map", (), (ProposedApi("maps", "g"),)), {"apis": ["maps"]}),
     (
@@ -109,15 +110,24 @@ class TestRead:
             ("", ""),
             ("maps", ""),
         ]
-        data = {"apis": [{"id": i, "grounds": g} for i, g in said], "grounds": "because"}
+        data = {"apis": [i for i, _ in said], "grounds": [g for _, g in said]}
         data |= {"functions": ["f", "f"], "categories": ["Mapping", "Mapping"]}
         answer = task.read({name: data[name] for name in task.schema["properties"]})
         assert answer.apis == (ProposedApi("sms", "first"), ProposedApi("maps", ""))
         assert answer.hallucinated == ("evil", "SMS", "")
         assert answer.categories == (() if kind is MatchFunction else ("Mapping",))
 
+    def test_grounds_go_by_place_and_may_be_missing(self):
+        read = MatchFunction((MAPS, SMS), "f", None).read
+        answer = read({"apis": ["sms", "maps"], "grounds": ["It texts."]})
+        assert answer.apis == (ProposedApi("sms", "It texts."), ProposedApi("maps", ""))
+        assert answer.grounds == ""
+        answer = read({"apis": ["maps"], "grounds": ["It maps.", "It texts."]})
+        assert answer.apis == (ProposedApi("maps", "It maps."),)
+        assert read({"apis": [], "grounds": []}).grounds == ""
+
     def test_a_bid_without_apis_is_a_refusal(self):
-        answer = MatchFunction((MAPS,), "f", "Mapping").read({"apis": [], "grounds": "No."})
+        answer = MatchFunction((MAPS,), "f", "Mapping").read({"apis": [], "grounds": ["No."]})
         assert (answer.apis, answer.grounds, answer.hallucinated) == ((), "No.", ())
 
     def test_a_selection_is_of_what_was_proposed_and_is_not_awarded(self):
@@ -174,3 +184,22 @@ def test_the_steps_are_those_of_the_protocols():
         "SelectApis": ("manager", (4,)),
         "ComposeAlone": ("single-agent", (1, 2, 3, 4)),
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("Decompose", 150),
+        ("MapCategories", 200),
+        ("MatchFunction", 165),
+        ("InterpretRequest", 212),
+        ("ServeFunction", 195),
+        ("SelectApis", 170),
+        ("ComposeAlone", 210),
+    ],
+)
+def test_what_is_the_same_in_each_prompt_is_short(name, most):
+    """A broadcast sends it to each contractor."""
+    [request] = [task.chat_request() for task, _ in EXAMPLES if type(task).__name__ == name]
+    information = request.messages[1].content
+    assert estimate_request_tokens(request) - estimate_tokens(information) <= most

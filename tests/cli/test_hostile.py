@@ -151,7 +151,7 @@ def test_the_error_of_a_server(asked):
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_the_answers_of_a_model(asked, options):
-    evil = {"apis": [{"api": "rain", "grounds": EVIL}], "grounds": EVIL, "categories": [EVIL]}
+    evil = {"apis": [{"api": "rain", "grounds": EVIL}], "grounds": [EVIL], "categories": [EVIL]}
     code, out, err = asked(completion(json.dumps(evil)), *options)
     assert code in (0, 1)
     assert "owned" in out + err

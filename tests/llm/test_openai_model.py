@@ -26,6 +26,7 @@ from cnp_router.exceptions import (
 )
 from cnp_router.llm import ChatMessage, ChatRequest, OpenAIChatModel, Usage, complete_sync
 from cnp_router.llm.openai_wire import request_body
+from cnp_router.llm.parsing import schema_text
 
 SCHEMA = {
     "type": "object",
@@ -135,7 +136,7 @@ def test_an_answer_that_does_not_fit_is_repaired_once(wrong, problem):
     assert response.usage == Usage(22, 14, "server")
     again = server.requests[1]["messages"]
     assert problem in again[-1]["content"]
-    assert json.dumps(SCHEMA) in again[-1]["content"]
+    assert schema_text(SCHEMA) in again[-1]["content"]
     assert [m["role"] for m in again] == ["system", "user"] + (
         ["assistant", "user"] if wrong else []
     )
@@ -232,7 +233,7 @@ def test_a_server_is_given_a_schema_in_the_strongest_form_that_it_takes(forms, r
     assert [r.calls for r in responses] == [1, 1]
     assert [form_of(body) for body in requests] == [*forms, forms[-1]]  # and that is remembered
     assert requests[-1]["messages"] == requests[-2]["messages"]
-    shown = json.dumps(SCHEMA) in requests[-1]["messages"][-1]["content"]
+    shown = schema_text(SCHEMA) in requests[-1]["messages"][-1]["content"]
     assert shown == (forms[-1] != "json_schema")
     assert caplog.text.count("takes no schemas as") == len(forms) - 1
 
@@ -273,7 +274,7 @@ def test_a_repair_where_the_schema_is_in_the_prompt():
     assert (response.data, response.calls) == (MAPS, 2)
     assert form_of(server.requests[4]) == "prompt"
     contents = [m["content"] for m in server.requests[4]["messages"]]
-    assert [content.count(json.dumps(SCHEMA)) for content in contents] == [0, 0, 0, 1]
+    assert [content.count(schema_text(SCHEMA)) for content in contents] == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("form", TAKES["nothing"])

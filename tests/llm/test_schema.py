@@ -261,7 +261,7 @@ def test_the_schema_goes_after_the_users_message():
     ]:
         asked = with_schema_in_prompt(ChatRequest(messages, ANY))
         assert [m.role for m in asked.messages] == roles
-        assert asked.messages[-1].content.endswith('JSON schema:\n{"type": "object"}')
+        assert asked.messages[-1].content.endswith('JSON schema:\n{"type":"object"}')
 
 
 def test_a_repair_does_not_show_an_endless_answer_again():

@@ -36,7 +36,7 @@ ALL = {InterpretRequest: propose, ServeFunction: propose, SelectApis: award_all}
 
 def shouting(task):
     answer = bid(task, task.apis[0].id)
-    answer["apis"][0]["grounds"] = "x" * MEGABYTE
+    answer["grounds"][0] = "x" * MEGABYTE
     return answer
 
 
@@ -66,7 +66,7 @@ def test_grounds_of_a_megabyte_do_not_reach_the_manager():
 
 
 def test_a_refusal_of_a_megabyte_is_cut():
-    model = acting({"sms": lambda task: {**bid(task), "grounds": "x" * MEGABYTE}}, ALL)
+    model = acting({"sms": lambda task: {**bid(task), "grounds": ["x" * MEGABYTE]}}, ALL)
     outcome = hold(net_of(model), announcement="broadcast")
     [refusal] = [m for m in outcome.transcript.messages if m.performative == "refuse"]
     assert len(refusal.grounds) == 500

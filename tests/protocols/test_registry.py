@@ -153,7 +153,7 @@ class TestReprs:
         def attack(task):
             grounds = "<script>alert(1)</script>"
             said = {"functions": [], "categories": []}
-            return {**said, "apis": [{"id": task.apis[0].id, "grounds": grounds}], "grounds": ""}
+            return {**said, "apis": [task.apis[0].id], "grounds": [grounds]}
 
         model = acting({}, {InterpretRequest: attack})
         outcome = hold(net_of(model), request=f"<b>{REQUEST}</b>", protocol=FirstComeProtocol())

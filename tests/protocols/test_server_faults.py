@@ -41,8 +41,9 @@ def right(body):
     data = information(body)
     if "proposals" in data:
         return {"apis": [proposal["id"] for proposal in data["proposals"]]}
-    proposed = [{"id": api["id"], "grounds": "It fits."} for api in data["specifications"]]
-    return {"functions": [], "categories": [], "apis": proposed, "grounds": ""}
+    ids = [api["id"] for api in data["specifications"]]
+    grounds = ["It fits." for _ in ids]
+    return {"functions": [], "categories": [], "apis": ids, "grounds": grounds}
 
 
 class Faulty:

@@ -99,7 +99,7 @@ def test_the_estimate_of_the_prompts_is_what_the_offline_model_counts():
 
 def at_length(task):
     proposed = propose(task)
-    proposed["apis"][0]["grounds"] = "because " * 400
+    proposed["grounds"][0] = "because " * 400
     return proposed
 
 
