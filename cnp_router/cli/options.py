@@ -211,15 +211,17 @@ def round_settings(
     top_k: int | None,
     budget_tokens: int | None,
     budget_messages: int | None,
+    waves: bool,
     **settings: Any,
 ) -> RoundSettings:
     """Return the settings that the options ask for; most have the name of their option."""
-    from cnp_router.protocols import RoundSettings, TrafficBudget
+    from cnp_router.protocols import RoundSettings, TrafficBudget, Waves
 
     limited = budget_tokens is not None or budget_messages is not None
     return RoundSettings(
         select=selection(target_recall, top_k),
         budget=TrafficBudget(budget_tokens, budget_messages) if limited else None,
+        waves=Waves() if waves else None,
         **settings,
     )
 
@@ -246,6 +248,11 @@ round_options = gathered(
         type=click.IntRange(min=0),
         default=0,
         help="After the awards, ask at most N more, often used with what was awarded.",
+    ),
+    click.option(
+        "--waves",
+        is_flag=True,
+        help="Call the recipients in waves, until enough is proposed, instead of at once.",
     ),
 )
 max_size = count("--max-size", help="The most APIs a contractor may hold.")

@@ -26,7 +26,7 @@ from cnp_router.protocols.messages import (
 
 __all__ = ["FORMAT_VERSION", "Transcript"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,7 @@ BY_TYPE = {
 
 GOOD = {"performative": "refuse", "id": 3, "sender": "a", "receiver": "b", "in_reply_to": 2}
 HEAD = {
-    "record": "round", "format": 1, "request": "r", "protocol": "p", "announcement": "a",
+    "record": "round", "format": 2, "request": "r", "protocol": "p", "announcement": "a",
     "model": "m", "categories": None, "candidates": None, "seconds": 0.0, "digest": "0" * 64,
 }  # fmt: skip
 CALL = {
