@@ -129,6 +129,7 @@ from cnp_router.protocols import (
     Round as Round,
     RoundSettings as RoundSettings,
     TrafficBudget as TrafficBudget,
+    Waves as Waves,
     Transcript as Transcript,
     validate as validate,
 )

@@ -117,7 +117,9 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
         how.append(f"contractors by {outcome.organisation}")
     yield "Protocol", ", ".join(how)
     if protocol.has_contractors:
-        yield "Announced to", f"{len(outcome.recipients)} of {outcome.n_contractors} contractors"
+        reached = f"{len(outcome.recipients)} of {outcome.n_contractors} contractors"
+        waves = f", in {ledger.waves} waves" if ledger.waves > 1 else ""
+        yield "Announced to", reached + waves
         if outcome.transcript.evidence != "none":
             yield "Evidence", f"for {outcome.transcript.evidence.replace('manager', 'the manager')}"
     if routing is not None:

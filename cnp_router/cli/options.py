@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import importlib
 import math
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.exceptions import DataFileError
+from cnp_router.exceptions import DataFileError, InputError
+from cnp_router.records import parse_date
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
@@ -162,6 +164,13 @@ def _request(text: str) -> str:
     return text.strip()
 
 
+def _date(text: str | None) -> datetime.date | None:
+    try:
+        return None if text is None else parse_date("a date", text)
+    except InputError as exc:
+        raise click.BadParameter(f"{exc}.") from None
+
+
 PROTOCOL = Registered("Protocols", "cnp_router.protocols", "PROTOCOLS")
 PROVIDER = Registered("Language models, for --llm", "cnp_router.llm", "PROVIDERS")
 
@@ -169,6 +178,12 @@ fitted_model = folder("--model", required=True, help="Folder of the model.")
 router_model = folder("--model", help="Folder of a model.  [default: the bundled sample]")
 request_argument = click.argument("text", callback=lambda _, __, text: _request(text))
 held_out = files("--history", "histories", required=True, help="Mashups the model has not seen.")
+request_date = click.option(
+    "--date",
+    metavar="YYYY-MM-DD",
+    callback=lambda _, __, text: _date(text),
+    help="The day the request is asked.  [default: that of the newest past mashup]",
+)
 as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON document instead.")
 
 threshold = share(
@@ -211,15 +226,17 @@ def round_settings(
     top_k: int | None,
     budget_tokens: int | None,
     budget_messages: int | None,
+    waves: bool,
     **settings: Any,
 ) -> RoundSettings:
     """Return the settings that the options ask for; most have the name of their option."""
-    from cnp_router.protocols import RoundSettings, TrafficBudget
+    from cnp_router.protocols import RoundSettings, TrafficBudget, Waves
 
     limited = budget_tokens is not None or budget_messages is not None
     return RoundSettings(
         select=selection(target_recall, top_k),
         budget=TrafficBudget(budget_tokens, budget_messages) if limited else None,
+        waves=Waves() if waves else None,
         **settings,
     )
 
@@ -253,6 +270,11 @@ round_options = gathered(
         default="none",
         help="Who sees what the router knows of the routed contractors' APIs: probability and "
         "reason, on the call for proposals.",
+    ),
+    click.option(
+        "--waves",
+        is_flag=True,
+        help="Call the recipients in waves, until enough is proposed, instead of at once.",
     ),
 )
 max_size = count("--max-size", help="The most APIs a contractor may hold.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ _ROWS = 10
 @options.router_model
 @options.file("--catalog", help="Route by the specifications of these APIs alone (JSON Lines).")
 @options.several("--known", metavar="ID", help="API in use already.")
+@options.request_date
 @restriction
 @options.gathered("select", options.selection, options.target_recall, options.top_k)
 @options.threshold
@@ -43,6 +45,7 @@ def recommend(
     model: Path | None,
     catalog: Path | None,
     known: tuple[str, ...],
+    date: datetime.date | None,
     within: Restriction,
     select: SelectionRule,
     threshold: float,
@@ -68,10 +71,12 @@ def recommend(
         from cnp_router.agents import CategoryFallback
 
         fallback = CategoryFallback(chat.model(router.catalog), router.catalog)
-    routing = router.route(text, known, fallback=fallback, **how)
+    routing = router.route(text, known, fallback=fallback, date=date, **how)
     why = None
     if wanted:
-        why = why_not.explained(router, routing, within, wanted, _chosen_how(routing, select))
+        why = why_not.explained(
+            router, routing, within, wanted, _chosen_how(routing, select), date=date
+        )
     if json_:
         echo_json(routing.to_dict() | ({"why_not": why} if why else {}))
         return

@@ -38,7 +38,7 @@ STAGES: Mapping[Stage, str] = {
 TokensAre = Literal["server", "estimated"]
 
 _MEANS = (
-    *("tokens_in", "tokens_out", "messages", "model_calls", "recipients", "mean_apis"),
+    *("tokens_in", "tokens_out", "messages", "model_calls", "recipients", "waves", "mean_apis"),
     "seconds",
 )
 _TOTALS = ("cfps", "late", "failed", "hallucinated")
@@ -74,6 +74,7 @@ class RoundFigures:
     messages: NonNegativeInt
     model_calls: NonNegativeInt
     recipients: NonNegativeInt
+    waves: NonNegativeInt
     mean_apis: NonNegativeInt
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     tokens_are: TokensAre | None
@@ -94,6 +95,7 @@ class RoundFigures:
             messages=ledger.n_messages,
             model_calls=ledger.model_calls,
             recipients=len(outcome.recipients),
+            waves=ledger.waves,
             mean_apis=len(outcome.recommendation),
             seconds=ledger.seconds,
             tokens_are=ledger.usage.source if ledger.model_calls else None,
@@ -134,9 +136,10 @@ class ComparisonRow:
     stages : mapping of str to SetScores or None
         Of `STAGES`, averaged over the rounds that had the stage (for ``"auto"`` not all have); None
         where none had.
-    tokens_in, tokens_out, messages, model_calls, recipients, mean_apis, seconds : float or None
-        `recipients` counts contractors that received an announcement; `mean_apis` is the size of
-        the recommendation.
+    tokens_in, tokens_out, messages, model_calls, recipients, waves, mean_apis, seconds : float or \
+None
+        `recipients` counts contractors that received an announcement, `waves` those of calls for
+        proposals; `mean_apis` is the size of the recommendation.
     failures : mapping of str to int
         Why rounds failed, and how many for that reason, the most frequent first; reasons that
         differ in numbers only are one. Neither the cost nor the result of these rounds is in any
@@ -156,6 +159,7 @@ class ComparisonRow:
     messages: float | None = None
     model_calls: float | None = None
     recipients: float | None = None
+    waves: float | None = None
     mean_apis: float | None = None
     seconds: float | None = None
     failures: Mapping[str, int] = field(default_factory=dict)

@@ -76,14 +76,15 @@ def scores(part: Comparison) -> Table:
 
 
 def sizes(part: Comparison) -> Table:
-    """Return messages, contractors asked and the size of the final set."""
+    """Return messages, contractors asked, in how many waves, and the size of the final set."""
     columns: Columns = {
         **_METHOD,
         "messages": lambda row: count(row.messages),
         "contractors asked": lambda row: count(row.recipients, 1),
+        "waves": lambda row: count(row.waves, 1),
         "APIs": lambda row: count(row.mean_apis, 2),
     }
-    title = "Messages of a request, contractors asked, and APIs in the final set"
+    title = "Messages of a request, contractors asked, waves of calls, and APIs in the final set"
     return Table.of(title, columns, part.rows, labels=2)
 
 

@@ -28,7 +28,7 @@ from cnp_router.version import __version__
 
 __all__ = ["FORMAT_VERSION", "ResumeFile", "fingerprint", "unwrapped"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _CHANGES_NO_FIGURE = ("budget", "max_concurrency")
 _NEW_FILE = "name another file, or one that does not exist"

@@ -16,16 +16,18 @@ from cnp_router.protocols.messages import (
     message_from_dict,
 )
 from cnp_router.protocols.metered import Books, MeteredModel
-from cnp_router.protocols.negotiation import NegotiatedProtocol, Plan
+from cnp_router.protocols.negotiation import NegotiatedProtocol
 from cnp_router.protocols.net import ContractNet
 from cnp_router.protocols.outcome import Choice, Outcome, Stages
 from cnp_router.protocols.parties import Parties
+from cnp_router.protocols.plan import Plan
 from cnp_router.protocols.protocol import Announcement, Protocol
 from cnp_router.protocols.registry import PROTOCOLS, find_protocol
 from cnp_router.protocols.round import Invitation, Result, Round
 from cnp_router.protocols.settings import RoundSettings, TrafficBudget
 from cnp_router.protocols.transcript import Transcript
 from cnp_router.protocols.validation import Conclusion, validate
+from cnp_router.protocols.waves import Waves
 
 __all__ = [
     "PROTOCOLS",
@@ -60,6 +62,7 @@ __all__ = [
     "Stages",
     "TrafficBudget",
     "Transcript",
+    "Waves",
     "choose_protocol",
     "find_protocol",
     "message_from_dict",

@@ -115,8 +115,8 @@ class Bidding:
         self.settings = settings
         self.categories = frozenset(categories)
         self._send = send
-        self._iterations = 0
-        self._closed: set[int] = set()
+        self._now = (0, 0)  # iteration and wave
+        self._closed: set[tuple[int, int]] = set()
         self._open: dict[int, CallForProposals] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._reached = False  # whether any contractor said anything
@@ -137,17 +137,18 @@ class Bidding:
             function=invitation.function,
             category=invitation.category,
             reply_by=None if deadline is None else float(deadline),
-            iteration=self._iterations,
+            iteration=self._now[0],
+            wave=self._now[1],
             evidence=invitation.evidence,
         )
 
-    async def collect(self, invitations: Sequence[Invitation]) -> set[int]:
+    async def collect(self, invitations: Sequence[Invitation], wave: int) -> set[int]:
         """Send calls, and have contractors work until all replied or the deadline is over.
 
-        Returns the ids of the calls. Raises RoundFailedError if it is the way to all the
-        contractors that failed, and not they themselves.
+        The first wave begins an iteration. Returns the ids of the calls. Raises RoundFailedError
+        if it is the way to all the contractors that failed, and not they themselves.
         """
-        self._iterations += 1
+        self._now = (self._now[0] + (wave == 1), wave)
         calls = [(self._call(invitation), invitation.task) for invitation in invitations]
         self._open |= {call.id: call for call, _ in calls}
         queue = iter(calls)
@@ -168,11 +169,11 @@ class Bidding:
             worker.result()
         self._workers -= done
         if pending:
-            self._closed.add(self._iterations)
+            self._closed.add(self._now)
             for call, _ in queue:
                 self._fail(call, "deadline", "the deadline passed before its turn came")
-        # What was awarded after a first announcement is not lost with a second one.
-        if self._iterations == 1 and self._cause and not (self._reached or self._open):
+        # What was proposed or awarded after a first announcement is not lost with a second one.
+        if self._now == (1, 1) and self._cause and not (self._reached or self._open):
             asked = len({invitation.contractor.id for invitation in invitations})
             raise RoundFailedError(
                 f"not one of {asked} contractors could be reached: {self._cause}"
@@ -209,7 +210,7 @@ class Bidding:
             "sender": call.receiver,
             "receiver": MANAGER,
             "in_reply_to": call.id,
-            "late": call.iteration in self._closed,
+            "late": (call.iteration, call.wave) in self._closed,
         }
         if bid.apis:
             self._send(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cnp_router.agents import InterpretRequest
 from cnp_router.protocols.audience import Audience
-from cnp_router.protocols.negotiation import NegotiatedProtocol, Plan
+from cnp_router.protocols.negotiation import NegotiatedProtocol
+from cnp_router.protocols.plan import Plan
 from cnp_router.protocols.round import Invitation, Round
 
 __all__ = ["ContractorLed"]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from cnp_router.llm import Usage
-from cnp_router.protocols.messages import Failure, Message, Proposal, Refusal
+from cnp_router.protocols.messages import CallForProposals, Failure, Message, Proposal, Refusal
 
 __all__ = ["Cost", "Ledger", "ModelCall"]
 
@@ -82,6 +82,8 @@ class Ledger:
     by_stage : mapping of str to Cost
         As in `ModelCall`, and ``"request"`` for the request and the report. Announcements and
         replies are messages of ``"bidding"``, awards and rejections of ``"API selection"``.
+    waves : int
+        How many waves of calls for proposals, in all announcements.
     late : int
         Replies after the deadline.
     failures : mapping of str to int
@@ -108,6 +110,7 @@ class Ledger:
     cached_calls: int
     by_role: Mapping[str, Cost]
     by_stage: Mapping[str, Cost]
+    waves: int
     late: int
     failures: Mapping[str, int]
     hallucinated: int
@@ -136,6 +139,7 @@ class Ledger:
             cached_calls=sum(call.calls for call in calls if call.cached),
             by_role=_costs("role", messages, calls),
             by_stage=_costs("stage", messages, calls),
+            waves=len({(m.iteration, m.wave) for m in messages if isinstance(m, CallForProposals)}),
             late=sum(isinstance(m, (Proposal, Refusal)) and m.late for m in messages),
             failures=dict(Counter(m.reason for m in messages if isinstance(m, Failure))),
             hallucinated=sum(len(call.hallucinated) for call in calls),
@@ -171,6 +175,7 @@ class Ledger:
             "tokens_are": self.usage.source,
             "by_role": {name: asdict(cost) for name, cost in self.by_role.items()},
             "by_stage": {name: asdict(cost) for name, cost in self.by_stage.items()},
+            "waves": self.waves,
             "late": self.late,
             "failures": dict(self.failures),
             "hallucinated": self.hallucinated,

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from cnp_router.agents import Decompose, MapCategories, MatchFunction
 from cnp_router.catalog import Contractor
 from cnp_router.exceptions import InputError
+from cnp_router.protocols.announcing import certainly_called
 from cnp_router.protocols.audience import Audience
-from cnp_router.protocols.negotiation import NegotiatedProtocol, Plan
+from cnp_router.protocols.negotiation import NegotiatedProtocol
 from cnp_router.protocols.outcome import Choice
 from cnp_router.protocols.parties import Parties
+from cnp_router.protocols.plan import Plan
 from cnp_router.protocols.protocol import Protocol
 from cnp_router.protocols.round import Invitation, Round
 from cnp_router.protocols.settings import RoundSettings
@@ -58,7 +60,7 @@ class ManagerLed(NegotiatedProtocol):
                 "a manager-led round, with one call to each recipient,",
                 [
                     Invitation(c, MatchFunction(c.apis, round_.request, None))
-                    for c in audience.chosen
+                    for c in certainly_called(round_, audience)
                 ],
                 step,
             )

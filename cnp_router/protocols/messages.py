@@ -92,6 +92,8 @@ class CallForProposals(_Message):
     """Bidding deadline, in seconds after the announcement."""
     iteration: int = 1
     """1, or 2 in an iterated announcement."""
+    wave: int = 1
+    """Of the calls of an iteration: each wave waits for the replies to the last one."""
     evidence: tuple[ApiEvidence, ...] = ()
     """What the router knows of the contractor's own APIs; no other message has any."""
 

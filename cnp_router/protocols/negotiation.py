@@ -4,59 +4,19 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from cnp_router.catalog import Contractor
 from cnp_router.exceptions import BudgetExceededError
+from cnp_router.protocols.announcing import Announcing
 from cnp_router.protocols.audience import Audience
 from cnp_router.protocols.messages import Proposal
+from cnp_router.protocols.plan import Plan
 from cnp_router.protocols.protocol import Protocol
-from cnp_router.protocols.round import Invitation, Result, Round, as_proposed
-from cnp_router.records import one_line
+from cnp_router.protocols.round import Result, Round, as_proposed
 
-__all__ = ["Invite", "NegotiatedProtocol", "Plan"]
+__all__ = ["NegotiatedProtocol"]
 
 logger = logging.getLogger("cnp_router.protocols")
-
-Invite = Callable[[Contractor, bool], list[Invitation]]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is announced, after the manager's first steps.
-
-    Parameters
-    ----------
-    invite : callable
-        Given a contractor, and whether the router or the graph chose it, returns what is announced
-        to it. A chosen one is called for something.
-    functions : tuple of str, default=()
-        After decomposition, if the manager has taken that step.
-    categories : tuple of str or None, default=None
-        After category mapping; None if contractors name them.
-    widens : bool, default=False
-        Whether contractors that the router did not choose are called too, if a task is for them.
-    """
-
-    invite: Invite
-    functions: tuple[str, ...] = ()
-    categories: tuple[str, ...] | None = None
-    widens: bool = False
-
-    __repr__ = one_line
-
-    def invitations(self, audience: Audience) -> list[Invitation]:
-        """Return what is announced to an audience."""
-        everyone = audience.routing is None or self.widens
-        return [
-            *self.to(audience.chosen, chosen=True),
-            *self.to(audience.others if everyone else (), chosen=False),
-        ]
-
-    def to(self, contractors: Iterable[Contractor], *, chosen: bool) -> list[Invitation]:
-        """Return what is announced to some contractors."""
-        return [each for contractor in contractors for each in self.invite(contractor, chosen)]
 
 
 class NegotiatedProtocol(Protocol):
@@ -72,11 +32,12 @@ class NegotiatedProtocol(Protocol):
         """Plan, announce, select and award; and announce once more, if that is wanted."""
         audience = await round_.audience(widen=not self.maps_categories)
         plan = await self.plan(round_, audience)
-        invitations = plan.invitations(audience)
-        proposals = await round_.announce(invitations)
+        announcing = Announcing(round_, plan)
+        await announcing.to(audience)
+        proposals = announcing.proposals
         selected = await round_.select(proposals, plan.functions)
         if selected and round_.settings.iterate:
-            more, added = await _again(round_, plan, invitations, proposals, selected)
+            more, added = await _again(round_, plan, announcing, selected)
             proposals, selected = [*proposals, *more], (*selected, *added)
         routing = audience.routing
         if routing is not None and plan.widens:
@@ -88,19 +49,16 @@ class NegotiatedProtocol(Protocol):
 
 
 async def _again(
-    round_: Round,
-    plan: Plan,
-    before: Iterable[Invitation],
-    proposals: list[Proposal],
-    selected: tuple[str, ...],
+    round_: Round, plan: Plan, before: Announcing, selected: tuple[str, ...]
 ) -> tuple[list[Proposal], tuple[str, ...]]:
-    """Announce to those who are tied to the selected APIs and were not asked yet."""
-    asked = {invitation.contractor.id for invitation in before}
-    tied = [c for c in round_.parties.tied_to(selected) if c.id not in asked]
+    """Announce to those who are tied to the selected APIs and were not called yet."""
+    tied = [c for c in round_.parties.tied_to(selected) if c.id not in before.called]
+    announcing = Announcing(round_, plan)
     try:
-        more = await round_.announce(plan.to(tied[: round_.settings.iterate], chosen=True))
+        await announcing.send(plan.to(tied[: round_.settings.iterate], chosen=True))
     except BudgetExceededError as exc:  # what is awarded is not given up
         logger.warning("no second announcement: %s", exc)
         return [], ()
-    awarded = tuple(proposed for proposed in as_proposed(proposals) if proposed.api in selected)
+    awarded = tuple(each for each in as_proposed(before.proposals) if each.api in selected)
+    more = announcing.proposals
     return more, await round_.select(more, plan.functions, awarded)

@@ -200,12 +200,14 @@ class Round:
         model.note(tuple(getattr(asked.answer, "hallucinated", ())), (*cut, *asked.cut))
         return asked.answer
 
-    async def announce(self, invitations: Sequence[Invitation]) -> list[Proposal]:
+    async def announce(self, invitations: Sequence[Invitation], *, wave: int = 1) -> list[Proposal]:
         """Send calls for proposals, and wait for the replies.
 
         Parameters
         ----------
         invitations : sequence of Invitation
+        wave : int, default=1
+            The first one begins an announcement, a later one continues it.
 
         Returns
         -------
@@ -227,7 +229,7 @@ class Round:
         self.check_announcement(
             f"an announcement of {len(invitations)} calls for proposals", invitations
         )
-        calls = await self._bidding.collect(invitations)
+        calls = await self._bidding.collect(invitations, wave)
         replies = [m for m in self.messages if getattr(m, "in_reply_to", 0) in calls]
         in_time = [m for m in replies if isinstance(m, Proposal) and not m.late]
         return sorted(in_time, key=lambda proposal: proposal.in_reply_to)
@@ -241,16 +243,19 @@ class Round:
         """
         if self.settings.budget is None:
             return
-        apis = dict.fromkeys(api for i in invitations for api in i.contractor.apis)
-        every = tuple(ProposedApi(api.id) for api in apis)
-        evidence = tuple({each.api: each for i in invitations for each in i.evidence}.values())
-        select = SelectApis(self.request, (), every, evidence=evidence)
+        waiting = self._undecided()
+        apis = dict.fromkeys(api.id for i in invitations for api in i.contractor.apis)
+        every = (*as_proposed(waiting), *(ProposedApi(name) for name in apis))
+        evidence = {each.api: each for i in invitations for each in i.evidence}
+        known = (*carried(self.messages, as_proposed(waiting)), *evidence.values())
+        select = SelectApis(self.request, (), every, evidence=known)
         tasks = [*before, *(i.task for i in invitations), select]
         self.books.check(
             what,
             (task.chat_request() for task in tasks),
-            messages=self._certain() + 3 * len(invitations),  # a call, a reply, a decision each
-            tokens=GROUNDS_TOKENS * len(every),
+            # A call, a reply and a decision each.
+            messages=self._certain() + len(waiting) + 3 * len(invitations),
+            tokens=GROUNDS_TOKENS * len(apis),
         )
 
     async def select(
@@ -336,6 +341,12 @@ class Round:
         except BudgetExceededError:
             return False
         return True
+
+    def _undecided(self) -> list[Proposal]:
+        """Return the proposals in time that wait for a decision."""
+        decided = {m.in_reply_to for m in self.messages if isinstance(m, Award | Rejection)}
+        proposals = (m for m in self.messages if isinstance(m, Proposal) and not m.late)
+        return [m for m in proposals if m.id not in decided]
 
     def _certain(self) -> int:
         """Return how many messages there will be at least.

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from cnp_router.agents import AnswerLimits
 from cnp_router.exceptions import BudgetExceededError, InputError
+from cnp_router.protocols.waves import Waves
 from cnp_router.records import check_instance, check_number, shown
 from cnp_router.routing import SelectionRule, TargetRecall
 
@@ -83,7 +84,8 @@ class RoundSettings:
         ``"llm"``: the manager's model maps the request to categories, and the announcement
         widens to them. ``"broadcast"``: to everyone. ``"none"``: it stays as it is.
     deadline : float or None, seconds, default=None
-        How long after an announcement proposals are taken. Later ones are recorded and ignored.
+        How long after an announcement, or a wave of it, proposals are taken. Later ones are
+        recorded and ignored.
     bid_timeout : float or None, seconds, default=None
         How long one contractor may take.
     timeout : float or None, seconds, default=1800
@@ -96,6 +98,9 @@ class RoundSettings:
     iterate : int, default=0
         After the awards, announce once more to at most so many contractors that the transition
         graph ties to what was awarded. Needs a learned router.
+    waves : Waves or None, default=None
+        Call the recipients of a routed announcement in waves, and no more than are wanted. Where
+        the fallback has chosen recipients, and in a broadcast, all are called at once.
     limits : AnswerLimits, optional
         How much an agent may say.
     evidence : {"none", "manager", "everyone"}, default="none"
@@ -124,6 +129,7 @@ class RoundSettings:
     max_concurrency: int = 64
     budget: TrafficBudget | None = None
     iterate: int = 0
+    waves: Waves | None = None
     limits: AnswerLimits = field(default_factory=AnswerLimits)
     evidence: EvidenceFor = "none"
 
@@ -147,4 +153,6 @@ class RoundSettings:
         check_number("iterate", self.iterate, 0, whole=True)
         if self.budget is not None:
             check_instance("budget", self.budget, TrafficBudget)
+        if self.waves is not None:
+            check_instance("waves", self.waves, Waves)
         check_instance("limits", self.limits, AnswerLimits)

@@ -46,12 +46,15 @@ def validate(transcript: Transcript) -> Conclusion:
     """Go through a transcript message by message.
 
     The laws: a request opens the round and a report closes it; ids count from 1; each call for
-    proposals gets exactly one reply, from the contractor that was called; each proposal in time
-    gets exactly one decision, a late one none; nothing is awarded that was not proposed, nor
-    twice; what is reported was awarded, if anything was announced, and is among the candidates, if
-    there are any; the request is that of the transcript, and so is what calls carry of it; only
-    calls carry evidence, and only where the transcript says so and is no broadcast, each API's the
-    same on every call; and all of it has the digest that the transcript had when it was made.
+    proposals gets exactly one reply, from the contractor that was called; nobody is called twice
+    for one function; a wave of calls is opened when each call of the last one has its reply or
+    its deadline is over, after which replies to it are late, and before anything is decided; each
+    proposal in time gets exactly one decision, a late one none; nothing is awarded that was not
+    proposed, nor twice; what is reported was awarded, if anything was announced, and is among the
+    candidates, if there are any; the request is that of the transcript, and so is what calls carry
+    of it; only calls carry evidence, and only where the transcript says so and is no broadcast,
+    each API's the same on every call; and all of it has the digest that the transcript had when it
+    was made.
 
     Parameters
     ----------
@@ -101,11 +104,17 @@ def conclude(transcript: Transcript) -> Conclusion:
     return state.result(transcript.candidates)
 
 
+Check = Callable[[bool, str], None]
+
+
 @dataclass
 class _State:
     text: str
     carries_evidence: bool
-    unanswered: dict[int, str] = field(default_factory=dict)
+    unanswered: dict[int, CallForProposals] = field(default_factory=dict)
+    called: set[tuple[str, str | None]] = field(default_factory=set)
+    wave: tuple[int, int] = (0, 0)  # its iteration, and its number there
+    has_decided: bool = False  # in this iteration
     undecided: dict[int, Proposal] = field(default_factory=dict)
     recipients: dict[str, None] = field(default_factory=dict)
     proposed: dict[str, None] = field(default_factory=dict)
@@ -129,20 +138,17 @@ class _State:
             case CallForProposals():
                 check(message.sender == MANAGER, "the manager announces")
                 check(message.request in (None, self.text), "it announces another request")
-                self.take_evidence(message, check)
-                self.unanswered[message.id] = message.receiver
+                self._open(message, check)
+                self._take_evidence(message, check)
+                task = message.receiver, message.function
+                check(task not in self.called, "it is called for the same a second time")
+                self.called.add(task)
+                self.unanswered[message.id] = message
                 self.recipients[message.receiver] = None
             case Proposal() | Refusal() | Failure():
-                called = self.unanswered.pop(message.in_reply_to, None)
-                check(called is not None, f"no call {message.in_reply_to} waits for a reply")
-                check(called == message.sender, "another one was called")
-                check(message.receiver == MANAGER, "replies go to the manager")
-                if isinstance(message, Proposal):
-                    check(bool(message.apis), "a proposal names an API")
-                    if not message.late:
-                        self.undecided[message.id] = message
-                        self.proposed.update((p.api, None) for p in message.apis)
+                self._reply(message, check)
             case Award() | Rejection():
+                self.has_decided = True
                 check(message.sender == MANAGER, "the manager decides")
                 known = message.in_reply_to in self.undecided
                 check(known, f"no proposal {message.in_reply_to} waits for a decision")
@@ -167,7 +173,34 @@ class _State:
                 check(awarded, "it reports what was not awarded")
                 self.report = message
 
-    def take_evidence(self, call: CallForProposals, check: Callable[[bool, str], None]) -> None:
+    def _reply(self, reply: Proposal | Refusal | Failure, check: Check) -> None:
+        call = self.unanswered.pop(reply.in_reply_to, None)
+        if call is None:
+            return check(False, f"no call {reply.in_reply_to} waits for a reply")
+        check(call.receiver == reply.sender, "another one was called")
+        check(reply.receiver == MANAGER, "replies go to the manager")
+        is_late = isinstance(reply, Failure) or reply.late
+        check(is_late or (call.iteration, call.wave) == self.wave, "its wave is closed: it is late")
+        if isinstance(reply, Proposal):
+            check(bool(reply.apis), "a proposal names an API")
+            if not reply.late:
+                self.undecided[reply.id] = reply
+                self.proposed.update((p.api, None) for p in reply.apis)
+
+    def _open(self, call: CallForProposals, check: Check) -> None:
+        """Go on to the wave of a call."""
+        wave = call.iteration, call.wave
+        if wave == self.wave:
+            return
+        iteration, number = self.wave
+        is_next = wave == (iteration + 1, 1)
+        check(is_next or (iteration > 0 and wave == (iteration, number + 1)), "a wave is left out")
+        check(is_next or not self.has_decided, "a wave comes after a decision")
+        for each in self.unanswered.values():
+            check(each.reply_by is not None, f"a wave comes before the reply to {each.id}")
+        self.wave, self.has_decided = wave, False
+
+    def _take_evidence(self, call: CallForProposals, check: Check) -> None:
         check(self.carries_evidence or not call.evidence, "it carries evidence")
         check(_are_distinct(tuple(e.api for e in call.evidence)), "evidence of an API twice")
         for each in call.evidence:
