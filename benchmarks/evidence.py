@@ -18,7 +18,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.evaluation import ComparisonRow, Table, compare
 from cnp_router.evaluation.table import count, share
 from cnp_router.llm import OfflineChatModel
-from cnp_router.protocols import RoundSettings
+from cnp_router.protocols import RoundSettings, Waves
 from cnp_router.routing.selection import expected_f1_size
 
 __all__ = ["run"]
@@ -43,7 +43,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     name, held_out = held_out_of(splits, options.split)
     router = fitted(splits, options)
     facts = environment(options.seed)
-    heading(f"Evidence in routed rounds on {splits.name}, {name}", facts)
+    waves = Waves() if options.waves else None
+    how = " in waves" if waves else ""
+    heading(f"Evidence in routed rounds{how} on {splits.name}, {name}", facts)
     rows: list[tuple[str, str, ComparisonRow]] = []
     asked = 0
     for shown_to, selects_by in _VARIANTS:
@@ -55,7 +57,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             router=router,
             protocols=_PROTOCOLS if rows else (*_PROTOCOLS, "learned"),
             announcements=["routed"],
-            settings=RoundSettings(evidence=shown_to),
+            settings=RoundSettings(evidence=shown_to, waves=waves),
             limit=options.limit,
         )
         asked = comparison.requests

@@ -12,7 +12,8 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py next_tool_history --data DIR [--plots DIR]
     python benchmarks/run.py routed_vs_broadcast [--data DIR] [--model DIR] [--split NAME] \
         [--limit N] [--organise] [--resume FILE] [--report DIR]
-    python benchmarks/run.py evidence [--data DIR] [--model DIR] [--split NAME] [--limit N]
+    python benchmarks/run.py evidence [--data DIR] [--model DIR] [--split NAME] [--limit N] \
+        [--waves]
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
 
@@ -84,6 +85,11 @@ def _rounds(track: argparse.ArgumentParser) -> None:
     track.add_argument("--limit", type=int, metavar="N", help="the first N requests only")
 
 
+def _evidence(track: argparse.ArgumentParser) -> None:
+    _rounds(track)
+    track.add_argument("--waves", action="store_true", help="call the recipients in waves")
+
+
 def _routed_vs_broadcast(track: argparse.ArgumentParser) -> None:
     _rounds(track)
     track.add_argument(
@@ -152,7 +158,7 @@ _OPTIONS = {
     "learning_curve": _learning_curve,
     "trust": _trust,
     "routed_vs_broadcast": _routed_vs_broadcast,
-    "evidence": _rounds,
+    "evidence": _evidence,
     "engine": _engine,
 }
 

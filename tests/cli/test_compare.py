@@ -95,6 +95,19 @@ def test_target_recall_and_threshold_reach_the_router(compare):
     assert asked("--threshold", 1, "--fallback", "broadcast") == 149
 
 
+def test_evidence(compare):
+    plain = compare(*QUICK, "--json")
+    shown = compare(*QUICK, "--json", "--evidence", "manager")
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    documents = [without_seconds(each) for each in (plain, shown)]
+    assert [each["evidence"] for each in documents] == ["none", "manager"]
+    (broadcast, routed, learned), (one, other, alone) = (each["rows"] for each in documents)
+    assert (one, alone) == (broadcast, learned)
+    assert other["tokens_in"] > routed["tokens_in"]
+    said = compare(*QUICK, "--evidence", "manager").stdout
+    assert "the manager was shown the router's evidence" in " ".join(said.split())
+
+
 def test_resume(compare):
     first = compare(*QUICK, "--json", "--resume", "run.jsonl")
     assert compare(*QUICK, "--json", "--resume", "run.jsonl").stdout == first.stdout
