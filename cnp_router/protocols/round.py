@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -79,6 +80,8 @@ class Round:
     settings : RoundSettings
     protocol, announcement : str
         For the transcript; `audience` is by the announcement.
+    date : datetime.date, optional
+        The day of the request, for the router.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Round:
         settings: RoundSettings,
         protocol: str,
         announcement: str,
+        date: datetime.date | None = None,
     ) -> None:
         self.request = sendable(request)  # what agents see is what the transcript says
         self.parties = parties
@@ -97,6 +101,7 @@ class Round:
         self.settings = settings
         self.protocol = protocol
         self.announcement = announcement
+        self.date = date
         self.messages: list[Message] = []
         self.books = Books(settings.budget)
         self._bidding = Bidding(model, self.books, settings, parties.catalog.categories, self._send)
@@ -151,7 +156,8 @@ class Round:
         async def mapped(task: Any) -> Any:
             return await self.ask(task, stage="fallback")
 
-        return await routed(self.request, self.parties, self.settings, mapped if widen else None)
+        ask = mapped if widen else None
+        return await routed(self.request, self.parties, self.settings, ask, self.date)
 
     async def ask(
         self,
