@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     default="api",
 )
 @options.max_size
+@click.option("--undated", is_flag=True, help="Do not give the router the dates of the mashups.")
 @options.count("--limit", help="Ask the first N requests only.")
 @options.file("--resume", help="Keep each finished request there, and continue with the others.")
 @click.option(
@@ -68,6 +69,7 @@ def compare(
     chat: options.Chat,
     cache: Path | None,
     json_: bool,
+    undated: bool,
     **how: Any,
 ) -> None:
     """Compare the protocols, routed and broadcast.
@@ -92,6 +94,7 @@ def compare(
     try:
         with Progress("Comparing") as progress:
             how |= {"router": router, "settings": settings, "progress": progress}
+            how["dated"] = not undated
             comparison = compared(router.catalog, asked, History.read(histories), **how)
     except (KeyboardInterrupt, ProtocolError) as exc:
         _note_how_to_continue(exc, how.get("resume"))

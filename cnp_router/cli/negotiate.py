@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     help="How APIs are given to contractors.",
 )
 @options.max_size
+@options.request_date
 @options.round_options
 @options.chat_options("Who answers for the agents", "offline")
 @options.file("--transcript", help="Write the round's messages there.")
@@ -60,6 +62,7 @@ def negotiate(
     json_: bool,
     protocol: Any,
     announce: Any,
+    date: datetime.date | None,
     **who: Any,
 ) -> None:
     """Hold a round of the Contract Net for the request TEXT.
@@ -77,7 +80,7 @@ def negotiate(
     asked = chat.model(router.catalog)
     net = ContractNet(router.catalog, asked, router=router, settings=settings, **who)
     try:
-        outcome = net.run_sync(text, protocol=protocol, announcement=announce)
+        outcome = net.run_sync(text, protocol=protocol, announcement=announce, date=date)
     except (BudgetExceededError, RoundFailedError) as exc:
         if exc.transcript is not None:
             paid = exc.transcript.ledger

@@ -40,7 +40,7 @@ from cnp_router.protocols import (
     RoundSettings,
     find_protocol,
 )
-from cnp_router.records import check_number
+from cnp_router.records import check_flag, check_number
 from cnp_router.routing import Router
 
 __all__ = ["FAILURES_IN_A_ROW", "Progress", "compare", "compare_async"]
@@ -115,6 +115,7 @@ async def compare_async(
     organisations: Sequence[Organisation] = ("api",),
     max_size: int | None = None,
     settings: RoundSettings | None = None,
+    dated: bool = True,
     limit: int | None = None,
     resume: str | Path | None = None,
     retry_failed: bool = False,
@@ -153,6 +154,8 @@ async def compare_async(
     settings : RoundSettings, optional
         Evidence is for the routed rounds: a broadcast, which has none, stays what it is compared
         as.
+    dated : bool, default=True
+        Ask the router of each mashup as of its date; False: without a date.
     limit : int, optional
         Ask no more than the first so many requests.
     resume : str or Path, optional
@@ -189,6 +192,7 @@ async def compare_async(
     _check_names("protocol", protocols)
     _check_names("announcement", announcements, get_args(Announcement))
     _check_names("organisation", organisations, get_args(Organisation))
+    check_flag("dated", dated)
     if retry_failed and resume is None:
         raise InputError("there is nothing to retry (name the file to resume)")
     settings = settings or RoundSettings()
@@ -216,9 +220,9 @@ async def compare_async(
     with ExitStack() as stack:
         file = None
         if resume is not None:
-            facts = fingerprint(catalog, known, model, router, settings, max_size)
+            facts = fingerprint(catalog, known, model, router, settings, max_size, dated=dated)
             file = stack.enter_context(ResumeFile(resume, facts))
-        rounds = _Rounds(nets, named, methods, mashups, progress, file)
+        rounds = _Rounds(nets, named, methods, mashups, dated, progress, file)
         finished = await rounds.run(concurrent_requests, retry_failed=retry_failed)
     sources = {result.figures.tokens_are for result in finished.values() if result.figures}
     comparison = Comparison(
@@ -272,6 +276,7 @@ class _Rounds:
     protocols: Mapping[str, Protocol]
     methods: Sequence[Method]
     mashups: Sequence[Mashup]
+    dated: bool
     progress: Progress | None
     file: ResumeFile | None
     finished: dict[tuple[Method, str], RoundResult] = field(default_factory=dict)
@@ -300,6 +305,7 @@ class _Rounds:
                 mashup.description,
                 protocol=self.protocols[method.protocol],
                 announcement=cast("Announcement", method.announcement),
+                date=mashup.date if self.dated else None,
             )
             if outcome.failure:  # a mean over that would say nothing of the method
                 raise RoundFailedError(outcome.failure, outcome.transcript)

@@ -59,9 +59,10 @@ def traffic(comparison: Comparison) -> Any:
                 if (recall := row.score(stage, "recall")) is not None and row.tokens
             }
             _spots(axes, spots, colours[protocol], markers[organisation])
-            if len(spots) == 2:
+            start = spots.pop("broadcast", None)
+            for end in spots.values() if start is not None else ():
                 style = _ARROW | {"color": colours[protocol]}
-                axes.annotate("", spots["routed"], spots["broadcast"], arrowprops=style)
+                axes.annotate("", end, start, arrowprops=style)
         _free_of_tokens(axes, comparison, stage, colours)
         axes.set_xlabel("tokens per request, in and out")
         axes.grid(color=_GRID)
@@ -87,9 +88,9 @@ def stages(comparison: Comparison) -> Any:
                     if (value := row.score(stage, metric)) is not None
                 }
                 _spots(axes, spots, colour, size=24)
-                if len(spots) == 2:
+                if len(spots) > 1:
                     ends = [value for value, _ in spots.values()]
-                    axes.plot(ends, [y, y], color=colour, linewidth=1.4, zorder=1)
+                    axes.plot(ends, [y] * len(ends), color=colour, linewidth=1.4, zorder=1)
         axes.set_xlim(-0.02, 1.02)
         axes.grid(axis="x", color=_GRID)
         for between in range(len(methods) - 1):
@@ -130,7 +131,7 @@ def _spots(
 ) -> None:
     """Draw a method's spots by announcement: broadcast as a ring, routed full."""
     for announcement, spot in spots.items():
-        routed = announcement == "routed"
+        routed = announcement != "broadcast"
         axes.scatter(
             *spot, s=size if routed else 3.2 * size, marker=marker, linewidth=1.4,
             facecolor=colour if routed else "white", edgecolor=colour, zorder=4 if routed else 3,

@@ -90,14 +90,17 @@ def sizes(part: Comparison) -> Table:
 
 def savings(part: Comparison) -> Table | None:
     """Return how many times as much a broadcast costs; None where there are not both."""
-    columns = ("tokens", "messages", "model calls", "bid recall kept", "final recall kept")
-    cells = []
-    for (protocol, _), both in part.by_method().items():
-        if len(both) == 2:
-            *costs, bid, final = ratios(**both).values()
-            cells.append((protocol, *(count(cost, 1) for cost in costs), share(bid), share(final)))
+    costs = ("tokens", "messages", "model calls")
+    columns = ("protocol", "announcement", *costs, "bid recall kept", "final recall kept")
+    cells: list[tuple[str, ...]] = []
+    for (protocol, _), rows in part.by_method().items():
+        for announcement, row in rows.items():
+            if announcement != "broadcast" and "broadcast" in rows:
+                *times, bid, final = ratios(rows["broadcast"], row).values()
+                figures = (*(count(each, 1) for each in times), share(bid), share(final))
+                cells.append((protocol, announcement, *figures))
     title = "Costs of a broadcast over those of routing, and the recall that routing keeps"
-    return Table(title, ("protocol", *columns), tuple(cells)) if cells else None
+    return Table(title, columns, tuple(cells), labels=2) if cells else None
 
 
 SECTIONS: tuple[Callable[[Comparison], Table | None], ...] = (tokens, scores, sizes, savings)

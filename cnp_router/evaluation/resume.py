@@ -172,6 +172,8 @@ def fingerprint(
     router: Router | None,
     settings: RoundSettings,
     max_size: int | None,
+    *,
+    dated: bool,
 ) -> dict[str, Any]:
     """Return all that the figures of a request depend on, besides its method, as a JSON object.
 
@@ -186,6 +188,7 @@ def fingerprint(
         "server": _server(model),
         "router": None if router is None else _router_digest(router),
         "max_size": max_size,
+        "dated": dated,
         **{
             field.name: _plain(getattr(settings, field.name))
             for field in fields(settings)

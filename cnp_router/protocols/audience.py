@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -43,13 +44,15 @@ async def routed(
     parties: Parties,
     settings: RoundSettings,
     ask: Callable[[MapCategories], Awaitable[CategoryMapping]] | None,
+    date: datetime.date | None = None,
 ) -> Audience:
     """Return the audience that the router chooses, widened where it is not confident.
 
     `ask` asks the manager's model which categories to widen to; None where the protocol does that.
+    `date` is the day of the request.
     """
     router, categories = parties.needed_router, parties.catalog.categories
-    scores = router.score(request)
+    scores = router.score(request, date=date)
     fallback: Any = settings.fallback
     how: Any = {"select": settings.select, "threshold": settings.threshold}
     if fallback == "llm" and (ask is None or not categories):
@@ -70,10 +73,13 @@ async def routed(
     return Audience(chosen, tuple(c for c in parties.contractors if c.id not in ids), routing)
 
 
-def look_ahead(request: str, parties: Parties, settings: RoundSettings) -> Routing:
+def look_ahead(
+    request: str, parties: Parties, settings: RoundSettings, date: datetime.date | None = None
+) -> Routing:
     """Return what the router would decide, without its being counted as a routing."""
     router = _uncounted(parties.needed_router)
-    return router.route(request, select=settings.select, threshold=settings.threshold)
+    how: Any = {"select": settings.select, "threshold": settings.threshold, "date": date}
+    return router.route(request, **how)
 
 
 def _uncounted(router: Router) -> Router:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
@@ -39,17 +40,23 @@ class Auto(Protocol):
     announcements = ("routed",)
 
     def prepare(
-        self, request: str, parties: Parties, settings: RoundSettings, announcement: str
+        self,
+        request: str,
+        parties: Parties,
+        settings: RoundSettings,
+        announcement: str,
+        date: datetime.date | None = None,
     ) -> tuple[Protocol, Choice | None]:
         """Choose the protocol, and have it check what it needs."""
-        super().prepare(request, parties, settings, announcement)
+        super().prepare(request, parties, settings, announcement, date)
         classifier = parties.classifier
         choice = choose_protocol(
             request,
-            look_ahead(request, parties, settings),
+            look_ahead(request, parties, settings, date),
             None if classifier is None else classifier.predict_proba([request])[0],
         )
-        chosen, _ = _CHOICES[choice.protocol].prepare(request, parties, settings, announcement)
+        inner = _CHOICES[choice.protocol]
+        chosen, _ = inner.prepare(request, parties, settings, announcement, date)
         return chosen, choice
 
     async def run(self, round_: Round) -> Result:

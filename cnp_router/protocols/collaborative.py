@@ -72,7 +72,7 @@ class _BestFirst:
         self.recipients = frozenset(recipients)
         self.scores = [
             dict(zip(scores.apis, scores.probabilities.tolist(), strict=True))
-            for scores in map(router.score, functions)
+            for scores in (router.score(each, date=round_.date) for each in functions)
         ]
 
     def plan(self) -> Plan:

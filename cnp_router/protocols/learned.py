@@ -23,7 +23,10 @@ class Learned(Protocol):
         """Return the recommendation of the router."""
         parties, settings = round_.parties, round_.settings
         routing = parties.needed_router.route(
-            round_.request, select=settings.select, threshold=settings.threshold
+            round_.request,
+            select=settings.select,
+            threshold=settings.threshold,
+            date=round_.date,
         )
         classifier = parties.classifier
         categories = None if classifier is None else classifier.predict([round_.request])[0]

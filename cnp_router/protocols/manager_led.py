@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -41,7 +42,12 @@ class ManagerLed(NegotiatedProtocol):
     maps_categories = True
 
     def prepare(
-        self, request: str, parties: Parties, settings: RoundSettings, announcement: str
+        self,
+        request: str,
+        parties: Parties,
+        settings: RoundSettings,
+        announcement: str,
+        date: datetime.date | None = None,
     ) -> tuple[Protocol, Choice | None]:
         """Check that there are categories to announce to, besides what every protocol needs."""
         if announcement == "broadcast" and not parties.catalog.categories:
@@ -49,7 +55,7 @@ class ManagerLed(NegotiatedProtocol):
                 "manager-led rounds need a catalog with categories (give the APIs categories, or "
                 "use another protocol)"
             )
-        return super().prepare(request, parties, settings, announcement)
+        return super().prepare(request, parties, settings, announcement, date)
 
     async def plan(self, round_: Round, audience: Audience) -> Plan:
         """Decompose and map, and return the plan to announce each function with its category."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from cnp_router.protocols.protocol import Announcement, Protocol
 from cnp_router.protocols.registry import find_protocol
 from cnp_router.protocols.round import Round
 from cnp_router.protocols.settings import RoundSettings
-from cnp_router.records import check_instance, check_request
+from cnp_router.records import check_date, check_instance, check_request
 from cnp_router.routing import Router
 
 __all__ = ["ContractNet"]
@@ -124,12 +125,15 @@ class ContractNet:
         *,
         protocol: str | Protocol = "contractor-led",
         announcement: Announcement = "routed",
+        date: datetime.date | None = None,
     ) -> Outcome:
         """Run a round where there is no event loop; see `run`."""
 
         async def run() -> Outcome:
             async with self.model:
-                return await self.run(request, protocol=protocol, announcement=announcement)
+                return await self.run(
+                    request, protocol=protocol, announcement=announcement, date=date
+                )
 
         return run_sync(run, instead="await net.run(request)")
 
@@ -139,6 +143,7 @@ class ContractNet:
         *,
         protocol: str | Protocol = "contractor-led",
         announcement: Announcement = "routed",
+        date: datetime.date | None = None,
     ) -> Outcome:
         """Run a round.
 
@@ -150,6 +155,8 @@ class ContractNet:
             A name in `PROTOCOLS`, or a protocol of your own.
         announcement : {"routed", "broadcast"}, default="routed"
             To the recipients that the router chooses, or to everyone that the protocol reaches.
+        date : datetime.date, optional
+            The day the request is asked, as in `Router.route`.
 
         Returns
         -------
@@ -158,8 +165,8 @@ class ContractNet:
         Raises
         ------
         InputError
-            If the request is blank or not a string, protocol or announcement are unknown, or they
-            need a router and there is none.
+            If the request is blank or not a string, protocol or announcement are unknown, they need
+            a router and there is none, or the date is not one.
         RoundFailedError
             If the manager's model gives no usable answer, not one contractor can be reached, or
             the round takes too long.
@@ -167,8 +174,9 @@ class ContractNet:
             If there is a budget, and what comes next does not fit in.
         """
         check_request(request)
+        check_date("date", date)
         wanted = find_protocol(protocol)
-        chosen, choice = wanted.prepare(request, self.parties, self.settings, announcement)
+        chosen, choice = wanted.prepare(request, self.parties, self.settings, announcement, date)
         round_ = Round(
             request,
             parties=self.parties,
@@ -178,6 +186,7 @@ class ContractNet:
             announcement=(
                 announcement if announcement in chosen.announcements else chosen.announcements[0]
             ),
+            date=date,
         )
         result, transcript = await round_.run(chosen.run)
         return Outcome.of(

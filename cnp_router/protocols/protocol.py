@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal, get_args
 
@@ -60,7 +61,12 @@ class Protocol(ABC):
         """
 
     def prepare(
-        self, request: str, parties: Parties, settings: RoundSettings, announcement: str
+        self,
+        request: str,
+        parties: Parties,
+        settings: RoundSettings,
+        announcement: str,
+        date: datetime.date | None = None,
     ) -> tuple[Protocol, Choice | None]:
         """Check that a round can be run, and return the protocol that runs it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -80,6 +81,8 @@ class Round:
     settings : RoundSettings
     protocol, announcement : str
         For the transcript; `audience` is by the announcement.
+    date : datetime.date, optional
+        The day of the request, for the router.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class Round:
         settings: RoundSettings,
         protocol: str,
         announcement: str,
+        date: datetime.date | None = None,
     ) -> None:
         self.request = sendable(request)  # what agents see is what the transcript says
         self.parties = parties
@@ -98,6 +102,7 @@ class Round:
         self.settings = settings
         self.protocol = protocol
         self.announcement = announcement
+        self.date = date
         self.messages: list[Message] = []
         self.books = Books(settings.budget)
         self._evidence: dict[str, ApiEvidence] = {}
@@ -153,7 +158,8 @@ class Round:
         async def mapped(task: Any) -> Any:
             return await self.ask(task, stage="fallback")
 
-        found = await routed(self.request, self.parties, self.settings, mapped if widen else None)
+        ask = mapped if widen else None
+        found = await routed(self.request, self.parties, self.settings, ask, self.date)
         if found.routing is not None and self.settings.evidence != "none":
             self._evidence = evidence_of(found.routing)
         return found

@@ -43,9 +43,14 @@ def test_routed_vs_broadcast(folder, sample_model, tmp_path):
     assert ", dev\n" in done.stdout
     assert "149 contractors. 2 requests; figures are means over them." in done.stdout
     results = json.loads(file.read_text())
-    assert len(results["figures"]) == 11
-    assert done.stdout.count("| pass |") + done.stdout.count("| FAIL |") == 11
-    assert len(results["comparison"]["rows"]) == 10
+    assert len(results["figures"]) == 15
+    assert done.stdout.count("| pass |") + done.stdout.count("| FAIL |") == 15
+    rows = [(row["protocol"], row["announce"]) for row in results["comparison"]["rows"]]
+    assert len(rows) == 13
+    assert rows[1:4] == [
+        ("manager-led", "broadcast"), ("manager-led", "routed"), ("manager-led", "routed in waves"),
+    ]  # fmt: skip
+    assert "InterpretRequest 211" in done.stdout
     assert (tmp_path / "report" / "stages.png").exists()
 
 

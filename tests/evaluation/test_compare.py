@@ -137,7 +137,7 @@ class TestRows:
             *("evidence", "rows", "trouble"),
         ]
         assert document["trouble"] == []
-        figures = "tokens_in tokens_out messages model_calls recipients mean_apis seconds"
+        figures = "tokens_in tokens_out messages model_calls recipients waves mean_apis seconds"
         for row in document["rows"]:
             assert list(row) == ["protocol", "announce", "organise", *figures.split(), "stages"]
             assert list(row["stages"]) == ["category", "bid", "final"]
@@ -593,7 +593,7 @@ class TestFailedRounds:
         assert (row.rounds, row.failed_rounds, row.tokens) == (0, 4, None)
         document = comparison.to_dict()["rows"][0]
         figures = [value for name, value in document.items() if name not in METHOD]
-        assert figures == [None] * 7 + [dict.fromkeys(("category", "bid", "final"))]
+        assert figures == [None] * 8 + [dict.fromkeys(("category", "bid", "final"))]
         assert comparison.rows[1].rounds == 4
 
     @pytest.mark.parametrize("at_a_time", [1, 3])

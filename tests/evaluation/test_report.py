@@ -31,6 +31,7 @@ def row(protocol, announcement, cost, recall, organisation="api", **more):
         messages=2.0 * cost,
         model_calls=1.0 * cost,
         recipients=10.0 * cost,
+        waves=float(cost > 0),
         mean_apis=1.5,
         seconds=0.1,
         stages={
@@ -78,13 +79,15 @@ def test_the_tables(comparison):
         ("contractor-led", "final set", "broadcast", ".250", ".400", ".300"),
         ("contractor-led", "final set", "routed", ".250", ".400", ".300"),
     )
-    assert sizes.columns == ("protocol", "announcement", "messages", "contractors asked", "APIs")
-    assert sizes.rows == (
-        ("learned", "routed", "0", "0.0", "1.50"),
-        ("contractor-led", "broadcast", "2,000", "10,000.0", "1.50"),
-        ("contractor-led", "routed", "50", "250.0", "1.50"),
+    assert sizes.columns == (
+        *("protocol", "announcement", "messages", "contractors asked", "waves", "APIs"),
     )
-    assert savings.rows == (("contractor-led", "40.0", "40.0", "40.0", ".950", "1.000"),)
+    assert sizes.rows == (
+        ("learned", "routed", "0", "0.0", "0.0", "1.50"),
+        ("contractor-led", "broadcast", "2,000", "10,000.0", "1.0", "1.50"),
+        ("contractor-led", "routed", "50", "250.0", "1.0", "1.50"),
+    )
+    assert savings.rows == (("contractor-led", "routed", "40.0", "40.0", "40.0", ".950", "1.000"),)
 
 
 def test_titles_and_headings_say_what_they_mean_without_the_docs(comparison):
@@ -179,8 +182,8 @@ def test_a_method_of_which_all_rounds_failed_has_no_figures(comparison, tmp_path
     some = replace(comparison, rows=(*comparison.rows[:2], failed("nonsense")))
     tokens, _, sizes, savings, *_ = comparison_tables(some)["api"]
     assert tokens.rows[2] == ("contractor-led", "routed", *"---")
-    assert sizes.rows[2] == ("contractor-led", "routed", *"---")
-    assert savings.rows == (("contractor-led", *"-----"),)
+    assert sizes.rows[2] == ("contractor-led", "routed", *"----")
+    assert savings.rows == (("contractor-led", "routed", *"-----"),)
     write_report(some, tmp_path / "report")
     only = replace(comparison, rows=(failed("nonsense", "single-agent", "broadcast"),))
     write_report(only, tmp_path / "only")

@@ -143,7 +143,7 @@ class TestFile:
             ([HEAD, {"record": "noise"}], r"line 2: unknown record 'noise' \(round, message or c"),
             ([HEAD, {}], "line 2: unknown record None"),
             ([HEAD, {"record": "message", "performative": 1}], "line 2: unknown performative 1"),
-            ([{**HEAD, "format": 1}], "line 1: format 1, and this version reads 2"),
+            ([{**HEAD, "format": 3}], "line 1: format 3, and this version reads 2"),
             ([{**HEAD, "request": None}], "field 'request' of a round cannot be None"),
             (
                 [{**HEAD, "categories": "Mapping"}],
