@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import json
 import signal
 import threading
@@ -18,6 +19,7 @@ from cnp_router.exceptions import (
     DataFileError,
 )
 from cnp_router.history import History, Mashup
+from cnp_router.training import LearnedRouter
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_the_tables(compare):
         "Contractors by api: 149",
         "Tokens of a request",
         "Precision, recall and F1 of the APIs in play at each stage",
-        "Messages of a request, contractors asked, and APIs in the final set",
+        "Messages of a request, contractors asked, waves of calls, and APIs in the final set",
         "Costs of a broadcast over those of routing, and the recall that routing keeps",
     ):
         assert title in " ".join(result.stdout.split())
@@ -106,6 +108,32 @@ def test_evidence(compare):
     assert other["tokens_in"] > routed["tokens_in"]
     said = compare(*QUICK, "--evidence", "manager").stdout
     assert "the manager was shown the router's evidence" in " ".join(said.split())
+
+
+def test_waves_reach_fewer(compare):
+    def row(*arguments):
+        result = compare(*QUICK[:2], "--limit", 2, "--announce", "routed", "--json", *arguments)
+        return json.loads(result.stdout)["rows"][0]
+
+    assert row("--waves")["recipients"] < row()["recipients"]
+    assert (row()["waves"], row("--waves")["waves"] >= 1) == (1, True)
+
+
+@pytest.mark.parametrize("undated", [True, False])
+def test_past_requests_are_asked_as_of_their_day(compare, monkeypatch, undated):
+    asked, score = [], LearnedRouter.score
+
+    def recorded(self, request, known=(), *, date=None):
+        asked.append(date)
+        return score(self, request, known, date=date)
+
+    monkeypatch.setattr(LearnedRouter, "score", recorded)
+    past = History.read("held-out.jsonl")
+    day = datetime.date(2012, 2, 29)
+    dated = Mashup("dated", past[0].description, past[0].apis, date=day)
+    History([dated]).write("held-out.jsonl")
+    compare(*QUICK, "--announce", "routed", *(("--undated",) if undated else ()))
+    assert asked == [None if undated else day] * 2
 
 
 def test_resume(compare):

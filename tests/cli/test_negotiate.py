@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import datetime
 import json
+import re
 
 import pytest
 
 from cnp_router.exceptions import ChatTimeoutError
 from cnp_router.protocols import PROTOCOLS, Transcript, validate
 from cnp_router.testing import FunctionChatModel
+from cnp_router.training import LearnedRouter
 
 REQUEST = "Send me a text message when it rains."
 WITH_A_MODEL = [name for name in PROTOCOLS if name not in ("learned", "auto")]
@@ -105,6 +108,32 @@ def test_evidence(negotiate, tmp_path, seen_by):
     result = negotiate(*how, "--announce", "broadcast")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "a broadcast has none" in result.stderr
+
+
+def test_waves_reach_the_first_recipients_first(negotiate, sample_router):
+    at_once = document(negotiate("--json", REQUEST))
+    found = document(negotiate("--waves", "--json", REQUEST))
+    recipients = [r["contractor"] for r in found["recipients"]]
+    assert recipients == list(sample_router.route(REQUEST).contractors[: len(recipients)])
+    assert len(recipients) < at_once["n_recipients"]
+    assert at_once["ledger"]["waves"] == 1
+    assert found["ledger"]["waves"] in (1, 2)
+    two = "Mail me a map, and text me where it rains."
+    text = negotiate("--waves", "--protocol", "collaborative", two).stdout
+    assert re.search(r"\nAnnounced to  \d+ of 149 contractors, in \d waves\n", text)
+
+
+def test_the_day_of_the_request_reaches_the_router(negotiate, monkeypatch):
+    asked, score = [], LearnedRouter.score
+
+    def recorded(self, request, known=(), *, date=None):
+        asked.append(date)
+        return score(self, request, known, date=date)
+
+    monkeypatch.setattr(LearnedRouter, "score", recorded)
+    assert document(negotiate("--date", "2012-02-29", "--json", REQUEST))
+    assert asked == [datetime.date(2012, 2, 29)]
+    assert negotiate("--date", "2012-2-29", REQUEST).exit_code == 2
 
 
 def test_auto_says_why(negotiate):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime
 import json
 import math
 import os
@@ -41,6 +42,7 @@ from cnp_router.protocols import (
     Protocol,
     RoundSettings,
     TrafficBudget,
+    Waves,
 )
 from cnp_router.protocols.round import Result
 from cnp_router.routing import TopK
@@ -127,6 +129,39 @@ def without_seconds(comparison: Comparison):
     for row in document["rows"]:
         del row["seconds"]
     return document
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_each_past_request_is_asked_as_of_its_day_or_none_is(router, dated, monkeypatch):
+    asked = []
+    score = type(router).score
+
+    def recorded(self, request, known=(), *, date=None):
+        asked.append((request, date))
+        return score(self, request, known, date=date)
+
+    monkeypatch.setattr(type(router), "score", recorded)
+    days = [datetime.date(2012, 2, 29), None, datetime.date(2013, 1, 1)]
+    history = History(
+        Mashup(m.id, m.description, m.apis, date=day) for m, day in zip(HELD_OUT, days, strict=True)
+    )
+    compare(
+        CATALOG, offline_model(CATALOG), history, router=router, dated=dated,
+        protocols=["contractor-led"], announcements=["routed"],
+    )  # fmt: skip
+    expected = zip((m.description for m in HELD_OUT), days if dated else [None] * 3, strict=True)
+    assert asked == list(expected)
+
+
+def test_waves_are_counted(run):
+    settings = RoundSettings(waves=Waves(at_least=1, probability=1.0, target=1.0, floor=0.0))
+    once, in_waves = (
+        run(protocols=["contractor-led"], announcements=["routed"], settings=each).rows[0]
+        for each in (None, settings)
+    )
+    assert once.waves == 1
+    assert 1 < in_waves.waves <= 2
+    assert in_waves.to_dict()["waves"] == round(in_waves.waves, 6)
 
 
 class TestRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import json
 import traceback
 
@@ -36,6 +37,7 @@ from cnp_router.catalog import Api, Catalog, Contractor
 from cnp_router.exceptions import InputError
 from cnp_router.graph import TransitionGraph
 from cnp_router.protocols import (
+    PROTOCOLS,
     CallForProposals,
     ContractNet,
     RoundSettings,
@@ -69,6 +71,42 @@ def calls_of(outcome, iteration=1):
     messages = outcome.transcript.messages
     cfps = [m for m in messages if isinstance(m, CallForProposals)]
     return [m for m in cfps if m.iteration == iteration]
+
+
+class DatedRouter(PlantedRouter):
+    """Remembers the day of each question."""
+
+    def __init__(self, **how):
+        super().__init__(**how)
+        self.asked = []
+
+    def _scores(self, request, known, date):
+        self.asked.append((request, date))
+        return super()._scores(request, known, date)
+
+
+class TestDate:
+    DAY = datetime.date(2012, 2, 29)
+
+    @pytest.mark.parametrize("protocol", list(PROTOCOLS))
+    @pytest.mark.parametrize("confidence", [0.3, 0.9])
+    @pytest.mark.parametrize("date", [DAY, None])
+    def test_the_router_is_asked_as_of_the_day_of_the_request(self, protocol, confidence, date):
+        router = DatedRouter(confidence=confidence)
+        net = ContractNet(CATALOG, acting({}, ALL_BID), router=router)
+        hold(net, protocol=protocol, date=date)
+        assert {day for _, day in router.asked} == {date}
+
+    def test_functions_are_scored_as_of_it_too(self):
+        router = DatedRouter()
+        hold(ContractNet(CATALOG, acting(), router=router), protocol="collaborative", date=self.DAY)
+        assert len(router.asked) > 1
+        assert {day for _, day in router.asked} == {self.DAY}
+
+    @pytest.mark.parametrize("date", ["2012-02-29", datetime.datetime(2012, 2, 29), 2012])
+    def test_what_is_no_date(self, date):
+        with pytest.raises(InputError, match=r"date must be a datetime\.date"):
+            hold(net_of(acting()), date=date)
 
 
 class TestOrganisations:

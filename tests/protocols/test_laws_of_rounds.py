@@ -6,6 +6,7 @@ import asyncio
 import random
 import tempfile
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,13 @@ from cnp_router.protocols import (
     Rejection,
     RoundSettings,
     Transcript,
+    Waves,
     validate,
 )
 
 CATEGORIES = ("Mapping", "Messaging", "Weather")
 PROTOCOLS = ("manager-led", "contractor-led", "collaborative")
+SMALL = Waves(probability=1.0, at_least=1, target=1.0, growth=1.5, most=9, floor=0.0)
 SOON = 0.01  # seconds: a machine too slow for it only makes more contractors late
 
 
@@ -150,6 +153,19 @@ def check_messages(outcome, contractors, catalog):
         assert outcome.stages.selected <= outcome.stages.proposed
     assert set(outcome.recommendation) <= set(catalog.ids)
     assert outcome.recipients == tuple(dict.fromkeys(m.receiver for m in calls))
+    tasks = [(m.receiver, m.function) for m in calls]
+    assert len(set(tasks)) == len(tasks)
+    for before, call in pairwise(calls):
+        if (before.iteration, before.wave) == (call.iteration, call.wave):
+            continue
+        if call.iteration == before.iteration:
+            between = messages[before.id : call.id - 1]
+            assert not any(isinstance(m, (Award, Rejection)) for m in between)
+        replied = {m.in_reply_to for m in replies if m.id < call.id}
+        open_ = [m for m in calls if m.id < call.id and m.id not in replied]
+        assert all(m.reply_by is not None for m in open_)
+        answers = [m for m in replies if by_id[m.in_reply_to] in open_]
+        assert all(isinstance(m, Failure) or m.late for m in answers)
 
 
 def check_ledger(outcome):
@@ -205,6 +221,7 @@ def check_replay(outcome):
     concurrency=st.sampled_from([1, 2, 64]),
     iterate=st.sampled_from([0, 2]),
     evidence=st.sampled_from(["none", "manager", "everyone"]),
+    waves=st.sampled_from([None, Waves(at_least=1), SMALL]),
 )
 def test_conservation(
     world,
@@ -217,6 +234,7 @@ def test_conservation(
     concurrency,
     iterate,
     evidence,
+    waves,
 ):
     catalog, contractors, acts = world
     manager = whimsical_manager(catalog, seed)
@@ -228,6 +246,7 @@ def test_conservation(
         max_concurrency=concurrency,
         iterate=iterate,
         evidence="none" if announcement == "broadcast" else evidence,
+        waves=waves,
     )
     pairs = zip(catalog.ids, (*catalog.ids[1:], catalog.ids[0]), strict=True)
     history = History([Mashup(f"m{i}", "x", tuple({*two})) for i, two in enumerate(pairs)])
