@@ -42,7 +42,7 @@ BIDS = (MatchFunction, InterpretRequest, ServeFunction)
 ALL_BID = {**dict.fromkeys(BIDS, propose), SelectApis: award_all}
 NONE_BIDS = dict.fromkeys(BIDS, refuse)
 TWO = {Decompose: lambda _: {"functions": ["tell the rain", "show a map"]}}
-FEW = Waves(at_least=2, probability=0.5)
+FEW = Waves(at_least=2, probability=0.5, growth=3.0)
 
 
 class TableRouter(Router):
@@ -98,7 +98,7 @@ class TestSizes:
 
     @pytest.mark.parametrize(
         ("proposed", "left", "n"),
-        [(0.85, 0.15, 0), (0.84, 0.16, 4), (0.0, 0.2, 4), (0.0, 0.0, 0), (1.0, 0.0, 0)],
+        [(0.85, 0.15, 0), (0.84, 0.16, 2), (0.0, 0.2, 2), (0.0, 0.0, 0), (1.0, 0.0, 0)],
     )
     def test_more_are_called_below_the_target(self, proposed, left, n):
         probabilities = [0.5, 0.4, *[0.01] * 20]
@@ -214,7 +214,7 @@ class TestWaves:
             Contractor("b", (CATALOG["places"], CATALOG["photos"])),
             Contractor("c", (CATALOG["mail"], CATALOG["weather"])),
         ]
-        waves = Waves(at_least=1, probability=0.7)
+        waves = Waves(at_least=1, probability=0.7, growth=3.0)
         # It proposes .9 of .9 + .1; .6 + .001 + .05 + .02 are not called yet.
         model = acting({"maps": lambda task: bid(task, "maps")}, ALL_BID)
         outcome = hold(net_of(model, organisation=contractors, waves=waves))
@@ -263,7 +263,7 @@ class TestWaves:
 class TestBestFunctionFirst:
     TABLE = {  # noqa: RUF012
         "tell the rain": {"weather": 0.9, "maps": 0.1, "sms": 0.3},
-        "show a map": {"weather": 0.2, "maps": 0.8, "sms": 0.004},
+        "show a map": {"weather": 0.2, "maps": 0.8, "sms": 0.009},
     }
 
     def hold(self, model, table=None, **settings):
