@@ -43,7 +43,7 @@ ALL_BID = {**dict.fromkeys(BIDS, propose), SelectApis: award_all}
 NONE_BIDS = dict.fromkeys(BIDS, refuse)
 TWO = {Decompose: lambda _: {"functions": ["tell the rain", "show a map"]}}
 A_WHILE = 0.5  # seconds: enough for those who reply at once
-FEW = Waves(at_least=2, probability=0.5, growth=3.0)
+FEW = Waves(at_least=2, probability=0.5)
 
 
 class TableRouter(Router):
@@ -99,7 +99,7 @@ class TestSizes:
 
     @pytest.mark.parametrize(
         ("proposed", "left", "n"),
-        [(0.85, 0.15, 0), (0.84, 0.16, 2), (0.0, 0.2, 2), (0.0, 0.0, 0), (1.0, 0.0, 0)],
+        [(0.85, 0.15, 0), (0.84, 0.16, 4), (0.0, 0.2, 4), (0.0, 0.0, 0), (1.0, 0.0, 0)],
     )
     def test_more_are_called_below_the_target(self, proposed, left, n):
         probabilities = [0.5, 0.4, *[0.01] * 20]
@@ -107,8 +107,8 @@ class TestSizes:
 
     def test_none_below_the_floor_and_none_that_are_not_there(self):
         following = Waves(growth=10.0).following
-        assert following([0.5, 0.01, 0.004, 0.0039], 1, proposed=0.0, left=0.1) == 2
-        assert following([0.5, 0.003], 1, proposed=0.0, left=0.1) == 0
+        assert following([0.5, 0.01, 0.008, 0.0079], 1, proposed=0.0, left=0.1) == 2
+        assert following([0.5, 0.007], 1, proposed=0.0, left=0.1) == 0
         assert following([0.5], 1, proposed=0.0, left=0.1) == 0
         assert Waves(growth=1.01).following([0.5] * 9, 1, proposed=0.0, left=0.1) == 1
 
@@ -217,7 +217,7 @@ class TestWaves:
             Contractor("b", (CATALOG["places"], CATALOG["photos"])),
             Contractor("c", (CATALOG["mail"], CATALOG["weather"])),
         ]
-        waves = Waves(at_least=1, probability=0.7, growth=3.0)
+        waves = Waves(at_least=1, probability=0.7)
         # It proposes .9 of .9 + .1; .6 + .001 + .05 + .02 are not called yet.
         model = acting({"maps": lambda task: bid(task, "maps")}, ALL_BID)
         outcome = hold(net_of(model, organisation=contractors, waves=waves))
