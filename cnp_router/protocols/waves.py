@@ -28,11 +28,11 @@ class Waves:
         So many are called in the first wave, whatever their probability.
     target : float in [0, 1], default=0.85
         The expected recall from which no more are called.
-    growth : float, above 1, default=2.0
+    growth : float, above 1, default=3.0
         A wave brings the number of the called to so many times what it was.
     most : int, default=2
         How many waves there are at most.
-    floor : float in [0, 1], default=0.004
+    floor : float in [0, 1], default=0.008
         Who is less probable is not called after the first wave.
 
     Raises
@@ -47,21 +47,21 @@ class Waves:
     Examples
     --------
     >>> waves = Waves(at_least=2)
-    >>> probabilities = [0.9, 0.5, 0.01, 0.008, 0.006, 0.001]
+    >>> probabilities = [0.9, 0.5, 0.02, 0.015, 0.01, 0.001]
     >>> waves.first(probabilities)
-    2
-    >>> waves.following(probabilities, 2, proposed=1.4, left=0.025)
+    3
+    >>> waves.following(probabilities, 3, proposed=1.4, left=0.026)
     0
-    >>> waves.following(probabilities, 2, proposed=0.0, left=0.025)
+    >>> waves.following(probabilities, 3, proposed=0.02, left=0.026)
     2
     """
 
     probability: float = 0.02
     at_least: int = 5
     target: float = 0.85
-    growth: float = 2.0
+    growth: float = 3.0
     most: int = 2
-    floor: float = 0.004
+    floor: float = 0.008
 
     def __post_init__(self) -> None:
         for name in ("probability", "target", "floor"):
