@@ -86,6 +86,7 @@ from cnp_router.llm import (
     model_requests_allowed as model_requests_allowed,
     OfflineChatModel as OfflineChatModel,
     OpenAIChatModel as OpenAIChatModel,
+    OpenAIEncoder as OpenAIEncoder,
     Usage as Usage,
     with_schema_in_prompt as with_schema_in_prompt,
     WrappedChatModel as WrappedChatModel,

@@ -14,6 +14,7 @@ from cnp_router.llm import openai_wire as wire
 from cnp_router.llm.chat import ChatModel, ChatRequest, ChatResponse
 from cnp_router.llm.openai_server import OpenAIServer, Session
 from cnp_router.llm.parsing import read_answer, repair_request
+from cnp_router.printing import printable
 
 __all__ = ["OpenAIChatModel"]
 
@@ -154,7 +155,8 @@ class OpenAIChatModel(OpenAIServer, ChatModel):
         text = await self._text(session.client.chat.completions.with_raw_response.create, body)
         answer = wire.read_body(text, request, form)
         if answer is None:
-            raise self._unusable("the response has no answer in it", text, "chat completions")
+            problem = f"the response has no answer in it: {printable(text, 200)!r}"
+            raise self._unusable(problem, "chat completions")
         return replace(answer, model=answer.model or self.name)
 
     def _read(self, response: ChatResponse, request: ChatRequest) -> ChatResponse:

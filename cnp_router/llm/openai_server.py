@@ -17,7 +17,6 @@ from cnp_router.exceptions import ChatAccessError, ChatAnswerError, InputError
 from cnp_router.llm.openai_client import FAULT, GuardedClient
 from cnp_router.llm.openai_wire import mapped
 from cnp_router.llm.secret import Secret
-from cnp_router.printing import printable
 
 __all__ = ["OpenAIServer"]
 
@@ -119,10 +118,10 @@ class OpenAIServer:
             raise response.extensions[FAULT]
         return str(response.text)
 
-    def _unusable(self, problem: str, text: str, kind: str) -> ChatAnswerError:
+    def _unusable(self, problem: str, kind: str) -> ChatAnswerError:
+        """Return the error for an answer that is not one; `kind` is what was asked for."""
         cure = f"check that the base URL is that of OpenAI {kind}, ending in /v1"
-        shown = self._key.redacted(f"{problem}: {printable(text, 200)!r}")
-        return ChatAnswerError(shown, **self._where, cure=cure)
+        return ChatAnswerError(self._key.redacted(problem), **self._where, cure=cure)
 
     def _session(self) -> Session:
         loop = asyncio.get_running_loop()
