@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks import data
 from benchmarks.child import fitted, in_child
 from benchmarks.report import environment, heading, number, table
+from benchmarks.vectors import GivenVectors
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation import evaluate
 from cnp_router.history import History
@@ -66,9 +67,14 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     asked = ", ".join(f"{len(h)} of {name}" for name, h in splits.held_out.items())
     print(f"Learned from {len(splits.train)} mashups over {len(splits.catalog)} APIs.")
     print(f"Requests: {asked}; figures are means over them.")
-    print("Recipients are the APIs routed to, at a target recall of .90.\n", flush=True)
+    print("Recipients are the APIs routed to, at a target recall of .90.")
+    if options.vectors:
+        print(f"The learned router has vectors too: {options.vectors.name}.")
+    print(flush=True)
     names = options.only or list(ROUTERS)
-    results = {name: in_child(measure, name, options.data, options.seed) for name in names}
+    results = {
+        name: in_child(measure, name, options.data, options.seed, options.vectors) for name in names
+    }
     rows = [_row(split, name, results[name]) for split in splits.held_out for name in names]
     table([["router", "requests", *(c[0] for c in _COLUMNS), *_COSTS], *rows])
     if options.full:
@@ -76,10 +82,19 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return {"environment": facts, "data": splits.name, "routers": results}
 
 
-def measure(name: str, folder: Path | None, seed: int) -> dict[str, Any]:
+def measure(name: str, folder: Path | None, seed: int, vectors: Path | None) -> dict[str, Any]:
     """Fit one router and evaluate it. Runs in a process of its own."""
     splits = data.load(folder, seed)
-    router, costs = fitted(lambda: ROUTERS[name](splits.catalog, splits.train, seed))
+    encoder = GivenVectors(vectors, splits) if vectors and name == _LEARNED else None
+
+    def build() -> Router:
+        if encoder is None:
+            return ROUTERS[name](splits.catalog, splits.train, seed)
+        return fit_router(
+            splits.catalog, splits.train, encoder=encoder, random_state=seed, n_jobs=-1
+        )
+
+    router, costs = fitted(build)
     evaluations = {split: evaluate(router, held) for split, held in splits.held_out.items()}
     return {
         "baseline": name != _LEARNED,

@@ -157,6 +157,7 @@ from cnp_router.testing import (
 )
 from cnp_router.training import (
     CategoryClassifier as CategoryClassifier,
+    Encoder as Encoder,
     LearnedRouter as LearnedRouter,
     fit_router as fit_router,
     load_router as load_router,

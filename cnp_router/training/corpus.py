@@ -40,6 +40,7 @@ class Specifications(Part, Memo):
     word_columns: Annotated[sparse.csr_array, "words", "apis"]
     character_columns: Annotated[sparse.csr_array, "characters", "apis"]
     latent: Annotated[NDArray[Any], "apis", "components"]
+    vectors: Annotated[NDArray[Any], "apis", "dimensions"]
 
     @classmethod
     def build(
@@ -56,6 +57,7 @@ class Specifications(Part, Memo):
             sparse.csr_array(encoded.word.T),
             sparse.csr_array(encoded.character.T),
             np.asarray(latent / np.maximum(lengths, 1e-9), dtype=np.float32),
+            encoded.dense,
         )
 
     def extended(self, catalog: Catalog, apis: Sequence[Api]) -> Specifications:
@@ -67,6 +69,7 @@ class Specifications(Part, Memo):
             _beside(self.word_columns, new.word_columns),
             _beside(self.character_columns, new.character_columns),
             np.vstack([self.latent, new.latent]),
+            np.vstack([self.vectors, new.vectors]),
         )
 
 
@@ -82,6 +85,7 @@ class Corpus(Part):
     membership: Annotated[sparse.csr_array, "apis", "categories", ONES]
     history_words: Annotated[sparse.csr_array, "words", "mashups"]
     history_characters: Annotated[sparse.csr_array, "characters", "mashups"]
+    history_vectors: Annotated[NDArray[Any], "mashups", "dimensions"]
 
     @classmethod
     def of(
@@ -94,7 +98,12 @@ class Corpus(Part):
         """Return the corpus of some past requests."""
         words, characters = requests.word.T, requests.character.T
         return cls(
-            specifications, usage, membership, sparse.csr_array(words), sparse.csr_array(characters)
+            specifications,
+            usage,
+            membership,
+            sparse.csr_array(words),
+            sparse.csr_array(characters),
+            requests.dense,
         )
 
     @cached_property
@@ -106,6 +115,7 @@ class Corpus(Part):
             "categories": self.membership.shape[-1],
             "characters": len(encoders.character.terms_),
             "components": encoders.projection.shape[-1],
+            "dimensions": 0 if encoders.dense is None else len(encoders.dense.probe),
             "labels": len(self.labels),
             "mashups": self.usage.shape[0],
             "words": len(encoders.word.terms_),
@@ -177,6 +187,7 @@ class Corpus(Part):
             usage=sparse.csr_array(sparse.vstack([self.usage, usage], "csr")),
             history_words=_beside(self.history_words, requests.word.T),
             history_characters=_beside(self.history_characters, requests.character.T),
+            history_vectors=np.vstack([self.history_vectors, requests.dense]),
         )
 
 

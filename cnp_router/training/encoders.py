@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text import TfidfEncoder
+from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.parts import Part
 
 __all__ = ["EncodedRequests", "Encoders"]
@@ -30,26 +31,28 @@ class EncodedRequests:
     texts : list of str
     word : csr_array of shape (n_requests, n_word_terms)
     character : csr_array of shape (n_requests, n_character_terms)
+    dense : ndarray of shape (n_requests, n_dimensions), float32
+        Vectors of the user's encoder, of length 1 or 0; without one, of no dimension.
     """
 
     texts: list[str]
     word: sparse.csr_array
     character: sparse.csr_array
+    dense: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def take(self, rows: NDArray[Any]) -> EncodedRequests:
         """Return some of the requests."""
-        values = (getattr(self, field.name) for field in fields(self))
-        return EncodedRequests(
-            *([v[i] for i in rows] if isinstance(v, list) else v[rows] for v in values)
-        )
+        names = [field.name for field in fields(self) if field.name != "texts"]
+        taken = {name: getattr(self, name)[rows] for name in names}
+        return EncodedRequests([self.texts[i] for i in rows], **taken)
 
 
 @dataclass(frozen=True, eq=False)
 class Encoders(Part):
-    """The word and the character encoder, and the latent semantic space of the words.
+    """The word and the character encoder, the latent semantic space of the words, and the user's.
 
     The columns of `projection` are right singular vectors of all texts (Deerwester et al., 1990).
     """
@@ -57,6 +60,7 @@ class Encoders(Part):
     word: TfidfEncoder
     character: TfidfEncoder
     projection: Annotated[NDArray[Any], "words", "components"]
+    dense: DenseEncoder | None = None
 
     @classmethod
     def fit(
@@ -66,6 +70,7 @@ class Encoders(Part):
         *,
         n_components: int,
         random_state: int,
+        dense: DenseEncoder | None = None,
     ) -> tuple[Encoders, EncodedRequests]:
         """Learn from requests and specifications, and return them encoded, in this order.
 
@@ -84,17 +89,25 @@ class Encoders(Part):
             texts,
             word.fit_transform(texts, n_telling=n_telling),
             character.fit_transform(texts, n_telling=n_telling),
+            _vectors(dense, texts),
         )
         rank = min(n_components, min(encoded.word.shape) - 1)
         if rank < 1:
             none = np.zeros((encoded.word.shape[1], 0), dtype=np.float32)
-            return cls(word, character, none), encoded
+            return cls(word, character, none, dense), encoded
         _, _, right = randomized_svd(encoded.word, rank, n_iter=2, random_state=random_state)
         projection = np.ascontiguousarray(right.T.astype(np.float32))
-        return cls(word, character, projection), encoded
+        return cls(word, character, projection, dense), encoded
 
     def encode(self, texts: Sequence[str]) -> EncodedRequests:
         """Encode requests or specifications."""
         return EncodedRequests(
-            list(texts), self.word.transform(texts), self.character.transform(texts)
+            list(texts),
+            self.word.transform(texts),
+            self.character.transform(texts),
+            _vectors(self.dense, texts),
         )
+
+
+def _vectors(dense: DenseEncoder | None, texts: Sequence[str]) -> NDArray[Any]:
+    return np.zeros((len(texts), 0), dtype=np.float32) if dense is None else dense.encode(texts)

@@ -23,6 +23,7 @@ from cnp_router.training.corpus import (
     entries,
     usage_matrix,
 )
+from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.encoders import EncodedRequests, Encoders
 from cnp_router.training.ranker import Example
 from cnp_router.training.views import CoUsageView, HistoryView, View, Views, applying
@@ -46,7 +47,14 @@ class Past:
     classes: tuple[str, ...]
 
     @classmethod
-    def of(cls, catalog: Catalog, history: History, *, random_state: int) -> Past:
+    def of(
+        cls,
+        catalog: Catalog,
+        history: History,
+        *,
+        random_state: int,
+        dense: DenseEncoder | None = None,
+    ) -> Past:
         """Encode a catalog and a history, which may be empty."""
         usage = usage_matrix(catalog, history)
         # Of no other category does the history give anything to learn about, and a single mashup
@@ -59,6 +67,7 @@ class Past:
             [specification_text(api) for api in catalog],
             n_components=N_COMPONENTS,
             random_state=random_state,
+            dense=dense,
         )
         n = len(history)
         return cls(

@@ -19,6 +19,7 @@ from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import MANY, matrix_of_ones
 from cnp_router.training.decision import judged
+from cnp_router.training.dense_encoder import DenseEncoder, Encoder
 from cnp_router.training.examples import Fold, Past
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.prior import MOST, bundled_prior
@@ -43,6 +44,7 @@ def fit_router(
     catalog: Catalog,
     history: History | None = None,
     *,
+    encoder: Encoder | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
@@ -58,6 +60,10 @@ def fit_router(
         All APIs, those without history included.
     history : History, default=None
         Every API that it names must be in the catalog. None is an empty one.
+    encoder : Encoder, optional
+        A callable from a list of texts to an array of their vectors, as a sentence encoder is: six
+        more views look at requests by them. The model keeps vectors, not the encoder: whoever
+        loads it gives the same one again.
     random_state : int, default=0
         Seed: the same seed and data give the same router.
     n_jobs : int or None, default=None
@@ -75,7 +81,7 @@ def fit_router(
     UnknownApiError
         If a mashup names an API that the catalog does not have.
     InputError
-        If an argument cannot be used.
+        If an argument cannot be used, or what the encoder returns.
 
     Examples
     --------
@@ -100,12 +106,13 @@ def fit_router(
     # The linear algebra here is sparse or small: threads of its own only wait for each other, and
     # how many there are changes the last digits.
     with threadpool_limits(1):
-        return _fit(catalog, history, random_state, n_jobs, progress or (lambda *_: None))
+        return _fit(catalog, history, encoder, random_state, n_jobs, progress or (lambda *_: None))
 
 
 def _fit(
     catalog: Catalog,
     history: History,
+    encoder: Encoder | None,
     random_state: int,
     n_jobs: int | None,
     progress: Progress,
@@ -117,7 +124,8 @@ def _fit(
     shares = HIDDEN_SHARES if n >= MANY else (0.0,) * (min(n, LITTLE_FOLDS) if n > 1 else 0)
     steps = len(shares) + 3
     progress("texts", 0, steps)
-    past = Past.of(catalog, history, random_state=random_state)
+    dense = None if encoder is None else DenseEncoder.of(encoder)
+    past = Past.of(catalog, history, random_state=random_state, dense=dense)
     rng = np.random.default_rng(random_state)
     fold = rng.permutation(n) % max(len(shares), 1)
     sampled = np.sort(rng.permutation(n)[:MAX_EXAMPLES])
@@ -194,6 +202,7 @@ def _fit(
             "mashups": n,
             "skipped": history.skipped,
             "decides": views.corpus.decides,
+            **({} if dense is None else {"encoder": dense.name}),
             "random_state": random_state,
             "fit_seconds": round(time.perf_counter() - started, 2),
             "versions": {

@@ -23,6 +23,7 @@ from cnp_router.training.views.base import (
 )
 from cnp_router.training.views.category import CategoryView
 from cnp_router.training.views.co_usage import CoUsageView
+from cnp_router.training.views.dense import DenseView
 from cnp_router.training.views.expected import ExpectedView
 from cnp_router.training.views.names import NamesView
 from cnp_router.training.views.past_requests import HistoryView
@@ -40,6 +41,7 @@ VIEWS: tuple[type[View], ...] = (
     CategoryView,
     CoUsageView,
     SimilarView,
+    DenseView,
 )
 
 PER_SCORE = 25  # candidates
