@@ -15,6 +15,7 @@ from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, numbe
 
 @options.command("cnp-router evaluate --model model --history held-out.jsonl")
 @options.fitted_model
+@options.encoder_options
 @options.held_out
 @click.option(
     "--complete",
@@ -32,7 +33,13 @@ from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, numbe
 )
 @options.as_json
 def evaluate(
-    *, model: Path, histories: tuple[Path, ...], complete: bool, json_: bool, **how: Any
+    *,
+    model: Path,
+    vectors: options.Vectors,
+    histories: tuple[Path, ...],
+    complete: bool,
+    json_: bool,
+    **how: Any,
 ) -> None:
     """Measure a model on mashups it has not seen.
 
@@ -43,7 +50,7 @@ def evaluate(
     from cnp_router.evaluation import evaluate_completion
     from cnp_router.history import History
 
-    router, history = fitted_router(model), History.read(histories)
+    router, history = fitted_router(model, vectors), History.read(histories)
     result: dict[str, Any] = evaluated(router, history, **options.given(**how)).to_dict()
     if complete:
         result["completion"] = evaluate_completion(router, history).to_dict()

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.exceptions import DataFileError
+from cnp_router.exceptions import DataFileError, InputError
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
-    from cnp_router.llm import ChatModel
+    from cnp_router.llm import ChatModel, OpenAIEncoder
     from cnp_router.protocols import RoundSettings
     from cnp_router.routing import SelectionRule
 
@@ -285,6 +285,53 @@ class Chat:
             base_url=self.base_url,
             cache=cache if self.is_server else None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Which encoder the options ask for; ``encoder`` is None where they ask for none."""
+
+    encoder: str | None
+    encoder_model: str | None
+    encoder_cache: Path | None
+
+    def __post_init__(self) -> None:
+        if self.encoder is None and (self.encoder_model or self.encoder_cache):
+            raise click.UsageError("--encoder-model and --encoder-cache need --encoder.")
+
+    def made(self, model: Path | None = None) -> OpenAIEncoder | None:
+        """Return the encoder, if there is one; a fitted `model` knows what it is called."""
+        if self.encoder is None:
+            return None
+        from cnp_router.llm import OpenAIEncoder
+        from cnp_router.storage import summary_of
+
+        fitted_with = summary_of(model).get("encoder") if model else None
+        name = self.encoder_model or fitted_with
+        if not name:
+            if model:
+                raise InputError(f"{model}: the model was fitted without an encoder (give none)")
+            raise click.UsageError("--encoder needs --encoder-model.")
+        encoder = OpenAIEncoder(name, base_url=self.encoder, cache=self.encoder_cache)
+        click.get_current_context().call_on_close(encoder.close)
+        return encoder
+
+
+ENCODER = (
+    click.option(
+        "--encoder",
+        metavar="URL",
+        help="Server of text vectors, such as http://localhost:11434/v1. A model fitted with "
+        "one needs it to read requests; the key is read from OPENAI_API_KEY.",
+    ),
+    click.option(
+        "--encoder-model",
+        metavar="NAME",
+        help="Name of the server's encoder.  [default: that of the fitted model]",
+    ),
+    folder("--encoder-cache", help="Keep vectors there, and take those that are there."),
+)
+encoder_options = gathered("vectors", Vectors, *ENCODER)
 
 
 def chat_options(help: str, default: str) -> Decorator:

@@ -98,10 +98,15 @@ class RouterObserver:
         self._mashups: list[Mashup] = []
 
     def check(self, record: Trajectory | Mashup) -> None:
-        """Raise UnknownApiError for a mashup that names an API the catalog does not have."""
+        """Raise UnknownApiError for a mashup that names an API the catalog does not have.
+
+        And what the router's encoder raises, if it has one: what it cannot read is not kept.
+        """
         if isinstance(record, Mashup):
             for api in record.apis:
                 self.catalog.position(api)
+            if (dense := self._router.encoders.dense) is not None:
+                dense.encode([record.description])  # which `apply` then does not pay for again
 
     def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
         """Learn from the mashups among some records."""

@@ -103,6 +103,9 @@ class DenseEncoder(Part):
                     f"of one sentence is {cosine:.2f} ({cure})"
                 )
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> DenseEncoder:
+        return self  # the encoder is the user's, and may be large or open
+
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return the vectors: float32 of shape (n_texts, n_dimensions), of length 1 or 0.
 

@@ -27,7 +27,8 @@ def ones(rows, width):
 
 def features_of(used=USED, categories=CATEGORIES, n_categories=2):
     usage = ones(used, N)
-    nothing = EncodedRequests([""] * len(used), *(2 * [sparse.csr_array((len(used), 0))]))
+    vectors = np.zeros((len(used), 0))
+    nothing = EncodedRequests([""] * len(used), *(2 * [sparse.csr_array((len(used), 0))]), vectors)
     latent = np.eye(N, 3, dtype=np.float32)
     latent[4] = latent[0]
     none = sparse.csr_array((0, N))
@@ -37,6 +38,7 @@ def features_of(used=USED, categories=CATEGORIES, n_categories=2):
         word_columns=none,
         character_columns=none,
         latent=latent,
+        vectors=np.zeros((N, 0)),
     )
     corpus = Corpus.of(index, nothing, usage, ones(categories, n_categories))
     return CoUsageFeatures(corpus, CoUsageView.fit(corpus, nothing).conditional)
