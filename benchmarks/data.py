@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,15 @@ from cnp_router.datasets import load_sample
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import History
 
-__all__ = ["Splits", "limited", "load", "load_with"]
+__all__ = ["Origin", "Splits", "limited", "load", "load_limited", "rolling"]
 
 _HELD_OUT_SHARE = 0.2
 _COLD_SHARE = 0.15
+
+ORIGINS = (0.6, 0.8)
+_NEXT = 0.1  # of the history, asked about
+_ASKED = 300
+_LEAST_DATED = 100
 
 
 @dataclass(frozen=True)
@@ -27,16 +32,54 @@ class Splits:
     train: History
     held_out: dict[str, History]
 
+    @property
+    def asked(self) -> str:
+        """How many requests there are of each split."""
+        return ", ".join(f"{len(history)} of {name}" for name, history in self.held_out.items())
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The first part of a history by date, and mashups of what came next."""
+
+    share: float
+    past: History
+    asked: History
+
 
 def load(folder: Path | None, seed: int = 0) -> Splits:
     """Read a folder, or split the bundled sample; DataFileError if a file is missing or broken."""
     return _sample(seed) if folder is None else _folder(folder)
 
 
-def load_with(folder: Path | None, held_out: int, seed: int = 0) -> Splits:
-    """Read a folder, or hold out so many mashups of the sample at random; nothing is hidden."""
-    if folder is not None:
-        return _folder(folder)
+def load_limited(folder: Path | None, held_out: int, limit: int, seed: int = 0) -> Splits:
+    """Read a folder, or hold out so many mashups of the sample at random; nothing is hidden.
+
+    Of each split, `limit` mashups are left whose APIs are all in the catalog; 0 leaves all.
+    """
+    splits = _folder(folder) if folder is not None else _plain_sample(held_out, seed)
+    known = {name: h.known_to(splits.catalog) for name, h in splits.held_out.items()}
+    return replace(splits, held_out={name: limited(h, limit, seed) for name, h in known.items()})
+
+
+def rolling(history: History, seed: int = 0) -> list[Origin]:
+    """Return the first 60 and 80 % of a history by date, and some of the next 10 % of it.
+
+    Mashups without a date are left out. With fewer than 100 of the others there is no origin.
+    """
+    dated = [(m.date, place, m) for place, m in enumerate(history) if m.date is not None]
+    if len(dated) < _LEAST_DATED:
+        return []
+    ordered = [mashup for *_, mashup in sorted(dated, key=lambda each: each[:2])]
+    origins = []
+    for share in ORIGINS:
+        begin, end = (round(part * len(ordered)) for part in (share, share + _NEXT))
+        asked = limited(History(ordered[begin:end]), _ASKED, seed)
+        origins.append(Origin(share, History(ordered[:begin]), asked))
+    return origins
+
+
+def _plain_sample(held_out: int, seed: int) -> Splits:
     sample = load_sample()
     order = np.random.default_rng(seed).permutation(len(sample.history)).tolist()
     parts = (order[held_out:], order[:held_out])

@@ -96,22 +96,17 @@ NEED_HISTORY = ("nearest requests",)
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measure all routers at all sizes and print the tables."""
-    splits = data.load_with(options.data, _HELD_OUT, options.seed)
+    splits = data.load_limited(options.data, _HELD_OUT, options.limit, options.seed)
     facts = environment(options.seed)
     heading(f"Learning curve on {splits.name}", facts)
-    tested = {
-        name: data.limited(history.known_to(splits.catalog), options.limit, options.seed)
-        for name, history in splits.held_out.items()
-    }
-    asked = ", ".join(f"{len(history)} of {name}" for name, history in tested.items())
-    print(f"{len(splits.catalog)} APIs. Requests: {asked}; figures are means over them.")
+    print(f"{len(splits.catalog)} APIs. Requests: {splits.asked}; figures are means over them.")
     print(f"Up to {len(splits.train)} past mashups, drawn at random {options.draws} times;")
     print("none and all of them are one draw. Recipients are those of a target recall of .90.\n")
-    results: dict[str, Any] = {name: {} for name in tested}
+    results: dict[str, Any] = {name: {} for name in splits.held_out}
     for size in options.sizes:
         n = len(splits.train) if size == "all" else int(size)
         if n <= len(splits.train):
-            measured = _measure(splits, tested, n, options)
+            measured = _measure(splits, n, options)
             for split, found in measured.items():
                 results[split][size] = found
                 _print_size(f"{n} past mashups, {split}", found)
@@ -128,11 +123,11 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return {"environment": facts, "data": splits.name, "splits": results}
 
 
-def _measure(
-    splits: data.Splits, tested: Mapping[str, History], n: int, options: argparse.Namespace
-) -> dict[str, Any]:
+def _measure(splits: data.Splits, n: int, options: argparse.Namespace) -> dict[str, Any]:
     """Return by split what each router comes to with `n` past mashups."""
-    figures: dict[str, dict[str, list[list[RequestFigures]]]] = {split: {} for split in tested}
+    figures: dict[str, dict[str, list[list[RequestFigures]]]] = {
+        split: {} for split in splits.held_out
+    }
     again: dict[str, list[float]] = {}
     for past, rng in _draws(splits.train, n, options):
         dropped = repeats(past, rng)
@@ -140,7 +135,7 @@ def _measure(
             if not n and name in NEED_HISTORY:
                 continue
             router = build(splits.catalog, past)
-            for split, history in tested.items():
+            for split, history in splits.held_out.items():
                 figures[split].setdefault(name, []).append(_routed(router, history))
             if len(dropped):
                 found = [_FIGURES["R@5"](f) for f in _routed(router, dropped)]

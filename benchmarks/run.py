@@ -2,7 +2,7 @@ r"""The one entry point of the benchmarks.
 
 ::
 
-    python benchmarks/run.py quality [--data DIR] [--full] [--only ROUTER ...] [--vectors FILE]
+    python benchmarks/run.py quality [--data DIR] [--full] [--only ROUTER ...]
     python benchmarks/run.py learning_curve [--data DIR] [--sizes N ...] [--draws N] [--limit N]
     python benchmarks/run.py trust [--data DIR] [--limit N] [--final]
     python benchmarks/run.py languages
@@ -69,9 +69,6 @@ _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
 
 def _quality(track: argparse.ArgumentParser) -> None:
-    track.add_argument(
-        "--vectors", type=Path, metavar="FILE", help="vectors of all texts, as a .npz file by id"
-    )
     track.add_argument("--full", action="store_true", help="print every figure")
     track.add_argument(
         "--only", nargs="+", metavar="ROUTER", choices=list(quality.ROUTERS), help="not all"

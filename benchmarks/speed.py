@@ -75,13 +75,13 @@ def measure(folder: Path, catalog: Path, model: Path | None, seed: int) -> dict[
         begin = time.perf_counter()
         router = load_router(target)
         loaded = time.perf_counter()
-    texts = [text for history in splits.held_out.values() for text in history.texts][:_REQUESTS]
-    for text in texts[:_WARM_UP]:
-        router.route(text)
+    asked = [mashup for history in splits.held_out.values() for mashup in history][:_REQUESTS]
+    for mashup in asked[:_WARM_UP]:
+        router.route(mashup.description, date=mashup.date)
     times = []
-    for text in texts:
+    for mashup in asked:
         before = time.perf_counter()
-        router.route(text)
+        router.route(mashup.description, date=mashup.date)
         times.append(1e3 * (time.perf_counter() - before))
     return {
         "contractors": len(apis),

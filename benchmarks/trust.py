@@ -65,16 +65,15 @@ class Mark(NamedTuple):
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Fit, ask, and print the tables."""
-    splits = data.load_with(options.data, _HELD_OUT, options.seed)
+    splits = data.load_limited(options.data, _HELD_OUT, options.limit, options.seed)
     facts = environment(options.seed)
     heading(f"Trust on {splits.name}", facts)
-    held_out = {
-        name: data.limited(history.known_to(splits.catalog), options.limit, options.seed)
-        for name, history in splits.held_out.items()
-    }
-    asked = ", ".join(f"{len(history)} of {name}" for name, history in held_out.items())
-    print(f"{len(splits.catalog)} APIs, {len(splits.train)} past mashups. Requests: {asked}.")
-    print("A request is confident at the default threshold of .60.\n", flush=True)
+    held_out = splits.held_out
+    print(
+        f"{len(splits.catalog)} APIs, {len(splits.train)} past mashups. Requests: {splits.asked}."
+    )
+    print("Held-out requests are asked as of their date, where they have one. A request is")
+    print("confident at the default threshold of .60.\n", flush=True)
     texts = _texts(splits.catalog, final=options.final)
     chosen = np.random.default_rng(options.seed).permutation(len(splits.train))
     results: dict[str, Any] = {}
@@ -88,7 +87,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         }
         if n == len(splits.train):
             results[str(n)] |= _restricted(router, splits.catalog, held_out)
-    unseen = _unseen(splits, held_out, options)
+    unseen = _unseen(splits, options)
     marks = list(_marks(results[str(len(splits.train))], unseen))
     print(f"## What is wanted, with all {len(splits.train)} past mashups\n")
     table([["figure", "measured", "wanted", "verdict"], *(mark.row() for mark in marks)])
@@ -189,7 +188,7 @@ def _in_scope(router: Router, held_out: Mapping[str, History]) -> dict[str, Any]
     rows = []
     for split, history in held_out.items():
         for title, cut in _CUTS.items():
-            said = [router.route(cut(mashup.description)) for mashup in history]
+            said = [router.route(cut(m.description), date=m.date) for m in history]
             sure = _share(routing.is_confident for routing in said)
             none = _share(not routing.fits for routing in said)
             figures.setdefault(split, {})[title] = {"confident": sure, "nothing fits": none}
@@ -225,9 +224,11 @@ def _restricted(
     for split, history in held_out.items():
         pairs = [(m, _others(m, main)) for m in history]
         pairs = [(mashup, others) for mashup, others in pairs if others]
-        there = [_judged(router.route(m.description), m, is_served=True) for m, _ in pairs]
+        there = [
+            _judged(router.route(m.description, date=m.date), m, is_served=True) for m, _ in pairs
+        ]
         gone = [
-            _judged(router.route(m.description, among=among), m, is_served=False)
+            _judged(router.route(m.description, among=among, date=m.date), m, is_served=False)
             for m, among in pairs
         ]
         auroc = {
@@ -319,9 +320,7 @@ def _print_reliability(title: str, found: Mapping[str, Any]) -> None:
     table([["said", "mean said", "share true", "requests"], *rows])
 
 
-def _unseen(
-    splits: data.Splits, held_out: Mapping[str, History], options: argparse.Namespace
-) -> list[dict[str, Any]]:
+def _unseen(splits: data.Splits, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Remove a third of the main categories before fitting; print whether the router notices."""
     main = _main_categories(splits.catalog)
     categories = sorted(set(main.values()) & set(splits.catalog.categories))
@@ -339,14 +338,23 @@ def _unseen(
         # The router has seen neither these past requests nor the held-out ones.
         others = History(m for m in splits.train if unseen.issuperset(m.apis))
         strange = [
-            *(m for history in held_out.values() for m in history if unseen.issuperset(m.apis)),
+            *(
+                m
+                for history in splits.held_out.values()
+                for m in history
+                if unseen.issuperset(m.apis)
+            ),
             *data.limited(others, options.limit, options.seed),
         ]
         usual = [
-            m for history in held_out.values() for m in history if not unseen.intersection(m.apis)
+            m
+            for history in splits.held_out.values()
+            for m in history
+            if not unseen.intersection(m.apis)
         ]
         inside, outside = (
-            [router.route(m.description) for m in mashups] for mashups in (usual, strange)
+            [router.route(m.description, date=m.date) for m in mashups]
+            for mashups in (usual, strange)
         )
         found: dict[str, Any] = {
             "removed": sorted(removed),

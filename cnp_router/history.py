@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import re
+import functools
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, overload
@@ -15,12 +14,14 @@ from cnp_router.exceptions import InputError
 from cnp_router.records import (
     Record,
     UniqueItems,
+    check_date,
     check_flag,
     check_id,
     check_instance,
     check_number,
     check_text,
     json_object,
+    parse_date,
     read_records,
     shown,
     string_tuple,
@@ -29,7 +30,6 @@ from cnp_router.records import (
 __all__ = ["History", "Mashup", "UnknownPolicy", "parse_mashup"]
 
 UnknownPolicy = Literal["error", "skip"]
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,9 +78,7 @@ class Mashup:
         object.__setattr__(self, "categories", string_tuple("categories", self.categories))
         if self.name is not None:
             check_text("name", self.name)
-        # A datetime is a date to Python, but its text is not that of a day.
-        if self.date is not None and type(self.date) is not datetime.date:
-            raise InputError(f"date must be a datetime.date, got {shown(self.date)}")
+        check_date("date", self.date)
         check_flag("ordered", self.ordered)
 
     def to_dict(self) -> dict[str, Any]:
@@ -214,14 +212,7 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
 
 def parse_mashup(record: Record) -> Mashup:
     """Return the mashup in a record of a file, or raise DataFileError."""
-
-    def day(value: Any) -> datetime.date:
-        # date.fromisoformat alone would take "20240131" and "2024-W05-3" as well.
-        if isinstance(value, str) and _DAY.fullmatch(value):
-            with suppress(ValueError):
-                return datetime.date.fromisoformat(value)
-        raise record.error(f"field 'date' must be YYYY-MM-DD, got {shown(value)}")
-
+    day = functools.partial(record.checked, parse_date, "field 'date'")
     mashup = record.make(Mashup, date=day)
     if not mashup.apis:
         raise record.error("field 'apis' must not be empty", cure="name at least one API id")

@@ -7,12 +7,14 @@ and what was saved can be read.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import functools
 import json
 import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -24,6 +26,7 @@ __all__ = [
     "RESERVED_IDS",
     "Record",
     "UniqueItems",
+    "check_date",
     "check_flag",
     "check_id",
     "check_instance",
@@ -34,6 +37,7 @@ __all__ = [
     "instances",
     "json_object",
     "one_line",
+    "parse_date",
     "positions",
     "read_records",
     "shown",
@@ -45,6 +49,7 @@ RESERVED_IDS = ("manager", "user")
 
 T = TypeVar("T")
 _REQUIRED: Any = object()
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # Printable by Unicode's categories, and yet nothing is seen.
 _BLANKS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -152,6 +157,22 @@ def check_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InputError(f"{name} must be true or false, got {shown(value)}")
     return value
+
+
+def check_date(name: str, value: object) -> datetime.date | None:
+    """Return a date, or None. A datetime is refused: it is a date to Python, but not a day."""
+    if value is None or type(value) is datetime.date:
+        return value
+    raise InputError(f"{name} must be a datetime.date, got {shown(value)}")
+
+
+def parse_date(name: str, value: object) -> datetime.date:
+    """Return the day that a text of the form YYYY-MM-DD names."""
+    # date.fromisoformat alone would take "20240131" and "2024-W05-3" as well.
+    if isinstance(value, str) and _DAY.fullmatch(value):
+        with suppress(ValueError):
+            return datetime.date.fromisoformat(value)
+    raise InputError(f"{name} must be YYYY-MM-DD, got {shown(value)}")
 
 
 def check_number(

@@ -66,7 +66,7 @@ class PlantedRouter(Router):
         self.graph = TransitionGraph().fit(history)
         self.categories = _classifier()
 
-    def _scores(self, request: str, known: Any) -> Scores:
+    def _scores(self, request: str, known: Any, date: Any) -> Scores:
         said = [_SAID.get(name, name) in request for name in self.apis]
         return Scores(self.apis, np.where(said, 0.9, 0.02))
 

@@ -131,8 +131,8 @@ class Sound(PopularityRouter):
 
 @breaks("inputs_untouched")
 class ChangesKnown(Sound):
-    def score(self, request, known=()):
-        scores = super().score(request, known)
+    def score(self, request, known=(), *, date=None):
+        scores = super().score(request, known, date=date)
         if isinstance(known, list):
             known.reverse()
         return scores
@@ -153,47 +153,47 @@ class ReusesItsBuffer(Sound):
         super().__init__()
         self.buffer = np.zeros(len(CATALOG))
 
-    def score(self, request, known=()):
-        self.buffer[:] = super()._scores(request, known).probabilities / (1 + len(request))
+    def score(self, request, known=(), *, date=None):
+        self.buffer[:] = super()._scores(request, known, date).probabilities / (1 + len(request))
         return Scores(self.apis, self.buffer)
 
 
 @breaks("inputs_untouched")
 class ForgetsApis(Sound):
-    def _scores(self, request, known):
-        scores = super()._scores(request, known)
+    def _scores(self, request, known, date):
+        scores = super()._scores(request, known, date)
         self.apis = self.apis[::-1]
         return scores
 
 
 @breaks("scores_are_probabilities")
 class AboveOne(Sound):
-    def _scores(self, request, known):
-        return self.changed(super()._scores(request, known), lambda p: p * 2)
+    def _scores(self, request, known, date):
+        return self.changed(super()._scores(request, known, date), lambda p: p * 2)
 
 
 @breaks("scores_are_probabilities")
 class BelowZero(Sound):
-    def _scores(self, request, known):
-        return self.changed(super()._scores(request, known), lambda p: p - 0.1)
+    def _scores(self, request, known, date):
+        return self.changed(super()._scores(request, known, date), lambda p: p - 0.1)
 
 
 @breaks("scores_are_probabilities")
 class NotANumber(Sound):
-    def _scores(self, request, known):
-        return self.changed(super()._scores(request, known), lambda p: p * np.nan)
+    def _scores(self, request, known, date):
+        return self.changed(super()._scores(request, known, date), lambda p: p * np.nan)
 
 
 @breaks("scores_are_probabilities")
 class ScoresTooFew(Sound):
-    def _scores(self, request, known):
-        return self.changed(super()._scores(request, known), lambda p: p[:-1])
+    def _scores(self, request, known, date):
+        return self.changed(super()._scores(request, known, date), lambda p: p[:-1])
 
 
 @breaks("scores_are_probabilities")
 class ScoresOthers(Sound):
-    def _scores(self, request, known):
-        return replace(super()._scores(request, known), apis=tuple("abcdef"))
+    def _scores(self, request, known, date):
+        return replace(super()._scores(request, known, date), apis=tuple("abcdef"))
 
 
 class Upwards(Scores):
@@ -210,14 +210,14 @@ class Repeating(Scores):
 
 @breaks("scores_are_probabilities")
 class OrdersUpwards(Sound):
-    def _scores(self, request, known):
-        return Upwards(self.apis, super()._scores(request, known).probabilities)
+    def _scores(self, request, known, date):
+        return Upwards(self.apis, super()._scores(request, known, date).probabilities)
 
 
 @breaks("scores_are_probabilities")
 class OrdersOneTwice(Sound):
-    def _scores(self, request, known):
-        return Repeating(self.apis, super()._scores(request, known).probabilities)
+    def _scores(self, request, known, date):
+        return Repeating(self.apis, super()._scores(request, known, date).probabilities)
 
 
 class Chooses(Sound):
@@ -329,8 +329,8 @@ class AsksTheKnown(Sound):
 
 @breaks("known_are_not_asked")
 class ScoresTheKnown(Sound):
-    def score(self, request, known=()):
-        return self._scores(request, [])
+    def score(self, request, known=(), *, date=None):
+        return self._scores(request, [], date)
 
 
 @breaks("known_are_not_asked")
@@ -374,9 +374,9 @@ class LosesItsThreadOverStrangers(Sound):
 class Tires(Sound):
     asked = 0
 
-    def _scores(self, request, known):
+    def _scores(self, request, known, date):
         self.asked += 1
-        return self.changed(super()._scores(request, known), lambda p: p / self.asked)
+        return self.changed(super()._scores(request, known, date), lambda p: p / self.asked)
 
 
 @breaks("same_request_same_answer")
@@ -386,26 +386,72 @@ class Wavers(Answers):
         return replace(routing, confidence=routing.confidence / total)
 
 
+class Dated(Sound):
+    """Half as sure of a request of a day."""
+
+    def _scores(self, request, known, date):
+        half = 1 if date is None else 2
+        return self.changed(super()._scores(request, known, date), lambda p: p / half)
+
+
+def test_a_router_may_go_by_the_date():
+    checks.check_router(Dated())
+
+
+@breaks("scores_are_probabilities")
+class OverflowsInTheFuture(Sound):
+    def _scores(self, request, known, date):
+        years = 0 if date is None else date.year - 2020
+        return self.changed(super()._scores(request, known, date), lambda p: p * 2.0 ** (years / 9))
+
+
+@breaks("dates_are_passed_on")
+class RoutesWithoutTheDate(Dated):
+    def route(self, request, known=(), *, date=None, **options):
+        return super().route(request, known, **options)
+
+
+@breaks("dates_are_passed_on")
+class RecommendsWithoutTheDate(Dated):
+    def recommend(self, request, known=(), *, date=None, **options):
+        return super().recommend(request, known, **options)[: 1 if date else None]
+
+
+@breaks("dates_are_passed_on")
+class RemembersTheDate(Dated):
+    last = None
+
+    def _scores(self, request, known, date):
+        self.last = date or self.last
+        return super()._scores(request, known, self.last)
+
+
+@breaks("bad_arguments_raise")
+class TakesAnyDate(Sound):
+    def score(self, request, known=(), *, date=None):
+        return super().score(request, known)
+
+
 @breaks("odd_requests_are_answered")
 class NeedsAWord(Sound):
-    def _scores(self, request, known):
+    def _scores(self, request, known, date):
         first = [word for word in request.split() if word.isalpha()][0]  # noqa: RUF015
-        return self.changed(super()._scores(request, known), lambda p: p * bool(first))
+        return self.changed(super()._scores(request, known, date), lambda p: p * bool(first))
 
 
 @breaks("odd_requests_are_answered")
 class NeedsUtf8(Sound):
-    def _scores(self, request, known):
+    def _scores(self, request, known, date):
         request.encode()
-        return super()._scores(request, known)
+        return super()._scores(request, known, date)
 
 
 @breaks("odd_requests_are_answered")
 class HasNoPatience(Sound):
-    def _scores(self, request, known):
+    def _scores(self, request, known, date):
         if len(request) > 10_000:
             raise RecursionError("too long")
-        return super()._scores(request, known)
+        return super()._scores(request, known, date)
 
 
 @breaks("odd_requests_are_answered")
@@ -413,9 +459,9 @@ class SpeechlessInJapanese(Sound):
     def _chosen(self, select, scores, allowed):
         return super()._chosen(select, scores, allowed)[self.start :]
 
-    def _scores(self, request, known):
+    def _scores(self, request, known, date):
         self.start = 100 if "地図" in request else 0
-        return super()._scores(request, known)
+        return super()._scores(request, known, date)
 
 
 @breaks("confidence_is_a_probability")
@@ -585,8 +631,8 @@ class ReordersInside(Sound):
 
 @breaks("restrictions_are_obeyed")
 class RecommendsWithoutRestriction(Sound):
-    def recommend(self, request, known=(), *, among=None, exclude=()):
-        return super().recommend(request, known, exclude=exclude)
+    def recommend(self, request, known=(), *, among=None, exclude=(), date=None):
+        return super().recommend(request, known, exclude=exclude, date=date)
 
 
 @breaks("restrictions_leave_no_trace")

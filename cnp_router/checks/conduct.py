@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from cnp_router.checks.decisions import STRANGER, require_sound, some
-from cnp_router.checks.law import ODD_REQUESTS, law, require, require_raises
-from cnp_router.routing import MaxCost, Router
+from cnp_router.checks.law import DAYS, ODD_REQUESTS, law, require, require_raises
+from cnp_router.routing import MaxCost, Router, Scores
 
 __all__: list[str] = []
 
@@ -38,8 +39,12 @@ def inputs_untouched(router: Router, request: str) -> None:
 
 @law
 def scores_are_probabilities(router: Router, request: str) -> None:
-    """Check that each API has a probability in [0, 1], ordered from the highest."""
-    scores = router.score(request)
+    """Check that each API has a probability in [0, 1], ordered from the highest, on any day."""
+    for date in (None, *DAYS):
+        _require_probabilities(router, router.score(request, date=date))
+
+
+def _require_probabilities(router: Router, scores: Scores) -> None:
     require(scores.apis == router.apis, "scores of other APIs")
     p = np.asarray(scores.probabilities)
     n = len(router.apis)
@@ -64,6 +69,21 @@ def same_request_same_answer(router: Router, request: str) -> None:
         )
 
 
+@law
+def dates_are_passed_on(router: Router, request: str) -> None:
+    """Check that `route` and `recommend` use the date as `score` does, for that request only."""
+    known = some(router)
+    before = router.route(request, known)
+    for date in DAYS:
+        decided = router.decide(request, router.score(request, known, date=date), known)
+        routed = router.route(request, known, date=date)
+        require(routed.to_dict() == decided.to_dict(), f"route and score differ on {date}")
+        best = router.recommend(request, known, date=date)
+        require(best == routed.recommendation, f"route and recommend differ on {date}")
+    again = router.route(request, known)
+    require(again.to_dict() == before.to_dict(), "a date changed the answer without one")
+
+
 @functools.partial(law, also=ODD_REQUESTS)
 def odd_requests_are_answered(router: Router, request: str) -> None:
     """Check that very long and strange requests (`ODD_REQUESTS`) are answered as any other."""
@@ -79,6 +99,9 @@ def bad_arguments_raise(router: Router, request: str) -> None:
         "a blank request": lambda: route(" \t\n"),
         "a request that is not a string": lambda: route(None),
         "a request in bytes": lambda: router.score(b"map"),  # type: ignore[arg-type]
+        "a date as a string": lambda: route(request, date="2012-02-29"),
+        "a date and time": lambda: route(request, date=datetime.datetime(2012, 2, 29)),
+        "a year to score by": lambda: router.score(request, date=2012),  # type: ignore[arg-type]
         "known as one string": lambda: route(request, "maps"),
         "known as numbers": lambda: route(request, [1]),
         "a threshold above 1": lambda: route(request, threshold=1.5),

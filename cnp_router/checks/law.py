@@ -5,6 +5,7 @@ Here are also the laws of a router's other states: saved and loaded, and not yet
 
 from __future__ import annotations
 
+import datetime
 import functools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from cnp_router.records import shown
 from cnp_router.routing import Router
 
 __all__ = [
+    "DAYS",
     "LAWS",
     "ODD_REQUESTS",
     "REQUESTS",
@@ -53,6 +55,9 @@ ODD_REQUESTS: tuple[str, ...] = (
     "{0} %s ${HOME} <b> \\",
 )
 """Requests that a person or a program may send one day."""
+
+DAYS = (datetime.date.min, datetime.date(2012, 2, 29), datetime.date.max)
+"""Days a request may come from: before any history, in the middle of one, and after it."""
 
 Loader = Callable[[Path], Router]
 """What loads a saved router."""

@@ -31,6 +31,7 @@ from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, numbe
     default="none",
     help="What to do below the threshold: keep what was learned, or ask everyone.",
 )
+@click.option("--undated", is_flag=True, help="Do not give the router the dates of the mashups.")
 @options.as_json
 def evaluate(
     *,
@@ -38,12 +39,14 @@ def evaluate(
     vectors: options.Vectors,
     histories: tuple[Path, ...],
     complete: bool,
+    undated: bool,
     json_: bool,
     **how: Any,
 ) -> None:
     """Measure a model on mashups it has not seen.
 
-    Values are averaged over the requests. Mashups that name an API the model does not know are
+    Each mashup that has a date is asked as of that day. Values are averaged over the requests.
+    Mashups that name an API the model does not know are
     left out and counted as skipped.
     """
     from cnp_router.evaluation import evaluate as evaluated
@@ -51,9 +54,10 @@ def evaluate(
     from cnp_router.history import History
 
     router, history = fitted_router(model, vectors), History.read(histories)
-    result: dict[str, Any] = evaluated(router, history, **options.given(**how)).to_dict()
+    how = {"dated": not undated, **options.given(**how)}
+    result: dict[str, Any] = evaluated(router, history, **how).to_dict()
     if complete:
-        result["completion"] = evaluate_completion(router, history).to_dict()
+        result["completion"] = evaluate_completion(router, history, dated=not undated).to_dict()
     echo_json(result) if json_ else _echo(result)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import importlib
 import math
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.exceptions import DataFileError, InputError
+from cnp_router.records import parse_date
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
@@ -162,6 +164,13 @@ def _request(text: str) -> str:
     return text.strip()
 
 
+def _date(text: str | None) -> datetime.date | None:
+    try:
+        return None if text is None else parse_date("a date", text)
+    except InputError as exc:
+        raise click.BadParameter(f"{exc}.") from None
+
+
 PROTOCOL = Registered("Protocols", "cnp_router.protocols", "PROTOCOLS")
 PROVIDER = Registered("Language models, for --llm", "cnp_router.llm", "PROVIDERS")
 
@@ -169,6 +178,12 @@ fitted_model = folder("--model", required=True, help="Folder of the model.")
 router_model = folder("--model", help="Folder of a model.  [default: the bundled sample]")
 request_argument = click.argument("text", callback=lambda _, __, text: _request(text))
 held_out = files("--history", "histories", required=True, help="Mashups the model has not seen.")
+request_date = click.option(
+    "--date",
+    metavar="YYYY-MM-DD",
+    callback=lambda _, __, text: _date(text),
+    help="The day the request is asked.  [default: that of the newest past mashup]",
+)
 as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON document instead.")
 
 threshold = share(

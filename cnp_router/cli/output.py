@@ -133,6 +133,8 @@ def number(value: float | None) -> str:
     """Return a figure for a table: counts whole, shares with three digits, a dash for None."""
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ _ROWS = 10
 @options.file("--catalog", help="Route by the specifications of these APIs alone (JSON Lines).")
 @options.encoder_options
 @options.several("--known", metavar="ID", help="API in use already.")
+@options.request_date
 @restriction
 @options.gathered("select", options.selection, options.target_recall, options.top_k)
 @options.threshold
@@ -45,6 +47,7 @@ def recommend(
     catalog: Path | None,
     vectors: options.Vectors,
     known: tuple[str, ...],
+    date: datetime.date | None,
     within: Restriction,
     select: SelectionRule,
     threshold: float,
@@ -70,10 +73,12 @@ def recommend(
         from cnp_router.agents import CategoryFallback
 
         fallback = CategoryFallback(chat.model(router.catalog), router.catalog)
-    routing = router.route(text, known, fallback=fallback, **how)
+    routing = router.route(text, known, fallback=fallback, date=date, **how)
     why = None
     if wanted:
-        why = why_not.explained(router, routing, within, wanted, _chosen_how(routing, select))
+        why = why_not.explained(
+            router, routing, within, wanted, _chosen_how(routing, select), date=date
+        )
     if json_:
         echo_json(routing.to_dict() | ({"why_not": why} if why else {}))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +16,27 @@ __all__ = ["explained", "facts"]
 
 
 def explained(
-    router: LearnedRouter, routing: Routing, within: Restriction, wanted: str, how: str
+    router: LearnedRouter,
+    routing: Routing,
+    within: Restriction,
+    wanted: str,
+    how: str,
+    *,
+    date: datetime.date | None,
 ) -> dict[str, Any]:
     """Return, as a JSON object, what speaks for an API, and what keeps it from being recommended.
 
-    `how` says how the recipients were chosen. An UnknownApiError says that the catalog does not
-    have it.
+    `how` says how the recipients were chosen, and `date` as of which day. An UnknownApiError says
+    that the catalog does not have it.
     """
     from cnp_router.routing import TopK
 
     place = router.catalog.position(wanted)
     api = router.apis[place]
-    scores = router.score(routing.request, routing.known)
+    scores = router.score(routing.request, routing.known, date=date)
     reasons: tuple[Reason, ...] = ()
     if api not in routing.known:
-        only = router.route(routing.request, routing.known, among=[api], select=TopK(1))
+        only = router.route(routing.request, routing.known, among=[api], select=TopK(1), date=date)
         reasons = only.recipients[0].reasons
     probabilities = {r.contractor: r.probability for r in routing.recipients}
     return {

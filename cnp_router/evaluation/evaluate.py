@@ -27,7 +27,7 @@ from cnp_router.evaluation.parallel import in_order, n_workers
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
-from cnp_router.records import check_instance
+from cnp_router.records import check_flag, check_instance
 from cnp_router.routing import Fallback, Router, TargetRecall
 
 __all__ = ["Evaluation", "RequestFigures", "evaluate", "request_figures"]
@@ -48,6 +48,10 @@ class Evaluation:
         How many mashups were evaluated.
     skipped : int
         How many were not: they name an API that the router does not have, or describe nothing.
+    dated : bool
+        Whether each mashup that has a date was asked as of that day.
+    with_date : int
+        How many of the mashups evaluated have a date.
     ranking : mapping
         ``recall@5 recall@10 recall@20 recall@50 recall@100 ndcg@5 ndcg@10 map@10 complete@20``:
         of the APIs used, in the router's order of all APIs; those in `metrics.RANKING`.
@@ -73,6 +77,8 @@ class Evaluation:
 
     requests: int
     skipped: int
+    dated: bool
+    with_date: int
     ranking: Mapping[str, float]
     recommendation: Mapping[str, float]
     categories: Mapping[str, float | None]
@@ -95,7 +101,9 @@ class Evaluation:
             for group, figures in groups.items()
             for name, value in figures.items()
         ]
-        title = f"{self.requests:,} requests, {self.skipped:,} skipped"
+        dates = "given" if self.dated else "not given"
+        counts = f"{self.requests:,} requests, {self.skipped:,} skipped"
+        title = f"{counts}; {self.with_date:,} dates {dates}"
         return Table(title, ("of", "figure", "mean"), tuple(rows), labels=2)._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,6 +112,8 @@ class Evaluation:
         return {
             "requests": self.requests,
             "skipped": self.skipped,
+            "dated": self.dated,
+            "with_date": self.with_date,
             **{name: rounded(getattr(self, name)) for name in groups},
             "fallback_rate": round(self.fallback_rate, 6),
             "latency_ms": rounded(self.latency_ms),
@@ -117,6 +127,7 @@ def evaluate(
     target_recall: float = 0.9,
     threshold: float = 0.6,
     fallback: Literal["none", "broadcast"] | Fallback = "none",
+    dated: bool = True,
     n_jobs: int | None = None,
 ) -> Evaluation:
     """Evaluate a router on mashups it has not learned from.
@@ -133,6 +144,9 @@ def evaluate(
     threshold : float in [0, 1], default=0.6
         Below this confidence the fallback decides.
     fallback : {"none", "broadcast"} or Fallback, default="none"
+    dated : bool, default=True
+        Ask each mashup as of its date. Where that is within the time of what the router learned
+        from, the router knows mashups later than the request too. False: no date is given.
     n_jobs : int, optional
         Number of joblib workers that route; None means one, unless a joblib backend is active.
         With several, latency is measured afterwards, in this process and with nothing beside it,
@@ -164,6 +178,7 @@ def evaluate(
     """
     check_instance("router", router, Router)
     check_instance("history", history, History)
+    check_flag("dated", dated)
     apis = set(router.apis)
     mashups = [m for m in history if m.description.strip() and apis.issuperset(m.apis)]
     if not mashups:
@@ -174,7 +189,14 @@ def evaluate(
     router = copy.copy(router)
     router.source_counts = Counter()
     select = TargetRecall(target_recall)
-    routed = partial(request_figures, router, select=select, threshold=threshold, fallback=fallback)
+    routed = partial(
+        request_figures,
+        router,
+        dated=dated,
+        select=select,
+        threshold=threshold,
+        fallback=fallback,
+    )
     routed(mashups[0])  # to warm up
     results = timed = in_order(routed, mashups, n_jobs)
     if n_workers(n_jobs, len(mashups)) > 1:
@@ -186,6 +208,8 @@ def evaluate(
     return Evaluation(
         requests=len(mashups),
         skipped=history.skipped + len(history) - len(mashups),
+        dated=dated,
+        with_date=sum(m.date is not None for m in mashups),
         ranking=means([r.ranking for r in results]),
         recommendation=means([r.recommendation for r in results]),
         categories=categories,
@@ -215,11 +239,13 @@ class RequestFigures:
     seconds: float
 
 
-def request_figures(router: Router, mashup: Mashup, **how: Any) -> RequestFigures:
+def request_figures(
+    router: Router, mashup: Mashup, *, dated: bool = True, **how: Any
+) -> RequestFigures:
     """Route one request, with the options of `Router.decide`, and measure the answer."""
     began = time.perf_counter()
     # What route does, and the scores of the same pass.
-    scores = router.score(mashup.description)
+    scores = router.score(mashup.description, date=mashup.date if dated else None)
     routing = router.decide(mashup.description, scores, **how)
     seconds = time.perf_counter() - began
     ranked = [router.apis[i] for i in scores.order[:DEEPEST]]

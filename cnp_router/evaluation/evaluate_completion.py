@@ -13,7 +13,7 @@ from cnp_router.evaluation.metrics import means, rounded
 from cnp_router.evaluation.parallel import in_order
 from cnp_router.evaluation.table import Table, share
 from cnp_router.history import History, Mashup
-from cnp_router.records import check_number
+from cnp_router.records import check_flag, check_number
 from cnp_router.training import LearnedRouter
 
 __all__ = ["METHODS", "CompletionEvaluation", "evaluate_completion"]
@@ -60,7 +60,12 @@ class CompletionEvaluation:
 
 
 def evaluate_completion(
-    router: LearnedRouter, history: History, *, seed: int = 0, n_jobs: int | None = None
+    router: LearnedRouter,
+    history: History,
+    *,
+    dated: bool = True,
+    seed: int = 0,
+    n_jobs: int | None = None,
 ) -> CompletionEvaluation:
     """Hide one API of each mashup at random, and look for it.
 
@@ -70,6 +75,8 @@ def evaluate_completion(
     history : History
         Mashups it has not learned from. Those of fewer than two APIs, and those with an API that
         the router does not have, are left out. An API that comes twice counts once.
+    dated : bool, default=True
+        Ask each mashup as of its date; False: no date is given.
     seed : int >= 0, default=0
         Decides which API is hidden.
     n_jobs : int, optional
@@ -98,6 +105,7 @@ def evaluate_completion(
     >>> evaluate_completion(fit_router(catalog, past), new).both
     {'hit@1': 1.0, 'hit@5': 1.0, 'hit@10': 1.0}
     """
+    check_flag("dated", dated)
     rng = np.random.default_rng(check_number("seed", seed, 0, whole=True))
     apis = set(router.apis)
     cases = []
@@ -105,7 +113,7 @@ def evaluate_completion(
         used = tuple(dict.fromkeys(mashup.apis))
         if len(used) > 1 and mashup.description.strip() and apis.issuperset(used):
             cases.append((mashup, used[int(rng.integers(len(used)))]))
-    places = in_order(partial(_places, router), cases, n_jobs)
+    places = in_order(partial(_places, router, dated), cases, n_jobs)
     nothing = dict.fromkeys(f"hit@{k}" for k in DEPTHS)
     hits = {
         name: means([{f"hit@{k}": place[name] < k for k in DEPTHS} for place in places]) or nothing
@@ -114,13 +122,15 @@ def evaluate_completion(
     return CompletionEvaluation(requests=len(cases), **hits)
 
 
-def _places(router: LearnedRouter, case: tuple[Mashup, str]) -> dict[str, int]:
+def _places(router: LearnedRouter, dated: bool, case: tuple[Mashup, str]) -> dict[str, int]:
     """Return how many others come before the hidden API, by each of the methods."""
     mashup, hidden = case
     known = tuple(dict.fromkeys(api for api in mashup.apis if api != hidden))
+    date = mashup.date if dated else None
 
     def by_score(given: tuple[str, ...]) -> int:
-        ranked = [router.apis[i] for i in router.score(mashup.description, given).order]
+        scores = router.score(mashup.description, given, date=date)
+        ranked = [router.apis[i] for i in scores.order]
         return [api for api in ranked if api not in known].index(hidden)
 
     graph = router.graph

@@ -5,6 +5,7 @@ They are deterministic, fit in a second, and obey the laws of every router (`cnp
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -96,7 +97,7 @@ class BroadcastRouter(_Baseline):
     _source: Source = "broadcast"
     recall_control = RecallControl(np.empty(0), np.empty(0), 0)
 
-    def _scores(self, request: str, known: Sequence[int]) -> Scores:
+    def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         return Scores(self.apis, np.full(len(self.apis), 1 / len(self.apis)))
 
     def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
@@ -125,7 +126,7 @@ class RandomRouter(_Baseline):
         super().__init__(catalog)
         self.random_state: int = check_number("random_state", random_state, 0, whole=True)
 
-    def _scores(self, request: str, known: Sequence[int]) -> Scores:
+    def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         # Not hash(): that differs from process to process.
         text = f"{self.random_state}\n{request}".encode("utf-8", "surrogatepass")
         seed = int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
@@ -165,7 +166,7 @@ class PopularityRouter(_HistoryBaseline):
         super().__init__(catalog, history)
         self.recall_control = _measured(_sample(self._used), lambda _, used: self._others(used))
 
-    def _scores(self, request: str, known: Sequence[int]) -> Scores:
+    def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         return Scores(self.apis, self.usage / self.n_mashups)
 
     def _explain(self, evidence: Any, chosen: NDArray[np.intp]) -> Iterable[Reason | None]:
@@ -209,7 +210,7 @@ class SpecificationRouter(_Baseline):
         if history is not None and self.n_mashups:
             self._calibrate(history)
 
-    def _scores(self, request: str, known: Sequence[int]) -> Scores:
+    def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         scores = self._index.scores(request)
         return Scores(self.apis, self._probabilities(scores), evidence=request)
 
@@ -294,7 +295,7 @@ class HistoryKNNRouter(_HistoryBaseline):
 
         self.recall_control = _measured(_sample(self._used), left_out)
 
-    def _scores(self, request: str, known: Sequence[int]) -> Scores:
+    def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         (similarities,) = dense_product(self._encoder.transform([request]), self._by_word)
         votes = self._vote(similarities, self.usage / self.n_mashups)
         return Scores(self.apis, votes, evidence=self._neighbours(similarities))

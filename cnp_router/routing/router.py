@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import logging
 from abc import ABC, abstractmethod
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.records import (
+    check_date,
     check_instance,
     check_number,
     check_request,
@@ -83,10 +85,12 @@ class Router(ABC):
             raise InputError("a router needs at least one API (got none)")
 
     @abstractmethod
-    def _scores(self, request: str, known: Sequence[int]) -> Scores:
-        """Return the probabilities, given the positions of the known APIs."""
+    def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
+        """Return the probabilities, given the positions of the known APIs and the day."""
 
-    def score(self, request: str, known: Iterable[str] = ()) -> Scores:
+    def score(
+        self, request: str, known: Iterable[str] = (), *, date: datetime.date | None = None
+    ) -> Scores:
         """Return the probability of each API that the request needs it.
 
         Parameters
@@ -96,6 +100,9 @@ class Router(ABC):
         known : iterable of str, default=()
             Ids of APIs that are already in use. Their probability is 0: they need no
             announcement. Ids the router does not know are ignored, with a warning in the log.
+        date : datetime.date, optional
+            The day the request is asked. Default: the newest date of the history, and never
+            today: a past request is asked with its own date.
 
         Returns
         -------
@@ -104,11 +111,12 @@ class Router(ABC):
         Raises
         ------
         InputError
-            If the request is blank or not a string, or `known` is not a list of strings.
+            If the request is blank or not a string, `known` is not a list of strings, or `date`
+            is not a date.
         """
         places, ignored = self._known(known)
         _warn("known APIs", ignored)
-        scores = self._scores(check_request(request), places)
+        scores = self._scores(check_request(request), places, check_date("date", date))
         if places and scores.probabilities[places].any():
             probabilities = scores.probabilities.copy()
             probabilities[places] = 0.0
@@ -125,6 +133,7 @@ class Router(ABC):
         select: SelectionRule | None = None,
         threshold: float = 0.6,
         fallback: Literal["none", "broadcast"] | Fallback = "none",
+        date: datetime.date | None = None,
     ) -> Routing:
         """Decide who receives the announcement of a request: `score`, then `decide`.
 
@@ -146,6 +155,8 @@ class Router(ABC):
             Below this confidence the fallback decides.
         fallback : {"none", "broadcast"} or Fallback, default="none"
             ``"none"`` keeps what was learned, and says so in the result.
+        date : datetime.date, optional
+            As in `score`.
 
         Returns
         -------
@@ -170,7 +181,7 @@ class Router(ABC):
         ('atlas', 'sms')
         """
         known = string_tuple("known", known)
-        scores = self.score(request, known)
+        scores = self.score(request, known, date=date)
         return self.decide(
             request,
             scores,
@@ -200,7 +211,7 @@ class Router(ABC):
         ----------
         request : str
         scores : Scores
-            What `score` answered to the same request and known APIs.
+            What `score` answered to the same request, known APIs and date.
         known, among, exclude, select, threshold, fallback
             As in `route`.
 
@@ -271,13 +282,14 @@ class Router(ABC):
         *,
         among: Restriction | None = None,
         exclude: Restriction = (),
+        date: datetime.date | None = None,
     ) -> tuple[str, ...]:
         """Return the APIs that the request needs: the recipients of the highest expected F1.
 
         Parameters
         ----------
         request : str
-        known, among, exclude
+        known, among, exclude, date
             As in `route`.
 
         Returns
@@ -290,7 +302,8 @@ class Router(ABC):
         InputError
             As in `route`.
         """
-        return self.route(request, known, among=among, exclude=exclude).recommendation
+        routing = self.route(request, known, among=among, exclude=exclude, date=date)
+        return routing.recommendation
 
     def _chosen(
         self, rule: SelectionRule, scores: Scores, allowed: NDArray[np.intp]

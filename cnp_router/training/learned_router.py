@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -126,7 +127,7 @@ class LearnedRouter(Router):
         self._co_usage: tuple[Views, CoUsageFeatures] | None = None
         self._graph: tuple[History, TransitionGraph] | None = None
 
-    def _scores(self, request: str, known: Sequence[int]) -> Scores:
+    def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         views = self.views  # others may observe meanwhile
         batch = views.batch(self.encoders.encode([request]))
         (found,) = views.candidates(batch)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
+import datetime
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+
+from cnp_router.history import History
+from cnp_router.routing import SpecificationRouter
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,6 +58,62 @@ def test_quality_on_a_folder(folder):
     done = benchmark("quality", "--data", folder, "--only", "random", "broadcast", "specification")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("dev-late") == 4
+    assert "No dates: the history cannot be put in order." in done.stdout
+
+
+@pytest.fixture
+def quality(monkeypatch):
+    """The track, with a learned router that is quick to fit and remembers the dates asked."""
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import quality
+
+    class Learned(SpecificationRouter):
+        asked: ClassVar[list] = []
+
+        def _scores(self, request, known, date):
+            self.asked.append(date)
+            return super()._scores(request, known, date)
+
+    monkeypatch.setitem(quality.ROUTERS, "learned", lambda c, h, _: Learned(c, h))
+    monkeypatch.setattr(quality, "in_child", lambda function, *arguments: function(*arguments))
+    quality.Learned = Learned
+    return quality
+
+
+def test_dated_and_undated_and_a_rolling_origin(quality, sample, folder, tmp_path, capsys):
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_text(file.read_text())
+    first = datetime.date(2012, 1, 1)
+    dated = [replace(m, date=first + datetime.timedelta(i)) for i, m in enumerate(sample.history)]
+    # The file is not in order, and not all of it has a date.
+    History([*sample.history[300:320], *reversed(dated[:200])]).write(
+        tmp_path / "mashups-train.jsonl"
+    )
+    History([*dated[320:330], *sample.history[330:340]]).write(tmp_path / "mashups-dev.jsonl")
+    result = quality.measure("learned", tmp_path, 0)
+    assert {d: f["with_date"] for d, f in result["splits"]["dev"].items()} == {
+        "dated": 10,
+        "undated": 10,
+    }
+    assert list(result["splits"]["dev-late"]) == ["dated"]  # no dates, so no second time
+    assert [(o["share"], o["dated"]["requests"]) for o in result["rolling"]] == [
+        (0.6, 20),
+        (0.8, 20),
+    ]
+    asked = [(date - first).days for date in quality.Learned.asked if date]
+    assert set(asked) == {*range(320, 330), *range(120, 140), *range(160, 180)}
+    options = argparse.Namespace(data=tmp_path, seed=0, only=["learned", "random"], full=True)
+    quality.run(options)
+    main, rolling = capsys.readouterr().out.split("## Rolling origin")
+    cells = [line.split("|")[1:4] for line in (main + rolling).splitlines() if line[:1] == "|"]
+    rows = [[cell.strip() for cell in row] for row in cells]
+    assert ["learned", "dev", "10 given"] in rows
+    assert ["learned", "dev", "not given"] in rows
+    assert ["random (baseline)", "dev-late", "none"] in rows
+    assert ["random (baseline)", "dev", "not given"] not in rows  # it does not go by them
+    assert ["learned", "rolling origin", "40 given"] in rows
+    assert ["learned", "rolling origin", "not given"] in rows
+    assert "asked about 20 and 20 of the" in rolling
 
 
 def test_a_folder_without_data(tmp_path):

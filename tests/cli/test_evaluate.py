@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import datetime
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,8 @@ from cnp_router.history import History, Mashup
 KEYS = {
     "requests": None,
     "skipped": None,
+    "dated": None,
+    "with_date": None,
     "ranking": " ".join(RANKING),
     "recommendation": "precision recall f1 mean_apis",
     "categories": "precision recall f1",
@@ -44,6 +48,31 @@ def test_the_options_count(evaluate):
     assert document["fallback_rate"] == 1
     arguments = ("--json", "--threshold", 1, "--fallback", "broadcast")
     assert json.loads(evaluate(*arguments).stdout)["recipients"]["mean"] == 149
+
+
+def test_dates_are_given_unless_undated(evaluate, monkeypatch):
+    from cnp_router.training import LearnedRouter
+
+    asked, score = [], LearnedRouter.score
+
+    def recorded(self, request, known=(), *, date=None):
+        asked.append(date)
+        return score(self, request, known, date=date)
+
+    monkeypatch.setattr(LearnedRouter, "score", recorded)
+    line = {"id": "m", "description": "Photos on a map.", "apis": ["flickr", "google-maps"]}
+    Path("dated.jsonl").write_text(json.dumps(line | {"date": "2012-02-29"}))
+    arguments = ("--history", "dated.jsonl", "--complete", "--json")
+    document = json.loads(evaluate(*arguments).stdout)
+    assert (document["dated"], document["with_date"]) == (True, 1)
+    # Once to evaluate, and twice to complete.
+    assert asked.count(datetime.date(2012, 2, 29)) == 3
+    asked.clear()
+    document = json.loads(evaluate(*arguments, "--undated").stdout)
+    assert (document["dated"], document["with_date"]) == (False, 1)
+    assert set(asked) == {None}
+    table = evaluate("--undated").stdout.splitlines()
+    assert [line.split() for line in table[2:4]] == [["dated", "no"], ["with_date", "0"]]
 
 
 def test_the_table(evaluate):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import json
 import re
 
@@ -10,6 +11,7 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.cli.restriction import Restriction
 from cnp_router.exceptions import InputError
 from cnp_router.routing import Reason, Recipient, Routing
+from cnp_router.training import LearnedRouter
 
 REQUEST = "Send me a text message when it rains."
 
@@ -268,6 +270,30 @@ class TestNothingFits:
         assert document["answerable"] == 0.12
         assert document["verdict"].startswith("Nothing in the catalog fits: ")
         assert document["recipients"]
+
+
+class TestDate:
+    def test_it_reaches_the_router(self, recommend, monkeypatch):
+        asked, score = [], LearnedRouter.score
+
+        def recorded(self, request, known=(), *, date=None):
+            asked.append(date)
+            return score(self, request, known, date=date)
+
+        monkeypatch.setattr(LearnedRouter, "score", recorded)
+        assert recommend("--date", "2012-02-29", "--why-not", "slack", REQUEST).exit_code == 0
+        assert asked == [datetime.date(2012, 2, 29)] * 3
+        asked.clear()
+        assert recommend(REQUEST).exit_code == 0
+        assert asked == [None]
+
+    @pytest.mark.parametrize("text", ["today", "2012-2-29", "20120229", "2013-02-29", ""])
+    def test_anything_else_is_refused(self, recommend, text):
+        result = recommend("--date", text, REQUEST)
+        assert result.exit_code == 2
+        assert f"Invalid value for '--date': a date must be YYYY-MM-DD, got {text!r}." in (
+            result.stderr.replace("\n", " ")
+        )
 
 
 class TestWhyNot:

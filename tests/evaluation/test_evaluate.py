@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import json
 import math
 
@@ -34,6 +35,8 @@ CATALOG = Catalog(
 KEYS = {
     "requests": None,
     "skipped": None,
+    "dated": None,
+    "with_date": None,
     "ranking": list(RANKING),
     "recommendation": ["precision", "recall", "f1", "mean_apis"],
     "categories": ["precision", "recall", "f1"],
@@ -51,7 +54,7 @@ class Table(Router):
         super().__init__(NAMES)
         self.rows = rows
 
-    def _scores(self, request, known):
+    def _scores(self, request, known, date):
         return Scores(NAMES, np.array(self.rows[request]))
 
 
@@ -78,6 +81,18 @@ def router():
     return Table(ROWS)
 
 
+class Asked(Router):
+    """Remembers the dates that it is asked about."""
+
+    def __init__(self):
+        super().__init__(NAMES)
+        self.dates = []
+
+    def _scores(self, request, known, date):
+        self.dates.append(date)
+        return Scores(NAMES, np.full(len(NAMES), 0.5))
+
+
 @pytest.fixture
 def history():
     return History([Mashup("m1", "one", ("a", "c", "a")), Mashup("m2", "two", ("a",))])
@@ -94,6 +109,23 @@ def test_the_json_object_has_exactly_these_keys(router, history):
         k: v for k, v in KEYS.items() if v
     }
     assert json.loads(json.dumps(record)) == record
+
+
+def test_each_mashup_is_asked_as_of_its_date_or_none_is():
+    days = [datetime.date(2012, 2, 29), None, datetime.date(2013, 1, 1)]
+    history = History(Mashup(f"m{i}", "one", ("a",), date=day) for i, day in enumerate(days))
+    router = Asked()
+    evaluation = evaluate(router, history)
+    assert router.dates[1:] == days  # the first is to warm up
+    assert (evaluation.dated, evaluation.with_date) == (True, 2)
+    assert "2 dates given" in evaluation._repr_html_()
+    router.dates.clear()
+    evaluation = evaluate(router, history, dated=False)
+    assert set(router.dates) == {None}
+    assert (evaluation.dated, evaluation.with_date) == (False, 2)
+    assert "2 dates not given" in evaluation._repr_html_()
+    with pytest.raises(InputError, match="dated must be true or false"):
+        evaluate(router, history, dated=None)
 
 
 def test_these_metrics_of_a_ranking_stay():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import datetime
+
 import pytest
 from planted import planted
 
@@ -47,6 +49,24 @@ def test_the_graph_finds_nothing_where_nothing_was_used_together(router, world):
     strangers = (world.cases[0].clique[0], world.cases[-1].clique[0])
     found = evaluate_completion(router, History([Mashup("m", world.cases[0].request, strangers)]))
     assert found.graph == {"hit@1": 0, "hit@5": 0, "hit@10": 0}
+
+
+def test_the_missing_api_is_looked_for_as_of_the_date(router, world, monkeypatch):
+    day, asked = datetime.date(2012, 2, 29), []
+    score = type(router).score
+
+    def recorded(self, request, known=(), *, date=None):
+        asked.append(date)
+        return score(self, request, known, date=date)
+
+    monkeypatch.setattr(type(router), "score", recorded)
+    case = world.cases[0]
+    one = History([Mashup("m", case.request, case.clique, date=day)])
+    evaluate_completion(router, one)
+    assert asked == [day, day]
+    asked.clear()
+    evaluate_completion(router, one, dated=False)
+    assert asked == [None, None]
 
 
 def test_only_mashups_of_several_known_apis_count(router, held_out, world):

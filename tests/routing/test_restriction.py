@@ -19,7 +19,7 @@ class Fixed(Router):
         super().__init__(NAMES[: len(probabilities)])
         self.probabilities = np.array(probabilities)
 
-    def _scores(self, request, known):
+    def _scores(self, request, known, date):
         return Scores(self.apis, self.probabilities)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import itertools
 import logging
 
@@ -30,7 +31,7 @@ class Fixed(Router):
         super().__init__(NAMES[: len(probabilities)])
         self.probabilities = np.array(probabilities)
 
-    def _scores(self, request, known):
+    def _scores(self, request, known, date):
         return Scores(self.apis, self.probabilities)
 
 
@@ -47,6 +48,27 @@ class Model:
 @pytest.fixture
 def router():
     return Fixed(0.1, 0.8, 0.3, 0.0)
+
+
+class TestDate:
+    @pytest.mark.parametrize("ask", ["score", "route", "recommend"])
+    @pytest.mark.parametrize(
+        "date", ["2012-02-29", datetime.datetime(2012, 2, 29), 2012, np.datetime64("2012-02-29")]
+    )
+    def test_only_a_date_is_one(self, router, ask, date):
+        with pytest.raises(InputError, match=r"date must be a datetime\.date, got "):
+            getattr(router, ask)("x", date=date)
+
+    def test_it_reaches_the_scores(self, router, monkeypatch):
+        asked = []
+        monkeypatch.setattr(
+            Fixed, "_scores", lambda self, *given: asked.append(given) or Scores(NAMES, np.ones(4))
+        )
+        day = datetime.date(2012, 2, 29)
+        for ask in (router.score, router.route, router.recommend):
+            ask("x", ["b"], date=day)
+            ask("x")
+        assert asked == [("x", [1], day), ("x", [], None)] * 3
 
 
 class TestSelection:
