@@ -155,7 +155,7 @@ def _fit(
     ranker, answers = Ranker.fit(
         examples,
         prior=RankerPrior(
-            prior.ranker.at(n, views.feature_names),
+            prior.ranker.at(n, views.feature_names, views.beliefs),
             prior.calibration.at(n, LEVELS),
             prior.blind_calibration,
         ),

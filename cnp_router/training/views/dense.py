@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
@@ -12,6 +13,7 @@ from scipy import sparse
 from cnp_router.training.corpus import Corpus, entries
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import times_vector
+from cnp_router.training.prior import Belief
 from cnp_router.training.views.base import Batch, Dense, View
 
 __all__ = ["DenseView"]
@@ -39,6 +41,11 @@ class DenseView(View):
         "dense ridge",  # linear model of the vectors against each API's use
         "dense expected",  # cosine of the specification that such requests call for
     )
+
+    # How many standard deviations its specification is above the mean of all: the cosines of one
+    # encoder mean something else than those of another, this does not.
+    extras: ClassVar[tuple[str, ...]] = ("standing of dense specification",)
+    beliefs: ClassVar[Mapping[str, Belief]] = {extras[0]: Belief(0.3, 0.25, 1.4)}
 
     gram: Annotated[NDArray[Any], "dimensions", "dimensions"]
     toward: Annotated[NDArray[Any], "dimensions", "dimensions"]
@@ -97,6 +104,16 @@ class DenseView(View):
             _products(expected, index.vectors),
         )
         return tuple(Dense(values) for values in scores)
+
+    def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
+        """Return its scores of some candidates of each request, and how theirs stand among all."""
+        found = super().features(batch, candidates)
+        cosines = self.scored(batch)["dense specification"]
+        assert isinstance(cosines, Dense)
+        mean, deviation = cosines.values.mean(axis=1), cosines.values.std(axis=1)
+        for row, own in enumerate(found):
+            own[-1] = (own[0] - mean[row]) / max(deviation[row], 1e-6)
+        return found
 
     def _similarity(self, batch: Batch) -> NDArray[Any]:
         """Return the cosine of each past request, at least 0: of shape (n_requests, n_mashups)."""

@@ -74,6 +74,7 @@ class Views:
             *(name for view in self for name in view.extras),
             *(name for view in self for name in view.context),
         )
+        self.beliefs = {name: belief for view in self for name, belief in view.beliefs.items()}
         parts: Products = {}
         for view in self:
             for encoder, matrices in view.products().items():
