@@ -14,12 +14,13 @@ from cnp_router.text import TfidfEncoder
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.parts import Part
 
-__all__ = ["EncodedRequests", "Encoders"]
+__all__ = ["UNKNOWN", "EncodedRequests", "Encoders"]
 
 
 # Among fewer texts, a term that only one specification has is what tells it from the others.
 FEW_TEXTS = 5_000
 FEW_REQUESTS = 250
+UNKNOWN = 0.0  # in the place of a day
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,8 @@ class EncodedRequests:
     texts : list of str
     word : csr_array of shape (n_requests, n_word_terms)
     character : csr_array of shape (n_requests, n_character_terms)
+    day : ndarray of shape (n_requests,), float32
+        When each is asked, as the proleptic ordinal of the date; `UNKNOWN` where nobody knows.
     dense : ndarray of shape (n_requests, n_dimensions), float32
         Vectors of the user's encoder, of length 1 or 0; without one, of no dimension.
     """
@@ -38,6 +41,7 @@ class EncodedRequests:
     texts: list[str]
     word: sparse.csr_array
     character: sparse.csr_array
+    day: NDArray[Any]
     dense: NDArray[Any]
 
     def __len__(self) -> int:
@@ -89,6 +93,7 @@ class Encoders(Part):
             texts,
             word.fit_transform(texts, n_telling=n_telling),
             character.fit_transform(texts, n_telling=n_telling),
+            np.full(len(texts), UNKNOWN, dtype=np.float32),
             _vectors(dense, texts),
         )
         rank = min(n_components, min(encoded.word.shape) - 1)
@@ -99,12 +104,15 @@ class Encoders(Part):
         projection = np.ascontiguousarray(right.T.astype(np.float32))
         return cls(word, character, projection, dense), encoded
 
-    def encode(self, texts: Sequence[str]) -> EncodedRequests:
-        """Encode requests or specifications."""
+    def encode(self, texts: Sequence[str], days: NDArray[Any] | None = None) -> EncodedRequests:
+        """Encode requests, whose days may be known, or specifications."""
+        if days is None:
+            days = np.full(len(texts), UNKNOWN)
         return EncodedRequests(
             list(texts),
             self.word.transform(texts),
             self.character.transform(texts),
+            days.astype(np.float32),
             _vectors(self.dense, texts),
         )
 

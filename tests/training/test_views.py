@@ -1,21 +1,25 @@
 """What every view promises, and what each one sees."""
 
-from dataclasses import dataclass, fields
+import datetime
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
 import pytest
+from word_vectors import WordVectors
 
 from cnp_router.catalog import Api, Catalog
-from cnp_router.history import Mashup
+from cnp_router.history import History, Mashup
 from cnp_router.routing import Reason
 from cnp_router.training import fit_router, load_router
+from cnp_router.training.corpus import Corpus
+from cnp_router.training.dense_encoder import DenseEncoder
+from cnp_router.training.examples import Past
 from cnp_router.training.views import (
     VIEWS,
     Evidence,
     HistoryView,
     Views,
-    applying,
     together,
 )
 from cnp_router.training.views.base import Dense, Sparse, View
@@ -23,22 +27,34 @@ from cnp_router.training.views.names import NameIndex, NamesView
 
 
 @pytest.fixture(scope="module")
-def views(router):
-    return router.views
+def views(world):
+    """All of them, those that apply only to other histories too."""
+    start = datetime.date(2020, 1, 1)
+    mashups = [
+        replace(m, date=start + datetime.timedelta(days=7 * i)) for i, m in enumerate(world.history)
+    ]
+    dense = DenseEncoder.of(WordVectors())
+    past = Past.of(world.catalog, History(mashups), random_state=0, dense=dense)
+    corpus = Corpus.of(past.specifications, past.requests, past.usage, past.membership)
+    return Views.fit(corpus, past.requests, VIEWS)
 
 
 @pytest.fixture(scope="module")
-def batch(router, world):
+def encoders(views):
+    return views.corpus.specifications.encoders
+
+
+@pytest.fixture(scope="module")
+def batch(views, encoders, world):
     texts = [case.request for case in world.cases[:3]]
     texts += [f"only {world.catalog[0].name}", "", "qwxyz"]
-    return router.views.batch(router.encoders.encode(texts))
+    return views.batch(encoders.encode(texts))
 
 
 def test_names_are_unique(views):
     for names in ([v.name for v in views], views.feature_names):
         assert len(set(names)) == len(names)
-    assert views.kinds == applying(views.corpus)
-    assert set(views.kinds) <= set(VIEWS)
+    assert views.kinds == VIEWS
 
 
 @pytest.mark.parametrize("kind", VIEWS, ids=lambda kind: kind.name)
@@ -89,8 +105,10 @@ class TestEveryView:
             with pytest.raises(ValueError):
                 Views.from_state(views.corpus.specifications, state)
 
-    def test_its_reasons_are_of_the_apis_that_were_asked_for(self, router, world, views, kind):
-        batch = views.batch(router.encoders.encode([world.cases[0].request]))
+    def test_its_reasons_are_of_the_apis_that_were_asked_for(
+        self, router, encoders, world, views, kind
+    ):
+        batch = views.batch(encoders.encode([world.cases[0].request]))
         evidence = Evidence(batch, router.history, (1,), {world.catalog.categories[0]: 0.9})
         assert set(views[kind].reasons(evidence, [0, 3, 8])) <= {0, 3, 8}
 
