@@ -135,7 +135,22 @@ def test_a_text_of_which_nothing_is_known_scores_nothing(router):
         assert not values.any(), name
 
 
-def test_it_gives_no_reason(router):
-    batch = router.views.batch(router.encoders.encode([WORLD.cases[0].request]))
-    evidence = Evidence(batch, router.history, (), {})
-    assert router.views[DenseView].reasons(evidence, [0, 1]) == {}
+def test_past_requests_that_mean_the_same_are_its_reason():
+    words = [f"ta{letter}u" for letter in "bcdfghjklmnpqrstvwx"]
+    catalog = Catalog([Api("rain", "Umbra"), *(Api(word, word) for word in words)])
+    mashups = [Mashup("past", "rain today", ("rain",))]
+    mashups += [Mashup(f"m{i}", f"{words[i % 19]} hour", (words[i % 19],)) for i in range(60)]
+    encoder = WordVectors(256, same={"wetness": "rain", "dry": "drought"})
+    router = fit_router(catalog, History(mashups), encoder=encoder)
+
+    def reasons(request, api):
+        batch = router.views.batch(router.encoders.encode([request]))
+        evidence = Evidence(batch, router.history, (), {})
+        return router.views.reasons(evidence, [catalog.position(api)])[catalog.position(api)]
+
+    [reason, _] = reasons("wetness", "rain")
+    assert (reason.kind, reason.references) == ("history", ("past",))
+    assert reason.text == "used by a similar past request, as “rain today”"
+    assert [r.kind for r in reasons("dry", "rain")] == ["popularity"]
+    kinds = [r.kind for r in reasons("rain today", "rain")]
+    assert kinds.count("history") == 1

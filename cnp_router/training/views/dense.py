@@ -10,17 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.routing import Reason
 from cnp_router.training.corpus import Corpus, entries
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import times_vector
 from cnp_router.training.prior import Belief
-from cnp_router.training.views.base import Batch, Dense, View
+from cnp_router.training.views.base import Batch, Dense, Evidence, View
+from cnp_router.training.views.past_requests import CITED, citing
 
 __all__ = ["DenseView"]
 
 N_NEIGHBOURS = 40
 _FLOOR = 0.8  # of the last neighbour's similarity: cosines of dense vectors are seldom near 0
 _FEW = 4  # requests
+_APART = 3.0  # standard deviations above the mean: what is as similar as that is cited
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,7 @@ class DenseView(View):
     """
 
     name: ClassVar[str] = "dense"
+    telling: ClassVar[int] = 5
     scores: ClassVar[tuple[str, ...]] = (
         "dense specification",  # cosine
         "dense neighbours",  # share of the nearest past requests that used it
@@ -115,6 +119,13 @@ class DenseView(View):
             own[-1] = (own[0] - mean[row]) / max(deviation[row], 1e-6)
         return found
 
+    def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
+        """Return the past requests that used each API and mean about the same."""
+        (similarity,) = self._similarity(evidence.batch)
+        far = similarity.mean() + _APART * similarity.std() if len(similarity) else 0
+        rows = np.argsort(-similarity, kind="stable")[:CITED]
+        return citing(evidence.history, self.corpus, rows[similarity[rows] > far], positions)
+
     def _similarity(self, batch: Batch) -> NDArray[Any]:
         """Return the cosine of each past request, at least 0: of shape (n_requests, n_mashups)."""
 
@@ -138,11 +149,11 @@ class DenseView(View):
         weight = np.where(similarity >= floor, similarity - _FLOOR * floor, 0)
         total = np.maximum(weight.sum(axis=1, keepdims=True), np.float32(1e-9))
         share = (sparse.csr_array(weight / total) @ self.corpus.usage).toarray()
-        users, labels = self.corpus.mashups, self.corpus.labels
-        if len(labels):
-            starts = users.indptr[labels]
-            each = similarity[:, users.indices]
-            nearest[:, labels] = np.maximum.reduceat(each, starts, axis=1)
+        if len(self.corpus.labels):
+            uses, starts = self.corpus.uses
+            nearest[:, self.corpus.labels] = np.maximum.reduceat(
+                similarity[:, uses], starts, axis=1
+            )
         return share, nearest
 
 

@@ -161,7 +161,11 @@ class Views:
         given = [view.reasons(evidence, positions) for view in views]
         answers = {}
         for position in positions:
-            found = [reasons[position] for reasons in given if position in reasons]
+            first: dict[str, Reason] = {}  # of each kind: two views cite past requests
+            for reasons in given:
+                if position in reasons:
+                    first.setdefault(reasons[position].kind, reasons[position])
+            found = list(first.values())
             if len(found) < MOST_REASONS:
                 found.append(_experience(int(self.corpus.counts[position])))
             answers[position] = tuple(found[:MOST_REASONS])
