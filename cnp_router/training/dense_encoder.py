@@ -77,6 +77,10 @@ class DenseEncoder(Part):
     encoder: Annotated[Encoder | None, GIVEN] = None
     _recent: Annotated[_Recent, GIVEN] = field(default_factory=_Recent, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.probe.ndim != 1:
+            raise ValueError(f"expected one vector, got {self.probe.shape}")
+
     @classmethod
     def of(cls, encoder: Encoder) -> DenseEncoder:
         """Return it for an encoder, which is tried with one sentence."""
