@@ -46,10 +46,10 @@ class DenseView(View):
         "dense expected",  # cosine of the specification that such requests call for
     )
 
-    # How many standard deviations its specification is above the mean of all: the cosines of one
-    # encoder mean something else than those of another, this does not.
-    extras: ClassVar[tuple[str, ...]] = ("standing of dense specification",)
-    beliefs: ClassVar[Mapping[str, Belief]] = {extras[0]: Belief(0.3, 0.25, 1.4)}
+    # The rank, since the cosines of one encoder mean something else than those of another.
+    beliefs: ClassVar[Mapping[str, Belief]] = {
+        "rank by dense specification": Belief(-0.2, 0.25, center=3.4)
+    }
 
     gram: Annotated[NDArray[Any], "dimensions", "dimensions"]
     toward: Annotated[NDArray[Any], "dimensions", "dimensions"]
@@ -108,16 +108,6 @@ class DenseView(View):
             _products(expected, index.vectors),
         )
         return tuple(Dense(values) for values in scores)
-
-    def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
-        """Return its scores of some candidates of each request, and how theirs stand among all."""
-        found = super().features(batch, candidates)
-        cosines = self.scored(batch)["dense specification"]
-        assert isinstance(cosines, Dense)
-        mean, deviation = cosines.values.mean(axis=1), cosines.values.std(axis=1)
-        for row, own in enumerate(found):
-            own[-1] = (own[0] - mean[row]) / max(deviation[row], 1e-6)
-        return found
 
     def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
         """Return the past requests that used each API and mean about the same."""
