@@ -100,7 +100,7 @@ class TestExitCodes:
         assert result.stderr.count("\n") == 1
 
     def test_a_bug_is_not_hidden(self, run, monkeypatch):
-        def broken(path, **options):
+        def broken(path):
             raise ZeroDivisionError
 
         monkeypatch.setattr("cnp_router.training.load_router", broken)
@@ -116,7 +116,7 @@ class TestExitCodes:
 
 class TestStreams:
     def test_logs_go_to_stderr(self, run, monkeypatch, sample_router):
-        def logging_load(path, **options):
+        def logging_load(path):
             logging.getLogger("cnp_router.training").warning("old but good")
             return sample_router
 
