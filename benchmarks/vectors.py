@@ -15,9 +15,26 @@ from cnp_router.catalog import Api
 from cnp_router.exceptions import DataFileError
 from cnp_router.text import specification_text
 
-__all__ = ["load_vectors"]
+__all__ = ["GivenVectors", "load_vectors"]
 
 _KEYS = ("api_ids", "api_vectors", "mashup_ids", "mashup_vectors")
+
+
+class GivenVectors:
+    """An encoder that knows the vectors of a file, as `load_vectors` reads it.
+
+    Of any other text nothing is known, which a vector of zeros says: of half a request, or of the
+    texts of nothing. So what is measured with it is the ranking, not whether anything fits.
+    """
+
+    def __init__(self, path: Path, splits: Splits) -> None:
+        self.name = path.stem
+        self._vectors = load_vectors(path, splits)
+        self._unknown = np.zeros_like(next(iter(self._vectors.values())))
+
+    def __call__(self, texts: list[str]) -> NDArray[Any]:
+        """Return the vectors of some texts."""
+        return np.array([self._vectors.get(text, self._unknown) for text in texts])
 
 
 def load_vectors(

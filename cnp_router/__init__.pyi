@@ -87,6 +87,7 @@ from cnp_router.llm import (
     model_requests_allowed as model_requests_allowed,
     OfflineChatModel as OfflineChatModel,
     OpenAIChatModel as OpenAIChatModel,
+    OpenAIEncoder as OpenAIEncoder,
     Usage as Usage,
     with_schema_in_prompt as with_schema_in_prompt,
     WrappedChatModel as WrappedChatModel,
@@ -158,6 +159,7 @@ from cnp_router.testing import (
 )
 from cnp_router.training import (
     CategoryClassifier as CategoryClassifier,
+    Encoder as Encoder,
     LearnedRouter as LearnedRouter,
     fit_router as fit_router,
     load_router as load_router,

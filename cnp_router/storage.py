@@ -51,6 +51,7 @@ __all__ = [
     "save_model",
     "state_from_bytes",
     "state_to_bytes",
+    "summary_of",
     "unpack",
     "verify_model",
 ]
@@ -240,6 +241,16 @@ def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str
                 lock(file)
                 _clean(folder)
     return found
+
+
+def summary_of(path: str | Path) -> dict[str, Any]:
+    """Return the summary of a model, of which nothing else is read or checked.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelVersionError, ModelCorruptError
+    """
+    return dict(_manifest(as_path(path))["summary"])
 
 
 def verify_model(path: str | Path) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +67,12 @@ def completion(
     if usage is not None:
         body["usage"] = usage
     return Reply(body, seconds=seconds)
+
+
+def embeddings(vectors: Iterable[Iterable[float]]) -> Reply:
+    """Return the vectors of some texts, the last first: their index says whose each is."""
+    data = [{"object": "embedding", "index": i, "embedding": [*v]} for i, v in enumerate(vectors)]
+    return Reply({"object": "list", "model": "served-model", "data": data[::-1]})
 
 
 def refusal(status: int, message: str, *, code: Any = None, **headers: str) -> Reply:
@@ -135,7 +142,7 @@ class ChatServer:
         pairs = (line.split(": ", 1) for line in head[1:] if line)
         headers = {name.lower(): value for name, value in pairs}
         body = json.loads(await reader.readexactly(int(headers["content-length"])))
-        assert head[0].startswith("POST /v1/chat/completions")
+        assert head[0].startswith(("POST /v1/chat/completions", "POST /v1/embeddings "))
         self.paths.append(head[0].split()[1])
         self.requests.append(body)
         self.headers.append(headers)
@@ -174,6 +181,33 @@ class ChatServer:
             writer.write(chunk[:5] if reply.fault == "cut" else chunk)
             await writer.drain()
         return reply.fault != "cut" and "Connection" not in headers
+
+
+@contextmanager
+def in_a_thread(
+    replies: Iterable[Reply] | Callable[[dict[str, Any]], Reply],
+) -> Iterator[ChatServer]:
+    """Run a server in a thread of its own, for those who block while they wait for it."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    def done(work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result(LIMIT)
+
+    server = ChatServer(replies)
+    try:
+        done(server.__aenter__())
+        try:
+            yield server
+        except BaseException as exc:
+            done(server.__aexit__(type(exc)))
+            raise
+        done(server.__aexit__(None))
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(LIMIT)
+        loop.close()
 
 
 def stay_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

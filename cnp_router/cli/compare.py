@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 @options.command("cnp-router compare --model model --history held-out.jsonl --limit 3")
 @options.fitted_model
+@options.encoder_options
 @options.held_out
 @options.several(
     "--protocol",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 def compare(
     *,
     model: Path,
+    vectors: options.Vectors,
     histories: tuple[Path, ...],
     report: Path | None,
     settings: RoundSettings,
@@ -88,7 +90,7 @@ def compare(
         raise click.UsageError("--retry-failed needs --resume.")
     if report is not None:
         check_report(report)
-    router, failure = fitted_router(model), None
+    router, failure = fitted_router(model, vectors), None
     how = {"concurrent_requests": 4 if chat.is_server else 1} | options.given(**how)
     asked = chat.model(router.catalog, cache=cache)
     try:

@@ -15,6 +15,7 @@ from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, numbe
 
 @options.command("cnp-router evaluate --model model --history held-out.jsonl")
 @options.fitted_model
+@options.encoder_options
 @options.held_out
 @click.option(
     "--complete",
@@ -35,6 +36,7 @@ from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, numbe
 def evaluate(
     *,
     model: Path,
+    vectors: options.Vectors,
     histories: tuple[Path, ...],
     complete: bool,
     undated: bool,
@@ -51,7 +53,7 @@ def evaluate(
     from cnp_router.evaluation import evaluate_completion
     from cnp_router.history import History
 
-    router, history = fitted_router(model), History.read(histories)
+    router, history = fitted_router(model, vectors), History.read(histories)
     how = {"dated": not undated, **options.given(**how)}
     result: dict[str, Any] = evaluated(router, history, **how).to_dict()
     if complete:

@@ -29,6 +29,7 @@ from cnp_router.cli.progress import Progress
     default="error",
     help="What to do with a mashup that names an API the catalog does not have.",
 )
+@options.encoder_options
 @options.count(
     "--seed",
     "random_state",
@@ -46,6 +47,7 @@ def fit(
     output: Path,
     overwrite: bool,
     unknown: Any,
+    vectors: options.Vectors,
     **how: Any,
 ) -> None:
     """Learn a router from past mashups and save it to a folder.
@@ -64,13 +66,15 @@ def fit(
     apis, mashups = read_past(catalog, histories, unknown)
     start = time.perf_counter()
     with Progress("Fitting") as progress:
-        router = fit_router(apis, mashups or None, progress=progress, **how)
+        router = fit_router(apis, mashups or None, **vectors.made(), progress=progress, **how)
     router.save(output, overwrite=overwrite)
     skipped = f" ({mashups.skipped} skipped)" if mashups.skipped else ""
     past, apis_ = counted(len(mashups), "mashup"), counted(len(router.apis), "API")
     facts = [("Learned from", f"{past}{skipped} over {apis_}")]
     if decides := router.summary.get("decides"):
         facts.append(("What decides", decides))
+    if encoder := router.summary.get("encoder"):
+        facts.append(("Encoder", encoder))
     took = f"{time.perf_counter() - start:.1f} s"
     facts += [("Fitted in", took), ("Saved to", f"{output} ({size(output)[1]:.1f} MB)")]
     echo_pairs(facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 
 
 def transition_graph(
-    model: Path | None, histories: tuple[Path, ...], catalog: Path | None, directed: bool
+    model: Path | None,
+    histories: tuple[Path, ...],
+    catalog: Path | None,
+    directed: bool,
+    **encoder: Any,
 ) -> TransitionGraph:
     """Return the graph that the options ask for."""
+    vectors = options.Vectors(**encoder)
     if model and (histories or catalog):
         raise click.UsageError("--model takes no --history and no --catalog.")
     if catalog and not histories:
@@ -27,7 +32,7 @@ def transition_graph(
     from cnp_router.graph import TransitionGraph
 
     if model:
-        router = fitted_router(model)
+        router = fitted_router(model, vectors)
         apis, history = router.catalog, router.history
     else:
         apis, history = read_past(catalog, histories)
@@ -41,6 +46,7 @@ graph_options = options.gathered(
     options.files("--history", "histories", help="Past mashups, instead of the bundled sample."),
     options.file("--catalog", help="The APIs, with --history."),
     click.option("--directed", is_flag=True, help="Learn from the order of ordered mashups."),
+    *options.ENCODER,
 )
 
 

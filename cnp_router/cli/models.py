@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cnp_router.catalog import Api
+    from cnp_router.cli.options import Vectors
     from cnp_router.history import History, UnknownPolicy
     from cnp_router.llm import ChatModel
     from cnp_router.prediction import NextToolPolicy, NextToolRouter
@@ -36,13 +37,15 @@ def online_file(model: Path) -> Path:
     return file
 
 
-def fitted_router(model: Path | None) -> LearnedRouter:
+def fitted_router(model: Path | None, vectors: Vectors | None = None) -> LearnedRouter:
     """Return the router of a folder, which knows what was observed there, or of the sample."""
     from cnp_router.training import load_router
 
     if model is None:
+        if vectors is not None and vectors.encoder:
+            raise click.UsageError("--encoder needs --model: the bundled sample has none.")
         return sample_router()
-    router = load_router(model)
+    router = load_router(model, **vectors.made(model) if vectors else {})
     if (model / ONLINE_FILE).exists():
         from cnp_router.online import OnlineStore, RouterObserver
 
@@ -50,16 +53,16 @@ def fitted_router(model: Path | None) -> LearnedRouter:
     return router
 
 
-def asked_router(model: Path | None, catalog: Path | None) -> LearnedRouter:
+def asked_router(model: Path | None, catalog: Path | None, vectors: Vectors) -> LearnedRouter:
     """Return the router of a folder, or one of a catalog alone, or that of the sample."""
     if catalog is None:
-        return fitted_router(model)
+        return fitted_router(model, vectors)
     if model is not None:
         raise click.UsageError("--model and --catalog exclude each other.")
     from cnp_router.catalog import Catalog
     from cnp_router.training import fit_router
 
-    return fit_router(Catalog.read(catalog))
+    return fit_router(Catalog.read(catalog), **vectors.made())
 
 
 def next_tool_router(

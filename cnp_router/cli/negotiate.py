@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 )
 @options.request_argument
 @options.router_model
+@options.encoder_options
 @click.option(
     "--protocol",
     type=options.PROTOCOL,
@@ -56,6 +57,7 @@ def negotiate(
     *,
     text: str,
     model: Path | None,
+    vectors: options.Vectors,
     settings: RoundSettings,
     chat: options.Chat,
     transcript: Path | None,
@@ -76,7 +78,7 @@ def negotiate(
 
     if transcript is not None:
         check_writable(transcript)
-    router = fitted_router(model)
+    router = fitted_router(model, vectors)
     asked = chat.model(router.catalog)
     net = ContractNet(router.catalog, asked, router=router, settings=settings, **who)
     try:

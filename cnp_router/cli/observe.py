@@ -23,6 +23,7 @@ from cnp_router.cli.progress import Progress
     required=True,
     help="Folder of a model, or a new one. What is learned is kept in DIR/online.sqlite.",
 )
+@options.encoder_options
 @options.files("--trajectories", help="What agents did.")
 @options.files(
     "--history",
@@ -32,7 +33,12 @@ from cnp_router.cli.progress import Progress
 )
 @options.as_json
 def observe(
-    *, model: Path, trajectories: tuple[Path, ...], histories: tuple[Path, ...], json_: bool
+    *,
+    model: Path,
+    vectors: options.Vectors,
+    trajectories: tuple[Path, ...],
+    histories: tuple[Path, ...],
+    json_: bool,
 ) -> None:
     """Learn from trajectories and mashups, without fitting again.
 
@@ -52,7 +58,7 @@ def observe(
     if is_model(model):
         from cnp_router.training import load_router
 
-        fitted = RouterObserver(load_router(model))
+        fitted = RouterObserver(load_router(model, **vectors.made(model)))
     records: list[Any] = [*read_trajectories(trajectories)] if trajectories else []
     if histories:
         records += History.read(histories, catalog=fitted.catalog if fitted else None)

@@ -316,6 +316,53 @@ class Chat:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Which encoder the options ask for; ``encoder`` is None where they ask for none."""
+
+    encoder: str | None
+    encoder_model: str | None
+    encoder_cache: Path | None
+
+    def __post_init__(self) -> None:
+        if self.encoder is None and (self.encoder_model or self.encoder_cache):
+            raise click.UsageError("--encoder-model and --encoder-cache need --encoder.")
+
+    def made(self, model: Path | None = None) -> dict[str, Any]:
+        """Return the encoder as an argument, if there is one; a `model` knows its name."""
+        if self.encoder is None:
+            return {}
+        from cnp_router.llm import OpenAIEncoder
+        from cnp_router.storage import summary_of
+
+        fitted_with = summary_of(model).get("encoder") if model else None
+        name = self.encoder_model or fitted_with
+        if not name:
+            if model:
+                raise InputError(f"{model}: the model was fitted without an encoder (give none)")
+            raise click.UsageError("--encoder needs --encoder-model.")
+        encoder = OpenAIEncoder(name, base_url=self.encoder, cache=self.encoder_cache)
+        click.get_current_context().call_on_close(encoder.close)
+        return {"encoder": encoder}
+
+
+ENCODER = (
+    click.option(
+        "--encoder",
+        metavar="URL",
+        help="Server of text vectors, such as http://localhost:11434/v1. A model fitted with "
+        "one needs it to read requests; the key is read from OPENAI_API_KEY.",
+    ),
+    click.option(
+        "--encoder-model",
+        metavar="NAME",
+        help="Name of the server's encoder.  [default: that of the fitted model]",
+    ),
+    folder("--encoder-cache", help="Keep vectors there, and take those that are there."),
+)
+encoder_options = gathered("vectors", Vectors, *ENCODER)
+
+
 def chat_options(help: str, default: str) -> Decorator:
     """Return the options that say which language model answers, with `default` without them."""
     return gathered(

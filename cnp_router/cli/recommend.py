@@ -29,6 +29,7 @@ _ROWS = 10
 @options.request_argument
 @options.router_model
 @options.file("--catalog", help="Route by the specifications of these APIs alone (JSON Lines).")
+@options.encoder_options
 @options.several("--known", metavar="ID", help="API in use already.")
 @options.request_date
 @restriction
@@ -44,6 +45,7 @@ def recommend(
     text: str,
     model: Path | None,
     catalog: Path | None,
+    vectors: options.Vectors,
     known: tuple[str, ...],
     date: datetime.date | None,
     within: Restriction,
@@ -63,7 +65,7 @@ def recommend(
     """
     if chat.llm and fallback != "llm":
         raise click.UsageError("--llm, --llm-model and --base-url need --fallback llm.")
-    router = asked_router(model, catalog)
+    router = asked_router(model, catalog, vectors)
     for api in (*known, *([wanted] if wanted else [])):
         router.catalog.position(api)
     how: Any = {"select": select, "threshold": threshold, **within.arguments(router.catalog)}

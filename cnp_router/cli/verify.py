@@ -11,8 +11,9 @@ from cnp_router.cli.output import counted, echo_json, echo_pairs
 
 @options.command("cnp-router verify --model model")
 @options.fitted_model
+@options.encoder_options
 @options.as_json
-def verify(*, model: Path, json_: bool) -> None:
+def verify(*, model: Path, vectors: options.Vectors, json_: bool) -> None:
     """Check that a model is to the last bit what was saved.
 
     Compares every file with its checksum, loads the router, and has it learn what was observed
@@ -21,7 +22,7 @@ def verify(*, model: Path, json_: bool) -> None:
     from cnp_router.training import verify_router
 
     fitted = verify_router(model)
-    since = len(fitted_router(model).history) - len(fitted.history)
+    since = len(fitted_router(model, vectors).history) - len(fitted.history)
     n_files, megabytes = size(model)
     apis, mashups = len(fitted.catalog), len(fitted.history)
     if json_:

@@ -1,5 +1,6 @@
 """The only room that talks to a language model: the seam, the OpenAI adapter, the offline model."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cnp_router.llm.cache import CachedChatModel
@@ -21,6 +22,7 @@ from cnp_router.llm.switch import model_requests_allowed
 from cnp_router.llm.tokens import estimate_request_tokens, estimated_response
 
 if TYPE_CHECKING:
+    from cnp_router.llm.openai_encoder import OpenAIEncoder
     from cnp_router.llm.openai_model import OpenAIChatModel
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "ChatResponse",
     "OfflineChatModel",
     "OpenAIChatModel",
+    "OpenAIEncoder",
     "Usage",
     "WrappedChatModel",
     "build_model",
@@ -45,9 +48,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name != "OpenAIChatModel":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from cnp_router.llm.openai_model import OpenAIChatModel  # its SDK takes a second to import
+# Their SDK takes a second to import.
+_LATE = {"OpenAIChatModel": "openai_model", "OpenAIEncoder": "openai_encoder"}
 
-    return OpenAIChatModel
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)

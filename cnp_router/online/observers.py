@@ -98,10 +98,16 @@ class RouterObserver:
         self._mashups: list[Mashup] = []
 
     def check(self, record: Trajectory | Mashup) -> None:
-        """Raise UnknownApiError for a mashup that names an API the catalog does not have."""
+        """Raise UnknownApiError for a mashup that names an API the catalog does not have.
+
+        And what the router's encoder raises, if it has one: what it cannot read is not kept.
+        """
         if isinstance(record, Mashup):
             for api in record.apis:
                 self.catalog.position(api)
+            encoders = getattr(self._router, "encoders", None)  # others than LearnedRouter observe
+            if encoders is not None and encoders.dense is not None:
+                encoders.dense.encode([record.description])  # `apply` does not pay for it again
 
     def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
         """Learn from the mashups among some records."""

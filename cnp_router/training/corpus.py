@@ -45,6 +45,7 @@ class Specifications(Part, Memo):
     word_columns: Annotated[sparse.csr_array, "words", "apis"]
     character_columns: Annotated[sparse.csr_array, "characters", "apis"]
     latent: Annotated[NDArray[Any], "apis", "components"]
+    vectors: Annotated[NDArray[Any], "apis", "dimensions"]
 
     @classmethod
     def build(
@@ -61,6 +62,7 @@ class Specifications(Part, Memo):
             sparse.csr_array(encoded.word.T),
             sparse.csr_array(encoded.character.T),
             np.asarray(latent / np.maximum(lengths, 1e-9), dtype=np.float32),
+            encoded.dense,
         )
 
     def extended(self, catalog: Catalog, apis: Sequence[Api]) -> Specifications:
@@ -72,6 +74,7 @@ class Specifications(Part, Memo):
             _beside(self.word_columns, new.word_columns),
             _beside(self.character_columns, new.character_columns),
             np.vstack([self.latent, new.latent]),
+            np.vstack([self.vectors, new.vectors]),
         )
 
 
@@ -88,6 +91,7 @@ class Corpus(Part):
     history_words: Annotated[sparse.csr_array, "words", "mashups"]
     history_characters: Annotated[sparse.csr_array, "characters", "mashups"]
     days: Annotated[NDArray[Any], "mashups"]
+    history_vectors: Annotated[NDArray[Any], "mashups", "dimensions"]
 
     @classmethod
     def of(
@@ -106,6 +110,7 @@ class Corpus(Part):
             sparse.csr_array(words),
             sparse.csr_array(characters),
             requests.day,
+            requests.dense,
         )
 
     @cached_property
@@ -117,6 +122,7 @@ class Corpus(Part):
             "categories": self.membership.shape[-1],
             "characters": len(encoders.character.terms_),
             "components": encoders.projection.shape[-1],
+            "dimensions": 0 if encoders.dense is None else len(encoders.dense.probe),
             "labels": len(self.labels),
             "mashups": self.usage.shape[0],
             "words": len(encoders.word.terms_),
@@ -208,6 +214,7 @@ class Corpus(Part):
             history_words=_beside(self.history_words, requests.word.T),
             history_characters=_beside(self.history_characters, requests.character.T),
             days=np.concatenate([self.days, requests.day]),
+            history_vectors=np.vstack([self.history_vectors, requests.dense]),
         )
 
 

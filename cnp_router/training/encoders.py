@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text import TfidfEncoder
+from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.parts import Part
 
 __all__ = ["UNKNOWN", "EncodedRequests", "Encoders"]
@@ -33,12 +34,15 @@ class EncodedRequests:
     character : csr_array of shape (n_requests, n_character_terms)
     day : ndarray of shape (n_requests,), float32
         When each is asked, as the proleptic ordinal of the date; `UNKNOWN` where nobody knows.
+    dense : ndarray of shape (n_requests, n_dimensions), float32
+        Vectors of the user's encoder, of length 1 or 0; without one, of no dimension.
     """
 
     texts: list[str]
     word: sparse.csr_array
     character: sparse.csr_array
     day: NDArray[Any]
+    dense: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -52,7 +56,7 @@ class EncodedRequests:
 
 @dataclass(frozen=True, eq=False)
 class Encoders(Part):
-    """The word and the character encoder, and the latent semantic space of the words.
+    """The word and the character encoder, the latent semantic space of the words, and the user's.
 
     The columns of `projection` are right singular vectors of all texts (Deerwester et al., 1990).
     """
@@ -60,6 +64,7 @@ class Encoders(Part):
     word: TfidfEncoder
     character: TfidfEncoder
     projection: Annotated[NDArray[Any], "words", "components"]
+    dense: DenseEncoder | None = None
 
     @classmethod
     def fit(
@@ -69,6 +74,7 @@ class Encoders(Part):
         *,
         n_components: int,
         random_state: int,
+        dense: DenseEncoder | None = None,
     ) -> tuple[Encoders, EncodedRequests]:
         """Learn from requests and specifications, and return them encoded, in this order.
 
@@ -88,14 +94,15 @@ class Encoders(Part):
             word.fit_transform(texts, n_telling=n_telling),
             character.fit_transform(texts, n_telling=n_telling),
             np.full(len(texts), UNKNOWN, dtype=np.float32),
+            _vectors(dense, texts),
         )
         rank = min(n_components, min(encoded.word.shape) - 1)
         if rank < 1:
             none = np.zeros((encoded.word.shape[1], 0), dtype=np.float32)
-            return cls(word, character, none), encoded
+            return cls(word, character, none, dense), encoded
         _, _, right = randomized_svd(encoded.word, rank, n_iter=2, random_state=random_state)
         projection = np.ascontiguousarray(right.T.astype(np.float32))
-        return cls(word, character, projection), encoded
+        return cls(word, character, projection, dense), encoded
 
     def encode(self, texts: Sequence[str], days: NDArray[Any] | None = None) -> EncodedRequests:
         """Encode requests, whose days may be known, or specifications."""
@@ -106,4 +113,9 @@ class Encoders(Part):
             self.word.transform(texts),
             self.character.transform(texts),
             days.astype(np.float32),
+            _vectors(self.dense, texts),
         )
+
+
+def _vectors(dense: DenseEncoder | None, texts: Sequence[str]) -> NDArray[Any]:
+    return np.zeros((len(texts), 0), dtype=np.float32) if dense is None else dense.encode(texts)

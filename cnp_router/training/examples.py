@@ -24,6 +24,7 @@ from cnp_router.training.corpus import (
     history_days,
     usage_matrix,
 )
+from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.ranker import Example
 from cnp_router.training.splits import Split
@@ -57,7 +58,14 @@ class Past:
     classes: tuple[str, ...]
 
     @classmethod
-    def of(cls, catalog: Catalog, history: History, *, random_state: int) -> Past:
+    def of(
+        cls,
+        catalog: Catalog,
+        history: History,
+        *,
+        random_state: int,
+        dense: DenseEncoder | None = None,
+    ) -> Past:
         """Encode a catalog and a history, which may be empty."""
         usage = usage_matrix(catalog, history)
         # Of no other category does the history give anything to learn about, and a single mashup
@@ -70,6 +78,7 @@ class Past:
             [specification_text(api) for api in catalog],
             n_components=N_COMPONENTS,
             random_state=random_state,
+            dense=dense,
         )
         n = len(history)
         return cls(

@@ -19,6 +19,7 @@ from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import filled, has_dates, history_days, matrix_of_ones
 from cnp_router.training.decision import judged
+from cnp_router.training.dense_encoder import DenseEncoder, Encoder
 from cnp_router.training.examples import Fold, Past
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.prior import MOST, bundled_prior
@@ -37,6 +38,7 @@ def fit_router(
     catalog: Catalog,
     history: History | None = None,
     *,
+    encoder: Encoder | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
@@ -52,6 +54,10 @@ def fit_router(
         All APIs, those without history included.
     history : History, default=None
         Every API that it names must be in the catalog. None is an empty one.
+    encoder : Encoder, optional
+        A callable from a list of texts to an array of their vectors, as a sentence encoder is: six
+        more views look at requests by them. The model keeps vectors, not the encoder: whoever
+        loads it gives the same one again.
     random_state : int, default=0
         Seed: the same seed and data give the same router.
     n_jobs : int or None, default=None
@@ -69,7 +75,7 @@ def fit_router(
     UnknownApiError
         If a mashup names an API that the catalog does not have.
     InputError
-        If an argument cannot be used.
+        If an argument cannot be used, or what the encoder returns.
 
     Examples
     --------
@@ -94,12 +100,13 @@ def fit_router(
     # The linear algebra here is sparse or small: threads of its own only wait for each other, and
     # how many there are changes the last digits.
     with threadpool_limits(1):
-        return _fit(catalog, history, random_state, n_jobs, progress or (lambda *_: None))
+        return _fit(catalog, history, encoder, random_state, n_jobs, progress or (lambda *_: None))
 
 
 def _fit(
     catalog: Catalog,
     history: History,
+    encoder: Encoder | None,
     random_state: int,
     n_jobs: int | None,
     progress: Progress,
@@ -115,7 +122,8 @@ def _fit(
         splits += dated_splits(filled(days), random_state=random_state)
     steps = len(splits) + 3
     progress("texts", 0, steps)
-    past = Past.of(catalog, history, random_state=random_state)
+    dense = None if encoder is None else DenseEncoder.of(encoder)
+    past = Past.of(catalog, history, random_state=random_state, dense=dense)
     written = load_out_of_scope(catalog)
     progress("folds", 1, steps)
     jobs = [
@@ -136,7 +144,7 @@ def _fit(
     ranker, answers = Ranker.fit(
         examples,
         prior=RankerPrior(
-            prior.ranker.at(n, views.feature_names),
+            prior.ranker.at(n, views.feature_names, views.beliefs),
             prior.calibration.at(n, LEVELS),
             prior.blind_calibration,
         ),
@@ -186,6 +194,7 @@ def _fit(
             "mashups": n,
             "skipped": history.skipped,
             "decides": views.corpus.decides,
+            **({} if dense is None else {"encoder": dense.name}),
             "random_state": random_state,
             "fit_seconds": round(time.perf_counter() - started, 2),
             "versions": {

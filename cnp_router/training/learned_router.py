@@ -35,6 +35,7 @@ from cnp_router.training.corpus import (
     usage_matrix,
 )
 from cnp_router.training.decision import Decision, confidence_features
+from cnp_router.training.dense_encoder import Encoder
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.tail import Tail
@@ -436,10 +437,20 @@ class LearnedRouter(Router):
 
     @classmethod
     def from_state(
-        cls, catalog: Catalog, history: History, state: dict[str, Any], summary: dict[str, Any]
+        cls,
+        catalog: Catalog,
+        history: History,
+        state: dict[str, Any],
+        summary: dict[str, Any],
+        encoder: Encoder | None = None,
     ) -> LearnedRouter:
-        """Rebuild a router; raises KeyError, TypeError or ValueError where its parts do not fit."""
+        """Rebuild a router; raises KeyError, TypeError or ValueError where its parts do not fit.
+
+        Whether the `encoder` is the one that it was fitted with is not looked at.
+        """
         encoders = Encoders.from_state(state["encoders"])
+        if encoders.dense is not None:
+            encoders = replace(encoders, dense=replace(encoders.dense, encoder=encoder))
         index = Specifications.from_state(
             state["specifications"], catalog=catalog, encoders=encoders
         )

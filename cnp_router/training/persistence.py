@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from cnp_router.catalog import Catalog
+from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.storage import load_model, verify_model
+from cnp_router.training.dense_encoder import Encoder
 from cnp_router.training.integrity import check_parts
 from cnp_router.training.learned_router import CATALOG, HISTORY, LearnedRouter
 
 __all__ = ["load_router", "verify_router"]
 
 
-def load_router(path: str | Path) -> LearnedRouter:
+def load_router(path: str | Path, *, encoder: Encoder | None = None) -> LearnedRouter:
     """Load a router that was saved. Nothing in the folder is executed.
 
     It may be saved again meanwhile, by this or another process: what is loaded is one router, the
@@ -25,6 +27,9 @@ def load_router(path: str | Path) -> LearnedRouter:
     ----------
     path : str or Path
         The folder.
+    encoder : Encoder, optional
+        The one that it was fitted with. Without it, such a model can be looked at, but reads no
+        request.
 
     Returns
     -------
@@ -38,6 +43,8 @@ def load_router(path: str | Path) -> LearnedRouter:
         If another version of the format wrote it.
     ModelCorruptError
         If it is truncated, altered or incomplete.
+    InputError
+        If the encoder is not the one that it was fitted with, or it was fitted without one.
 
     Examples
     --------
@@ -52,14 +59,22 @@ def load_router(path: str | Path) -> LearnedRouter:
         past = folder / HISTORY
         # There may be none, which in a file of the user's would be a mistake.
         history = History.read(past, catalog=catalog) if past.stat().st_size else History([])
-        router = LearnedRouter.from_state(catalog, history, state, summary)
+        router = LearnedRouter.from_state(catalog, history, state, summary, encoder)
         check_parts(router)
         return router
 
-    return load_model(path, build)
+    router = load_model(path, build)
+    if encoder is not None:
+        dense = router.encoders.dense
+        if dense is None:
+            raise InputError(
+                f"{path}: the model was fitted without an encoder (give none, or fit it with one)"
+            )
+        dense.recognise()
+    return router
 
 
-def verify_router(path: str | Path) -> LearnedRouter:
+def verify_router(path: str | Path, *, encoder: Encoder | None = None) -> LearnedRouter:
     """Load a router and compare every byte of the folder with what was saved.
 
     For a model that was copied or downloaded. Checksums find damage, not forgery. Parameters,
@@ -73,4 +88,4 @@ def verify_router(path: str | Path) -> LearnedRouter:
     cnp_router.exceptions.ModelNotFoundError: no-such-model: no model there (fit one first)
     """
     verify_model(path)
-    return load_router(path)
+    return load_router(path, encoder=encoder)

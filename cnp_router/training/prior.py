@@ -7,7 +7,7 @@ past, from none to 250, and others for requests. `scripts/fit_prior.py` makes th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,6 +32,7 @@ __all__ = [
     "PRIOR_FILE",
     "WEIGHT",
     "AnswerablePrior",
+    "Belief",
     "BySize",
     "ConfidencePrior",
     "EpisodePrior",
@@ -44,6 +45,15 @@ MOST = 250  # mashups in an episode
 # What the episodes weigh, in requests: one's own decide as soon as there are more.
 WEIGHT = 300.0
 _RIDGE = 20.0  # precision of what the episodes say nothing about
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What is thought beforehand of the weight of a feature, whose mean is about `center`."""
+
+    weight: float
+    deviation: float
+    center: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +103,13 @@ class EpisodePrior(Part):
         precision = curvature(Z, weight, sigmoid(Z @ mean)) + free.precision
         return cls(list(names), center, scale, mean, precision)
 
-    def at(self, n_mashups: int, names: Sequence[str]) -> Gaussian:
-        """Return the prior at a number of mashups, on some features."""
+    def at(
+        self, n_mashups: int, names: Sequence[str], beliefs: Mapping[str, Belief] | None = None
+    ) -> Gaussian:
+        """Return the prior at a number of mashups, on some features.
+
+        There may be `beliefs` of features that the episodes do not know.
+        """
         n = len(self.names) + 1
         covariance = np.linalg.inv(self.precision)
         joined = np.hstack([column[0] * np.eye(n) for column in _basis(np.array([n_mashups]))])
@@ -108,6 +123,10 @@ class EpisodePrior(Part):
         known, own = [*known, len(names)], [*own, n - 1]
         mean[known] = (joined @ self.mean)[own]
         wider[np.ix_(known, known)] = precision[np.ix_(own, own)]
+        for name, belief in (beliefs or {}).items():
+            place_ = names.index(name)
+            center[place_], mean[place_] = belief.center, belief.weight
+            wider[place_, place_] = 1 / belief.deviation**2
         return Gaussian(center, scale, mean, wider)
 
 

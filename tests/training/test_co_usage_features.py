@@ -28,7 +28,10 @@ def ones(rows, width):
 def features_of(used=USED, categories=CATEGORIES, n_categories=2):
     usage = ones(used, N)
     nothing = EncodedRequests(
-        [""] * len(used), *(2 * [sparse.csr_array((len(used), 0))]), np.zeros(0)
+        [""] * len(used),
+        *(2 * [sparse.csr_array((len(used), 0))]),
+        np.zeros(0),
+        np.zeros((len(used), 0)),
     )
     latent = np.eye(N, 3, dtype=np.float32)
     latent[4] = latent[0]
@@ -39,6 +42,7 @@ def features_of(used=USED, categories=CATEGORIES, n_categories=2):
         word_columns=none,
         character_columns=none,
         latent=latent,
+        vectors=np.zeros((N, 0)),
     )
     corpus = Corpus.of(index, nothing, usage, ones(categories, n_categories))
     return CoUsageFeatures(corpus, CoUsageView.fit(corpus, nothing).conditional)

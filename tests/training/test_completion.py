@@ -25,8 +25,8 @@ def past():
     co_usage = np.kron(np.eye(N // 2), [[0, 1], [1, 0]]) * 0.8
     nothing = sparse.csr_array((N, 0), dtype=np.float32)
     conditional = sparse.csc_array(co_usage.astype(np.float32))
-    index = Specifications(None, None, None, None, np.zeros((N, 2), dtype=np.float32))
-    return CoUsageFeatures(Corpus(index, usage, nothing, None, None, None), conditional)
+    index = Specifications(None, None, None, None, np.zeros((N, 2), dtype=np.float32), None)
+    return CoUsageFeatures(Corpus(index, usage, nothing, None, None, None, None), conditional)
 
 
 def examples_of(past, used, *, hidden=False):

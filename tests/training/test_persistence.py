@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from planted import planted
+from word_vectors import WordVectors
 
 from cnp_router import storage
 from cnp_router.catalog import Api, Catalog
@@ -623,6 +624,14 @@ class TestPartsThatDoNotFit:
         folder = Path(shutil.copytree(model, tmp_path / "model"))
         names = [name for name in arrays if name.startswith(part)]
         assert len(names) > 10
+        assert self.survivors(folder, arrays, names) == []
+
+    def test_any_array_of_an_encoder(self, small, tmp_path):
+        folder = tmp_path / "model"
+        fit_router(small.catalog, small.history, encoder=WordVectors()).save(folder)
+        arrays = arrays_of(folder)
+        names = [name for name in arrays if "dense" in name or "vectors" in name]
+        assert len(names) == 7
         assert self.survivors(folder, arrays, names) == []
 
     def test_a_missing_array(self, folder):

@@ -22,6 +22,7 @@ from cnp_router.training.linear import sigmoid
 from cnp_router.training.prior import (
     MOST,
     PRIOR_FILE,
+    Belief,
     BySize,
     EpisodePrior,
     Prior,
@@ -56,6 +57,18 @@ class TestEpisodes:
         found = planted_prior.at(n, NAMES).most_probable
         np.testing.assert_allclose(found.coefficients, planted_weights(n)[:3], atol=0.25)
         assert found.intercept == pytest.approx(-1, abs=0.5)
+
+    def test_a_belief_is_of_a_feature_that_they_do_not_know(self, planted_prior):
+        names = (*NAMES, "new", "other")
+        plain = planted_prior.at(0, names)
+        found = planted_prior.at(0, names, {"new": Belief(0.3, 0.25, 1.4)})
+        weights = found.most_probable
+        assert weights.coefficients[3:].tolist() == pytest.approx([0.3, 0])
+        # What is usual of it changes nothing.
+        usual = np.array([1.0, -2.0, 0.5, 1.4, 0.0])
+        both = [prior.most_probable.log_odds(usual[None]) for prior in (plain, found)]
+        assert both[0] == pytest.approx(both[1])
+        assert found.precision[3, 3] == pytest.approx(16)
 
     @pytest.mark.parametrize("n", [1, 15, 120])
     def test_between_the_sizes_of_episodes(self, planted_prior, n):

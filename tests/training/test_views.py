@@ -6,12 +6,14 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 import pytest
+from word_vectors import WordVectors
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History, Mashup
 from cnp_router.routing import Reason
 from cnp_router.training import fit_router, load_router
 from cnp_router.training.corpus import Corpus
+from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.examples import Past
 from cnp_router.training.views import (
     VIEWS,
@@ -31,16 +33,22 @@ def views(world):
     mashups = [
         replace(m, date=start + datetime.timedelta(days=7 * i)) for i, m in enumerate(world.history)
     ]
-    past = Past.of(world.catalog, History(mashups), random_state=0)
+    dense = DenseEncoder.of(WordVectors())
+    past = Past.of(world.catalog, History(mashups), random_state=0, dense=dense)
     corpus = Corpus.of(past.specifications, past.requests, past.usage, past.membership)
     return Views.fit(corpus, past.requests, VIEWS)
 
 
 @pytest.fixture(scope="module")
-def batch(router, world):
+def encoders(views):
+    return views.corpus.specifications.encoders
+
+
+@pytest.fixture(scope="module")
+def batch(views, encoders, world):
     texts = [case.request for case in world.cases[:3]]
     texts += [f"only {world.catalog[0].name}", "", "qwxyz"]
-    return router.views.batch(router.encoders.encode(texts))
+    return views.batch(encoders.encode(texts))
 
 
 def test_names_are_unique(views):
@@ -98,8 +106,10 @@ class TestEveryView:
             with pytest.raises(ValueError):
                 Views.from_state(views.corpus.specifications, state)
 
-    def test_its_reasons_are_of_the_apis_that_were_asked_for(self, router, world, views, kind):
-        batch = views.batch(router.encoders.encode([world.cases[0].request]))
+    def test_its_reasons_are_of_the_apis_that_were_asked_for(
+        self, router, encoders, world, views, kind
+    ):
+        batch = views.batch(encoders.encode([world.cases[0].request]))
         evidence = Evidence(batch, router.history, (1,), {world.catalog.categories[0]: 0.9})
         assert set(views[kind].reasons(evidence, [0, 3, 8])) <= {0, 3, 8}
 

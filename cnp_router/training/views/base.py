@@ -17,6 +17,7 @@ from cnp_router.text import dense_product
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.parts import GIVEN, Memo, Part
+from cnp_router.training.prior import Belief
 
 __all__ = [
     "Batch",
@@ -221,6 +222,8 @@ class View(Part, ABC):
     scores: ClassVar[tuple[str, ...]]
     extras: ClassVar[tuple[str, ...]] = ()
     context: ClassVar[tuple[str, ...]] = ()
+    # Of features that the bundled prior, which is fitted without an encoder, does not know.
+    beliefs: ClassVar[Mapping[str, Belief]] = {}
     # Whose reason tells most, comes first: the lowest.
     telling: ClassVar[int] = 9
 

@@ -23,11 +23,11 @@ from cnp_router.training.linear import (
 )
 from cnp_router.training.views.base import Batch, Dense, Evidence, Products, Sparse, View
 
-__all__ = ["HistoryView", "Neighbours", "similarities"]
+__all__ = ["CITED", "HistoryView", "Neighbours", "citing", "similarities"]
 
 N_NEIGHBOURS = 40
 # How many past requests are looked at for a reason, and how similar one must be to be cited.
-_CITED = 10
+CITED = 10
 _SIMILAR = 0.1
 
 
@@ -174,12 +174,8 @@ class HistoryView(View):
     def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
         """Return the similar past requests that used each API."""
         (near,) = self.neighbours(evidence.batch)
-        rows = near.rows[:_CITED][near.similarity[:_CITED] >= _SIMILAR]
-        used = entries(self.corpus.usage, rows)
-        served: dict[int, list[int]] = {}
-        for api, row in zip(used.index.tolist(), np.repeat(rows, used.sizes).tolist(), strict=True):
-            served.setdefault(api, []).append(row)
-        return {i: _cited(evidence.history, served[i]) for i in positions if i in served}
+        rows = near.rows[:CITED][near.similarity[:CITED] >= _SIMILAR]
+        return citing(evidence.history, self.corpus, rows, positions)
 
 
 def similarities(batch: Batch) -> NDArray[Any]:
@@ -203,6 +199,17 @@ def _nearest(similarity: NDArray[Any]) -> Neighbours:
         rows, values = rows[best], values[best]
     order = np.argsort(-values, kind="stable")[:N_NEIGHBOURS]
     return Neighbours(rows[order], values[order])
+
+
+def citing(
+    history: History, corpus: Corpus, rows: NDArray[Any], positions: Sequence[int]
+) -> dict[int, Reason]:
+    """Return as reasons which of some past requests used each of some APIs, the first one shown."""
+    used = entries(corpus.usage, rows)
+    served: dict[int, list[int]] = {}
+    for api, row in zip(used.index.tolist(), np.repeat(rows, used.sizes).tolist(), strict=True):
+        served.setdefault(api, []).append(row)
+    return {i: _cited(history, served[i]) for i in positions if i in served}
 
 
 def _cited(history: History, rows: Sequence[int]) -> Reason:

@@ -24,6 +24,7 @@ from cnp_router.training.views.base import (
 from cnp_router.training.views.category import CategoryView
 from cnp_router.training.views.co_usage import CoUsageView
 from cnp_router.training.views.date import DateView
+from cnp_router.training.views.dense import DenseView
 from cnp_router.training.views.expected import ExpectedView
 from cnp_router.training.views.names import NamesView
 from cnp_router.training.views.past_requests import HistoryView
@@ -42,6 +43,7 @@ VIEWS: tuple[type[View], ...] = (
     CoUsageView,
     SimilarView,
     DateView,
+    DenseView,
 )
 
 PER_SCORE = 25  # candidates
@@ -75,6 +77,7 @@ class Views:
             *(name for view in self for name in view.extras),
             *(name for view in self for name in view.context),
         )
+        self.beliefs = {name: belief for view in self for name, belief in view.beliefs.items()}
         parts: Products = {}
         for view in self:
             for encoder, matrices in view.products().items():
@@ -166,7 +169,11 @@ class Views:
         given = [view.reasons(evidence, positions) for view in views]
         answers = {}
         for position in positions:
-            found = [reasons[position] for reasons in given if position in reasons]
+            first: dict[str, Reason] = {}  # of each kind: two views cite past requests
+            for reasons in given:
+                if position in reasons:
+                    first.setdefault(reasons[position].kind, reasons[position])
+            found = list(first.values())
             if len(found) < MOST_REASONS:
                 found.append(_experience(int(self.corpus.counts[position])))
             answers[position] = tuple(found[:MOST_REASONS])
