@@ -59,7 +59,7 @@ from cnp_router.training.prior import (
     Prior,
 )
 from cnp_router.training.ranker import LEVELS, Example, Ranker, RankerPrior, calibration_features
-from cnp_router.training.views import feature_names
+from cnp_router.training.views import Views
 
 SIZES = (0, 5, 15, 60, 120, 250)
 DRAWS = 4
@@ -74,7 +74,7 @@ class Episode:
     """Some mashups as the past, and requests as views that were fitted on that past see them."""
 
     size: int
-    past: Past
+    views: Views
     examples: list[Example]
     looks: list[Look]
     sounding: NDArray[Any]
@@ -111,7 +111,7 @@ def episodes(seed: int = 0) -> Iterator[Episode]:
             written[~is_new].tolist(),
         )
         sounding = np.array([manner.log_odds(look.text) for look in seen])
-        yield Episode(size, past, examples, seen, sounding)
+        yield Episode(size, views, examples, seen, sounding)
 
 
 def _repeat(mashup: Mashup, rng: np.random.Generator) -> Mashup:
@@ -132,7 +132,7 @@ def fit(seed: int = 0) -> Prior:
     def learned(names: Sequence[str], rows: list[NDArray[Any]]) -> EpisodePrior:
         return EpisodePrior.fit(names, np.vstack(rows), labels, n_mashups, weight)
 
-    names = feature_names()
+    names = seen[0].views.feature_names
     ranker = learned(names, [example.candidates.features for example in examples])
     firsts = {size: ranker.at(size, names).most_probable for size in SIZES}
     levels = [
@@ -210,8 +210,9 @@ def _answerable(
     for episode in seen:
         ranker = rankers[episode.size]
         probabilities = [ranker.probabilities(x.co_usage, x.candidates) for x in episode.looks]
-        word = episode.past.encoders.word
-        both_sides.append(sides(episode.sounding, episode.looks, probabilities, word))
+        scores = episode.views.score_names
+        word = episode.views.corpus.specifications.encoders.word
+        both_sides.append(sides(episode.sounding, episode.looks, probabilities, word, scores))
     every = [look for episode in seen for look in episode.looks]
     size = np.repeat([e.size for e in seen], [len(e.looks) for e in seen])
     serves = np.array([len(look.used) > 0 for look in every])
@@ -225,10 +226,11 @@ def _answerable(
         )
 
     S, F = (np.vstack(parts) for parts in zip(*both_sides, strict=True))
-    says, fits = learned("says", SAID, S), learned("fits", fitting(), F)
+    names = fitting(seen[0].views.score_names)
+    says, fits = learned("says", SAID, S), learned("fits", names, F)
     evidence = np.zeros((len(every), 2))
     for n in SIZES:
-        judges = (says.at(n, SAID).most_probable, fits.at(n, fitting()).most_probable)
+        judges = (says.at(n, SAID).most_probable, fits.at(n, names).most_probable)
         evidence[size == n] = log_probabilities(*judges, S[size == n], F[size == n])
     both = learned("both", BOTH, evidence)
     whole = np.array([look.kind == "whole" for look in every])

@@ -22,7 +22,7 @@ from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import Gaussian, Logistic, level, rising, sigmoid, single_class
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import AnswerablePrior
-from cnp_router.training.views import Candidates, CoUsageView, Views, score_names
+from cnp_router.training.views import Candidates, CoUsageView, Views
 
 __all__ = [
     "BOTH",
@@ -211,23 +211,25 @@ class Answerable(Part):
         word: TfidfEncoder,
         specifications: Sequence[str],
         written: Sequence[str],
+        scores: Sequence[str],
         prior: AnswerablePrior | None = None,
         n_mashups: int = 0,
     ) -> tuple[Answerable, NDArray[Any]]:
         """Learn from looks and the probabilities of their candidates; return the evidence, too.
 
-        `written` are the texts of nothing. With a `prior`, which is that at `n_mashups`, there may
+        `written` are the texts of nothing, `scores` the names of the scores that candidates
+        have. With a `prior`, which is that at `n_mashups`, there may
         be few looks, or none.
         """
         manner, sounding = _fit_manner(seen, specifications, written)
-        S, F = sides(sounding, seen, probabilities, word)
+        S, F = sides(sounding, seen, probabilities, word, scores)
         serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
 
         def at(name: Judge, names: Sequence[str]) -> Gaussian | None:
             return None if prior is None else getattr(prior, name).at(n_mashups, names)
 
         says = _judge(S, serves, look_weights(seen, "says"), at("says", SAID))
-        fits = _judge(F, serves, look_weights(seen, "fits"), at("fits", fitting()))
+        fits = _judge(F, serves, look_weights(seen, "fits"), at("fits", fitting(scores)))
         evidence = log_probabilities(says, fits, S, F)
         both = _judge(evidence, serves, look_weights(seen, "both"), at("both", BOTH))
         whole = np.array([look.kind == "whole" for look in seen], dtype=bool)
@@ -274,23 +276,25 @@ def _said(word: TfidfEncoder, text: str, seen: bool) -> tuple[float, float, floa
 
 def _fitting(found: Candidates, p: NDArray[Any], strength: float) -> NDArray[Any]:
     """Return the best of each score, and its mean over the most probable candidates."""
-    n_scores = len(fitting()) // 2
-    scores = found.features[:, :n_scores].astype(np.float64)
+    scores = found.features[:, : found.n_scores].astype(np.float64)
     if not len(p):
-        return np.zeros(2 * n_scores)
+        return np.zeros(2 * found.n_scores)
     best = np.argsort(-p, kind="stable")[:_BEST]
     share = p[best] / max(p[best].sum(), 1e-9)
     return strength * np.concatenate([scores.max(axis=0), share @ scores[best]])
 
 
-def fitting() -> tuple[str, ...]:
-    """Return the names of how well anything fits."""
-    scores = score_names()
+def fitting(scores: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of how well anything fits, given those of the scores."""
     return (*(f"best {name}" for name in scores), *(f"mean {name}" for name in scores))
 
 
 def sides(
-    sounding: NDArray[Any], seen: Sequence[Look], probabilities: Sequence[Any], word: TfidfEncoder
+    sounding: NDArray[Any],
+    seen: Sequence[Look],
+    probabilities: Sequence[Any],
+    word: TfidfEncoder,
+    scores: Sequence[str],
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return how looks are said (`SAID`), and how well anything fits them (`fitting`)."""
     said = np.array([_said(word, look.text, look.seen) for look in seen]).reshape(-1, 3)
@@ -298,7 +302,7 @@ def sides(
         _fitting(look.candidates, p, strength)
         for look, p, strength in zip(seen, probabilities, said[:, 2], strict=True)
     ]
-    F = np.array(rows).reshape(-1, len(fitting()))
+    F = np.array(rows).reshape(-1, len(fitting(scores)))
     return np.column_stack([sounding, said[:, :2]]), F
 
 

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from cnp_router.routing.selection import RecallControl, TargetRecall, mass_positions
 from cnp_router.text import specification_text
 from cnp_router.training.answerable import Answerable
-from cnp_router.training.corpus import Specifications
 from cnp_router.training.examples import Fold
 from cnp_router.training.linear import Logistic, level
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import Prior
 from cnp_router.training.ranker import Ranker
+from cnp_router.training.views import Views
 
 __all__ = ["CONFIDENCE", "Answer", "Decision", "confidence_features", "confidence_rows", "judged"]
 
@@ -159,7 +159,7 @@ def judged(
     folds: Sequence[Fold],
     answers: Sequence[NDArray[Any]],
     ranker: Ranker,
-    specifications: Specifications,
+    views: Views,
     written: Sequence[str],
     n_mashups: int,
     prior: Prior | None,
@@ -176,6 +176,7 @@ def judged(
         if fold.others:  # all looked at through the same views
             found = [look.candidates for look in fold.others]
             probabilities.extend(ranker.each(fold.others[0].co_usage, found))
+    specifications = views.corpus.specifications
     texts = [specification_text(api) for api in specifications.catalog]
     answerable, evidence = Answerable.fit(
         [*whole, *others],
@@ -183,6 +184,7 @@ def judged(
         specifications.encoders.word,
         texts,
         written,
+        views.score_names,
         prior.answerable if prior else None,
         n_mashups,
     )

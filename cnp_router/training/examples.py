@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from cnp_router.training.corpus import (
 )
 from cnp_router.training.encoders import EncodedRequests, Encoders
 from cnp_router.training.ranker import Example
-from cnp_router.training.views import CoUsageView, HistoryView, Views
+from cnp_router.training.views import CoUsageView, HistoryView, View, Views, applying
 
 __all__ = ["Fold", "Past", "looked_at"]
 
@@ -72,7 +73,15 @@ class Past:
     def views(self, rows: NDArray[Any], usage: sparse.csr_array) -> Views:
         """Fit the views on some past requests."""
         requests = self.requests.take(rows)
-        return Views.fit(Corpus.of(self.specifications, requests, usage, self.membership), requests)
+        return Views.fit(self._corpus(requests, usage), requests, self.kinds)
+
+    @cached_property
+    def kinds(self) -> tuple[type[View], ...]:
+        """The views that apply to the whole history, and so to each part of it."""
+        return applying(self._corpus(self.requests, self.usage))
+
+    def _corpus(self, requests: EncodedRequests, usage: sparse.csr_array) -> Corpus:
+        return Corpus.of(self.specifications, requests, usage, self.membership)
 
     def fold(
         self,

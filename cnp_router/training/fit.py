@@ -23,7 +23,7 @@ from cnp_router.training.examples import Fold, Past
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.prior import MOST, bundled_prior
 from cnp_router.training.ranker import LEVELS, Ranker, RankerPrior
-from cnp_router.training.views import CategoryView, feature_names
+from cnp_router.training.views import CategoryView
 from cnp_router.version import __version__
 
 __all__ = ["fit_router"]
@@ -138,14 +138,16 @@ def _fit(
     for done, own in enumerate(fitted, start=2):
         folds.append(own)
         progress("folds", done, steps)
-    progress("ranker", len(shares) + 1, steps)
+    progress("views", len(shares) + 1, steps)
+    views = past.views(np.arange(n), past.usage)
+    progress("ranker", len(shares) + 2, steps)
     found = [pair for own in folds for pair in own.found]
     examples = [example for example, _ in found]
     prior = bundled_prior()
     ranker, answers = Ranker.fit(
         examples,
         prior=RankerPrior(
-            prior.ranker.at(n, feature_names()),
+            prior.ranker.at(n, views.feature_names),
             prior.calibration.at(n, LEVELS),
             prior.blind_calibration,
         ),
@@ -157,13 +159,11 @@ def _fit(
         folds,
         answers,
         ranker,
-        past.specifications,
+        views,
         written,
         n,
         prior if n <= MOST else None,
     )
-    progress("views", len(shares) + 2, steps)
-    views = past.views(np.arange(n), past.usage)
     classes = past.classes
     categories = None
     if classes:

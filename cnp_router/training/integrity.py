@@ -17,7 +17,7 @@ from cnp_router.training.decision import confidence_features
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.ranker import LEVELS, N_REST_FEATURES, Ranker, shortlist_features
 from cnp_router.training.trees import BoostedTrees
-from cnp_router.training.views import Candidates, CategoryView, CoUsageView, feature_names
+from cnp_router.training.views import Candidates, CategoryView, CoUsageView
 
 __all__ = ["check_parts", "check_trees"]
 
@@ -28,7 +28,7 @@ def check_parts(router: LearnedRouter) -> None:
     n_mashups, n_history = views.corpus.usage.shape[0], len(router.history)
     _require(n_mashups == n_history, f"views of {n_history} mashups, got {n_mashups}")
     conditional = views[CoUsageView].conditional
-    _check_ranker(router.ranker, conditional, len(feature_names()))
+    _check_ranker(router.ranker, conditional, len(views.feature_names))
     if router.completion.ranker is not None:
         _check_ranker(router.completion.ranker, conditional, len(FEATURES))
     _check_width(decision.confidence, len(confidence_features(np.zeros(1), 0.0)))
@@ -36,7 +36,7 @@ def check_parts(router: LearnedRouter) -> None:
     answerable = router.answerable
     n_terms = len(answerable.manner.encoder.terms_)
     _require(answerable.manner.weights.shape == (n_terms,), "a weight for each run of characters")
-    n_scores = sum(len(view.scores) for view in views)
+    n_scores = len(views.score_names)
     for judge, width in ((answerable.says, 3), (answerable.fits, 2 * n_scores)):
         _check_width(judge, width)
     _check_width(answerable.both, len(BOTH))

@@ -101,7 +101,7 @@ class TestProgress:
         assert {total for _, _, total in told} == {13}
         assert [done for _, done, _ in told] == [*range(12), 11, 12, 13]
         stages = list(dict.fromkeys(stage for stage, _, _ in told))
-        assert stages == ["texts", "folds", "ranker", "views", "done"]
+        assert stages == ["texts", "folds", "views", "ranker", "done"]
 
     def test_few_mashups_are_few_steps(self, catalog, history):
         told = []

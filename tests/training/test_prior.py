@@ -10,10 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from cnp_router.datasets import load_sample
+from cnp_router.history import History
 from cnp_router.storage import state_from_bytes, state_to_bytes
 from cnp_router.training.answerable import BOTH, SAID, fitting
 from cnp_router.training.decision import CONFIDENCE
+from cnp_router.training.examples import Past
 from cnp_router.training.linear import sigmoid
 from cnp_router.training.prior import (
     MOST,
@@ -24,7 +28,6 @@ from cnp_router.training.prior import (
     bundled_prior,
 )
 from cnp_router.training.ranker import LEVELS
-from cnp_router.training.views import feature_names
 
 SIZES = (0, 5, 60, 250)
 NAMES = ("alike", "used", "noise")
@@ -174,25 +177,33 @@ def numbers(prior):
     return found
 
 
+@pytest.fixture(scope="module")
+def sample_views():
+    """Views of the bundled sample, from which the bundled prior was learned."""
+    return Past.of(load_sample().catalog, History([]), random_state=0).views(
+        np.arange(0), sparse.csr_array((0, len(load_sample().catalog)), dtype=np.float32)
+    )
+
+
 class TestTheBundledOne:
-    def test_its_names_are_those_of_the_features(self):
+    def test_its_names_are_those_of_the_features(self, sample_views):
         """A view that was added or renamed needs the prior made anew: scripts/fit_prior.py."""
         prior = bundled_prior()
-        assert tuple(prior.ranker.names) == feature_names()
+        assert tuple(prior.ranker.names) == sample_views.feature_names
         assert tuple(prior.calibration.names) == LEVELS
         assert tuple(prior.answerable.says.names) == SAID
-        assert tuple(prior.answerable.fits.names) == fitting()
+        assert tuple(prior.answerable.fits.names) == fitting(sample_views.score_names)
         assert tuple(prior.answerable.both.names) == BOTH
         assert tuple(prior.confidence.covered.names) == CONFIDENCE
 
     @pytest.mark.parametrize("n", [0, 1, 5, 33, MOST, 10_000])
-    def test_it_is_sound_at_any_size(self, n):
+    def test_it_is_sound_at_any_size(self, n, sample_views):
         prior = bundled_prior()
         for part, names in (
-            (prior.ranker, feature_names()),
+            (prior.ranker, sample_views.feature_names),
             (prior.calibration, LEVELS),
             (prior.answerable.says, SAID),
-            (prior.answerable.fits, fitting()),
+            (prior.answerable.fits, fitting(sample_views.score_names)),
             (prior.answerable.both, BOTH),
             (prior.confidence.covered, CONFIDENCE),
         ):
@@ -204,9 +215,10 @@ class TestTheBundledOne:
         assert (np.diff(shares) >= 0).all() and shares[0] >= 0 and shares[-1] <= 1
 
     @pytest.mark.parametrize("n", [0, 5, 250])
-    def test_likeness_never_speaks_against_being_served(self, n):
+    def test_likeness_never_speaks_against_being_served(self, n, sample_views):
         prior = bundled_prior().answerable
-        for part, names in ((prior.says, SAID), (prior.fits, fitting()), (prior.both, BOTH)):
+        fits = fitting(sample_views.score_names)
+        for part, names in ((prior.says, SAID), (prior.fits, fits), (prior.both, BOTH)):
             assert (part.at(n, names).most_probable.coefficients >= -1e-12).all()
 
     def test_it_is_data_and_never_code(self):

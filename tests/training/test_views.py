@@ -15,8 +15,7 @@ from cnp_router.training.views import (
     Evidence,
     HistoryView,
     Views,
-    feature_names,
-    score_names,
+    applying,
     together,
 )
 from cnp_router.training.views.base import Dense, Sparse, View
@@ -36,9 +35,10 @@ def batch(router, world):
 
 
 def test_names_are_unique(views):
-    for names in ([v.name for v in views], feature_names()):
+    for names in ([v.name for v in views], views.feature_names):
         assert len(set(names)) == len(names)
-    assert [type(view) for view in views] == list(VIEWS)
+    assert views.kinds == applying(views.corpus)
+    assert set(views.kinds) <= set(VIEWS)
 
 
 @pytest.mark.parametrize("kind", VIEWS, ids=lambda kind: kind.name)
@@ -150,7 +150,7 @@ def test_a_view_can_be_added_with_a_file_and_a_line(world, monkeypatch, tmp_path
 
     monkeypatch.setattr(together, "VIEWS", (*VIEWS, ShortView))
     router = fit_router(world.catalog, world.history)
-    assert "share of the best shortness" in feature_names()
+    assert "share of the best shortness" in router.views.feature_names
     wide = router.extended([Api("x", "X", "Something new.")])
     wide.observe(Mashup("more", "Something new.", ("x",)))
     wide.save(tmp_path / "model")
@@ -222,9 +222,9 @@ class TestNames:
 
 def test_equal_scores_share_a_rank(router, views, batch):
     """Their order in the catalog says nothing."""
-    place = {name: i for i, name in enumerate(feature_names())}
+    place = {name: i for i, name in enumerate(views.feature_names)}
     for found in views.candidates(batch):
-        for name in score_names():
+        for name in views.score_names:
             values = found.features[:, place[name]]
             rank = np.rint(np.expm1(found.features[:, place[f"rank by {name}"]])).astype(int)
             assert rank.tolist() == [int((values > value).sum()) for value in values]

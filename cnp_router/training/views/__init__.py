@@ -8,7 +8,7 @@ from cnp_router.training.views.base import Batch, Candidates, Evidence, View
 from cnp_router.training.views.category import CategoryView
 from cnp_router.training.views.co_usage import CoUsageView
 from cnp_router.training.views.past_requests import HistoryView, Neighbours
-from cnp_router.training.views.together import VIEWS, Views, feature_names, score_names
+from cnp_router.training.views.together import VIEWS, Views, applying
 
 __all__ = [
     "VIEWS",
@@ -21,6 +21,5 @@ __all__ = [
     "Neighbours",
     "View",
     "Views",
-    "feature_names",
-    "score_names",
+    "applying",
 ]

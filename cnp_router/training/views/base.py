@@ -28,12 +28,13 @@ class Candidates:
     """The APIs that some view puts among its best, for one request; their positions ascend.
 
     `features` is of shape (n_candidates, n_features), float32. By the text they are
-    `feature_names`: per score its value, the logarithm of one plus its rank, and its ratio
-    to the best; then what the views say besides.
+    `Views.feature_names`: for each of `n_scores` scores its value, the logarithm of one plus its
+    rank, and its ratio to the best; then what the views say besides.
     """
 
     positions: NDArray[Any]
     features: NDArray[Any]
+    n_scores: int = 0
 
 
 class FusedProduct:
@@ -191,6 +192,11 @@ class View(Part, ABC):
     telling: ClassVar[int] = 9
 
     corpus: Annotated[Corpus, GIVEN]
+
+    @classmethod
+    def applies(cls, corpus: Corpus) -> bool:
+        """Return whether it has anything to say of requests to such a corpus."""
+        return True
 
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:

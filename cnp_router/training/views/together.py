@@ -29,9 +29,9 @@ from cnp_router.training.views.past_requests import HistoryView
 from cnp_router.training.views.similar import SimilarView
 from cnp_router.training.views.specification import SpecificationView
 
-__all__ = ["VIEWS", "Views", "feature_names", "score_names"]
+__all__ = ["VIEWS", "Views", "applying"]
 
-# The registry, in the order of the features.
+# The registry, in the order of the features. Not every view applies to every corpus.
 VIEWS: tuple[type[View], ...] = (
     HistoryView,
     SpecificationView,
@@ -48,48 +48,58 @@ MOST_REASONS = 3
 V = TypeVar("V", bound=View)
 
 
-def score_names() -> tuple[str, ...]:
-    """Return the names of the scores, which are the first features."""
-    return tuple(name for view in VIEWS for name in view.scores)
-
-
-def feature_names() -> tuple[str, ...]:
-    """Return what the columns of `Candidates.features` are."""
-    scores = score_names()
-    return (
-        *scores,
-        *(f"rank by {name}" for name in scores),
-        *(f"share of the best {name}" for name in scores),
-        *(name for view in VIEWS for name in view.extras),
-        *(name for view in VIEWS for name in view.context),
-    )
-
-
 class Views:
-    """All views, fitted on one corpus; a view is looked up by its class."""
+    """The views that apply to a corpus, fitted on it; a view is looked up by its class.
+
+    Attributes
+    ----------
+    corpus : Corpus
+    kinds : tuple of View types
+        Those that apply, in the order of the registry.
+    score_names, feature_names : tuple of str
+        What the columns of `Candidates.features` are: the scores come first.
+    """
 
     def __init__(self, corpus: Corpus, views: dict[type[View], View]) -> None:
         self.corpus = corpus
         self._views = views
+        self.kinds = tuple(views)
+        self.score_names = tuple(name for view in self for name in view.scores)
+        self.feature_names = (
+            *self.score_names,
+            *(f"rank by {name}" for name in self.score_names),
+            *(f"share of the best {name}" for name in self.score_names),
+            *(name for view in self for name in view.extras),
+            *(name for view in self for name in view.context),
+        )
         parts: Products = {}
         for view in self:
             for encoder, matrices in view.products().items():
                 parts.setdefault(encoder, {}).update(matrices)
         self._fused = {encoder: FusedProduct(matrices) for encoder, matrices in parts.items()}
 
-    @classmethod
-    def _made(cls, corpus: Corpus, make: Callable[[type[View]], View]) -> Views:
-        return cls(corpus, {kind: make(kind) for kind in VIEWS})
+    def _made(self, corpus: Corpus, make: Callable[[View], View]) -> Views:
+        return Views(corpus, {kind: make(view) for kind, view in self._views.items()})
 
     @classmethod
-    def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Views:
-        """Fit every view on the past requests of a corpus, which are given encoded too."""
-        return cls._made(corpus, lambda kind: kind.fit(corpus, requests))
+    def fit(
+        cls,
+        corpus: Corpus,
+        requests: EncodedRequests,
+        kinds: Sequence[type[View]] | None = None,
+    ) -> Views:
+        """Fit every view on the past requests of a corpus, which are given encoded too.
+
+        `kinds` are those that apply, unless others are given: to a part of a corpus, those that
+        apply to the whole.
+        """
+        kinds = applying(corpus) if kinds is None else kinds
+        return cls(corpus, {kind: kind.fit(corpus, requests) for kind in kinds})
 
     def extended(self, specifications: Specifications, membership: sparse.csr_array) -> Views:
         """Return the views of a catalog with more APIs at its end, all of them cold."""
         corpus = self.corpus.extended(specifications, membership)
-        return self._made(corpus, lambda kind: self[kind].extended(corpus))
+        return self._made(corpus, lambda view: view.extended(corpus))
 
     def observed(self, requests: EncodedRequests, usage: sparse.csr_array) -> Views:
         """Return views that also know some new mashups, and what they used, without fitting again.
@@ -99,7 +109,7 @@ class Views:
         they are. Takes time linear in the size of the views.
         """
         corpus = self.corpus.observed(requests, usage)
-        return self._made(corpus, lambda kind: self[kind].observed(corpus, requests, usage))
+        return self._made(corpus, lambda view: view.observed(corpus, requests, usage))
 
     def __getitem__(self, kind: type[V]) -> V:
         view = self._views[kind]
@@ -129,7 +139,7 @@ class Views:
         context = np.hstack([view.request_features(batch) for view in self])
         n_scores = [len(view.scores) for view in self]
         return [
-            Candidates(own, _features(parts, n_scores, whole))
+            Candidates(own, _features(parts, n_scores, whole), sum(n_scores))
             for own, whole, *parts in zip(positions, context, *features, strict=True)
         ]
 
@@ -165,13 +175,20 @@ class Views:
         KeyError, TypeError, ValueError
             If some parts are missing, or more are there, or they do not fit each other.
         """
-        if set(state) != {"corpus", *(kind.name for kind in VIEWS)}:
-            raise ValueError(f"views {sorted(state)}, not those of this version")
         corpus = Corpus.from_state(state["corpus"], specifications=specifications)
-        views = {kind: kind.from_state(state[kind.name], corpus=corpus) for kind in VIEWS}
+        kinds = [kind for kind in VIEWS if kind.name in state]
+        names = {"corpus", *(kind.name for kind in kinds)}
+        if set(state) != names or not set(applying(corpus)) <= set(kinds):
+            raise ValueError(f"views {sorted(state)}, not those of this version")
+        views = {kind: kind.from_state(state[kind.name], corpus=corpus) for kind in kinds}
         for part in (specifications.encoders, specifications, corpus, *views.values()):
             part.check(corpus.sizes)
         return cls(corpus, views)
+
+
+def applying(corpus: Corpus) -> tuple[type[View], ...]:
+    """Return the views that apply to a corpus, in the order of the registry."""
+    return tuple(kind for kind in VIEWS if kind.applies(corpus))
 
 
 @lru_cache(maxsize=1_000)
@@ -185,7 +202,7 @@ def _experience(count: int) -> Reason:
 def _features(
     parts: list[NDArray[Any]], n_scores: list[int], context: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return the features of one request's candidates, named by `feature_names`."""
+    """Return the features of one request's candidates, named by `Views.feature_names`."""
     scores = np.concatenate([part[:n] for part, n in zip(parts, n_scores, strict=True)])
     extras = np.concatenate([part[n:] for part, n in zip(parts, n_scores, strict=True)])
     order = np.argsort(-scores, axis=1, kind="stable")
