@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import bm25s
 import numpy as np
@@ -19,8 +19,6 @@ __all__ = ["Bm25s"]
 
 class Bm25s(Peer):
     """Retrieval of specifications: it learns nothing from a history."""
-
-    needs_history: ClassVar[bool] = False
 
     def fit(self, catalog: Catalog, history: History) -> None:
         """Index the specifications."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.catalog import Catalog
+from cnp_router.evaluation.evaluate import RequestFigures
 from cnp_router.evaluation.metrics import RANKING, Ranking, means, percentiles, set_scores
 from cnp_router.history import History, Mashup
 
-__all__ = ["FittedPeer", "Peer", "PeerFigures"]
+__all__ = ["FittedPeer", "Peer"]
 
 _FOLDS = 3
 _JUDGED = 1000  # requests out of fold
@@ -25,8 +25,6 @@ _DEEPEST = 20  # ranks among which a threshold may fall
 class Peer(ABC):
     """Another library, as its authors recommend to use it. It knows no dates."""
 
-    needs_history: ClassVar[bool] = True
-
     @abstractmethod
     def fit(self, catalog: Catalog, history: History) -> None:
         """Learn, from at least one mashup if it needs history. It may be called again."""
@@ -34,16 +32,6 @@ class Peer(ABC):
     @abstractmethod
     def scores(self, request: str) -> NDArray[Any]:
         """Return an array of shape (n_apis,) in the order of the catalog: higher is better."""
-
-
-@dataclass(frozen=True)
-class PeerFigures:
-    """What `RequestFigures` has of a router, so far as a peer says it."""
-
-    ranking: Mapping[str, float]
-    recommendation: Mapping[str, float]
-    places: Mapping[str, int]
-    seconds: float
 
 
 class FittedPeer:
@@ -69,8 +57,8 @@ class FittedPeer:
         self.apis = catalog.ids
         self.threshold = _best_threshold(list(_out_of_fold(make, catalog, history)))
 
-    def figures(self, mashup: Mashup) -> PeerFigures:
-        """Ask for one request, and measure the answer."""
+    def figures(self, mashup: Mashup) -> RequestFigures:
+        """Ask for one request, and measure the answer; it has no recipients or probabilities."""
         began = time.perf_counter()
         scores = self.peer.scores(mashup.description)
         order = np.argsort(-scores, kind="stable")
@@ -79,9 +67,13 @@ class FittedPeer:
         ranking = Ranking(ranked, mashup.apis)
         recommended = ranked[: max(int((scores >= self.threshold).sum()), 1)]
         found = set_scores(recommended, mashup.apis).to_dict()
-        return PeerFigures(
+        return RequestFigures(
             ranking={name: metric(ranking, k) for name, (metric, k) in RANKING.items()},
             recommendation={**found, "mean_apis": len(recommended)},
+            recipients={},
+            is_confident=False,
+            probabilities=np.empty(0),
+            labels=np.empty(0, dtype=bool),
             places={api: ranked.index(api) for api in mashup.apis},
             seconds=seconds,
         )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from semantic_router import Route
-from semantic_router.encoders import DenseEncoder
 from semantic_router.routers import IndexedRouter
 
 from benchmarks.peers.peer import Peer
@@ -21,14 +20,14 @@ __all__ = ["SemanticRoutes"]
 _NEAREST = 50
 
 
-class _Given(DenseEncoder):
-    """The vectors that were given, by text."""
+class _Given:
+    """An encoder that knows the vectors that were given, by text."""
 
-    name: str = "given"
-    vectors: Mapping[str, Any]
+    def __init__(self, vectors: Mapping[str, NDArray[Any]]) -> None:
+        self._vectors = vectors
 
-    def __call__(self, docs: list[Any]) -> list[list[float]]:
-        return [self.vectors[text] for text in docs]
+    def __call__(self, docs: list[str]) -> list[NDArray[Any]]:
+        return [self._vectors[text] for text in docs]
 
 
 class SemanticRoutes(Peer):
@@ -40,10 +39,8 @@ class SemanticRoutes(Peer):
         The vector of each text: specifications, past and new requests.
     """
 
-    needs_history: ClassVar[bool] = False
-
     def __init__(self, vectors: Mapping[str, NDArray[Any]]) -> None:
-        self._encoder = _Given(vectors=vectors)
+        self._encoder = _Given(vectors)
 
     def fit(self, catalog: Catalog, history: History) -> None:
         """Index the utterances of all routes."""

@@ -23,6 +23,7 @@ def main(monkeypatch):
 
     monkeypatch.setattr(learning_curve, "fit_router", SpecificationRouter)
     monkeypatch.setattr(trust, "fit_router", SpecificationRouter)
+    monkeypatch.setattr(learning_curve, "PEERS", {})
     return run.main
 
 
