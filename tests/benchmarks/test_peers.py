@@ -109,13 +109,14 @@ class TestRegistry:
         assert capsys.readouterr().out == "two: not installed.\nthree: needs --vectors.\n"
         assert peers.measurable(["three"], has_vectors=True) == ["three"]
 
+    @pytest.mark.filterwarnings("ignore")  # those of the peers are for them to mend
     @pytest.mark.parametrize("name", PEERS)
     def test_it_ranks(self, name, sample):
         """Where it is installed."""
         history = sample.history[:200]
         rng = np.random.default_rng(0)
         texts = [*history.texts, *map(specification_text, sample.catalog)]
-        vectors = dict(zip(texts, rng.normal(size=(len(texts), 8)), strict=True))
+        vectors = dict(zip(texts, rng.normal(size=(len(texts), 4096)), strict=True))
         if why := peers.absence(name, has_vectors=True):
             pytest.skip(why)
         peer = peers.build(name, vectors)
