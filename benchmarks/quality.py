@@ -68,13 +68,13 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     print(f"Learned from {len(splits.train)} mashups over {len(splits.catalog)} APIs.")
     print(f"Requests: {splits.asked}; figures are means over them.")
     print("Recipients are the APIs routed to, at a target recall of .90. Only the learned router")
-    print("goes by the date of a request. On held-out requests of the history's own years it knows")
-    print("mashups later than the request, too; a rolling origin is free of that.\n", flush=True)
+    print("goes by the date of a request.")
+    print("Of peers, F1 is that of all above a threshold, chosen on past requests out of fold.\n")
     chosen = options.only or [*ROUTERS, *PEERS]
     there = peers.measurable(
         [name for name in chosen if name in PEERS], has_vectors=options.vectors is not None
     )
-    print("Of peers, F1 is that of all above a threshold, chosen on past requests out of fold.\n")
+    print(flush=True)
     names = [name for name in chosen if name in ROUTERS or name in there]
     results = {}
     for name in names:
@@ -166,7 +166,8 @@ def _print_rolling(
     parts = " and ".join(f"{origin.share:.0%}" for origin in origins)
     asked = " and ".join(str(len(origin.asked)) for origin in origins)
     print(f"Fitted on the first {parts} of the history by date, and asked about {asked} of the")
-    print("next 10 %; means over both.\n")
+    print("next 10 %; means over both. No router knows anything later than the request, as it does")
+    print("of held-out requests of the history's own years.\n")
     rows = [
         row
         for name, result in results.items()

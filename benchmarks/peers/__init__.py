@@ -60,7 +60,7 @@ def absence(name: str, *, has_vectors: bool) -> str | None:
     """Return why a peer cannot be measured here; None if it can."""
     entry = PEERS[name]
     if not all(map(importlib.util.find_spec, entry.packages)):
-        return "not installed"
+        return "not installed (pip install --group peers)"
     return "needs --vectors" if entry.needs_vectors and not has_vectors else None
 
 
