@@ -95,7 +95,9 @@ def episodes(seed: int = 0) -> Iterator[Episode]:
         requests = past.encoders.encode([mashup.description for mashup in asked])
         used = [np.sort(usage_matrix(sample.catalog, History([m])).indices) for m in asked]
         views = past.views(np.arange(size), past.usage)
-        examples = [example for example, _ in looked_at(views, requests, used)]
+        examples = [
+            example for example, _ in looked_at(views, requests, np.arange(len(asked)), used)
+        ]
         # Half of the texts that nothing serves are known, the others are new.
         is_new = np.arange(len(written)) % 2 == number % 2
         seen = [

@@ -7,7 +7,7 @@ learned here, from past mashups of which one part is taken as known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -109,4 +109,4 @@ def _given(example: Example, text: NDArray[Any], known: NDArray[Any]) -> Example
     """Return the example as it looks once some of its APIs are known."""
     past, near = example.past, example.neighbours
     found = past.candidates(example.candidates.positions, text, near, known)
-    return Example(past, near, found, np.setdiff1d(example.used, known), example.hidden)
+    return replace(example, candidates=found, used=np.setdiff1d(example.used, known))

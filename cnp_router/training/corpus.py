@@ -14,7 +14,7 @@ from scipy import sparse
 from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History
 from cnp_router.text import specification_text
-from cnp_router.training.encoders import EncodedRequests, Encoders
+from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.parts import GIVEN, ONES, Memo, Part
 
 __all__ = [
@@ -23,6 +23,9 @@ __all__ = [
     "Specifications",
     "category_membership",
     "entries",
+    "filled",
+    "has_dates",
+    "history_days",
     "matrix_of_ones",
     "usage_matrix",
     "widened",
@@ -72,9 +75,9 @@ class Specifications(Part, Memo):
 
 @dataclass(frozen=True, eq=False)
 class Corpus(Part):
-    """Catalog and history together: which API each mashup used, and what it asked for.
+    """Catalog and history together: which API each mashup used, what it asked for, and when.
 
-    A hidden API has an empty column of `usage`.
+    A hidden API has an empty column of `usage`; `days` are those of `EncodedRequests`.
     """
 
     specifications: Annotated[Specifications, GIVEN]
@@ -82,6 +85,7 @@ class Corpus(Part):
     membership: Annotated[sparse.csr_array, "apis", "categories", ONES]
     history_words: Annotated[sparse.csr_array, "words", "mashups"]
     history_characters: Annotated[sparse.csr_array, "characters", "mashups"]
+    days: Annotated[NDArray[Any], "mashups"]
 
     @classmethod
     def of(
@@ -94,7 +98,12 @@ class Corpus(Part):
         """Return the corpus of some past requests."""
         words, characters = requests.word.T, requests.character.T
         return cls(
-            specifications, usage, membership, sparse.csr_array(words), sparse.csr_array(characters)
+            specifications,
+            usage,
+            membership,
+            sparse.csr_array(words),
+            sparse.csr_array(characters),
+            requests.day,
         )
 
     @cached_property
@@ -115,6 +124,21 @@ class Corpus(Part):
     def counts(self) -> NDArray[Any]:
         """Mashups that used each API: ndarray of shape (n_apis,), float32."""
         return np.bincount(self.usage.indices, minlength=self.n_apis).astype(np.float32)
+
+    @cached_property
+    def filled_days(self) -> NDArray[Any]:
+        """`days`, with the median of those that are known for the others."""
+        return filled(self.days)
+
+    @cached_property
+    def newest(self) -> float:
+        """The newest of the days; `UNKNOWN` where none is known."""
+        return float(self.days.max(initial=UNKNOWN))
+
+    @cached_property
+    def uses(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The mashups that used each of `labels`, one after the other, and where each begins."""
+        return self.mashups.indices, self.mashups.indptr[self.labels]
 
     @cached_property
     def n_compound(self) -> int:
@@ -177,6 +201,7 @@ class Corpus(Part):
             usage=sparse.csr_array(sparse.vstack([self.usage, usage], "csr")),
             history_words=_beside(self.history_words, requests.word.T),
             history_characters=_beside(self.history_characters, requests.character.T),
+            days=np.concatenate([self.days, requests.day]),
         )
 
 
@@ -202,6 +227,24 @@ def usage_matrix(catalog: Catalog, history: History) -> sparse.csr_array:
     return matrix_of_ones(
         [[catalog.position(api) for api in m.apis] for m in history], len(catalog)
     )
+
+
+def history_days(history: History) -> NDArray[Any]:
+    """Return the day of each mashup as in `EncodedRequests`: float32 of shape (n_mashups,)."""
+    days = [UNKNOWN if m.date is None else m.date.toordinal() for m in history]
+    return np.array(days, dtype=np.float32)
+
+
+def has_dates(days: NDArray[Any]) -> bool:
+    """Return whether enough past requests have a date to learn what it is worth."""
+    return int(np.count_nonzero(days != UNKNOWN)) >= MANY
+
+
+def filled(days: NDArray[Any]) -> NDArray[Any]:
+    """Return some days with the median of those that are known for the others."""
+    known = days[days != UNKNOWN]
+    middle = np.median(known) if len(known) else UNKNOWN
+    return np.where(days != UNKNOWN, days, np.float32(middle))
 
 
 def category_membership(catalog: Catalog, classes: Sequence[str]) -> sparse.csr_array:

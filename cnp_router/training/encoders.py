@@ -13,12 +13,13 @@ from scipy import sparse
 from cnp_router.text import TfidfEncoder
 from cnp_router.training.parts import Part
 
-__all__ = ["EncodedRequests", "Encoders"]
+__all__ = ["UNKNOWN", "EncodedRequests", "Encoders"]
 
 
 # Among fewer texts, a term that only one specification has is what tells it from the others.
 FEW_TEXTS = 5_000
 FEW_REQUESTS = 250
+UNKNOWN = 0.0  # in the place of a day
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,21 +31,23 @@ class EncodedRequests:
     texts : list of str
     word : csr_array of shape (n_requests, n_word_terms)
     character : csr_array of shape (n_requests, n_character_terms)
+    day : ndarray of shape (n_requests,), float32
+        When each is asked, as the proleptic ordinal of the date; `UNKNOWN` where nobody knows.
     """
 
     texts: list[str]
     word: sparse.csr_array
     character: sparse.csr_array
+    day: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def take(self, rows: NDArray[Any]) -> EncodedRequests:
         """Return some of the requests."""
-        values = (getattr(self, field.name) for field in fields(self))
-        return EncodedRequests(
-            *([v[i] for i in rows] if isinstance(v, list) else v[rows] for v in values)
-        )
+        names = [field.name for field in fields(self) if field.name != "texts"]
+        taken = {name: getattr(self, name)[rows] for name in names}
+        return EncodedRequests([self.texts[i] for i in rows], **taken)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,7 @@ class Encoders(Part):
             texts,
             word.fit_transform(texts, n_telling=n_telling),
             character.fit_transform(texts, n_telling=n_telling),
+            np.full(len(texts), UNKNOWN, dtype=np.float32),
         )
         rank = min(n_components, min(encoded.word.shape) - 1)
         if rank < 1:
@@ -93,8 +97,13 @@ class Encoders(Part):
         projection = np.ascontiguousarray(right.T.astype(np.float32))
         return cls(word, character, projection), encoded
 
-    def encode(self, texts: Sequence[str]) -> EncodedRequests:
-        """Encode requests or specifications."""
+    def encode(self, texts: Sequence[str], days: NDArray[Any] | None = None) -> EncodedRequests:
+        """Encode requests, whose days may be known, or specifications."""
+        if days is None:
+            days = np.full(len(texts), UNKNOWN)
         return EncodedRequests(
-            list(texts), self.word.transform(texts), self.character.transform(texts)
+            list(texts),
+            self.word.transform(texts),
+            self.character.transform(texts),
+            days.astype(np.float32),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +21,12 @@ from cnp_router.training.corpus import (
     Specifications,
     category_membership,
     entries,
+    history_days,
     usage_matrix,
 )
-from cnp_router.training.encoders import EncodedRequests, Encoders
+from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.ranker import Example
+from cnp_router.training.splits import Split
 from cnp_router.training.views import CoUsageView, HistoryView, View, Views, applying
 
 __all__ = ["Fold", "Past", "looked_at"]
@@ -64,7 +66,7 @@ class Past:
         return cls(
             encoders,
             Specifications.build(catalog, encoders, encoded.take(np.arange(n, len(encoded)))),
-            encoded.take(np.arange(n)),
+            replace(encoded.take(np.arange(n)), day=history_days(history)),
             usage,
             category_membership(catalog, classes),
             classes,
@@ -85,35 +87,45 @@ class Past:
 
     def fold(
         self,
-        train: NDArray[Any],
-        test: NDArray[Any],
-        hidden_share: float,
+        split: Split,
         seed: int,
         written: Sequence[str] = (),
     ) -> Fold:
         """Fit the views on one part of the history and look through them at the other.
 
-        The history of a share of the APIs is hidden. At some of the requests it looks as if nothing
-        served them, and at the texts of nothing that are `written` for that.
+        Where the parts are alike, it looks at some of the requests as if nothing served them, and
+        at the texts of nothing that are `written` for that.
         """
-        usage = self.usage[train]
-        if hidden_share:
+        usage = self.usage[split.train]
+        if split.hidden:
             rng = np.random.default_rng(seed)
-            visible = (rng.random(usage.shape[1]) >= hidden_share).astype(np.float32)
+            visible = (rng.random(usage.shape[1]) >= split.hidden).astype(np.float32)
             usage = sparse.csr_array(usage @ sparse.diags_array(visible))
             usage.eliminate_zeros()
-        used: list[NDArray[Any]] = [entries(self.usage, np.array([row])).index for row in test]
-        views = self.views(train, usage)
-        found = list(looked_at(views, self.requests.take(test), used, hidden_share > 0))
-        n_probed = min(len(test), MAX_PROBED)
-        probed: list[int] = np.linspace(0, len(test), n_probed, False).astype(int).tolist()
-        requests = self.requests.take(test[probed])
-        around = looks(views, requests, [used[i] for i in probed], written, seed=seed)
+        asked = split.asked
+        views = self.views(split.train, usage)
+        found = list(self._looked_at(views, asked, hidden=split.hidden > 0))
+        found.extend(self._looked_at(views, split.undated, undated=True))
+        n_probed = min(len(asked), MAX_PROBED) * split.is_random
+        probed = asked[np.linspace(0, len(asked), n_probed, False).astype(int)]
+        around = looks(views, self.requests.take(probed), self._used(probed), written, seed=seed)
+        texts = self.requests.texts
         whole = [
-            Look("whole", self.requests.texts[i], e.candidates, e.past.co_usage, e.used, True, seed)
-            for i, (e, _) in zip(test, found, strict=True)
+            Look("whole", texts[e.request], e.candidates, e.past.co_usage, e.used, True, seed)
+            for e, _ in found
         ]
         return Fold(found, whole, list(around))
+
+    def _looked_at(
+        self, views: Views, rows: NDArray[Any], *, hidden: bool = False, undated: bool = False
+    ) -> Iterator[tuple[Example, NDArray[Any]]]:
+        requests = self.requests.take(rows)
+        if undated:
+            requests = replace(requests, day=np.full(len(rows), UNKNOWN))
+        return looked_at(views, requests, rows, self._used(rows), hidden)
+
+    def _used(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
+        return [entries(self.usage, np.array([row])).index for row in rows]
 
 
 @dataclass(frozen=True)
@@ -126,9 +138,16 @@ class Fold:
 
 
 def looked_at(
-    views: Views, requests: EncodedRequests, used: list[NDArray[Any]], hidden: bool = False
+    views: Views,
+    requests: EncodedRequests,
+    numbers: NDArray[Any],
+    used: list[NDArray[Any]],
+    hidden: bool = False,
 ) -> Iterator[tuple[Example, NDArray[Any]]]:
-    """Yield requests that some views do not know as examples, and the scores of the categories."""
+    """Yield requests that some views do not know as examples, and the scores of the categories.
+
+    The same `numbers` are of the same request.
+    """
     co_usage = CoUsageFeatures(views.corpus, views[CoUsageView].conditional)
     size = max(1, _BATCH_CELLS // views.corpus.n_apis // 12)
     for start in range(0, len(requests), size):
@@ -137,4 +156,4 @@ def looked_at(
         near, candidates = views[HistoryView].neighbours(batch), views.candidates(batch)
         categories = batch.product("categories").copy()  # not all products of the batch
         for row, own, around, scores in zip(rows, candidates, near, categories, strict=True):
-            yield Example(co_usage, around, own, used[int(row)], hidden), scores
+            yield Example(co_usage, around, own, used[int(row)], hidden, int(numbers[row])), scores

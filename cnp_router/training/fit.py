@@ -17,26 +17,19 @@ from cnp_router.history import History
 from cnp_router.records import check_instance, check_number, shown
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.completion import Completion
-from cnp_router.training.corpus import MANY, matrix_of_ones
+from cnp_router.training.corpus import filled, has_dates, history_days, matrix_of_ones
 from cnp_router.training.decision import judged
 from cnp_router.training.examples import Fold, Past
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.prior import MOST, bundled_prior
 from cnp_router.training.ranker import LEVELS, Ranker, RankerPrior
+from cnp_router.training.splits import MOST_SPLITS, dated_splits, random_splits
 from cnp_router.training.views import CategoryView
 from cnp_router.version import __version__
 
 __all__ = ["fit_router"]
 
 Progress = Callable[[str, int, int], None]
-
-# Share of the APIs whose history each fold hides. The folds that hide none calibrate the
-# probabilities: they are as new requests will be.
-HIDDEN_SHARES = (0.0, 0.0, 0.1, 0.2, 0.3)
-# The ranker has some sixty features: more examples than this cost time and teach it nothing.
-MAX_EXAMPLES = 5_000
-# With fewer mashups each fold leaves out less of them, and hides none: most APIs are cold as it is.
-LITTLE_FOLDS = 10
 
 
 def fit_router(
@@ -88,7 +81,7 @@ def fit_router(
     check_instance("catalog", catalog, Catalog)
     history = History([]) if history is None else check_instance("history", history, History)
     # The trees take no larger seed, and each fold has one of its own.
-    last_seed = 2**32 - len(HIDDEN_SHARES)
+    last_seed = 2**32 - MOST_SPLITS
     random_state = check_number("random_state", random_state, 0, last_seed, whole=True)
     if n_jobs is not None and check_number("n_jobs", n_jobs, -math.inf, whole=True) == 0:
         raise InputError("n_jobs must not be 0 (leave it out, or give -1 for all cores)")
@@ -114,33 +107,28 @@ def _fit(
 
     started = time.perf_counter()
     n = len(history)
-    shares = HIDDEN_SHARES if n >= MANY else (0.0,) * (min(n, LITTLE_FOLDS) if n > 1 else 0)
-    steps = len(shares) + 3
+    days = history_days(history)
+    dated = has_dates(days)
+    splits = random_splits(n, dated=dated, random_state=random_state)
+    if dated:
+        splits += dated_splits(filled(days), random_state=random_state)
+    steps = len(splits) + 3
     progress("texts", 0, steps)
     past = Past.of(catalog, history, random_state=random_state)
-    rng = np.random.default_rng(random_state)
-    fold = rng.permutation(n) % max(len(shares), 1)
-    sampled = np.sort(rng.permutation(n)[:MAX_EXAMPLES])
     written = load_out_of_scope(catalog)
     progress("folds", 1, steps)
     jobs = [
-        delayed(past.fold)(
-            np.flatnonzero(fold != number),
-            sampled[fold[sampled] == number],
-            share,
-            random_state + number,
-            written[number::2] if number < 2 else (),
-        )
-        for number, share in enumerate(shares)
+        delayed(past.fold)(split, random_state + i, written[i::2] if i < 2 else ())
+        for i, split in enumerate(splits)
     ]
     folds: list[Fold] = []
     fitted = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
     for done, own in enumerate(fitted, start=2):
         folds.append(own)
         progress("folds", done, steps)
-    progress("views", len(shares) + 1, steps)
+    progress("views", len(splits) + 1, steps)
     views = past.views(np.arange(n), past.usage)
-    progress("ranker", len(shares) + 2, steps)
+    progress("ranker", len(splits) + 2, steps)
     found = [pair for own in folds for pair in own.found]
     examples = [example for example, _ in found]
     prior = bundled_prior()

@@ -25,9 +25,14 @@ from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
 from cnp_router.training.compound import Compound, clause_reasons, prior_log_odds, read
-from cnp_router.training.corpus import Specifications, category_membership, usage_matrix
+from cnp_router.training.corpus import (
+    Specifications,
+    category_membership,
+    history_days,
+    usage_matrix,
+)
 from cnp_router.training.decision import Decision, confidence_features
-from cnp_router.training.encoders import Encoders
+from cnp_router.training.encoders import UNKNOWN, Encoders
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.views import (
     Batch,
@@ -128,13 +133,14 @@ class LearnedRouter(Router):
 
     def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         views = self.views  # others may observe meanwhile
-        batch = views.batch(self.encoders.encode([request]))
+        day = np.array([UNKNOWN if date is None else date.toordinal()])
+        batch = views.batch(self.encoders.encode([request], day))
         (found,) = views.candidates(batch)
         positions = found.positions
         co_usage = views[CoUsageView].conditional
         text = self.ranker.probabilities(co_usage, found)
         served = self._served(request, views, batch, found, text)
-        compound = self._compound(request, views, self._dense(positions, text))
+        compound = self._compound(request, day, views, self._dense(positions, text))
         if compound is not None:
             positions = np.flatnonzero(compound.probabilities)
             text = compound.probabilities[positions]
@@ -171,7 +177,9 @@ class LearnedRouter(Router):
             served = max(served, likeness * known)
         return served
 
-    def _compound(self, request: str, views: Views, whole: NDArray[Any]) -> Compound | None:
+    def _compound(
+        self, request: str, day: NDArray[Any], views: Views, whole: NDArray[Any]
+    ) -> Compound | None:
         """Return the request as one of several things, if it seems to be."""
         n_mashups = views.corpus.usage.shape[0]
         n_compound = 0 if self.compound else views.corpus.n_compound
@@ -181,7 +189,8 @@ class LearnedRouter(Router):
 
         def judge(texts: Sequence[str]) -> NDArray[Any]:
             co_usage = views[CoUsageView].conditional
-            found = views.candidates(views.batch(self.encoders.encode(texts)))
+            encoded = self.encoders.encode(texts, day.repeat(len(texts)))
+            found = views.candidates(views.batch(encoded))
             ranked = zip(found, self.ranker.each(co_usage, found), strict=True)
             return np.stack([self._dense(own.positions, p) for own, p in ranked])
 
@@ -326,7 +335,7 @@ class LearnedRouter(Router):
 
     def _learn(self, new: History) -> None:
         usage = usage_matrix(self.catalog, new)
-        views = self.views.observed(self.encoders.encode(new.texts), usage)
+        views = self.views.observed(self.encoders.encode(new.texts, history_days(new)), usage)
         # In this order: who reads in between must find every past request that the views name.
         before, counted = self.history, self._graph
         self.history = History((*before, *new), skipped=before.skipped)

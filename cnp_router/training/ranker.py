@@ -33,7 +33,8 @@ class Example:
     """One past request as a training example, out of fold: its views do not know it.
 
     `past` and `neighbours` are of the history that they were fitted on, of which they hid that
-    of some APIs if it is `hidden`; `used` holds the positions of the APIs that it used.
+    of some APIs if it is `hidden`; `used` holds the positions of the APIs that it used. The same
+    `request` may be looked at more than once.
     """
 
     past: CoUsageFeatures
@@ -41,6 +42,7 @@ class Example:
     candidates: Candidates
     used: NDArray[Any]
     hidden: bool
+    request: int
 
     @property
     def labels(self) -> NDArray[Any]:
@@ -103,7 +105,8 @@ class Ranker(Part):
             for e, (x, kept) in zip(examples, shortlists, strict=True)
         ]
         y = [e.labels[kept] for e, (_, kept) in zip(examples, shortlists, strict=True)]
-        log_odds, parts = _fit_parts(X, y, random_state, n_jobs)
+        requests = np.array([example.request for example in examples])
+        log_odds, parts = _fit_parts(X, y, requests, random_state, n_jobs)
         natural = [i for i, e in enumerate(examples) if not e.hidden]
         trust = len(examples) / (len(examples) + HALF_TRUST)
         scale = Logistic.fit(
@@ -231,12 +234,17 @@ def shortlist_features(
 
 
 def _fit_parts(
-    X: list[NDArray[Any]], y: list[NDArray[Any]], random_state: int, n_jobs: int | None
+    X: list[NDArray[Any]],
+    y: list[NDArray[Any]],
+    requests: NDArray[Any],
+    random_state: int,
+    n_jobs: int | None,
 ) -> tuple[list[NDArray[Any]], tuple[BoostedTrees, ...]]:
     """Fit the trees in parts of the requests; return the log-odds of each request out of fold."""
     from joblib import Parallel, delayed
 
-    part = np.random.default_rng(random_state).permutation(len(X)) % N_PARTS
+    distinct, which = np.unique(requests, return_inverse=True)
+    part = (np.random.default_rng(random_state).permutation(len(distinct)) % N_PARTS)[which]
     stacked, ends = np.vstack(X), np.cumsum([len(labels) for labels in y])[:-1]
     labels, row_part = np.concatenate(y), np.repeat(part, [len(own) for own in y])
     fitted = Parallel(n_jobs=n_jobs, prefer="threads")(

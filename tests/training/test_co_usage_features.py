@@ -27,7 +27,9 @@ def ones(rows, width):
 
 def features_of(used=USED, categories=CATEGORIES, n_categories=2):
     usage = ones(used, N)
-    nothing = EncodedRequests([""] * len(used), *(2 * [sparse.csr_array((len(used), 0))]))
+    nothing = EncodedRequests(
+        [""] * len(used), *(2 * [sparse.csr_array((len(used), 0))]), np.zeros(0)
+    )
     latent = np.eye(N, 3, dtype=np.float32)
     latent[4] = latent[0]
     none = sparse.csr_array((0, N))

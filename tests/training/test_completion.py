@@ -26,14 +26,14 @@ def past():
     nothing = sparse.csr_array((N, 0), dtype=np.float32)
     conditional = sparse.csc_array(co_usage.astype(np.float32))
     index = Specifications(None, None, None, None, np.zeros((N, 2), dtype=np.float32))
-    return CoUsageFeatures(Corpus(index, usage, nothing, None, None), conditional)
+    return CoUsageFeatures(Corpus(index, usage, nothing, None, None, None), conditional)
 
 
 def examples_of(past, used, *, hidden=False):
     """Return examples whose text suggests every API, and does not say which were used."""
     rng = np.random.default_rng(0)
     found = Candidates(np.arange(N), np.zeros((N, 3), dtype=np.float32))
-    examples = [Example(past, NONE, found, np.array(u), hidden) for u in used]
+    examples = [Example(past, NONE, found, np.array(u), hidden, i) for i, u in enumerate(used)]
     text = [rng.uniform(0.1, 0.3, N) for _ in used]
     return examples, text
 

@@ -23,7 +23,7 @@ from cnp_router.training.linear import (
 )
 from cnp_router.training.views.base import Batch, Dense, Evidence, Products, Sparse, View
 
-__all__ = ["HistoryView", "Neighbours"]
+__all__ = ["HistoryView", "Neighbours", "similarities"]
 
 N_NEIGHBOURS = 40
 # How many past requests are looked at for a reason, and how similar one must be to be cited.
@@ -123,8 +123,7 @@ class HistoryView(View):
         """Return the past requests most similar to each request, by words and characters."""
 
         def similar() -> list[Neighbours]:
-            similarity = (batch.product("past words") + batch.product("past characters")) / 2
-            return [_nearest(row) for row in similarity]
+            return [_nearest(row) for row in similarities(batch)]
 
         neighbours: list[Neighbours] = batch.once((self, "neighbours"), similar)
         return neighbours
@@ -181,6 +180,19 @@ class HistoryView(View):
         for api, row in zip(used.index.tolist(), np.repeat(rows, used.sizes).tolist(), strict=True):
             served.setdefault(api, []).append(row)
         return {i: _cited(evidence.history, served[i]) for i in positions if i in served}
+
+
+def similarities(batch: Batch) -> NDArray[Any]:
+    """Return the similarity of each request to each past one, of shape (n_requests, n_mashups).
+
+    The mean of the cosines of words and of characters, from 0 to 1.
+    """
+
+    def mean() -> NDArray[Any]:
+        return np.asarray(batch.product("past words") + batch.product("past characters")) / 2
+
+    found: NDArray[Any] = batch.once(similarities, mean)
+    return found
 
 
 def _nearest(similarity: NDArray[Any]) -> Neighbours:

@@ -23,6 +23,7 @@ from cnp_router.training.views.base import (
 )
 from cnp_router.training.views.category import CategoryView
 from cnp_router.training.views.co_usage import CoUsageView
+from cnp_router.training.views.date import DateView
 from cnp_router.training.views.expected import ExpectedView
 from cnp_router.training.views.names import NamesView
 from cnp_router.training.views.past_requests import HistoryView
@@ -40,6 +41,7 @@ VIEWS: tuple[type[View], ...] = (
     CategoryView,
     CoUsageView,
     SimilarView,
+    DateView,
 )
 
 PER_SCORE = 25  # candidates
@@ -177,8 +179,7 @@ class Views:
         """
         corpus = Corpus.from_state(state["corpus"], specifications=specifications)
         kinds = [kind for kind in VIEWS if kind.name in state]
-        names = {"corpus", *(kind.name for kind in kinds)}
-        if set(state) != names or not set(applying(corpus)) <= set(kinds):
+        if set(state) != {"corpus", *(kind.name for kind in kinds)}:
             raise ValueError(f"views {sorted(state)}, not those of this version")
         views = {kind: kind.from_state(state[kind.name], corpus=corpus) for kind in kinds}
         for part in (specifications.encoders, specifications, corpus, *views.values()):
