@@ -103,7 +103,7 @@ def measure(name: str, folder: Path | None, seed: int, _: Path | None = None) ->
     for origin in data.rolling(splits.train, seed):
         router = ROUTERS[name](splits.catalog, origin.past, seed)
         rolling.append({"share": origin.share, **_evaluated(name, router, origin.asked)})
-    kind = "learned" if name == _LEARNED else "baseline"
+    kind = "learned" if name.startswith(_LEARNED) else "baseline"
     return {"kind": kind, **costs, "splits": results, "rolling": rolling}
 
 
@@ -133,7 +133,7 @@ def measure_peer(
 def _evaluated(name: str, router: Router, history: History) -> dict[str, Any]:
     """Evaluate with dates, and without them where there are any and the router goes by them."""
     found = {"dated": evaluate(router, history)}
-    if name == _LEARNED and found["dated"].with_date:
+    if name.startswith(_LEARNED) and found["dated"].with_date:
         found["undated"] = evaluate(router, history, dated=False)
     # The thesis's step 2: categories are to_dict's, all APIs in them are beside it.
     return {
