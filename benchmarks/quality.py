@@ -147,6 +147,8 @@ def _rows(split: str, name: str, kind: str, found: dict[str, Any]) -> Iterator[l
     for figures in (found[dates] for dates in ("dated", "undated") if dates in found):
         n_dates = figures["with_date"]
         dates = f"{n_dates} given" if figures["dated"] else "not given"
+        if kind != "learned":
+            dates = "not used"
         dates = dates if n_dates else "none"
         cells = [
             number((figures.get(group) or {}).get(key), digits)
