@@ -11,7 +11,7 @@ from benchmarks import data, peers
 from benchmarks.child import fitted, in_child, peak_megabytes
 from benchmarks.peers import PEERS
 from benchmarks.report import environment, heading, number, table
-from benchmarks.vectors import load_vectors
+from benchmarks.vectors import GivenVectors, load_vectors
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation import evaluate
 from cnp_router.history import History
@@ -23,21 +23,25 @@ from cnp_router.routing.baselines import (
     RandomRouter,
     SpecificationRouter,
 )
-from cnp_router.training import fit_router
+from cnp_router.training import Encoder, fit_router
 
 __all__ = ["ROUTERS", "measure", "run"]
 
-Build = Callable[[Catalog, History, int], Router]
+Build = Callable[[Catalog, History, int, Encoder | None], Router]
 
 _LEARNED = "learned"
+_WITH_VECTORS = f"{_LEARNED} with vectors"
 ROUTERS: dict[str, Build] = {
-    _LEARNED: lambda catalog, history, seed: fit_router(
+    _LEARNED: lambda catalog, history, seed, _: fit_router(
         catalog, history, random_state=seed, n_jobs=-1
     ),
-    "history kNN": lambda catalog, history, _: HistoryKNNRouter(catalog, history),
-    "specification": lambda catalog, history, _: SpecificationRouter(catalog, history),
-    "popularity": lambda catalog, history, _: PopularityRouter(catalog, history),
-    "random": lambda catalog, _, seed: RandomRouter(catalog, random_state=seed),
+    _WITH_VECTORS: lambda catalog, history, seed, encoder: fit_router(
+        catalog, history, encoder=encoder, random_state=seed, n_jobs=-1
+    ),
+    "history kNN": lambda catalog, history, *_: HistoryKNNRouter(catalog, history),
+    "specification": lambda catalog, history, *_: SpecificationRouter(catalog, history),
+    "popularity": lambda catalog, history, *_: PopularityRouter(catalog, history),
+    "random": lambda catalog, _, seed, __: RandomRouter(catalog, random_state=seed),
     "broadcast": lambda catalog, *_: BroadcastRouter(catalog),
 }
 
@@ -74,6 +78,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     there = peers.measurable(
         [name for name in chosen if name in PEERS], has_vectors=options.vectors is not None
     )
+    if options.vectors is None and _WITH_VECTORS in chosen:
+        print(f"{_WITH_VECTORS}: needs --vectors.")
+        chosen = [name for name in chosen if name != _WITH_VECTORS]
     print(flush=True)
     names = [name for name in chosen if name in ROUTERS or name in there]
     results = {}
@@ -94,14 +101,21 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return {"environment": facts, "data": splits.name, "routers": results}
 
 
-def measure(name: str, folder: Path | None, seed: int, _: Path | None = None) -> dict[str, Any]:
+def measure(
+    name: str, folder: Path | None, seed: int, vectors: Path | None = None
+) -> dict[str, Any]:
     """Fit one router and evaluate it. Runs in a process of its own."""
     splits = data.load(folder, seed)
-    router, costs = fitted(lambda: ROUTERS[name](splits.catalog, splits.train, seed))
+    encoder = None if vectors is None else GivenVectors(vectors, splits)
+
+    def build(past: History) -> Router:
+        return ROUTERS[name](splits.catalog, past, seed, encoder)
+
+    router, costs = fitted(lambda: build(splits.train))
     results = {split: _evaluated(name, router, held) for split, held in splits.held_out.items()}
     rolling = []
     for origin in data.rolling(splits.train, seed):
-        router = ROUTERS[name](splits.catalog, origin.past, seed)
+        router = build(origin.past)
         rolling.append({"share": origin.share, **_evaluated(name, router, origin.asked)})
     kind = "learned" if name.startswith(_LEARNED) else "baseline"
     return {"kind": kind, **costs, "splits": results, "rolling": rolling}

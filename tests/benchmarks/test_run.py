@@ -74,7 +74,7 @@ def quality(monkeypatch):
             self.asked.append(date)
             return super()._scores(request, known, date)
 
-    monkeypatch.setitem(quality.ROUTERS, "learned", lambda c, h, _: Learned(c, h))
+    monkeypatch.setitem(quality.ROUTERS, "learned", lambda c, h, *_: Learned(c, h))
     monkeypatch.setattr(quality, "in_child", lambda function, *arguments: function(*arguments))
     quality.Learned = Learned
     return quality
