@@ -66,7 +66,7 @@ def fit(
     apis, mashups = read_past(catalog, histories, unknown)
     start = time.perf_counter()
     with Progress("Fitting") as progress:
-        router = fit_router(apis, mashups or None, encoder=vectors.made(), progress=progress, **how)
+        router = fit_router(apis, mashups or None, **vectors.made(), progress=progress, **how)
     router.save(output, overwrite=overwrite)
     skipped = f" ({mashups.skipped} skipped)" if mashups.skipped else ""
     past, apis_ = counted(len(mashups), "mashup"), counted(len(router.apis), "API")

@@ -45,7 +45,7 @@ def fitted_router(model: Path | None, vectors: Vectors | None = None) -> Learned
         if vectors is not None and vectors.encoder:
             raise click.UsageError("--encoder needs --model: the bundled sample has none.")
         return sample_router()
-    router = load_router(model, encoder=vectors.made(model) if vectors else None)
+    router = load_router(model, **vectors.made(model) if vectors else {})
     if (model / ONLINE_FILE).exists():
         from cnp_router.online import OnlineStore, RouterObserver
 
@@ -62,7 +62,7 @@ def asked_router(model: Path | None, catalog: Path | None, vectors: Vectors) -> 
     from cnp_router.catalog import Catalog
     from cnp_router.training import fit_router
 
-    return fit_router(Catalog.read(catalog), encoder=vectors.made())
+    return fit_router(Catalog.read(catalog), **vectors.made())
 
 
 def next_tool_router(

@@ -58,7 +58,7 @@ def observe(
     if is_model(model):
         from cnp_router.training import load_router
 
-        fitted = RouterObserver(load_router(model, encoder=vectors.made(model)))
+        fitted = RouterObserver(load_router(model, **vectors.made(model)))
     records: list[Any] = [*read_trajectories(trajectories)] if trajectories else []
     if histories:
         records += History.read(histories, catalog=fitted.catalog if fitted else None)

@@ -19,7 +19,7 @@ from cnp_router.records import parse_date
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
-    from cnp_router.llm import ChatModel, OpenAIEncoder
+    from cnp_router.llm import ChatModel
     from cnp_router.protocols import RoundSettings
     from cnp_router.routing import SelectionRule
 
@@ -314,10 +314,10 @@ class Vectors:
         if self.encoder is None and (self.encoder_model or self.encoder_cache):
             raise click.UsageError("--encoder-model and --encoder-cache need --encoder.")
 
-    def made(self, model: Path | None = None) -> OpenAIEncoder | None:
-        """Return the encoder, if there is one; a fitted `model` knows what it is called."""
+    def made(self, model: Path | None = None) -> dict[str, Any]:
+        """Return the encoder as an argument, if there is one; a `model` knows its name."""
         if self.encoder is None:
-            return None
+            return {}
         from cnp_router.llm import OpenAIEncoder
         from cnp_router.storage import summary_of
 
@@ -329,7 +329,7 @@ class Vectors:
             raise click.UsageError("--encoder needs --encoder-model.")
         encoder = OpenAIEncoder(name, base_url=self.encoder, cache=self.encoder_cache)
         click.get_current_context().call_on_close(encoder.close)
-        return encoder
+        return {"encoder": encoder}
 
 
 ENCODER = (

@@ -105,8 +105,9 @@ class RouterObserver:
         if isinstance(record, Mashup):
             for api in record.apis:
                 self.catalog.position(api)
-            if (dense := self._router.encoders.dense) is not None:
-                dense.encode([record.description])  # which `apply` then does not pay for again
+            encoders = getattr(self._router, "encoders", None)  # others than LearnedRouter observe
+            if encoders is not None and encoders.dense is not None:
+                encoders.dense.encode([record.description])  # `apply` does not pay for it again
 
     def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
         """Learn from the mashups among some records."""

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from benchmarks.data import Splits
-from benchmarks.vectors import load_vectors
+from benchmarks.vectors import GivenVectors, load_vectors
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import History, Mashup
 from cnp_router.text import specification_text
+from cnp_router.training import fit_router
 
 
 @pytest.fixture
@@ -71,3 +72,14 @@ def test_as_many_ids_as_vectors(splits, parts, tmp_path):
     np.savez(tmp_path / "v.npz", **parts | {"api_ids": parts["api_ids"][1:]})
     with pytest.raises(DataFileError, match=r"4 API ids, and vectors of shape \(5, 3\)"):
         load_vectors(tmp_path / "v.npz", splits)
+
+
+def test_they_stand_in_for_an_encoder(splits, parts, tmp_path):
+    np.savez(tmp_path / "v.npz", **parts)
+    encoder = GivenVectors(tmp_path / "v.npz", splits)
+    router = fit_router(splits.catalog, splits.train, encoder=encoder)
+    assert router.summary["encoder"] == "v"
+    known, unknown = encoder(["A new request.", "never seen"])
+    assert np.linalg.norm(known) == pytest.approx(1)
+    assert not unknown.any()
+    assert router.route("A new request.").recipients
