@@ -110,7 +110,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     print(f"{len(splits.catalog)} APIs. Requests: {splits.asked}; figures are means over them.")
     print(f"Up to {len(splits.train)} past mashups, drawn at random {options.draws} times;")
     print("none and all of them are one draw. Recipients are those of a target recall of .90.")
-    print("Of what was needed, APIs that the past mashups use are warm, others cold.\n")
+    print("Of what was needed, APIs that the past mashups use are warm, others cold. Requests are")
+    print("asked as of their date, where they have one.\n")
     builds = {**ROUTERS, **_peers(splits, options)}
     results: dict[str, Any] = {name: {} for name in splits.held_out}
     for size in options.sizes:
@@ -119,7 +120,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             measured = _measure(splits, builds, n, options)
             for split, found in measured.items():
                 results[split][size] = found
-                _print_size(f"{n} past mashups, {split}", found)
+                _print_size(n, split, found)
     for split, sizes in results.items():
         print(f"## Learned against the best of the others, {split}\n")
         table([_COMPARISON_HEAD, *_comparison_rows(sizes)])
@@ -171,6 +172,7 @@ def _measure(
     return {
         split: {
             "mashups": n,
+            "requests": _needing(splits.held_out[split], warm),
             "routers": {
                 name: {
                     **_means(draws),
@@ -243,6 +245,15 @@ def _means(draws: Sequence[Sequence[RequestFigures]]) -> dict[str, float | None]
         if len(probabilities := np.concatenate([one.probabilities for one in draw]))
     ]
     return {**said, "ECE": _mean(errors)}
+
+
+def _needing(history: History, warm: Sequence[set[str]]) -> dict[str, float]:
+    """Return how many requests need a warm API, and how many a cold one; means over the draws."""
+    needs = [set(mashup.apis) for mashup in history]
+    return {
+        "warm": float(np.mean([sum(bool(apis & used) for apis in needs) for used in warm])),
+        "cold": float(np.mean([sum(bool(apis - used) for apis in needs) for used in warm])),
+    }
 
 
 def _warm_and_cold(
@@ -347,8 +358,10 @@ def _title(name: str) -> str:
     return name if name == _LEARNED else f"{name} ({'peer' if name in PEERS else 'baseline'})"
 
 
-def _print_size(title: str, found: Mapping[str, Any]) -> None:
-    print(f"## {title}\n")
+def _print_size(n: int, split: str, found: Mapping[str, Any]) -> None:
+    print(f"## {n} past mashups, {split}\n")
+    needing = found["requests"]
+    print(f"{needing['warm']:.0f} requests need a warm API, {needing['cold']:.0f} a cold one.\n")
     rows = [
         [
             _title(name),

@@ -184,6 +184,8 @@ def test_the_learning_curve_has_them_warm_and_cold_apart(main, folder, tmp_path,
     assert "absent: not installed (pip install --group peers)." in capsys.readouterr().out
     sizes = json.loads(file.read_text())["splits"]["dev"]
     assert "fake" not in sizes["0"]["routers"]  # it needs history
+    assert sizes["0"]["requests"] == {"warm": 0, "cold": 10}
+    assert 0 < sizes["15"]["requests"]["warm"] <= sizes["all"]["requests"]["warm"] <= 10
     none = sizes["0"]["routers"]["BM25"]
     assert (none["R@5 warm"], none["R@5 cold"]) == (None, none["R@5"])
     fake = sizes["15"]["routers"]["fake"]
