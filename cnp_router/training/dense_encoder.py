@@ -35,6 +35,15 @@ class Encoder(Protocol):
 
     A `name`, where it has one, is how messages call it. Calls are made one at a time, unless it
     has a `thread_safe` that is true. Blank texts are not given to it.
+
+    Examples
+    --------
+    >>> from cnp_router import Api, Catalog, fit_router
+    >>> def letters(texts):
+    ...     return [[text.lower().count(letter) for letter in "aeiou"] for text in texts]
+    >>> catalog = Catalog([Api("maps", "Maps", "Shows places."), Api("sms", "SMS", "Sends texts.")])
+    >>> fit_router(catalog, encoder=letters).summary["encoder"]
+    'letters'
     """
 
     def __call__(self, texts: list[str], /) -> Any:
@@ -124,7 +133,8 @@ class DenseEncoder(Part):
             with self._turn():
                 vectors = _checked(self._here(), self.name, wanted, len(self.probe))
             new = dict(zip(wanted, vectors, strict=True))
-            self._recent.add(dict(list(new.items())[-_REMEMBERED:]))
+            last = list(new)[-_REMEMBERED:]
+            self._recent.add({text: new[text].copy() for text in last})  # not all of the array
             found |= new
         blank = np.zeros(len(self.probe), dtype=np.float32)
         every = [found.get(text, blank) for text in texts]
