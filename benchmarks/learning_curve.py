@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import data
+from benchmarks import data, learning_curve_plots, peers
+from benchmarks.peers import PEERS, FittedPeer
 from benchmarks.report import environment, heading, number, table
+from benchmarks.vectors import load_vectors
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation.evaluate import RequestFigures, request_figures
 from cnp_router.evaluation.metrics import ece
+from cnp_router.evaluation.plots import check_plots
 from cnp_router.history import History, Mashup
 from cnp_router.routing import HistoryKNNRouter, Router, SpecificationRouter, TargetRecall
 from cnp_router.text import TfidfEncoder, dense_product
@@ -45,16 +48,19 @@ _ERRORS = 2  # standard errors
 
 _LEARNED = "learned"
 _COVERED = "recall of recipients"
-Build = Callable[[Catalog, History], Router]
+Build = Callable[[Catalog, History], Router | FittedPeer]
 
 _FIGURES: Mapping[str, Callable[[RequestFigures], float]] = {
     "R@5": lambda figures: figures.ranking["recall@5"],
     "R@20": lambda figures: figures.ranking["recall@20"],
     "F1": lambda figures: figures.recommendation["f1"],
-    _COVERED: lambda figures: figures.recipients["recall"],
-    "recipients": lambda figures: figures.recipients["mean"],
+    # A peer has no recipients.
+    _COVERED: lambda figures: figures.recipients.get("recall", np.nan),
+    "recipients": lambda figures: figures.recipients.get("mean", np.nan),
 }
 _COMPARED = ("R@5", "R@20", "F1")
+_DEPTHS = (5, 20)
+_KINDS = tuple((kind, k) for kind in ("warm", "cold") for k in _DEPTHS)
 
 
 class _TfidfIndex:
@@ -85,7 +91,7 @@ class TfidfRouter(SpecificationRouter):
             self._calibrate(history)
 
 
-ROUTERS: dict[str, Build] = {
+ROUTERS: dict[str, Callable[[Catalog, History], Router]] = {
     _LEARNED: lambda catalog, history: fit_router(catalog, history or None),
     "BM25": SpecificationRouter,
     "TF-IDF": TfidfRouter,
@@ -95,23 +101,28 @@ NEED_HISTORY = ("nearest requests",)
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure all routers at all sizes and print the tables."""
+    """Measure all routers and peers at all sizes and print the tables."""
+    if options.plots:
+        check_plots()
     splits = data.load_limited(options.data, _HELD_OUT, options.limit, options.seed)
     facts = environment(options.seed)
     heading(f"Learning curve on {splits.name}", facts)
     print(f"{len(splits.catalog)} APIs. Requests: {splits.asked}; figures are means over them.")
     print(f"Up to {len(splits.train)} past mashups, drawn at random {options.draws} times;")
-    print("none and all of them are one draw. Recipients are those of a target recall of .90.\n")
+    print("none and all of them are one draw. Recipients are those of a target recall of .90.")
+    print("Of what was needed, APIs that the past mashups use are warm, others cold. Requests are")
+    print("asked as of their date, where they have one.\n")
+    builds = {**ROUTERS, **_peers(splits, options)}
     results: dict[str, Any] = {name: {} for name in splits.held_out}
     for size in options.sizes:
         n = len(splits.train) if size == "all" else int(size)
         if n <= len(splits.train):
-            measured = _measure(splits, n, options)
+            measured = _measure(splits, builds, n, options)
             for split, found in measured.items():
                 results[split][size] = found
-                _print_size(f"{n} past mashups, {split}", found)
+                _print_size(n, split, found)
     for split, sizes in results.items():
-        print(f"## Learned against the best baseline, {split}\n")
+        print(f"## Learned against the best of the others, {split}\n")
         table([_COMPARISON_HEAD, *_comparison_rows(sizes)])
     drops = sum(
         c["verdict"] == "drop"
@@ -120,30 +131,54 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for c in found["comparison"].values()
     )
     print(f"{drops} drops: of more than {_TOLERATED} and {_ERRORS} paired standard errors.")
+    if options.plots:
+        learning_curve_plots.draw(results, options.plots / "learning-curve.svg")
     return {"environment": facts, "data": splits.name, "splits": results}
 
 
-def _measure(splits: data.Splits, n: int, options: argparse.Namespace) -> dict[str, Any]:
+def _peers(splits: data.Splits, options: argparse.Namespace) -> dict[str, Build]:
+    """Return how to make each peer that can be measured here."""
+    vectors = None if options.vectors is None else load_vectors(options.vectors, splits)
+
+    def builder(name: str) -> Build:
+        return lambda catalog, history: peers.fitted(name, catalog, history, vectors)[0]
+
+    there = peers.measurable(PEERS, has_vectors=vectors is not None)
+    return {name: builder(name) for name in there}
+
+
+def _measure(
+    splits: data.Splits, builds: Mapping[str, Build], n: int, options: argparse.Namespace
+) -> dict[str, Any]:
     """Return by split what each router comes to with `n` past mashups."""
     figures: dict[str, dict[str, list[list[RequestFigures]]]] = {
         split: {} for split in splits.held_out
     }
     again: dict[str, list[float]] = {}
+    warm: list[set[str]] = []
     for past, rng in _draws(splits.train, n, options):
         dropped = repeats(past, rng)
-        for name, build in ROUTERS.items():
-            if not n and name in NEED_HISTORY:
+        warm.append({api for mashup in past for api in mashup.apis})
+        for name, build in builds.items():
+            if not n and _needs_history(name):
                 continue
             router = build(splits.catalog, past)
             for split, history in splits.held_out.items():
                 figures[split].setdefault(name, []).append(_routed(router, history))
-            if len(dropped):
+            # New texts have no vectors.
+            if len(dropped) and not (name in PEERS and PEERS[name].needs_vectors):
                 found = [_FIGURES["R@5"](f) for f in _routed(router, dropped)]
                 again.setdefault(name, []).append(float(np.mean(found)))
     return {
         split: {
+            "mashups": n,
+            "requests": _needing(splits.held_out[split], warm),
             "routers": {
-                name: {**_means(draws), "repeats R@5": _mean(again.get(name))}
+                name: {
+                    **_means(draws),
+                    **_warm_and_cold(draws, warm),
+                    "repeats R@5": _mean(again.get(name)),
+                }
                 for name, draws in by_router.items()
             },
             "comparison": _comparison(by_router),
@@ -176,11 +211,19 @@ def repeats(past: History, rng: np.random.Generator, most: int = _REPEATS) -> Hi
         lost = set(rng.permutation(len(parts))[: max(round(_DROPPED * len(parts)), 1)].tolist())
         text = "".join(part for i, part in enumerate(parts) if i not in lost).strip()
         if text:
-            shorter.append(replace(mashup, description=text))
+            shorter.append(replace(mashup, description=text, date=None))
     return History(shorter)
 
 
-def _routed(router: Router, history: Sequence[Mashup] | History) -> list[RequestFigures]:
+def _needs_history(name: str) -> bool:
+    return name in NEED_HISTORY or (name in PEERS and PEERS[name].needs_history)
+
+
+def _routed(
+    router: Router | FittedPeer, history: Sequence[Mashup] | History
+) -> list[RequestFigures]:
+    if isinstance(router, FittedPeer):
+        return [router.figures(mashup) for mashup in history]
     return [
         request_figures(router, mashup, select=TargetRecall(0.9), threshold=0.6, fallback="none")
         for mashup in history
@@ -193,20 +236,46 @@ def _by_request(draws: Sequence[Sequence[RequestFigures]], figure: str) -> NDArr
     return np.asarray(np.mean(values, axis=0))
 
 
-def _means(draws: Sequence[Sequence[RequestFigures]]) -> dict[str, float]:
-    errors = [
-        ece(
-            np.concatenate([one.probabilities for one in draw]),
-            np.concatenate([one.labels for one in draw]),
-        )
-        for draw in draws
-    ]
+def _means(draws: Sequence[Sequence[RequestFigures]]) -> dict[str, float | None]:
     figures = {name: float(_by_request(draws, name).mean()) for name in _FIGURES}
-    return {**figures, "ECE": float(np.mean(errors))}
+    said = {name: None if np.isnan(value) else value for name, value in figures.items()}
+    errors = [
+        ece(probabilities, np.concatenate([one.labels for one in draw]))
+        for draw in draws
+        if len(probabilities := np.concatenate([one.probabilities for one in draw]))
+    ]
+    return {**said, "ECE": _mean(errors)}
+
+
+def _needing(history: History, warm: Sequence[set[str]]) -> dict[str, float]:
+    """Return how many requests need a warm API, and how many a cold one; means over the draws."""
+    needs = [set(mashup.apis) for mashup in history]
+    return {
+        "warm": float(np.mean([sum(bool(apis & used) for apis in needs) for used in warm])),
+        "cold": float(np.mean([sum(bool(apis - used) for apis in needs) for used in warm])),
+    }
+
+
+def _warm_and_cold(
+    draws: Sequence[Sequence[RequestFigures]], warm: Sequence[set[str]]
+) -> dict[str, float | None]:
+    """Return the recall of needed APIs that were used before, and of those that were not.
+
+    Each is a mean over the requests that need any such, in all draws.
+    """
+    recalls: dict[str, list[float]] = {}
+    for draw, used in zip(draws, warm, strict=True):
+        for figures in draw:
+            for kind, is_warm in (("warm", True), ("cold", False)):
+                places = [p for api, p in figures.places.items() if (api in used) is is_warm]
+                for k in _DEPTHS if places else ():
+                    found = sum(place < k for place in places) / len(places)
+                    recalls.setdefault(f"R@{k} {kind}", []).append(found)
+    return {f"R@{k} {kind}": _mean(recalls.get(f"R@{k} {kind}")) for kind, k in _KINDS}
 
 
 def _comparison(by_router: Mapping[str, Sequence[Sequence[RequestFigures]]]) -> dict[str, Any]:
-    """Compare the learned router, figure by figure, with the baseline that is best at it."""
+    """Compare the learned router, figure by figure, with the other that is best at it."""
     if _LEARNED not in by_router:
         return {}
     compared = {}
@@ -259,6 +328,7 @@ def verdict(learned: NDArray[Any], baseline: NDArray[Any]) -> dict[str, Any]:
 
 
 def _mean(values: Sequence[float] | None) -> float | None:
+    """Return the mean; None of nothing."""
     return float(np.mean(values)) if values else None
 
 
@@ -269,13 +339,14 @@ _COLUMNS = (
     ("ECE", 3),
     (_COVERED, 3),
     ("recipients", 1),
+    *((f"R@{k} {kind}", 3) for kind, k in _KINDS),
     ("repeats R@5", 3),
 )
 _COMPARISON_HEAD = (
     "past mashups",
     "figure",
     "learned",
-    "best baseline",
+    "best other",
     "its figure",
     "difference",
     "standard error",
@@ -283,11 +354,17 @@ _COMPARISON_HEAD = (
 )
 
 
-def _print_size(title: str, found: Mapping[str, Any]) -> None:
-    print(f"## {title}\n")
+def _title(name: str) -> str:
+    return name if name == _LEARNED else f"{name} ({'peer' if name in PEERS else 'baseline'})"
+
+
+def _print_size(n: int, split: str, found: Mapping[str, Any]) -> None:
+    print(f"## {n} past mashups, {split}\n")
+    needing = found["requests"]
+    print(f"{needing['warm']:.0f} requests need a warm API, {needing['cold']:.0f} a cold one.\n")
     rows = [
         [
-            name if name == _LEARNED else f"{name} (baseline)",
+            _title(name),
             *(number(figures[column], digits) for column, digits in _COLUMNS),
         ]
         for name, figures in found["routers"].items()

@@ -14,6 +14,7 @@ from benchmarks.next_tool_predictors import Recorded, ReliabilityBin
 from benchmarks.next_tool_rules import RULES, Ruled, ruled, rules_rows
 from benchmarks.report import environment, heading, number, table
 from cnp_router.evaluation import PrequentialEvaluation, prequential
+from cnp_router.evaluation.plots import check_plots
 from cnp_router.evaluation.prequential import AtThreshold
 from cnp_router.exceptions import DataFileError
 from cnp_router.prediction import PREDICTORS, AlwaysAsk, Context, NextToolPredictor
@@ -31,7 +32,7 @@ _TIMED = 1_000
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Replay each log after learning from the others, then time; print four tables."""
     if options.plots:
-        next_tool_plots.check()
+        check_plots()
     facts = environment(options.seed)
     files = sorted(options.data.glob("trajectories*.jsonl"))
     if len(files) < 2:

@@ -15,6 +15,7 @@ from benchmarks.next_tool_plots import HistoryPoint
 from benchmarks.next_tool_predictors import Frozen
 from benchmarks.report import environment, heading, number, table
 from cnp_router.evaluation import prequential
+from cnp_router.evaluation.plots import check_plots
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import History
 from cnp_router.prediction import PREDICTORS, AlwaysAsk, NextToolPredictor
@@ -47,7 +48,7 @@ class Round:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Replay each log after learning from more and more of the others; print a table."""
     if options.plots:
-        next_tool_plots.check()
+        check_plots()
     found = rounds(options.data)
     facts = environment(options.seed)
     heading(f"Next tools on {options.data.resolve().name}, by history", facts)

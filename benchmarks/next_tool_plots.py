@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.figures import GRID, INK, svg_figure
 from benchmarks.next_tool_predictors import ReliabilityBin
 from cnp_router.evaluation import PrequentialEvaluation
 from cnp_router.evaluation.prequential import AtThreshold
-from cnp_router.exceptions import MissingExtraError
-from cnp_router.files import atomic_write
 
-__all__ = ["HistoryPoint", "check", "draw_calibration", "draw_history", "draw_risk"]
+__all__ = ["HistoryPoint", "draw_calibration", "draw_history", "draw_risk"]
 
 # Okabe and Ito's palette, told apart with any colour vision; marker and line differ too.
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -31,8 +27,6 @@ _CLAIM: dict[str, Any] = {"color": "#444444", "marker": "x", "linestyle": ":"}
 # As reported for AutoTool, by trajectories: 500 stands for 500 or more.
 _CLAIMED_COVERAGE = {10: 0.30, 50: 0.65, 100: 0.85, 500: 0.95}
 _CLAIMED_SAVINGS = {10: 0.05, 50: 0.15, 100: 0.25, 500: 0.30}
-_GRID = "#e3e6ec"
-_INK = "#444444"
 _MARKED = (0.4, 0.6, 0.8)
 # What rests on fewer is noise.
 _LEAST_COVERAGE = 0.02
@@ -72,21 +66,13 @@ class HistoryPoint:
     best_saved: float
 
 
-def check() -> None:
-    """Raise MissingExtraError if there is no matplotlib: better before a long run than after."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as exc:
-        raise MissingExtraError("drawing", package="matplotlib", extra="plot") from exc
-
-
 def draw_history(points: Sequence[HistoryPoint], path: Path) -> None:
     """Draw coverage, accuracy and tokens saved at θ = .60 against the size of the history.
 
     One row without and one with learning during the replay. Lines are means over the logs, bands
     reach from the lowest to the highest of them.
     """
-    with _figure(path, width=9.6, height=6.0) as figure:
+    with svg_figure(path, width=9.6, height=6.0) as figure:
         panels = figure.subplots(2, 3, sharex=True, sharey=True)
         ways = ((False, "from the history alone"), (True, "learning on in the replay"))
         for row, (learning, way) in zip(panels, ways, strict=True):
@@ -107,7 +93,7 @@ def draw_risk(replays: Mapping[str, PrequentialEvaluation], path: Path) -> None:
 
     From a coverage of .02 on. The thresholds .4, .6 and .8 are marked.
     """
-    with _figure(path, width=9.6, height=4.0) as figure:
+    with svg_figure(path, width=9.6, height=4.0) as figure:
         for axes, (log, result) in _panels(figure, replays):
             for name in _shown(result.methods):
                 method, look = result.methods[name], _LOOKS[name]
@@ -119,7 +105,7 @@ def draw_risk(replays: Mapping[str, PrequentialEvaluation], path: Path) -> None:
                 for at in method.thresholds:
                     if at.threshold in _MARKED and at.coverage >= _LEAST_COVERAGE:
                         _threshold(axes, at, name)
-            axes.axhline(0.2, color=_INK, linewidth=0.8, linestyle=":")
+            axes.axhline(0.2, color=INK, linewidth=0.8, linestyle=":")
             axes.set_title(log, fontsize=10)
             axes.set_xlim(0, 1)
             axes.set_ylim(0, 0.7)
@@ -138,9 +124,9 @@ def draw_calibration(
     Marks grow with the steps in their bin; bins of fewer than 20 steps are left out, though the
     errors count them. `reliability` is by log, then predictor.
     """
-    with _figure(path, width=9.6, height=4.0) as figure:
+    with svg_figure(path, width=9.6, height=4.0) as figure:
         for axes, (log, result) in _panels(figure, replays):
-            axes.plot([0, 1], [0, 1], color=_INK, linewidth=0.8, linestyle=":")
+            axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
             for place, name in enumerate(_shown(reliability[log])):
                 _reliability(axes, reliability[log][name], result.n_steps, _LOOKS[name])
                 error = result.methods[name].calibration_error
@@ -190,7 +176,7 @@ def _history_axis(axes: Any, sizes: Sequence[int]) -> None:
     axes.tick_params(length=0)
     axes.set_xlim(-1, sizes[-1] * 1.25)
     axes.set_ylim(0, 1)
-    axes.grid(color=_GRID)
+    axes.grid(color=GRID)
     axes.set_axisbelow(True)
 
 
@@ -222,7 +208,7 @@ def _panels(
 ) -> Iterator[tuple[Any, tuple[str, PrequentialEvaluation]]]:
     panels = figure.subplots(1, len(replays), sharey=True, squeeze=False)[0]
     for axes, item in zip(panels, replays.items(), strict=True):
-        axes.grid(color=_GRID)
+        axes.grid(color=GRID)
         axes.set_axisbelow(True)
         yield axes, item
 
@@ -240,33 +226,3 @@ def _legend(figure: Any, *, claim: bool = False) -> None:
     if claim:
         marks.append(Line2D([], [], label="reported for AutoTool", **_CLAIM))
     figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False)
-
-
-@contextmanager
-def _figure(path: Path, *, width: float, height: float) -> Iterator[Any]:
-    """Yield an empty figure, and write it as an SVG: the same each time, with text as text."""
-    check()
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    fixed: dict[Any, Any] = {
-        "svg.hashsalt": "cnp-router",
-        "svg.fonttype": "none",
-        "font.family": "sans-serif",
-        "font.sans-serif": ["DejaVu Sans"],
-        "font.size": 9.0,
-    }
-    with mpl.rc_context(fixed):
-        figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-        yield figure
-        drawn = io.StringIO()
-        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as out:
-        out.write(_compact(drawn.getvalue()))
-
-
-def _compact(svg: str) -> str:
-    """Return a drawing without indentation, the numbers in its tags to a tenth of a point."""
-    tags = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d)\d+", r"\1", tag[0]), svg)
-    return re.sub(r"\n *", "\n", tags)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import data
-from benchmarks.child import fitted, in_child
+from benchmarks import data, peers
+from benchmarks.child import fitted, in_child, peak_megabytes
+from benchmarks.peers import PEERS
 from benchmarks.report import environment, heading, number, table
+from benchmarks.vectors import GivenVectors, load_vectors
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation import evaluate
 from cnp_router.history import History
@@ -21,21 +23,25 @@ from cnp_router.routing.baselines import (
     RandomRouter,
     SpecificationRouter,
 )
-from cnp_router.training import fit_router
+from cnp_router.training import Encoder, fit_router
 
 __all__ = ["ROUTERS", "measure", "run"]
 
-Build = Callable[[Catalog, History, int], Router]
+Build = Callable[[Catalog, History, int, Encoder | None], Router]
 
 _LEARNED = "learned"
+_WITH_VECTORS = f"{_LEARNED} with vectors"
 ROUTERS: dict[str, Build] = {
-    _LEARNED: lambda catalog, history, seed: fit_router(
+    _LEARNED: lambda catalog, history, seed, _: fit_router(
         catalog, history, random_state=seed, n_jobs=-1
     ),
-    "history kNN": lambda catalog, history, _: HistoryKNNRouter(catalog, history),
-    "specification": lambda catalog, history, _: SpecificationRouter(catalog, history),
-    "popularity": lambda catalog, history, _: PopularityRouter(catalog, history),
-    "random": lambda catalog, _, seed: RandomRouter(catalog, random_state=seed),
+    _WITH_VECTORS: lambda catalog, history, seed, encoder: fit_router(
+        catalog, history, encoder=encoder, random_state=seed, n_jobs=-1
+    ),
+    "history kNN": lambda catalog, history, *_: HistoryKNNRouter(catalog, history),
+    "specification": lambda catalog, history, *_: SpecificationRouter(catalog, history),
+    "popularity": lambda catalog, history, *_: PopularityRouter(catalog, history),
+    "random": lambda catalog, _, seed, __: RandomRouter(catalog, random_state=seed),
     "broadcast": lambda catalog, *_: BroadcastRouter(catalog),
 }
 
@@ -66,15 +72,26 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     print(f"Learned from {len(splits.train)} mashups over {len(splits.catalog)} APIs.")
     print(f"Requests: {splits.asked}; figures are means over them.")
     print("Recipients are the APIs routed to, at a target recall of .90. Only the learned router")
-    print("goes by the date of a request. On held-out requests of the history's own years it knows")
-    print("mashups later than the request, too; a rolling origin is free of that.\n", flush=True)
-    names = options.only or list(ROUTERS)
-    results = {name: in_child(measure, name, options.data, options.seed) for name in names}
+    print("goes by the date of a request.")
+    print("Of peers, F1 is that of all above a threshold, chosen on past requests out of fold.\n")
+    chosen = options.only or [*ROUTERS, *PEERS]
+    there = peers.measurable(
+        [name for name in chosen if name in PEERS], has_vectors=options.vectors is not None
+    )
+    if options.vectors is None and _WITH_VECTORS in chosen:
+        print(f"{_WITH_VECTORS}: needs --vectors.")
+        chosen = [name for name in chosen if name != _WITH_VECTORS]
+    print(flush=True)
+    names = [name for name in chosen if name in ROUTERS or name in there]
+    results = {}
+    for name in names:
+        ask = measure_peer if name in PEERS else measure
+        results[name] = in_child(ask, name, options.data, options.seed, options.vectors)
     rows = [
         [*row, *(number(results[name][key], digits) for key, digits in _COSTS.values())]
         for split in splits.held_out
         for name in names
-        for row in _rows(split, name, results[name]["splits"][split])
+        for row in _rows(split, name, results[name]["kind"], results[name]["splits"][split])
     ]
     head = ["router", "requests", "dates", *(column for column, *_ in _COLUMNS)]
     table([[*head, *_COSTS], *rows])
@@ -84,22 +101,53 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return {"environment": facts, "data": splits.name, "routers": results}
 
 
-def measure(name: str, folder: Path | None, seed: int) -> dict[str, Any]:
+def measure(
+    name: str, folder: Path | None, seed: int, vectors: Path | None = None
+) -> dict[str, Any]:
     """Fit one router and evaluate it. Runs in a process of its own."""
     splits = data.load(folder, seed)
-    router, costs = fitted(lambda: ROUTERS[name](splits.catalog, splits.train, seed))
+    encoder = None if vectors is None else GivenVectors(vectors, splits)
+
+    def build(past: History) -> Router:
+        return ROUTERS[name](splits.catalog, past, seed, encoder)
+
+    router, costs = fitted(lambda: build(splits.train))
     results = {split: _evaluated(name, router, held) for split, held in splits.held_out.items()}
     rolling = []
     for origin in data.rolling(splits.train, seed):
-        router = ROUTERS[name](splits.catalog, origin.past, seed)
+        router = build(origin.past)
         rolling.append({"share": origin.share, **_evaluated(name, router, origin.asked)})
-    return {"baseline": name != _LEARNED, **costs, "splits": results, "rolling": rolling}
+    kind = "learned" if name.startswith(_LEARNED) else "baseline"
+    return {"kind": kind, **costs, "splits": results, "rolling": rolling}
+
+
+def measure_peer(
+    name: str, folder: Path | None, seed: int, vectors: Path | None = None
+) -> dict[str, Any]:
+    """Fit one peer and evaluate it. Runs in a process of its own."""
+    splits = data.load(folder, seed)
+    given = None if vectors is None else load_vectors(vectors, splits)
+    peer, seconds = peers.fitted(name, splits.catalog, splits.train, given)
+    peak = peak_megabytes()
+    results = {split: {"dated": peer.evaluated(held)} for split, held in splits.held_out.items()}
+    rolling = []
+    for origin in data.rolling(splits.train, seed):
+        peer, _ = peers.fitted(name, splits.catalog, origin.past, given)
+        rolling.append({"share": origin.share, "dated": peer.evaluated(origin.asked)})
+    return {
+        "kind": "peer",
+        "fit_seconds": seconds,
+        "peak_megabytes": peak,
+        "model_megabytes": None,
+        "splits": results,
+        "rolling": rolling,
+    }
 
 
 def _evaluated(name: str, router: Router, history: History) -> dict[str, Any]:
     """Evaluate with dates, and without them where there are any and the router goes by them."""
     found = {"dated": evaluate(router, history)}
-    if name == _LEARNED and found["dated"].with_date:
+    if name.startswith(_LEARNED) and found["dated"].with_date:
         found["undated"] = evaluate(router, history, dated=False)
     # The thesis's step 2: categories are to_dict's, all APIs in them are beside it.
     return {
@@ -108,11 +156,14 @@ def _evaluated(name: str, router: Router, history: History) -> dict[str, Any]:
     }
 
 
-def _rows(split: str, name: str, found: dict[str, Any]) -> Iterator[list[str]]:
-    title = name if name == _LEARNED else f"{name} (baseline)"
+def _rows(split: str, name: str, kind: str, found: dict[str, Any]) -> Iterator[list[str]]:
+    title = name if kind == "learned" else f"{name} ({kind})"
     for figures in (found[dates] for dates in ("dated", "undated") if dates in found):
         n_dates = figures["with_date"]
-        dates = "not given" if not figures["dated"] else f"{n_dates} given" if n_dates else "none"
+        dates = f"{n_dates} given" if figures["dated"] else "not given"
+        if kind != "learned":
+            dates = "not used"
+        dates = dates if n_dates else "none"
         cells = [
             number((figures.get(group) or {}).get(key), digits)
             for _, (group, key), digits in _COLUMNS
@@ -131,11 +182,12 @@ def _print_rolling(
     parts = " and ".join(f"{origin.share:.0%}" for origin in origins)
     asked = " and ".join(str(len(origin.asked)) for origin in origins)
     print(f"Fitted on the first {parts} of the history by date, and asked about {asked} of the")
-    print("next 10 %; means over both.\n")
+    print("next 10 %; means over both. No router knows anything later than the request, as it does")
+    print("of held-out requests of the history's own years.\n")
     rows = [
         row
         for name, result in results.items()
-        for row in _rows("rolling origin", name, _over_origins(result["rolling"]))
+        for row in _rows("rolling origin", name, result["kind"], _over_origins(result["rolling"]))
     ]
     table([head, *rows])
 

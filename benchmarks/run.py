@@ -2,8 +2,9 @@ r"""The one entry point of the benchmarks.
 
 ::
 
-    python benchmarks/run.py quality [--data DIR] [--full] [--only ROUTER ...]
-    python benchmarks/run.py learning_curve [--data DIR] [--sizes N ...] [--draws N] [--limit N]
+    python benchmarks/run.py quality [--data DIR] [--vectors FILE.npz] [--full] [--only ROUTER ...]
+    python benchmarks/run.py learning_curve [--data DIR] [--vectors FILE.npz] [--sizes N ...] \
+        [--draws N] [--limit N] [--plots DIR]
     python benchmarks/run.py trust [--data DIR] [--limit N] [--final]
     python benchmarks/run.py languages
     python benchmarks/run.py scaling --data DIR
@@ -52,6 +53,7 @@ from benchmarks import (
     speed,
     trust,
 )
+from benchmarks.peers import PEERS
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.files import atomic_write
 
@@ -74,8 +76,17 @@ _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
 def _quality(track: argparse.ArgumentParser) -> None:
     track.add_argument("--full", action="store_true", help="print every figure")
+    names = [*quality.ROUTERS, *PEERS]
+    track.add_argument("--only", nargs="+", metavar="ROUTER", choices=names, help="not all")
+    _vectors(track)
+
+
+def _vectors(track: argparse.ArgumentParser) -> None:
     track.add_argument(
-        "--only", nargs="+", metavar="ROUTER", choices=list(quality.ROUTERS), help="not all"
+        "--vectors",
+        type=Path,
+        metavar="FILE.npz",
+        help="for those that need them: api_ids, api_vectors, mashup_ids, mashup_vectors",
     )
 
 
@@ -126,6 +137,8 @@ def _learning_curve(track: argparse.ArgumentParser) -> None:
     )
     track.add_argument("--draws", type=int, metavar="N", default=learning_curve.DRAWS)
     _limit(track, learning_curve.LIMIT)
+    _vectors(track)
+    _plots(track)
 
 
 def _trust(track: argparse.ArgumentParser) -> None:

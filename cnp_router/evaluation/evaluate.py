@@ -28,7 +28,7 @@ from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.records import check_flag, check_instance
-from cnp_router.routing import Fallback, Router, TargetRecall
+from cnp_router.routing import Fallback, Router, Scores, TargetRecall
 
 __all__ = ["Evaluation", "RequestFigures", "evaluate", "request_figures"]
 
@@ -228,7 +228,10 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class RequestFigures:
-    """The figures of one request, as in `Evaluation`; small, for it travels between processes."""
+    """The figures of one request, as in `Evaluation`; small, for it travels between processes.
+
+    `places` says how many APIs come before each one used.
+    """
 
     ranking: Mapping[str, float]
     recommendation: Mapping[str, float]
@@ -236,6 +239,7 @@ class RequestFigures:
     is_confident: bool
     probabilities: np.ndarray[Any, Any]
     labels: np.ndarray[Any, Any]
+    places: Mapping[str, int]
     seconds: float
 
 
@@ -259,8 +263,15 @@ def request_figures(
         is_confident=routing.is_confident,
         probabilities=scores.probabilities[scores.order[:CALIBRATED]],
         labels=np.isin(ranked[:CALIBRATED], mashup.apis),
+        places=_places(router, scores, mashup),
         seconds=seconds,
     )
+
+
+def _places(router: Router, scores: Scores, mashup: Mashup) -> dict[str, int]:
+    used = set(mashup.apis)
+    ranked = (router.apis[i] for i in scores.order)
+    return {api: place for place, api in enumerate(ranked) if api in used}
 
 
 def _category_scores(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from cnp_router.catalog import Api, Catalog  # noqa: F401  (for doctests)
+from cnp_router.catalog import Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.records import check_instance, check_number
@@ -88,6 +88,7 @@ class BroadcastRouter(_Baseline):
 
     Examples
     --------
+    >>> from cnp_router.catalog import Api, Catalog
     >>> catalog = Catalog([Api("maps", "Maps"), Api("sms", "SMS")])
     >>> routing = BroadcastRouter(catalog).route("A map of my friends")
     >>> routing.contractors, routing.confidence, routing.source
@@ -116,6 +117,7 @@ class RandomRouter(_Baseline):
 
     Examples
     --------
+    >>> from cnp_router.catalog import Api, Catalog
     >>> catalog = Catalog([Api("maps", "Maps"), Api("sms", "SMS"), Api("mail", "Mail")])
     >>> router = RandomRouter(catalog, random_state=1)
     >>> router.score("A map").top(2) == router.score("A map").top(2)
@@ -154,7 +156,8 @@ class PopularityRouter(_HistoryBaseline):
 
     Examples
     --------
-    >>> from cnp_router.history import Mashup
+    >>> from cnp_router.catalog import Api, Catalog
+    >>> from cnp_router.history import History, Mashup
     >>> catalog = Catalog([Api("maps", "Maps"), Api("sms", "SMS")])
     >>> history = History([Mashup("m1", "Rain by text", ("sms",)),
     ...                    Mashup("m2", "Text me where you are", ("maps", "sms"))])
@@ -196,6 +199,7 @@ class SpecificationRouter(_Baseline):
 
     Examples
     --------
+    >>> from cnp_router.catalog import Api, Catalog
     >>> catalog = Catalog([Api("maps", "Maps", "Shows places on a map."),
     ...                    Api("sms", "SMS", "Sends text messages.")])
     >>> SpecificationRouter(catalog).route("Send me a text").recipients[0].reasons[0].text
@@ -271,7 +275,8 @@ class HistoryKNNRouter(_HistoryBaseline):
 
     Examples
     --------
-    >>> from cnp_router.history import Mashup
+    >>> from cnp_router.catalog import Api, Catalog
+    >>> from cnp_router.history import History, Mashup
     >>> catalog = Catalog([Api("maps", "Maps"), Api("sms", "SMS")])
     >>> history = History([Mashup("m1", "Text me when it rains", ("sms",)),
     ...                    Mashup("m2", "Restaurants on a map", ("maps",))])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ def main(monkeypatch):
 
     monkeypatch.setattr(learning_curve, "fit_router", SpecificationRouter)
     monkeypatch.setattr(trust, "fit_router", SpecificationRouter)
+    monkeypatch.setattr(learning_curve, "PEERS", {})
     return run.main
 
 
@@ -52,6 +55,37 @@ def test_the_learning_curve(main, folder, tmp_path, capsys):
     assert results["dev"]["15"]["routers"]["nearest requests"]["repeats R@5"] > 0.9
     assert set(results["dev"]["all"]["comparison"]) == {"R@5", "R@20", "F1", "recipients"}
     assert "0 drops" in out  # it is compared with itself, and with others
+
+
+@pytest.mark.parametrize("track", ["learning_curve", "trust", "compound"])
+def test_held_out_requests_are_asked_as_of_their_date(main, folder, tmp_path, monkeypatch, track):
+    from benchmarks import compound, learning_curve, trust
+
+    asked = set()
+
+    class Asked(SpecificationRouter):
+        def __init__(self, catalog, history=None, **_):
+            super().__init__(catalog, history)
+
+        def _scores(self, request, known, date):
+            asked.add((request, date))
+            return super()._scores(request, known, date)
+
+    for module in (compound, learning_curve, trust):
+        monkeypatch.setattr(module, "fit_router", Asked)
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_text(file.read_text())
+    first = datetime.date(2012, 1, 1)
+    held = [
+        replace(m, date=first + datetime.timedelta(i) if i % 2 else None)
+        for i, m in enumerate(History.read(folder / "mashups-dev.jsonl"))
+    ]
+    History(held).write(tmp_path / "mashups-dev.jsonl")
+    few = ["--sizes", "15", "--draws", "1"] if track == "learning_curve" else []
+    assert main([track, "--data", str(tmp_path), *few]) == 0
+    assert {(m.description, m.date) for m in held} <= asked
+    texts = {m.description for m in held if m.date}
+    assert all(date for text, date in asked if text in texts)
 
 
 def test_the_learning_curve_needs_numbers(main, capsys):

@@ -74,7 +74,7 @@ def quality(monkeypatch):
             self.asked.append(date)
             return super()._scores(request, known, date)
 
-    monkeypatch.setitem(quality.ROUTERS, "learned", lambda c, h, _: Learned(c, h))
+    monkeypatch.setitem(quality.ROUTERS, "learned", lambda c, h, *_: Learned(c, h))
     monkeypatch.setattr(quality, "in_child", lambda function, *arguments: function(*arguments))
     quality.Learned = Learned
     return quality
@@ -102,8 +102,8 @@ def test_dated_and_undated_and_a_rolling_origin(quality, sample, folder, tmp_pat
     ]
     asked = [(date - first).days for date in quality.Learned.asked if date]
     assert set(asked) == {*range(320, 330), *range(120, 140), *range(160, 180)}
-    options = argparse.Namespace(data=tmp_path, seed=0, only=["learned", "random"], full=True)
-    quality.run(options)
+    only = ["learned", "random"]
+    quality.run(argparse.Namespace(data=tmp_path, seed=0, only=only, full=True, vectors=None))
     main, rolling = capsys.readouterr().out.split("## Rolling origin")
     cells = [line.split("|")[1:4] for line in (main + rolling).splitlines() if line[:1] == "|"]
     rows = [[cell.strip() for cell in row] for row in cells]

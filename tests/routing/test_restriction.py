@@ -5,37 +5,10 @@ import threading
 
 import numpy as np
 import pytest
+from fixed import NAMES, Fixed, Model
 
-from cnp_router.routing import BroadcastRouter, MaxCost, Router, Scores, TargetRecall, TopK
+from cnp_router.routing import BroadcastRouter, MaxCost, Router, TargetRecall, TopK
 from cnp_router.routing.result import FEW_MASHUPS, Recipient, Routing
-
-NAMES = ("a", "b", "c", "d")
-
-
-class Fixed(Router):
-    """Always the same probabilities."""
-
-    def __init__(self, *probabilities):
-        super().__init__(NAMES[: len(probabilities)])
-        self.probabilities = np.array(probabilities)
-
-    def _scores(self, request, known, date):
-        return Scores(self.apis, self.probabilities)
-
-
-class Model:
-    source = "llm"
-
-    def __init__(self, *names):
-        self.names = names
-
-    def recipients(self, request, scores, chosen):
-        return self.names
-
-
-@pytest.fixture
-def router():
-    return Fixed(0.1, 0.8, 0.3, 0.0)
 
 
 class TestRestriction:
