@@ -29,7 +29,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cnp_router.datasets import load_out_of_scope, load_sample
 from cnp_router.files import atomic_write
 from cnp_router.history import History, Mashup
-from cnp_router.routing.selection import mass_positions
 from cnp_router.storage import state_to_bytes
 from cnp_router.text import specification_text
 from cnp_router.training.answerable import (
@@ -165,20 +164,19 @@ def fit(seed: int = 0) -> Prior:
 
 
 def _answer(ranker: Ranker, x: Example) -> Answer:
-    return Answer(ranker.probabilities(x.past.co_usage, x.candidates), x.labels, len(x.used))
+    missed = np.zeros(x.behind.missed.shape[1])
+    return Answer(ranker.probabilities(x.past.co_usage, x.candidates), x.labels, missed)
 
 
 def _recall(seen: list[Episode], answers: list[list[Answer]]) -> BySize:
-    """Return what share of the probability mass it takes to include what requests need."""
+    """Return what probability is given to what requests need."""
     taken: dict[int, list[NDArray[Any]]] = {size: [] for size in SIZES}
     for episode, own in zip(seen, answers, strict=True):
         for answer in own:
-            order = np.argsort(-answer.probabilities, kind="stable")
-            place = mass_positions(answer.probabilities[order])
-            taken[episode.size].append(place[answer.labels[order]])
+            taken[episode.size].append(answer.probabilities[answer.labels])
     at = (np.arange(N_SHARES) + 0.5) / N_SHARES
-    shares = [np.quantile(np.concatenate(own), at) for own in taken.values()]
-    return BySize(np.array(SIZES), np.array(shares))
+    given = [np.quantile(np.concatenate(own), at) for own in taken.values()]
+    return BySize(np.array(SIZES), np.array(given))
 
 
 def _confidence(
@@ -196,9 +194,9 @@ def _confidence(
     covering = EpisodePrior.fit(CONFIDENCE, X, covered, size, weight)
     missing = []
     for n in SIZES:
-        shares = recall.at(n)
+        given = recall.at(n)
         judge = covering.at(n, CONFIDENCE).most_probable
-        decision = Decision(judge, shares, np.ones(len(shares)), len(shares))
+        decision = Decision(judge, given, np.arange(len(given)), np.zeros(len(given)))
         own = [a for e, some in zip(seen, answers, strict=True) if e.size == n for a in some]
         missing.append(decision.missing(own))
     return ConfidencePrior(covering, BySize(np.array(SIZES), np.array(missing)))

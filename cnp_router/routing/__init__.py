@@ -7,12 +7,12 @@ from cnp_router.routing.baselines import (
     RandomRouter,
     SpecificationRouter,
 )
+from cnp_router.routing.recall import RecallControl
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores
 from cnp_router.routing.router import Router
 from cnp_router.routing.selection import (
     MaxCost,
     Ranked,
-    RecallControl,
     SelectionRule,
     TargetRecall,
     TopK,

@@ -18,9 +18,9 @@ from cnp_router.catalog import Api, Catalog  # noqa: F401  (for doctests)
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.records import check_instance, check_number
+from cnp_router.routing.recall import RecallControl
 from cnp_router.routing.result import Reason, Scores, Source
 from cnp_router.routing.router import Router
-from cnp_router.routing.selection import RecallControl
 from cnp_router.text import BM25, TfidfEncoder, dense_product, specification_text
 
 __all__ = [
@@ -95,7 +95,7 @@ class BroadcastRouter(_Baseline):
     """
 
     _source: Source = "broadcast"
-    recall_control = RecallControl(np.empty(0), np.empty(0), 0)
+    recall_control = RecallControl(np.empty(0), np.empty(0, dtype=np.intp), np.empty(0))
 
     def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         return Scores(self.apis, np.full(len(self.apis), 1 / len(self.apis)))

@@ -44,6 +44,8 @@ class Scores:
         What the router that gave the scores makes its reasons of.
     n_needs : int, at least 1, default=1
         How many things the request seems to ask for at once, as far as the router parts them.
+    months : float, default=0.0
+        When the request is asked, in months after the end of the router's history.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class Scores:
     probabilities: NDArray[Any]
     evidence: Any = None
     n_needs: int = 1
+    months: float = 0.0
 
     @cached_property
     def order(self) -> NDArray[np.intp]:

@@ -24,11 +24,11 @@ from cnp_router.records import (
     shown,
     string_tuple,
 )
+from cnp_router.routing.recall import RecallControl
 from cnp_router.routing.restriction import Restriction, allowed, lookup
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores, Source
 from cnp_router.routing.selection import (
     Ranked,
-    RecallControl,
     SelectionRule,
     TargetRecall,
     expected_f1_size,
@@ -59,8 +59,8 @@ class Router(ABC):
     apis : tuple of str
         All API ids.
     recall_control : RecallControl or None
-        What turns a target recall into a share of the probability mass. Without one the target
-        itself is taken as that share, and nothing is promised.
+        What turns a target recall into a threshold of the probabilities. Without one the target
+        is taken as a share of the probability mass, and nothing is promised.
     n_mashups : int or None
         How many past requests the probabilities were learned from; None where that says nothing.
     source_counts : collections.Counter
@@ -310,7 +310,7 @@ class Router(ABC):
     ) -> NDArray[np.intp]:
         """Return the positions of the recipients, out of those in `allowed` and in their order."""
         p = scores.probabilities[allowed]
-        ranked = Ranked(self.apis, p, self.recall_control, allowed, scores.n_needs)
+        ranked = Ranked(self.apis, p, self.recall_control, allowed, scores.n_needs, scores.months)
         return allowed[rule.places(ranked)]
 
     def _widened(

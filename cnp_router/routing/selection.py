@@ -1,4 +1,4 @@
-"""Who is asked: selection rules, and the control that makes a target recall a promise.
+"""Who is asked: the selection rules.
 
 A rule sees the probabilities in descending order and answers which places to keep; it is never
 asked to reorder. `SelectionRule` is what one of one's own derives from.
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError
 from cnp_router.records import check_instance, check_number, shown
+from cnp_router.routing.recall import RecallControl
 
 __all__ = [
     "MaxCost",
     "Ranked",
-    "RecallControl",
     "SelectionRule",
     "TargetRecall",
     "TopK",
@@ -47,6 +47,8 @@ class Ranked:
         Which of `ids` the probabilities are of; None if they are in the same order.
     n_needs : int, at least 1, default=1
         How many things the request seems to ask for at once.
+    months : float, default=0.0
+        When the request is asked, in months after the end of the router's history.
 
     Examples
     --------
@@ -59,6 +61,7 @@ class Ranked:
     recall_control: RecallControl | None = None
     order: NDArray[np.intp] | None = None
     n_needs: int = 1
+    months: float = 0.0
 
     def __repr__(self) -> str:
         best = zip(self.apis[:3], self.probabilities, strict=False)
@@ -131,7 +134,7 @@ class TargetRecall(SelectionRule):
     target : float in (0, 1), default=0.9
         Share of the APIs a request needs that should be among the recipients, on average. A
         router with a `RecallControl` promises it; otherwise it is taken as the share of the
-        probability mass. Where the request asks for several things at once, and that share was
+        probability mass. Where the request asks for several things at once, and the threshold was
         measured on requests for one, there are some for each: at .9 at least two.
     """
 
@@ -142,10 +145,12 @@ class TargetRecall(SelectionRule):
         object.__setattr__(self, "target", target)
 
     def choose(self, ranked: Ranked) -> Iterable[int]:
-        """Return as many of the first as hold enough of the probability mass."""
-        control = ranked.recall_control
-        share = control.mass_share(self.target) if control else self.target
-        size = int(np.count_nonzero(mass_positions(ranked.probabilities) <= share + 1e-12))
+        """Return those whose probability reaches the threshold."""
+        control, p = ranked.recall_control, ranked.probabilities
+        if control is None:
+            size = int(np.count_nonzero(mass_positions(p) <= self.target + 1e-12))
+        else:
+            size = int(np.count_nonzero(p >= control.threshold(self.target, ranked.months) - 1e-12))
         if ranked.n_needs > 1:
             each = math.ceil(math.log(1 - self.target) / math.log(_MISSED))
             size = min(max(size, each * ranked.n_needs), len(ranked.probabilities))
@@ -210,87 +215,6 @@ class MaxCost(SelectionRule):
 
 # Needs whose number is taken exactly when a set is chosen.
 _EXACT = 30
-
-
-@dataclass(frozen=True, eq=False)  # == of arrays has no truth value
-class RecallControl:
-    """The cut for a target recall, chosen on held-out requests by conformal risk control.
-
-    A request's recipients are its most probable APIs until they hold the share ``tau`` of
-    the request's probability mass. The loss, one minus recall, cannot grow as ``tau`` grows, so
-    the smallest ``tau`` with ``(n * mean loss + 1) / (n + 1) <= 1 - target`` keeps the expected
-    recall of a new exchangeable request at or above the target, for any sample size `n`
-    (Angelopoulos, Bates, Fisch, Lei and Schuster, "Conformal Risk Control", 2022).
-
-    Parameters
-    ----------
-    needed : ndarray of shape (n_uses,), in [0, inf]
-        For each API that a held-out request used, the smallest ``tau`` that includes it;
-        ``inf`` where no share does.
-    weights : ndarray of shape (n_uses,), in (0, 1]
-        One over the number of APIs that its request used.
-    n_requests : int
-        Number of held-out requests `n`.
-
-    Examples
-    --------
-    >>> control = RecallControl(np.array([0.2, 0.4, 0.9]), np.ones(3), 3)
-    >>> control.mass_share(0.5)
-    0.4
-    >>> control.mass_share(0.99)  # three requests cannot promise that: everyone is asked
-    inf
-    """
-
-    needed: NDArray[Any]
-    weights: NDArray[Any]
-    n_requests: int
-
-    def __repr__(self) -> str:
-        return f"RecallControl({len(self.needed)} uses in {self.n_requests} requests)"
-
-    def mass_share(self, target: float) -> float:
-        """Return the smallest ``tau`` that keeps the promise, ``inf`` if none does."""
-        needed, risk = self._risks
-        enough = np.flatnonzero((risk <= 1 - target + 1e-12) & np.isfinite(needed))
-        # Ties: a share includes every API that needs no more than it.
-        return float(needed[enough[0]]) if len(enough) else float("inf")
-
-    @cached_property
-    def _risks(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        order = np.argsort(self.needed, kind="stable")
-        covered = np.cumsum(self.weights[order])
-        return self.needed[order], (self.n_requests - covered + 1) / (self.n_requests + 1)
-
-    @classmethod
-    def measured(
-        cls, probabilities: Iterable[NDArray[Any]], used: Iterable[Sequence[int] | NDArray[Any]]
-    ) -> RecallControl:
-        """Measure on held-out requests.
-
-        Parameters
-        ----------
-        probabilities : iterable of ndarray of shape (n_apis,), in [0, 1]
-            What the router gives to each request, without having learned from it.
-        used : iterable of sequence of int
-            Distinct positions of the APIs that each request turned out to need, at least
-            one.
-
-        Examples
-        --------
-        >>> probabilities = np.array([0.5, 0.3, 0.2])
-        >>> control = RecallControl.measured([probabilities] * 9, [[0], [1, 2], [0]] * 3)
-        >>> control.mass_share(0.8)
-        0.8
-        """
-        needed, weights, n_requests = [np.empty(0)], [np.empty(0)], 0
-        for row, positions in zip(probabilities, used, strict=True):
-            order = np.argsort(-row, kind="stable")
-            share = np.empty(len(row))
-            share[order] = mass_positions(row[order])
-            needed.append(share[list(positions)])
-            weights.append(np.full(len(positions), 1 / len(positions)))
-            n_requests += 1
-        return cls(np.concatenate(needed), np.concatenate(weights), n_requests)
 
 
 def mass_positions(descending: NDArray[Any]) -> NDArray[Any]:

@@ -19,6 +19,7 @@ from cnp_router.training.parts import GIVEN, ONES, Memo, Part
 
 __all__ = [
     "MANY",
+    "MONTH",
     "Corpus",
     "Specifications",
     "category_membership",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 LITTLE, MANY = 30, 500  # mashups
+MONTH = 30.0  # days
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +136,10 @@ class Corpus(Part):
     def newest(self) -> float:
         """The newest of the days; `UNKNOWN` where none is known."""
         return float(self.days.max(initial=UNKNOWN))
+
+    def months_after(self, day: float) -> float:
+        """Return how long after the newest past request a day is; 0 if either is unknown."""
+        return 0.0 if UNKNOWN in (day, self.newest) else (day - self.newest) / MONTH
 
     @cached_property
     def uses(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnp_router.routing.selection import RecallControl, TargetRecall, mass_positions
+from cnp_router.routing import RecallControl, TargetRecall
+from cnp_router.routing.selection import mass_positions
 from cnp_router.text import specification_text
 from cnp_router.training.answerable import Answerable
 from cnp_router.training.examples import Fold
@@ -18,11 +19,13 @@ from cnp_router.training.linear import Logistic, level
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import Prior
 from cnp_router.training.ranker import Ranker
+from cnp_router.training.tail import Tail
 from cnp_router.training.views import Views
 
 __all__ = ["CONFIDENCE", "Answer", "Decision", "confidence_features", "confidence_rows", "judged"]
 
 _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
+_LEAST = 1e-9  # what any candidate is given
 _SIZES = (1, 3, 5, 10, 20, 50)
 CONFIDENCE = ("share outside", "best")
 
@@ -31,15 +34,26 @@ CONFIDENCE = ("share outside", "best")
 class Answer:
     """An out-of-fold answer to one past request.
 
-    `labels` says which candidates it used, `n_used` how many APIs in all: those that are not
-    candidates can be reached by a broadcast only. `answerable` is the probability that anything
-    serves it.
+    `labels` says which candidates it used, `missed` what probability was given to those that are
+    no candidates. `answerable` is the probability that anything
+    serves it; `months` is how long after the end of the history it was asked, negative before it.
     """
 
     probabilities: NDArray[Any]
     labels: NDArray[Any]
-    n_used: int
+    missed: NDArray[Any]
     answerable: float = 1.0
+    months: float = 0.0
+
+    @property
+    def n_used(self) -> int:
+        """How many APIs it used."""
+        return int(self.labels.sum()) + len(self.missed)
+
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """The candidates, most probable first."""
+        return np.argsort(-self.probabilities, kind="stable")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +61,14 @@ class Decision(Part):
     """What out-of-fold answers teach about the decision.
 
     `confidence` says from `confidence_features` how probably the recipients cover all that a
-    request needs, if anything serves it; the others are those of `recall_control`, with 2 for what
-    no share reaches.
+    request needs, if anything serves it; the others are those of `recall_control`.
     """
 
     confidence: Logistic
     needed: NDArray[Any]
-    weights: NDArray[Any]
-    n_requests: int
+    request: NDArray[Any]
+    months: NDArray[Any]
+    shift: float = 0.0
 
     @classmethod
     def fit(
@@ -66,23 +80,19 @@ class Decision(Part):
         """Learn from answers to requests that are as new ones will be.
 
         The confidence is that of selections of many sizes. With a `prior`, which is for few
-        mashups, there may be few answers, or none: then what other needs took of the
-        probability mass counts too, nobody is announced to of whom nothing speaks, and nothing is
-        promised.
+        mashups, there may be few answers, or none: then what other needs were given
+        counts too, nobody is announced to of whom nothing speaks, and nothing is promised.
         """
-        shares = None if prior is None else prior.recall.at(n_mashups)
+        known = [] if prior is None else prior.recall.at(n_mashups).tolist()
         rows: list[NDArray[Any]] = []
         covered: list[bool] = []
-        needed = [] if shares is None else shares.tolist()
-        weights = [1.0] * len(needed)
-        n_requests = len(answers) + len(needed)
-        unseen = 2.0 if shares is None else 1.0
+        needed = [[p] for p in known]
+        months = [0.0] * len(known)
+        unseen = 0.0 if prior is None else _LEAST
         for answer in answers:
-            order = np.argsort(-answer.probabilities, kind="stable")
-            place = mass_positions(answer.probabilities[order])
-            found = np.minimum(place[answer.labels[order]], unseen)
-            needed.extend([*found, *[unseen] * (answer.n_used - len(found))])
-            weights.extend([1 / answer.n_used] * answer.n_used)
+            given = np.concatenate([answer.probabilities[answer.labels], answer.missed])
+            needed.append(np.maximum(given, unseen).tolist())
+            months.append(answer.months)
             selections = list(confidence_rows(answer))
             rows.extend(row for row, _ in selections)
             covered.extend(is_covered for _, is_covered in selections)
@@ -92,7 +102,12 @@ class Decision(Part):
             y = np.array(covered, dtype=bool)
             gaussian = None if prior is None else prior.confidence.covered.at(n_mashups, CONFIDENCE)
             covering = Logistic.fit(X, y, prior=gaussian)
-        decision = cls(covering, np.array(needed), np.array(weights), n_requests)
+        decision = cls(
+            covering,
+            np.array([p for own in needed for p in own]),
+            np.repeat(np.arange(len(needed)), [len(own) for own in needed]),
+            np.array(months),
+        )
         missing = decision.missing(answers)
         if prior is not None:
             missing = prior.confidence.level.blended(missing, len(answers), n_mashups)
@@ -103,13 +118,12 @@ class Decision(Part):
 
         At the default rule, and times the probability that anything serves the request.
         """
-        share = self.recall_control.mass_share(TargetRecall().target)
         rows = []
         for answer in answers:
-            order = np.argsort(-answer.probabilities, kind="stable")
-            descending = answer.probabilities[order]
-            size = int(np.count_nonzero(mass_positions(descending) <= share + 1e-12))
-            covers = answer.labels[order[:size]].sum() == answer.n_used
+            descending = answer.probabilities[answer.order]
+            least = self.recall_control.threshold(TargetRecall().target, answer.months)
+            size = max(int(np.count_nonzero(descending >= least - 1e-12)), 1)
+            covers = answer.labels[answer.order[:size]].sum() == answer.n_used
             row = confidence_features(descending, float(descending[size:].sum()))
             rows.append((self.confidence.log_odds(row), answer.answerable, covers))
         if not rows:
@@ -124,14 +138,13 @@ class Decision(Part):
 
     @cached_property
     def recall_control(self) -> RecallControl:
-        """The cut for a target recall."""
-        needed = np.where(self.needed > 1, np.inf, self.needed)
-        return RecallControl(needed, self.weights, self.n_requests)
+        """The threshold for a target recall."""
+        return RecallControl(self.needed, self.request, self.months, self.shift)
 
 
 def confidence_rows(answer: Answer) -> Iterator[tuple[NDArray[Any], bool]]:
     """Yield what the confidence is judged by for selections of many sizes, and if they cover."""
-    order = np.argsort(-answer.probabilities, kind="stable")
+    order = answer.order
     descending, hits = answer.probabilities[order], np.cumsum(answer.labels[order])
     place = mass_positions(descending)
     sizes = {int(np.count_nonzero(place <= share)) for share in _SHARES} | set(_SIZES)
@@ -159,6 +172,7 @@ def judged(
     folds: Sequence[Fold],
     answers: Sequence[NDArray[Any]],
     ranker: Ranker,
+    tail: Tail,
     views: Views,
     written: Sequence[str],
     n_mashups: int,
@@ -192,7 +206,7 @@ def judged(
     served = [answerable.probability(own) for own in evidence[: len(examples)]]
     return answerable, Decision.fit(
         [
-            Answer(p, example.labels, len(example.used), own)
+            Answer(p, example.labels, tail.missed(example), own, example.months)
             for example, p, own in zip(examples, answers, served, strict=True)
             if not example.hidden
         ],

@@ -27,12 +27,21 @@ from cnp_router.training.corpus import (
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.ranker import Example
 from cnp_router.training.splits import Split
-from cnp_router.training.views import CoUsageView, HistoryView, View, Views, applying
+from cnp_router.training.views import (
+    Behind,
+    Candidates,
+    CoUsageView,
+    HistoryView,
+    View,
+    Views,
+    applying,
+)
 
 __all__ = ["Fold", "Past", "looked_at"]
 
 N_COMPONENTS = 200
 MAX_PROBED = 60  # requests a fold
+GROUPED_EVERY = 8  # requests
 _BATCH_CELLS = 2_000_000
 
 
@@ -156,4 +165,24 @@ def looked_at(
         near, candidates = views[HistoryView].neighbours(batch), views.candidates(batch)
         categories = batch.product("categories").copy()  # not all products of the batch
         for row, own, around, scores in zip(rows, candidates, near, categories, strict=True):
-            yield Example(co_usage, around, own, used[int(row)], hidden, int(numbers[row])), scores
+            months = views.corpus.months_after(float(requests.day[row]))
+            number, serving = int(numbers[row]), used[int(row)]
+            behind = _behind(own, serving, views.corpus.counts, number % GROUPED_EVERY == 0)
+            yield (
+                Example(co_usage, around, own, serving, hidden, number, months, behind),
+                scores,
+            )
+
+
+def _behind(
+    found: Candidates, used: NDArray[Any], counts: NDArray[Any], is_grouped: bool
+) -> Behind:
+    """Return what a request used behind its candidates, and if wanted the groups of all there."""
+    n_naming = found.n_naming
+    missed = np.setdiff1d(used, found.positions)
+    left = np.delete(np.arange(len(counts)), found.positions) if is_grouped else missed[:0]
+    pairs = np.stack([n_naming[left], counts[left].astype(np.intp)])
+    groups, sizes = np.unique(pairs, axis=1, return_counts=True)
+    return Behind(
+        np.stack([n_naming[missed], counts[missed]]), groups, sizes * float(GROUPED_EVERY)
+    )

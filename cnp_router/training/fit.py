@@ -24,6 +24,7 @@ from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.prior import MOST, bundled_prior
 from cnp_router.training.ranker import LEVELS, Ranker, RankerPrior
 from cnp_router.training.splits import MOST_SPLITS, dated_splits, random_splits
+from cnp_router.training.tail import Tail
 from cnp_router.training.views import CategoryView
 from cnp_router.version import __version__
 
@@ -143,10 +144,12 @@ def _fit(
         n_jobs=n_jobs,
     )
     completion = Completion.fit(examples, answers, random_state=random_state, n_jobs=n_jobs)
+    tail = Tail.fit(examples) if n > MOST else Tail(None)
     answerable, decision = judged(
         folds,
         answers,
         ranker,
+        tail,
         views,
         written,
         n,
@@ -170,6 +173,7 @@ def _fit(
         encoders=past.encoders,
         views=views,
         ranker=ranker,
+        tail=tail,
         completion=completion,
         answerable=answerable,
         decision=decision,

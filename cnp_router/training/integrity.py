@@ -16,6 +16,7 @@ from cnp_router.training.co_usage_features import FEATURES
 from cnp_router.training.decision import confidence_features
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.ranker import LEVELS, N_REST_FEATURES, Ranker, shortlist_features
+from cnp_router.training.tail import N_FEATURES as N_TAIL_FEATURES
 from cnp_router.training.trees import BoostedTrees
 from cnp_router.training.views import Candidates, CategoryView, CoUsageView
 
@@ -33,6 +34,9 @@ def check_parts(router: LearnedRouter) -> None:
         _check_ranker(router.completion.ranker, conditional, len(FEATURES))
     _check_width(decision.confidence, len(confidence_features(np.zeros(1), 0.0)))
 
+    if router.tail.model is not None:
+        _check_width(router.tail.model, N_TAIL_FEATURES)
+
     answerable = router.answerable
     n_terms = len(answerable.manner.encoder.terms_)
     _require(answerable.manner.weights.shape == (n_terms,), "a weight for each run of characters")
@@ -41,12 +45,12 @@ def check_parts(router: LearnedRouter) -> None:
         _check_width(judge, width)
     _check_width(answerable.both, len(BOTH))
 
-    needed, weights, n_requests = decision.needed, decision.weights, decision.n_requests
-    _require(needed.ndim == 1 and needed.shape == weights.shape, "a weight for each share")
-    # One over the number of APIs for each of a request's APIs: 1 a request.
-    whole = n_requests >= 1 and np.isclose(weights.sum(), n_requests)
-    sound = needed.dtype.kind == "f" and (needed >= 0).all() and (weights > 0).all()
-    _require(whole and sound, "shares and weights of out-of-fold requests")
+    needed, request, months = decision.needed, decision.request, decision.months
+    flat = needed.ndim == months.ndim == 1 and needed.shape == request.shape
+    _require(flat and len(months) >= 1 and request.dtype.kind == "i", "uses of requests")
+    every = np.array_equal(np.unique(request), np.arange(len(months)))
+    sound = needed.dtype.kind == months.dtype.kind == "f" and (needed >= 0).all()
+    _require(bool(every and sound and (needed <= 1).all()), "probabilities of what was needed")
     has_categories = views[CategoryView].weights.shape[1] > 0
     _require((router.categories is not None) == has_categories, "names of the categories")
 

@@ -6,19 +6,21 @@ import copy
 import datetime
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
-from cnp_router.routing import Reason, Router, Scores
+from cnp_router.routing import Reason, RecallControl, Router, Scores
+from cnp_router.routing.recall import FEEDBACK_TARGET
 from cnp_router.storage import save_model
 from cnp_router.training.answerable import Answerable, strength
 from cnp_router.training.categories import CategoryClassifier
@@ -28,12 +30,14 @@ from cnp_router.training.compound import Compound, clause_reasons, prior_log_odd
 from cnp_router.training.corpus import (
     Specifications,
     category_membership,
+    entries,
     history_days,
     usage_matrix,
 )
 from cnp_router.training.decision import Decision, confidence_features
-from cnp_router.training.encoders import UNKNOWN, Encoders
+from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.ranker import Ranker
+from cnp_router.training.tail import Tail
 from cnp_router.training.views import (
     Batch,
     Candidates,
@@ -50,7 +54,8 @@ __all__ = ["LearnedRouter"]
 CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
 _LIKELY_CATEGORY = 0.2
 _REPEAT = 0.7  # similarity to a past request from which it is nearly the same
-_LEARNED = ("encoders", "ranker", "completion", "answerable", "decision")
+_MOST_FEEDBACK = 200  # of mashups that are observed together
+_LEARNED = ("encoders", "ranker", "tail", "completion", "answerable", "decision")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,6 +65,7 @@ class _LearnedScores(Scores):
     known: tuple[int, ...] = field(kw_only=True)
     compound: Compound | None = field(kw_only=True)
     served: float = field(kw_only=True)  # probability that anything serves the request
+    candidates: NDArray[np.intp] = field(kw_only=True)  # their positions
 
 
 class LearnedRouter(Router):
@@ -106,6 +112,7 @@ class LearnedRouter(Router):
         encoders: Encoders,
         views: Views,
         ranker: Ranker,
+        tail: Tail,
         completion: Completion,
         answerable: Answerable,
         decision: Decision,
@@ -122,6 +129,7 @@ class LearnedRouter(Router):
         self.encoders = encoders
         self.views = views
         self.ranker = ranker
+        self.tail = tail
         self.completion = completion
         self.answerable = answerable
         self.decision = decision
@@ -151,10 +159,16 @@ class LearnedRouter(Router):
                 made = self._co_usage = (views, CoUsageFeatures(views.corpus, co_usage))
             completed = self.completion.complete(positions, text, made[1], near, known)
             positions, text = completed.positions, completed.probabilities
+        months = views.corpus.months_after(float(day[0]))
+        probabilities = self.tail.probabilities(found.n_naming, views.corpus.counts, months)
+        probabilities[found.positions] = 0.0
+        probabilities[positions] = text
         return _LearnedScores(
             self.apis,
-            self._dense(positions, text),
+            probabilities,
             n_needs=1 if compound is None else compound.n_needs(known),
+            months=months,
+            candidates=positions,
             batch=batch,
             views=views,
             known=tuple(known),
@@ -209,8 +223,13 @@ class LearnedRouter(Router):
     def _confidence(
         self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
     ) -> float:
-        outside = float(np.delete(scores.probabilities, chosen).sum())
-        features = confidence_features(scores.probabilities, outside)
+        p = scores.probabilities
+        if isinstance(scores, _LearnedScores):  # the confidence was learned from the candidates
+            left = np.setdiff1d(scores.candidates, chosen)
+            outside, p = p[left], p[scores.candidates]
+        else:
+            outside = np.delete(p, chosen)
+        features = confidence_features(p, float(outside.sum()))
         covered = float(self.decision.confidence.probability(features))
         return min(covered * _served(scores), self._answerable(scores, allowed))
 
@@ -283,7 +302,9 @@ class LearnedRouter(Router):
         """Learn from more mashups at once, without fitting again.
 
         The next request already finds them: as past requests, in use, co-use and the graph, and
-        one step further in the linear models (`Views.observed`). The ranker and
+        one step further in the linear models (`Views.observed`). How many of those that served
+        would have been recipients moves the threshold of target recalls
+        (`RecallControl.adapted`). The ranker and
         the calibration stay as they were fitted: fit again from time to time, and always where it
         was fitted on little or nothing, which takes a moment then. Threads may
         observe and route at the same time. Takes time linear in the size of the model, so give
@@ -335,7 +356,9 @@ class LearnedRouter(Router):
 
     def _learn(self, new: History) -> None:
         usage = usage_matrix(self.catalog, new)
-        views = self.views.observed(self.encoders.encode(new.texts, history_days(new)), usage)
+        requests = self.encoders.encode(new.texts, history_days(new))
+        control = self._adapted(requests, usage)
+        views = self.views.observed(requests, usage)
         # In this order: who reads in between must find every past request that the views name.
         before, counted = self.history, self._graph
         self.history = History((*before, *new), skipped=before.skipped)
@@ -345,12 +368,28 @@ class LearnedRouter(Router):
         if self.categories is not None:
             self.categories = self.categories.reweighted(views[CategoryView].weights)
         self.views = views
+        self.decision = replace(self.decision, shift=control.shift)
+        self.recall_control = control
         self.summary = {
             **self.summary,
             "apis_with_history": len(views.corpus.labels),
             "mashups": len(self.history),
             "decides": views.corpus.decides,
         }
+
+    def _adapted(self, requests: EncodedRequests, usage: sparse.csr_array) -> RecallControl:
+        """Return the recall control after the last of some requests, before they are learned."""
+        views, control = self.views, self.decision.recall_control
+        last = np.arange(len(requests))[-_MOST_FEEDBACK:]
+        found = views.candidates(views.batch(requests.take(last)))
+        answers = self.ranker.each(views[CoUsageView].conditional, found)
+        for row, own, p in zip(last, found, answers, strict=True):
+            used = entries(usage, np.array([row])).index
+            months = views.corpus.months_after(float(requests.day[row]))
+            least = min(control.threshold(FEEDBACK_TARGET, months), p.max(initial=0.0))
+            asked = own.positions[p >= least]
+            control = control.adapted(float(np.isin(used, asked).mean()))
+        return control
 
     def __getstate__(self) -> dict[str, Any]:
         with self._learning:  # a copy is of one moment
@@ -416,6 +455,7 @@ class LearnedRouter(Router):
             encoders=encoders,
             views=views,
             ranker=Ranker.from_state(state["ranker"]),
+            tail=Tail.from_state(state["tail"]),
             completion=Completion.from_state(state["completion"]),
             answerable=Answerable.from_state(state["answerable"]),
             decision=Decision.from_state(state["decision"]),

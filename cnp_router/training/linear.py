@@ -205,21 +205,27 @@ class Logistic(Part):
         C: float = 1.0,
         random_state: int = 0,
         prior: Gaussian | None = None,
+        weight: NDArray[Any] | None = None,
     ) -> Logistic:
         """Fit on standardised features, and fold the scale into the coefficients.
 
         With a `prior` instead of the penalty `C`, the weights are the most probable ones given both
         (maximum a posteriori): without rows, its mean.
 
-        Of more than `MAX_NEGATIVES` negatives a random sample is taken, and weighted back. With a
+        Rows count by their `weight`. Where none is given, a random sample is taken of more than
+        `MAX_NEGATIVES` negatives, and weighted back. With a
         single class, and no prior, there is nothing to learn but its frequency, smoothed by one of
         each.
         """
         if prior is None and (y.all() or not y.any()):
             return cls(np.zeros(X.shape[1]), single_class(y))
         negatives = np.flatnonzero(~y)
-        weight = np.ones(len(y))
-        if len(negatives) > MAX_NEGATIVES:
+        if weight is None:
+            weight = np.ones(len(y))
+            n_most = MAX_NEGATIVES
+        else:
+            n_most = len(negatives)
+        if len(negatives) > n_most:
             rng = np.random.default_rng(random_state)
             sample = rng.choice(negatives, MAX_NEGATIVES, replace=False)
             rows = np.sort(np.concatenate([np.flatnonzero(y), sample]))

@@ -157,8 +157,7 @@ class ConfidencePrior(Part):
 class Prior(Part):
     """All that is known beforehand.
 
-    `recall` holds quantiles of how much of the probability mass it takes to include a need that
-    some view saw.
+    `recall` holds quantiles of the probability that was given to a need that some view saw.
     """
 
     ranker: EpisodePrior

@@ -14,7 +14,7 @@ from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.linear import Gaussian, Logistic, sigmoid, single_class
 from cnp_router.training.parts import Part
 from cnp_router.training.trees import BoostedTrees
-from cnp_router.training.views import Candidates, Neighbours
+from cnp_router.training.views import Behind, Candidates, Neighbours
 
 __all__ = ["Example", "Ranker", "RankerPrior", "calibration_features", "shortlist_features"]
 
@@ -34,7 +34,8 @@ class Example:
 
     `past` and `neighbours` are of the history that they were fitted on, of which they hid that
     of some APIs if it is `hidden`; `used` holds the positions of the APIs that it used. The same
-    `request` may be looked at more than once.
+    `request` may be looked at more than once. It was asked `months` after the end of that history,
+    or before it; `behind` says what was no candidate.
     """
 
     past: CoUsageFeatures
@@ -43,6 +44,8 @@ class Example:
     used: NDArray[Any]
     hidden: bool
     request: int
+    months: float
+    behind: Behind
 
     @property
     def labels(self) -> NDArray[Any]:

@@ -220,7 +220,7 @@ def test_a_fallback_widens_the_recipients(router, history):
 
 def test_the_recall_control_is_used(history):
     router = Table(ROWS)
-    router.recall_control = RecallControl(np.array([0.0]), np.array([100.0]), 100)
+    router.recall_control = RecallControl(np.ones(100), np.arange(100), np.zeros(100))
     assert evaluate(router, history).recipients["mean"] == 1
 
 

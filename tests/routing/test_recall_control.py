@@ -8,29 +8,73 @@ from hypothesis import strategies as st
 from cnp_router.routing import MaxCost, Ranked, RecallControl, TargetRecall, TopK
 from cnp_router.routing.selection import mass_positions
 
-SHARES = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, float("inf")]))
+GIVEN = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5]))
+
+
+def control_of(requests, months=None):
+    return RecallControl(
+        np.array([p for request in requests for p in request]),
+        np.repeat(np.arange(len(requests)), [len(request) for request in requests]),
+        np.zeros(len(requests)) if months is None else np.array(months),
+    )
 
 
 @given(
-    st.lists(st.lists(SHARES, min_size=1, max_size=4), min_size=1, max_size=30),
+    st.lists(st.lists(GIVEN, min_size=1, max_size=4), min_size=1, max_size=30),
     st.floats(0.01, 0.99),
 )
-def test_it_is_the_smallest_share_of_the_papers_formula(requests, target):
-    """inf { tau : n/(n+1) * mean loss(tau) + B/(n+1) <= alpha }, B = 1, alpha = 1 - target."""
-    control = RecallControl(
-        np.array([share for request in requests for share in request]),
-        np.array([1 / len(request) for request in requests for _ in request]),
-        len(requests),
-    )
+def test_it_is_the_highest_threshold_of_the_papers_formula(requests, target):
+    """n/(n+1) * mean loss(threshold) + B/(n+1) <= alpha, with B = 1 and alpha = 1 - target."""
+    control = control_of(requests)
     n = len(requests)
 
-    def bound(tau):
-        losses = [1 - sum(s <= tau for s in shares) / len(shares) for shares in requests]
+    def bound(threshold):
+        losses = [1 - sum(p >= threshold for p in given) / len(given) for given in requests]
         return n / (n + 1) * np.mean(losses) + 1 / (n + 1)
 
-    candidates = sorted({s for request in requests for s in request if np.isfinite(s)})
-    fine = [tau for tau in candidates if bound(tau) <= 1 - target + 1e-12]
-    assert control.mass_share(target) == (fine[0] if fine else np.inf)
+    candidates = sorted({p for request in requests for p in request if p > 0}, reverse=True)
+    fine = [p for p in candidates if bound(p) <= 1 - target + 1e-12]
+    assert control.threshold(target) == (fine[0] if fine else 0)
+
+
+class TestDrift:
+    """Requests long after the history need a lower threshold than those within it."""
+
+    @pytest.fixture
+    def control(self):
+        requests = [[0.5]] * 100 + [[0.01]] * 100
+        return control_of(requests, [-24.0] * 100 + [24.0] * 100)
+
+    def test_held_out_requests_count_by_how_like_the_new_one_they_are(self, control):
+        assert control.threshold(0.9, -20) == 0.5
+        assert control.threshold(0.9, 20) == control.threshold(0.9, 500) == 0.01
+
+    def test_at_one_time_it_is_the_formula_without_weights(self):
+        requests = [[p / 100] for p in range(1, 100)]
+        found = control_of(requests, [7.0] * 99).threshold(0.8, 7.0)
+        assert found == control_of(requests).threshold(0.8)
+
+    def test_what_happened_moves_it(self, control):
+        missed, found = control.adapted(0.0), control.adapted(1.0)
+        assert missed.threshold(0.9, -20) < control.threshold(0.9, -20)
+        assert control.threshold(0.9, -20) < found.threshold(0.9, -20)
+        assert control.shift == 0
+
+    def test_at_the_promised_recall_it_stays(self):
+        control = control_of([[0.2]] * 50)
+        for recall in [1.0] * 9 + [0.0]:
+            control = control.adapted(recall)
+        assert control.threshold(0.9) == pytest.approx(0.2)
+
+    def test_under_any_drift_the_recall_comes_back(self):
+        """The probabilities of what is needed fall to a hundredth, and nobody says so."""
+        random = np.random.default_rng(0)
+        control, recalls = control_of([[p] for p in random.uniform(0.1, 0.9, 200)]), []
+        for p in random.uniform(0.001, 0.009, 400):
+            recalls.append(float(p >= control.threshold(0.9)))
+            control = control.adapted(recalls[-1])
+        assert np.mean(recalls[:20]) < 0.5
+        assert np.mean(recalls[200:]) == pytest.approx(0.9, abs=0.04)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
@@ -54,8 +98,8 @@ def test_who_has_probability_zero_is_reached_only_by_asking_everyone():
 
 def test_too_few_requests_promise_nothing_so_everyone_is_asked():
     certain = [np.array([1.0, 0.0])]
-    assert np.isinf(RecallControl.measured(certain * 8, [[0]] * 8).mass_share(0.9))
-    assert RecallControl.measured(certain * 9, [[0]] * 9).mass_share(0.9) == 0.0
+    assert RecallControl.measured(certain * 8, [[0]] * 8).threshold(0.9) == 0.0
+    assert RecallControl.measured(certain * 9, [[0]] * 9).threshold(0.9) == 1.0
 
 
 class World:
@@ -103,7 +147,7 @@ def test_the_promise_is_kept_whatever_the_probabilities_are_worth(target, distor
 
 def test_a_request_for_several_things_is_announced_to_some_for_each():
     names, p = tuple("abcdefgh"), np.array([0.9, 0.05, 0.02, 0.01, 0.01, 0.005, 0.003, 0.002])
-    control = RecallControl(np.zeros(100), np.ones(100), 100)
+    control = control_of([[0.5]] * 100)
 
     def asked(target, n_needs, n=8):
         ranked = Ranked(names[:n], p[:n], control, n_needs=n_needs)

@@ -11,7 +11,7 @@ from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.ranker import Example
-from cnp_router.training.views import Candidates, Neighbours
+from cnp_router.training.views import Behind, Candidates, Neighbours
 
 N = 12
 NONE = Neighbours(np.zeros(0, dtype=int), np.zeros(0))
@@ -33,11 +33,14 @@ def examples_of(past, used, *, hidden=False):
     """Return examples whose text suggests every API, and does not say which were used."""
     rng = np.random.default_rng(0)
     found = Candidates(np.arange(N), np.zeros((N, 3), dtype=np.float32))
-    examples = [Example(past, NONE, found, np.array(u), hidden, i) for i, u in enumerate(used)]
+    examples = [
+        Example(past, NONE, found, np.array(u), hidden, i, 0.0, NOTHING) for i, u in enumerate(used)
+    ]
     text = [rng.uniform(0.1, 0.3, N) for _ in used]
     return examples, text
 
 
+NOTHING = Behind(np.zeros((2, 0)), np.zeros((2, 0)), np.zeros(0))
 PAIRS = [(2 * (i % 6), 2 * (i % 6) + 1) for i in range(200)]
 
 

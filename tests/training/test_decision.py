@@ -7,6 +7,8 @@ from cnp_router.routing import Ranked, RecallControl, TargetRecall
 from cnp_router.training.decision import CONFIDENCE, Answer, Decision, confidence_features
 from cnp_router.training.linear import Logistic
 
+NONE = np.zeros(0)
+
 
 def generated(n, seed, size=15):
     """Requests whose probabilities are true: each API is used with just that one."""
@@ -16,7 +18,7 @@ def generated(n, seed, size=15):
         p = rng.beta(0.4, rng.uniform(0.5, 6), size)
         labels = rng.random(size) < p
         if labels.any():
-            answers.append(Answer(p, labels, int(labels.sum())))
+            answers.append(Answer(p, labels, NONE))
     return answers
 
 
@@ -28,20 +30,25 @@ def test_the_recall_control_is_the_one_measured_on_all_apis():
     )
     assert control.n_requests == measured.n_requests == 50
     for target in (0.5, 0.8, 0.9, 0.95):
-        assert control.mass_share(target) == pytest.approx(measured.mass_share(target))
+        assert control.threshold(target) == pytest.approx(measured.threshold(target))
 
 
 def test_a_use_that_was_no_candidate_is_reached_by_a_broadcast_only():
-    answers = [Answer(np.array([0.5, 0.2]), np.array([True, False]), 2)] * 9
+    answers = [Answer(np.array([0.5, 0.2]), np.array([True, False]), np.zeros(1))] * 9
     control = Decision.fit(answers).recall_control
-    assert np.isinf(control.needed).sum() == 9
-    assert control.mass_share(0.4) == 0
-    assert control.mass_share(0.6) == np.inf
+    assert (control.needed == 0).sum() == 9
+    assert control.threshold(0.4) == 0.5
+    assert control.threshold(0.6) == 0
+
+
+def test_a_use_behind_the_candidates_is_reached_by_its_group():
+    answers = [Answer(np.array([0.5, 0.2]), np.array([True, False]), np.array([0.001]))] * 19
+    assert Decision.fit(answers).recall_control.threshold(0.9) == 0.001
 
 
 def test_no_candidates_at_all():
-    nothing = Answer(np.zeros(0), np.zeros(0, dtype=bool), 2)
-    assert Decision.fit([nothing] * 3).recall_control.mass_share(0.5) == np.inf
+    nothing = Answer(np.zeros(0), np.zeros(0, dtype=bool), np.zeros(2))
+    assert Decision.fit([nothing] * 3).recall_control.threshold(0.5) == 0
     # It has never covered anything, and it says so.
     never = Decision.fit([nothing] * 3).confidence.probability(np.zeros(len(CONFIDENCE)))
     assert never < 0.001
@@ -91,7 +98,7 @@ def test_asking_more_gives_more_confidence():
 
 
 def test_always_covered_is_not_yet_certain():
-    answer = Answer(np.array([0.9, 0.1]), np.array([True, False]), 1)
+    answer = Answer(np.array([0.9, 0.1]), np.array([True, False]), NONE)
     model = Decision.fit([answer] * 5).confidence
     p = float(model.probability(confidence_features(np.array([0.9, 0.1]), 0.1)))
     assert 0.5 < p < 1

@@ -420,7 +420,7 @@ class TestBehindTheShortlist:
     @pytest.mark.parametrize("n_rows", [0, 5])
     def test_none_behind_it_was_ever_needed(self, n_rows):
         found = Candidates(np.arange(n_rows + 40), np.zeros((n_rows + 40, 1), dtype=np.float32))
-        example = Example(None, None, found, np.array([0]), hidden=False, request=0)
+        example = Example(None, None, found, np.array([0]), False, 0, 0.0, behind=None)
         p = np.linspace(0.9, 0.1, n_rows + 40)
         rest = _fit_rest([example], [(p, np.arange(40))])
         left, features = _rest_features(np.linspace(0.9, 0.1, 45), np.arange(40))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +18,17 @@ from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.parts import GIVEN, Memo, Part
 
-__all__ = ["Batch", "Candidates", "Column", "Dense", "Evidence", "Products", "Sparse", "View"]
+__all__ = [
+    "Batch",
+    "Behind",
+    "Candidates",
+    "Column",
+    "Dense",
+    "Evidence",
+    "Products",
+    "Sparse",
+    "View",
+]
 
 Products = dict[str, dict[str, sparse.csr_array]]
 
@@ -29,12 +39,28 @@ class Candidates:
 
     `features` is of shape (n_candidates, n_features), float32. By the text they are
     `Views.feature_names`: for each of `n_scores` scores its value, the logarithm of one plus its
-    rank, and its ratio to the best; then what the views say besides.
+    rank, and its ratio to the best; then what the views say besides. `n_naming`, of shape
+    (n_apis,), says how many scores put each API of the catalog among their next best.
     """
 
     positions: NDArray[Any]
     features: NDArray[Any]
     n_scores: int = 0
+    n_naming: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+
+
+@dataclass(frozen=True)
+class Behind:
+    """The APIs behind the candidates of a past request, in groups.
+
+    The first row of `missed` says of each API that the request used, and that was no candidate,
+    how many scores put it among their next best, the second how many mashups used it. `groups` are
+    of the same form; each stands for `sizes` APIs.
+    """
+
+    missed: NDArray[Any]
+    groups: NDArray[Any]
+    sizes: NDArray[Any]
 
 
 class FusedProduct:
@@ -93,9 +119,16 @@ class Dense:
     def __init__(self, values: NDArray[Any]) -> None:
         self.values = values
 
-    def best(self, k: int) -> list[NDArray[np.intp]]:
-        """Return the `k` highest positive ones of each request; of equal ones the first."""
-        return [_best(np.flatnonzero(row > 0), row, k) for row in self.values]
+    def best(self, row: int, sizes: Sequence[int]) -> list[NDArray[np.intp]]:
+        """Return the highest positive ones for one request, of equal ones the first.
+
+        So many as each of `sizes` says, which descend.
+        """
+        values = self.values[row]
+        found = [np.flatnonzero(values > 0)]
+        for k in sizes:
+            found.append(_best(found[-1], values, k))
+        return found[1:]
 
     def at(self, row: int, positions: NDArray[np.intp]) -> NDArray[Any]:
         """Return the scores of some APIs for one request."""
@@ -126,12 +159,12 @@ class Sparse:
     def __init__(self, rows: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
         self.rows = rows
 
-    def best(self, k: int) -> list[NDArray[np.intp]]:
-        """Return the `k` highest of each request; of equal ones the first."""
-        return [
-            positions if len(values) <= k else positions[np.argsort(-values, kind="stable")[:k]]
-            for positions, values in self.rows
-        ]
+    def best(self, row: int, sizes: Sequence[int]) -> list[NDArray[np.intp]]:
+        """Return the highest for one request, of equal ones the first: so many of each size."""
+        positions, values = self.rows[row]
+        if len(values) > sizes[-1]:
+            positions = positions[np.argsort(-values, kind="stable")]
+        return [positions[:k] for k in sizes]
 
     def at(self, row: int, positions: NDArray[np.intp]) -> NDArray[Any]:
         """Return the scores of some APIs for one request."""
@@ -240,10 +273,11 @@ class View(Part, ABC):
         columns: dict[str, Column] = batch.once(self, present)
         return columns
 
-    def candidates(self, batch: Batch, k: int) -> list[NDArray[np.intp]]:
-        """Return the APIs that each of its scores puts among its best `k`, for each request."""
-        best = (column.best(k) for column in self.scored(batch).values())
-        return [np.concatenate(row) for row in zip(*best, strict=True)]
+    def candidates(
+        self, batch: Batch, row: int, sizes: Sequence[int]
+    ) -> list[list[NDArray[np.intp]]]:
+        """Return for one request, by score, the best APIs: so many as each of `sizes` says."""
+        return [column.best(row, sizes) for column in self.scored(batch).values()]
 
     def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
         """Return what it says of some candidates of each request.

@@ -15,7 +15,7 @@ from cnp_router.training.views.past_requests import N_NEIGHBOURS, similarities
 
 __all__ = ["DateView"]
 
-_YEAR, _MONTH = 365.25, 30.0  # days
+_YEAR = 365.25  # days
 _LAST_USED = 0.5  # years until the last use counts less by a factor of e
 _FEWEST = 0.01
 
@@ -105,12 +105,11 @@ class DateView(View):
         days = self.corpus.filled_days
         found = np.zeros((len(batch), len(self.context)), dtype=np.float32)
         for row in range(len(batch)):
-            day = self._day(batch, row)
             _, quarter, _ = self._nearness(batch, row)
             found[row] = (
-                np.log1p(max(day - self.corpus.newest, 0) / _MONTH),
+                np.log1p(max(self.corpus.months_after(float(batch.requests.day[row])), 0)),
                 np.log(_FEWEST + quarter.sum()),
-                np.mean(days > day),
+                np.mean(days > self._day(batch, row)),
             )
         return found
 

@@ -45,6 +45,7 @@ VIEWS: tuple[type[View], ...] = (
 )
 
 PER_SCORE = 25  # candidates
+NEXT_BEST = 75
 MOST_REASONS = 3
 
 V = TypeVar("V", bound=View)
@@ -133,22 +134,29 @@ class Views:
                 view.forget(batch, row, positions)
         return batch
 
-    def candidates(self, batch: Batch, k: int = PER_SCORE) -> list[Candidates]:
-        """Return the candidates of each request: the best `k` by each score of each view."""
-        named = (view.candidates(batch, k) for view in self)
-        positions = [self._union(row) for row in zip(*named, strict=True)]
+    def candidates(self, batch: Batch) -> list[Candidates]:
+        """Return the candidates of each request: the best by each score of each view."""
+        naming = [self._n_naming(batch, row) for row in range(len(batch))]
+        positions = [np.flatnonzero(best) for best, _ in naming]
         features = (view.features(batch, positions) for view in self)
         context = np.hstack([view.request_features(batch) for view in self])
         n_scores = [len(view.scores) for view in self]
         return [
-            Candidates(own, _features(parts, n_scores, whole), sum(n_scores))
-            for own, whole, *parts in zip(positions, context, *features, strict=True)
+            Candidates(own, _features(parts, n_scores, whole), sum(n_scores), next_best)
+            for own, (_, next_best), whole, *parts in zip(
+                positions, naming, context, *features, strict=True
+            )
         ]
 
-    def _union(self, proposed: Sequence[NDArray[np.intp]]) -> NDArray[np.intp]:
-        marked = np.zeros(self.corpus.n_apis, dtype=bool)
-        marked[np.concatenate(proposed)] = True
-        return np.flatnonzero(marked)
+    def _n_naming(self, batch: Batch, row: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return how many scores put each API among their best, and among their next best."""
+        sizes = (NEXT_BEST, PER_SCORE)
+        named = [both for view in self for both in view.candidates(batch, row, sizes)]
+        far, near = (
+            np.bincount(np.concatenate(own), minlength=self.corpus.n_apis)
+            for own in zip(*named, strict=True)
+        )
+        return near, far
 
     def reasons(
         self, evidence: Evidence, positions: Sequence[int]
