@@ -14,7 +14,7 @@ from cnp_router.protocols.round import Invitation, Round
 
 __all__ = ["Collaborative"]
 
-WORTH_A_CALL = 0.01  # probability from which on who has refused is called for a second function
+WORTH_A_CALL = 0.005  # probability from which on who has refused is called for a second function
 
 
 class Collaborative(NegotiatedProtocol):

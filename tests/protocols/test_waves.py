@@ -266,7 +266,7 @@ class TestWaves:
 class TestBestFunctionFirst:
     TABLE = {  # noqa: RUF012
         "tell the rain": {"weather": 0.9, "maps": 0.1, "sms": 0.3},
-        "show a map": {"weather": 0.2, "maps": 0.8, "sms": 0.009},
+        "show a map": {"weather": 0.2, "maps": 0.8, "sms": 0.004},
     }
 
     def hold(self, model, table=None, **settings):
