@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from dataclasses import replace
 
@@ -45,6 +46,9 @@ HISTORY = History(
         Mashup("m5", "Photos on a map", ("photos", "maps")),
     ]
 )
+DATED = History(
+    replace(mashup, date=datetime.date(2010 + place, 5, 1)) for place, mashup in enumerate(HISTORY)
+)
 
 ROUTERS = {
     "broadcast": lambda: BroadcastRouter(CATALOG),
@@ -54,6 +58,7 @@ ROUTERS = {
     "calibrated specification": lambda: SpecificationRouter(CATALOG, HISTORY),
     "history kNN": lambda: HistoryKNNRouter(CATALOG, HISTORY),
     "learned": lambda: fit_router(CATALOG, HISTORY),
+    "learned with dates": lambda: fit_router(CATALOG, DATED),
     "extended": lambda: fit_router(CATALOG, HISTORY).extended([Api("bus", "Bus", "Bus stops.")]),
     "one contractor": lambda: BroadcastRouter(Catalog(CATALOG[:1])),
     "two contractors": lambda: SpecificationRouter(Catalog(CATALOG[:2])),
@@ -71,7 +76,7 @@ def test_law(router, law):
     dict(checks.laws(router))[law]()
 
 
-@pytest.mark.parametrize("name", ["learned", "extended"])
+@pytest.mark.parametrize("name", ["learned", "learned with dates", "extended"])
 def test_what_was_saved_answers_the_same(name):
     checks.check_saved_answers_the_same(ROUTERS[name](), load_router, checks.REQUESTS)
 
