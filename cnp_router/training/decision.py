@@ -24,6 +24,7 @@ from cnp_router.training.views import Views
 
 __all__ = ["CONFIDENCE", "Answer", "Decision", "confidence_features", "confidence_rows", "judged"]
 
+MAX_JUDGED = 4_000  # answers from which the confidence is learned
 _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 _LEAST = 1e-9  # what any candidate is given
 _SIZES = (1, 3, 5, 10, 20, 50)
@@ -89,10 +90,13 @@ class Decision(Part):
         needed = [[p] for p in known]
         months = [0.0] * len(known)
         unseen = 0.0 if prior is None else _LEAST
-        for answer in answers:
+        every = -(-len(answers) // MAX_JUDGED)
+        for number, answer in enumerate(answers):
             given = np.concatenate([answer.probabilities[answer.labels], answer.missed])
             needed.append(np.maximum(given, unseen).tolist())
             months.append(answer.months)
+            if number % every:
+                continue
             selections = list(confidence_rows(answer))
             rows.extend(row for row, _ in selections)
             covered.extend(is_covered for _, is_covered in selections)

@@ -25,7 +25,7 @@ from cnp_router.training.corpus import (
     usage_matrix,
 )
 from cnp_router.training.dense_encoder import DenseEncoder
-from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
+from cnp_router.training.encoders import EncodedRequests, Encoders
 from cnp_router.training.ranker import Example
 from cnp_router.training.splits import Split
 from cnp_router.training.views import (
@@ -42,7 +42,7 @@ __all__ = ["Fold", "Past", "looked_at"]
 
 N_COMPONENTS = 200
 MAX_PROBED = 60  # requests a fold
-GROUPED_EVERY = 8  # requests
+GROUPED_EVERY = 16  # requests
 _BATCH_CELLS = 2_000_000
 
 
@@ -122,8 +122,13 @@ class Past:
             usage.eliminate_zeros()
         asked = split.asked
         views = self.views(split.train, usage)
-        found = list(self._looked_at(views, asked, hidden=split.hidden > 0))
-        found.extend(self._looked_at(views, split.undated, undated=True))
+        found: list[tuple[Example, NDArray[Any]]] = []
+        for rows, undated in (
+            (np.setdiff1d(asked, split.undated), False),
+            (split.undated, True),
+        ):
+            requests, used = self.requests.take(rows), self._used(rows)
+            found.extend(looked_at(views, requests, rows, used, split.hidden > 0, undated))
         n_probed = min(len(asked), MAX_PROBED) * split.is_random
         probed = asked[np.linspace(0, len(asked), n_probed, False).astype(int)]
         around = looks(views, self.requests.take(probed), self._used(probed), written, seed=seed)
@@ -133,14 +138,6 @@ class Past:
             for e, _ in found
         ]
         return Fold(found, whole, list(around))
-
-    def _looked_at(
-        self, views: Views, rows: NDArray[Any], *, hidden: bool = False, undated: bool = False
-    ) -> Iterator[tuple[Example, NDArray[Any]]]:
-        requests = self.requests.take(rows)
-        if undated:
-            requests = replace(requests, day=np.full(len(rows), UNKNOWN))
-        return looked_at(views, requests, rows, self._used(rows), hidden)
 
     def _used(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
         return [entries(self.usage, np.array([row])).index for row in rows]
@@ -161,26 +158,32 @@ def looked_at(
     numbers: NDArray[Any],
     used: list[NDArray[Any]],
     hidden: bool = False,
+    undated: bool = False,
 ) -> Iterator[tuple[Example, NDArray[Any]]]:
     """Yield requests that some views do not know as examples, and the scores of the categories.
 
-    The same `numbers` are of the same request.
+    The same `numbers` are of the same request; if `undated`, each is looked at once more as if
+    nobody knew when it was asked.
     """
     co_usage = CoUsageFeatures(views.corpus, views[CoUsageView].conditional)
     size = max(1, _BATCH_CELLS // views.corpus.n_apis // 12)
     for start in range(0, len(requests), size):
         rows = np.arange(start, min(start + size, len(requests)))
         batch = views.batch(requests.take(rows))
-        near, candidates = views[HistoryView].neighbours(batch), views.candidates(batch)
+        near = views[HistoryView].neighbours(batch)
         categories = batch.product("categories").copy()  # not all products of the batch
-        for row, own, around, scores in zip(rows, candidates, near, categories, strict=True):
-            months = views.corpus.months_after(float(requests.day[row]))
-            number, serving = int(numbers[row]), used[int(row)]
-            behind = _behind(own, serving, views.corpus.counts, number % GROUPED_EVERY == 0)
-            yield (
-                Example(co_usage, around, own, serving, hidden, number, months, behind),
-                scores,
-            )
+        for asked in (batch, views.undated(batch)) if undated else (batch,):
+            for row, own, around, scores, day in zip(
+                rows, views.candidates(asked), near, categories, asked.requests.day, strict=True
+            ):
+                months = views.corpus.months_after(float(day))
+                number, serving = int(numbers[row]), used[int(row)]
+                behind = _behind(own, serving, views.corpus.counts, number % GROUPED_EVERY == 0)
+                slim = replace(own, n_naming=own.n_naming[:0])  # of no more use, and large
+                yield (
+                    Example(co_usage, around, slim, serving, hidden, number, months, behind),
+                    scores,
+                )
 
 
 def _behind(
@@ -188,10 +191,15 @@ def _behind(
 ) -> Behind:
     """Return what a request used behind its candidates, and if wanted the groups of all there."""
     n_naming = found.n_naming
-    missed = np.setdiff1d(used, found.positions)
-    left = np.delete(np.arange(len(counts)), found.positions) if is_grouped else missed[:0]
-    pairs = np.stack([n_naming[left], counts[left].astype(np.intp)])
-    groups, sizes = np.unique(pairs, axis=1, return_counts=True)
+    left = np.ones(len(counts), dtype=bool)
+    left[found.positions] = False
+    missed = used[left[used]]
+    width = int(n_naming.max(initial=0)) + 1
+    keys = counts[left if is_grouped else missed[:0]].astype(np.intp) * width
+    keys += n_naming[left if is_grouped else missed[:0]]
+    groups, sizes = np.unique(keys, return_counts=True)
     return Behind(
-        np.stack([n_naming[missed], counts[missed]]), groups, sizes * float(GROUPED_EVERY)
+        np.stack([n_naming[missed], counts[missed]]),
+        np.stack([groups % width, groups // width]),
+        sizes * float(GROUPED_EVERY),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -99,6 +100,14 @@ class Batch(Memo):
     def __len__(self) -> int:
         return len(self.requests)
 
+    def redated(self, day: NDArray[Any], but: Sequence[View]) -> Batch:
+        """Return the same requests asked on other days, with what all but some views know."""
+        other = copy.copy(self)
+        other.requests = replace(self.requests, day=day)
+        made = self.__dict__.get("_made", {})
+        other.__dict__["_made"] = {key: value for key, value in made.items() if key not in but}
+        return other
+
     def product(self, name: str) -> NDArray[Any]:
         """Return the product with a matrix that some view names in `View.products`."""
         return self._products[name]
@@ -126,10 +135,17 @@ class Dense:
         So many as each of `sizes` says, which descend.
         """
         values = self.values[row]
-        found = [np.flatnonzero(values > 0)]
+        found: list[NDArray[np.intp]] = []
         for k in sizes:
-            found.append(_best(found[-1], values, k))
-        return found[1:]
+            if not found and k < len(values):  # nothing else looks at all
+                floor = max(np.partition(values, -k)[-k], np.finfo(values.dtype).tiny)
+                positions = np.flatnonzero(values >= floor)
+            elif not found:
+                positions = np.flatnonzero(values > 0)
+            else:
+                positions = found[-1]
+            found.append(_best(positions, values, k))
+        return found
 
     def at(self, row: int, positions: NDArray[np.intp]) -> NDArray[Any]:
         """Return the scores of some APIs for one request."""
@@ -226,6 +242,8 @@ class View(Part, ABC):
     beliefs: ClassVar[Mapping[str, Belief]] = {}
     # Whose reason tells most, comes first: the lowest.
     telling: ClassVar[int] = 9
+    # Whether the date of a request changes what it says.
+    goes_by_date: ClassVar[bool] = False
 
     corpus: Annotated[Corpus, GIVEN]
 
