@@ -133,7 +133,10 @@ class Decision(Part):
         if not rows:
             return 0.0
         x, served, right = np.array(rows, dtype=float).T
-        return level(x, float(right.mean()), served)
+        # Smoothed: what was always covered is not yet certain. It is no surer than being served.
+        n = len(right)
+        wanted = min(float(right.mean()), float(served.mean()))
+        return level(x, wanted * n / (n + 1), served)
 
     def _raised(self, by: float) -> Decision:
         confidence = self.confidence

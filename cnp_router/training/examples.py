@@ -25,7 +25,7 @@ from cnp_router.training.corpus import (
     usage_matrix,
 )
 from cnp_router.training.dense_encoder import DenseEncoder
-from cnp_router.training.encoders import EncodedRequests, Encoders
+from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.ranker import Example
 from cnp_router.training.splits import Split
 from cnp_router.training.views import (
@@ -122,13 +122,10 @@ class Past:
             usage.eliminate_zeros()
         asked = split.asked
         views = self.views(split.train, usage)
-        found: list[tuple[Example, NDArray[Any]]] = []
-        for rows, undated in (
-            (np.setdiff1d(asked, split.undated), False),
-            (split.undated, True),
-        ):
-            requests, used = self.requests.take(rows), self._used(rows)
-            found.extend(looked_at(views, requests, rows, used, split.hidden > 0, undated))
+        requests = self.requests.take(asked)
+        day = np.where(np.isin(asked, split.undated), np.float32(UNKNOWN), requests.day)
+        requests = replace(requests, day=day)
+        found = list(looked_at(views, requests, asked, self._used(asked), split.hidden > 0))
         n_probed = min(len(asked), MAX_PROBED) * split.is_random
         probed = asked[np.linspace(0, len(asked), n_probed, False).astype(int)]
         around = looks(views, self.requests.take(probed), self._used(probed), written, seed=seed)
@@ -158,32 +155,24 @@ def looked_at(
     numbers: NDArray[Any],
     used: list[NDArray[Any]],
     hidden: bool = False,
-    undated: bool = False,
 ) -> Iterator[tuple[Example, NDArray[Any]]]:
     """Yield requests that some views do not know as examples, and the scores of the categories.
 
-    The same `numbers` are of the same request; if `undated`, each is looked at once more as if
-    nobody knew when it was asked.
+    The same `numbers` are of the same request.
     """
     co_usage = CoUsageFeatures(views.corpus, views[CoUsageView].conditional)
     size = max(1, _BATCH_CELLS // views.corpus.n_apis // 12)
     for start in range(0, len(requests), size):
         rows = np.arange(start, min(start + size, len(requests)))
         batch = views.batch(requests.take(rows))
-        near = views[HistoryView].neighbours(batch)
+        near, candidates = views[HistoryView].neighbours(batch), views.candidates(batch)
         categories = batch.product("categories").copy()  # not all products of the batch
-        for asked in (batch, views.undated(batch)) if undated else (batch,):
-            for row, own, around, scores, day in zip(
-                rows, views.candidates(asked), near, categories, asked.requests.day, strict=True
-            ):
-                months = views.corpus.months_after(float(day))
-                number, serving = int(numbers[row]), used[int(row)]
-                behind = _behind(own, serving, views.corpus.counts, number % GROUPED_EVERY == 0)
-                slim = replace(own, n_naming=own.n_naming[:0])  # of no more use, and large
-                yield (
-                    Example(co_usage, around, slim, serving, hidden, number, months, behind),
-                    scores,
-                )
+        for row, own, around, scores in zip(rows, candidates, near, categories, strict=True):
+            months = views.corpus.months_after(float(requests.day[row]))
+            number, serving = int(numbers[row]), used[int(row)]
+            behind = _behind(own, serving, views.corpus.counts, number % GROUPED_EVERY == 0)
+            slim = replace(own, n_naming=own.n_naming[:0])  # of no more use, and large
+            yield Example(co_usage, around, slim, serving, hidden, number, months, behind), scores
 
 
 def _behind(

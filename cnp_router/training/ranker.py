@@ -272,8 +272,8 @@ def _fit_trees(
     from threadpoolctl import threadpool_limits
 
     model = HistGradientBoostingClassifier(
-        learning_rate=0.1,
-        max_iter=80,
+        learning_rate=0.13,
+        max_iter=60,
         max_leaf_nodes=31,
         max_depth=8,
         min_samples_leaf=20,

@@ -24,7 +24,7 @@ MAX_EXAMPLES = 5_000
 ROLLING = (4, 5, 6, 7, 8, 9)
 LONG = (3, 5, 7)
 MOST_SPLITS = max(LITTLE_FOLDS, N_RANDOM + len(ROLLING) + len(LONG))
-UNDATED = 0.4  # share of the random examples that are also asked as if nobody knew when
+UNDATED = 0.4  # share of the random examples that are asked as if nobody knew when
 
 _NONE = np.zeros(0, dtype=np.intp)
 
@@ -34,7 +34,7 @@ class Split:
     """Rows of a history: what views are fitted on, and the requests that they are asked.
 
     The history of a `hidden` share of the APIs is hidden from them. The `undated` of the asked
-    are asked once more, without their date; `is_random` says whether the parts are alike.
+    are asked without their date; `is_random` says whether the parts are alike.
     """
 
     train: NDArray[np.intp]
@@ -72,7 +72,7 @@ def dated_splits(days: NDArray[np.floating], *, random_state: int) -> list[Split
     rng = np.random.default_rng(random_state)
     order, n = np.argsort(days, kind="stable"), len(days)
     ends = [(k, k + 1) for k in ROLLING] + [(k, 10) for k in LONG]
-    size = min(n, MAX_EXAMPLES) // 10
+    size = min(n, MAX_EXAMPLES) // (2 * len(ends))
     found = []
     for known, end in ends:
         later = order[known * n // 10 : end * n // 10]

@@ -611,7 +611,7 @@ class TestPartsThatDoNotFit:
         arrays = arrays_of(little_model)
         folder = Path(shutil.copytree(little_model, tmp_path / "model"))
         assert self.survivors(folder, arrays, arrays) == []
-        for name in ("views.corpus.usage.data", "views.corpus.membership.data", "decision.weights"):
+        for name in ("views.corpus.usage.data", "views.corpus.membership.data", "decision.request"):
             with_array(folder, name, doubled(arrays[name]))
             assert DAMAGED in refused(folder)
             with_array(folder, name, arrays[name])

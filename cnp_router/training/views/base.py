@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -99,14 +98,6 @@ class Batch(Memo):
 
     def __len__(self) -> int:
         return len(self.requests)
-
-    def redated(self, day: NDArray[Any], but: Sequence[View]) -> Batch:
-        """Return the same requests asked on other days, with what all but some views know."""
-        other = copy.copy(self)
-        other.requests = replace(self.requests, day=day)
-        made = self.__dict__.get("_made", {})
-        other.__dict__["_made"] = {key: value for key, value in made.items() if key not in but}
-        return other
 
     def product(self, name: str) -> NDArray[Any]:
         """Return the product with a matrix that some view names in `View.products`."""
@@ -242,8 +233,6 @@ class View(Part, ABC):
     beliefs: ClassVar[Mapping[str, Belief]] = {}
     # Whose reason tells most, comes first: the lowest.
     telling: ClassVar[int] = 9
-    # Whether the date of a request changes what it says.
-    goes_by_date: ClassVar[bool] = False
 
     corpus: Annotated[Corpus, GIVEN]
 

@@ -29,7 +29,6 @@ class DateView(View):
     """
 
     name: ClassVar[str] = "date"
-    goes_by_date: ClassVar[bool] = True
     scores: ClassVar[tuple[str, ...]] = (
         "neighbours of the year",  # share of the most similar past requests, half-life 1 year
         "neighbours of the quarter",

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cnp_router.routing import Reason
 from cnp_router.training.corpus import Corpus, Specifications
-from cnp_router.training.encoders import UNKNOWN, EncodedRequests
+from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.views.base import (
     Batch,
     Candidates,
@@ -136,11 +136,6 @@ class Views:
             for view in self:
                 view.forget(batch, row, positions)
         return batch
-
-    def undated(self, batch: Batch) -> Batch:
-        """Return the same requests as if nobody knew when they were asked."""
-        day = np.full(len(batch), UNKNOWN, dtype=np.float32)
-        return batch.redated(day, [view for view in self if view.goes_by_date])
 
     def candidates(self, batch: Batch) -> list[Candidates]:
         """Return the candidates of each request: the best by each score of each view."""
