@@ -1,0 +1,61 @@
+"""What stands behind the candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cnp_router.training.ranker import Example
+from cnp_router.training.tail import Tail
+from cnp_router.training.views import Behind
+
+NEVER, OFTEN = 0.0005, 0.01
+
+
+def examples(n, seed=0):
+    """Behind each request stand 200 APIs; those that are named are needed more, later ones too."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(n):
+        months = float(rng.choice([-10.0, 30.0]))
+        naming, counts = rng.integers(0, 3, 200), rng.integers(0, 2, 200) * 5.0
+        p = np.where(naming > 0, OFTEN, NEVER) * np.where((months > 0) & (counts == 0), 3, 1)
+        needed = rng.random(200) < p
+        pairs = np.stack([naming, counts])
+        behind = Behind(pairs[:, needed], pairs, np.ones(200))
+        found.append(Example(None, None, None, np.zeros(0), False, 0, months, behind))
+    return found
+
+
+def test_as_many_are_needed_as_it_says():
+    tail = Tail.fit(examples(2_000))
+    said = needed = 0.0
+    for example in examples(2_000, seed=1):
+        naming, counts = example.behind.groups
+        said += tail.probabilities(naming, counts, example.months).sum()
+        needed += example.behind.missed.shape[1]
+    assert said == pytest.approx(needed, rel=0.1)
+
+
+def test_it_tells_groups_apart():
+    tail = Tail.fit(examples(2_000))
+    named, unnamed = tail.probabilities(np.array([2, 0]), np.array([5.0, 5.0]), 0.0)
+    assert named > 5 * unnamed
+    (before,) = tail.probabilities(np.array([1]), np.zeros(1), -10.0)
+    (after,) = tail.probabilities(np.array([1]), np.zeros(1), 30.0)
+    assert after > 1.5 * before
+
+
+def test_what_was_missed_is_among_what_it_judges():
+    tail = Tail.fit(examples(300))
+    example = next(e for e in examples(300) if e.behind.missed.shape[1])
+    missed = tail.missed(example)
+    assert missed.shape == (example.behind.missed.shape[1],)
+    assert ((missed > 0) & (missed < 0.5)).all()
+
+
+def test_where_nothing_was_ever_missed_nothing_is_probable():
+    nothing = Behind(np.zeros((2, 0)), np.array([[0, 1], [0, 4]]), np.ones(2))
+    tail = Tail.fit([Example(None, None, None, np.zeros(0), False, 0, 0.0, nothing)] * 20)
+    assert tail.model is None
+    assert tail.probabilities(np.array([0, 9]), np.array([0.0, 9.0]), 0.0).tolist() == [0, 0]
