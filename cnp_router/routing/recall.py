@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 __all__ = ["FEEDBACK_TARGET", "RecallControl"]
 
-# Requests whose places in time differ by so much, in the logarithm of months, count 1 / e.
-_LIKENESS = 0.5
+# Requests whose places in time differ by so much, in the logarithm of months, count 1 / e. It is the
+# first of these widths at which enough of them count, all together, to promise anything from.
+_WIDTHS = (0.5, 1.0, 2.0, math.inf)
+_ENOUGH = 20.0  # over one minus the target
 _DIGITS = 1  # of that logarithm: thresholds in between are not told apart
 _LEARNING_RATE = 0.2
 FEEDBACK_TARGET = 0.9
@@ -91,8 +93,12 @@ class RecallControl:
     def _at(self, target: float, when: float) -> float:
         if not len(self.months):
             return 0.0
-        likeness = np.exp(-np.abs(_logarithm(self.months) - when) / _LIKENESS)
-        likeness /= likeness.max()  # of what is like none of them, the nearest count
+        apart = np.abs(_logarithm(self.months) - when)
+        apart -= apart.min()  # of what is like none of them, the nearest count
+        for width in _WIDTHS:
+            likeness = np.exp(-apart / width)
+            if likeness.sum() >= _ENOUGH / (1 - target):
+                break
         each = likeness / np.maximum(np.bincount(self.request, minlength=self.n_requests), 1)
         order = self._descending
         total = likeness.sum()

@@ -94,7 +94,7 @@ class Decision(Part):
         for number, answer in enumerate(answers):
             given = np.concatenate([answer.probabilities[answer.labels], answer.missed])
             needed.append(np.maximum(given, unseen).tolist())
-            months.append(answer.months)
+            months.append(0.0 if prior else answer.months)  # nothing is promised, to no time
             if number % every:
                 continue
             selections = list(confidence_rows(answer))

@@ -42,12 +42,16 @@ class TestDrift:
 
     @pytest.fixture
     def control(self):
-        requests = [[0.5]] * 100 + [[0.01]] * 100
-        return control_of(requests, [-24.0] * 100 + [24.0] * 100)
+        requests = [[0.5]] * 300 + [[0.01]] * 300
+        return control_of(requests, [-24.0] * 300 + [24.0] * 300)
 
     def test_held_out_requests_count_by_how_like_the_new_one_they_are(self, control):
         assert control.threshold(0.9, -20) == 0.5
         assert control.threshold(0.9, 20) == control.threshold(0.9, 500) == 0.01
+
+    def test_few_held_out_requests_count_whenever_they_were_asked(self):
+        few = control_of([[p / 100] for p in range(1, 100)], range(99))
+        assert few.threshold(0.8, -50) == few.threshold(0.8, 7) == few.threshold(0.8, 500) > 0
 
     def test_at_one_time_it_is_the_formula_without_weights(self):
         requests = [[p / 100] for p in range(1, 100)]
