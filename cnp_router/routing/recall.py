@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 __all__ = ["FEEDBACK_TARGET", "RecallControl"]
 
-# Requests whose places in time differ by so much, in the logarithm of months, count 1 / e. It is the
-# first of these widths at which enough of them count, all together, to promise anything from.
+# Requests whose places in time differ by so much, in the logarithm of months, count 1 / e. Of these
+# widths it is the first at which enough of them count, all together, to promise anything from.
 _WIDTHS = (0.5, 1.0, 2.0, math.inf)
 _ENOUGH = 20.0  # over one minus the target
 _DIGITS = 1  # of that logarithm: thresholds in between are not told apart
