@@ -45,6 +45,17 @@ def svg_figure(path: Path, *, width: float, height: float) -> Iterator[Any]:
 
 
 def _compact(svg: str) -> str:
-    """Return a drawing without indentation, the numbers in its tags to a tenth of a point."""
-    tags = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d\.\d)\d+", r"\1", tag[0]), svg)
-    return re.sub(r"\n *", "\n", tags)
+    """Return a drawing without indentation, spaces and groups that change nothing.
+
+    The numbers in its tags are cut to a tenth of a point.
+    """
+    tags = re.sub(r"<[^>]*>", lambda tag: _short(tag[0]), svg)
+    lines = re.sub(r"\n *", "\n", re.sub(r"\s*<g/>", "", tags))
+    # A group that has no properties and no other group in it.
+    return re.sub(r"<g>\n((?:(?!</?g\b).)*?)</g>\n", r"\1", lines, flags=re.DOTALL)
+
+
+def _short(tag: str) -> str:
+    tag = re.sub(r"(\d\.\d)\d+", r"\1", tag).replace(" \n", "\n")
+    tag = re.sub(r'^<g id="[^"]*"', "<g", tag)  # nothing refers to it
+    return re.sub(r'style="[^"]*"', lambda style: re.sub("([:;]) ", r"\1", style[0]), tag)
