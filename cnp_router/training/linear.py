@@ -19,6 +19,7 @@ __all__ = [
     "replaced_columns",
     "ridge_weights",
     "rising",
+    "sampled_negatives",
     "single_class",
     "spread_columns",
     "times_vector",
@@ -219,18 +220,9 @@ class Logistic(Part):
         """
         if prior is None and (y.all() or not y.any()):
             return cls(np.zeros(X.shape[1]), single_class(y))
-        negatives = np.flatnonzero(~y)
         if weight is None:
-            weight = np.ones(len(y))
-            n_most = MAX_NEGATIVES
-        else:
-            n_most = len(negatives)
-        if len(negatives) > n_most:
-            rng = np.random.default_rng(random_state)
-            sample = rng.choice(negatives, MAX_NEGATIVES, replace=False)
-            rows = np.sort(np.concatenate([np.flatnonzero(y), sample]))
+            rows, weight = sampled_negatives(y, random_state)
             X, y = X[rows], y[rows]
-            weight = np.where(y, 1.0, len(negatives) / MAX_NEGATIVES)
         X = X.astype(np.float64)
         if prior is not None:
             return prior.logistic(maximum_a_posteriori(prior.standardised(X), y, weight, prior))
@@ -251,6 +243,20 @@ class Logistic(Part):
     def probability(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the probability of each row."""
         return sigmoid(self.log_odds(X))
+
+
+def sampled_negatives(y: NDArray[Any], random_state: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return which rows to learn from, ascending, and their weights.
+
+    All, but of more than `MAX_NEGATIVES` negatives a random sample that weighs as much.
+    """
+    negatives = np.flatnonzero(~y)
+    if len(negatives) <= MAX_NEGATIVES:
+        return np.arange(len(y)), np.ones(len(y))
+    rng = np.random.default_rng(random_state)
+    sample = rng.choice(negatives, MAX_NEGATIVES, replace=False)
+    rows = np.sort(np.concatenate([np.flatnonzero(y), sample]))
+    return rows, np.where(y[rows], 1.0, len(negatives) / MAX_NEGATIVES)
 
 
 def sigmoid(x: NDArray[Any]) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.training.co_usage_features import CoUsageFeatures
-from cnp_router.training.linear import Gaussian, Logistic, sigmoid, single_class
+from cnp_router.training.linear import Gaussian, Logistic, sampled_negatives, sigmoid, single_class
 from cnp_router.training.parts import Part
 from cnp_router.training.trees import BoostedTrees
 from cnp_router.training.views import Behind, Candidates, Neighbours
@@ -47,7 +48,7 @@ class Example:
     months: float
     behind: Behind
 
-    @property
+    @cached_property
     def labels(self) -> NDArray[Any]:
         """Which candidates it used."""
         return np.isin(self.candidates.positions, self.used)
@@ -167,12 +168,16 @@ def _fit_first(
     gaussian = None if prior is None else prior.first
     if not examples and gaussian is not None:
         return gaussian.most_probable
-    return Logistic.fit(
-        np.vstack([e.candidates.features for e in examples]),
-        np.concatenate([e.labels for e in examples]),
-        random_state=random_state,
-        prior=gaussian,
-    )
+    y = np.concatenate([e.labels for e in examples])
+    rows, weight = sampled_negatives(y, random_state)
+    # Only what was sampled is put together: all candidates of all examples take a gigabyte.
+    ends = np.cumsum([0, *(len(e.labels) for e in examples)])
+    place = np.searchsorted(rows, ends)
+    X = [
+        e.candidates.features[rows[start:end] - first]
+        for e, start, end, first in zip(examples, place, place[1:], ends, strict=False)
+    ]
+    return Logistic.fit(np.vstack(X), y[rows], prior=gaussian, weight=weight)
 
 
 def _without_trees(
