@@ -19,6 +19,7 @@ from cnp_router.evaluation import ComparisonRow, Table, compare
 from cnp_router.evaluation.table import count, share
 from cnp_router.llm import OfflineChatModel
 from cnp_router.protocols import RoundSettings, Waves
+from cnp_router.protocols.settings import EvidenceFor
 from cnp_router.routing.selection import expected_f1_size
 
 __all__ = ["run"]
@@ -28,7 +29,7 @@ _WEIGHT = 0.5  # of grounds in the odds
 _NO_MATCH = 0.3  # what grounds without a word in common leave of the odds, before that weight
 
 # Who is shown the evidence, and what the manager selects by.
-_VARIANTS = (
+_VARIANTS: tuple[tuple[EvidenceFor, str], ...] = (
     ("none", "grounds"),
     ("manager", "evidence"),
     ("manager", "both"),

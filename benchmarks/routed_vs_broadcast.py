@@ -154,7 +154,7 @@ def figures(comparison: Comparison) -> list[Figure]:
             at_least(f"{name}: bid recall kept", ratio["bid_recall"], 0.92),
         ]
     both = routed, broadcast = _both(comparison, "manager-led")
-    ratio, (bid, least) = (
+    ratio, (bid, at_broadcast) = (
         ratios(broadcast, routed),
         (_or_nan(r.score("bid", "recall")) for r in both),
     )
@@ -163,7 +163,7 @@ def figures(comparison: Comparison) -> list[Figure]:
     return [
         *found,
         at_least("manager-led: broadcast / routed tokens", ratio["tokens"], 1),
-        Figure("manager-led: routed bid recall (above)", bid, least, bid > least),
+        Figure("manager-led: routed bid recall (above)", bid, at_broadcast, bid > at_broadcast),
         Figure("learned: model calls (exactly)", calls, 0, calls == 0),
     ]
 
