@@ -210,7 +210,7 @@ def _answerable(
     for episode in seen:
         ranker = rankers[episode.size]
         probabilities = [ranker.probabilities(x.co_usage, x.candidates) for x in episode.looks]
-        scores = episode.views.score_names
+        scores = episode.views.likeness_names
         word = episode.views.corpus.specifications.encoders.word
         both_sides.append(sides(episode.sounding, episode.looks, probabilities, word, scores))
     every = [look for episode in seen for look in episode.looks]
@@ -226,7 +226,7 @@ def _answerable(
         )
 
     S, F = (np.vstack(parts) for parts in zip(*both_sides, strict=True))
-    names = fitting(seen[0].views.score_names)
+    names = fitting(seen[0].views.likeness_names)
     says, fits = learned("says", SAID, S), learned("fits", names, F)
     evidence = np.zeros((len(every), 2))
     for n in SIZES:

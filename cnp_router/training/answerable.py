@@ -115,12 +115,15 @@ def looks(
     parts = [cut for text in requests.texts for cut in (_first(text), _span(text, rng))]
     needed = [own for own in used for _ in range(2)]
     joined = _joined(written, rng)
-    for kind, texts, serving, is_seen in (
-        ("shortened", parts, needed, seen),
-        ("written", list(written), [none] * len(written), False),
-        ("joined", joined, [none] * len(joined), False),
+    # All are asked on the days of the requests: their dates must not tell them apart.
+    of_two = np.repeat(requests.day, 2)
+    of_some = np.resize(requests.day, len(written)) if len(requests) else None
+    for kind, texts, serving, is_seen, day in (
+        ("shortened", parts, needed, seen, of_two),
+        ("written", list(written), [none] * len(written), False, of_some),
+        ("joined", joined, [none] * len(joined), False, of_some if joined else None),
     ):
-        batch = views.batch(index.encoders.encode(texts))
+        batch = views.batch(index.encoders.encode(texts, day))
         yield from _seen(views, batch, kind, serving, is_seen, seed)
 
 
@@ -276,9 +279,9 @@ def _said(word: TfidfEncoder, text: str, seen: bool) -> tuple[float, float, floa
 
 def _fitting(found: Candidates, p: NDArray[Any], strength: float) -> NDArray[Any]:
     """Return the best of each score, and its mean over the most probable candidates."""
-    scores = found.features[:, : found.n_scores].astype(np.float64)
+    scores = found.features[:, found.likeness].astype(np.float64)
     if not len(p):
-        return np.zeros(2 * found.n_scores)
+        return np.zeros(2 * len(found.likeness))
     best = np.argsort(-p, kind="stable")[:_BEST]
     share = p[best] / max(p[best].sum(), 1e-9)
     return strength * np.concatenate([scores.max(axis=0), share @ scores[best]])

@@ -205,7 +205,7 @@ def judged(
         specifications.encoders.word,
         texts,
         written,
-        views.score_names,
+        views.likeness_names,
         prior.answerable if prior else None,
         n_mashups,
     )

@@ -40,7 +40,7 @@ def check_parts(router: LearnedRouter) -> None:
     answerable = router.answerable
     n_terms = len(answerable.manner.encoder.terms_)
     _require(answerable.manner.weights.shape == (n_terms,), "a weight for each run of characters")
-    n_scores = len(views.score_names)
+    n_scores = len(views.likeness_names)
     for judge, width in ((answerable.says, 3), (answerable.fits, 2 * n_scores)):
         _check_width(judge, width)
     _check_width(answerable.both, len(BOTH))

@@ -205,7 +205,7 @@ class TestTheBundledOne:
         assert tuple(prior.ranker.names) == sample_views.feature_names
         assert tuple(prior.calibration.names) == LEVELS
         assert tuple(prior.answerable.says.names) == SAID
-        assert tuple(prior.answerable.fits.names) == fitting(sample_views.score_names)
+        assert tuple(prior.answerable.fits.names) == fitting(sample_views.likeness_names)
         assert tuple(prior.answerable.both.names) == BOTH
         assert tuple(prior.confidence.covered.names) == CONFIDENCE
 
@@ -216,7 +216,7 @@ class TestTheBundledOne:
             (prior.ranker, sample_views.feature_names),
             (prior.calibration, LEVELS),
             (prior.answerable.says, SAID),
-            (prior.answerable.fits, fitting(sample_views.score_names)),
+            (prior.answerable.fits, fitting(sample_views.likeness_names)),
             (prior.answerable.both, BOTH),
             (prior.confidence.covered, CONFIDENCE),
         ):
@@ -230,7 +230,7 @@ class TestTheBundledOne:
     @pytest.mark.parametrize("n", [0, 5, 250])
     def test_likeness_never_speaks_against_being_served(self, n, sample_views):
         prior = bundled_prior().answerable
-        fits = fitting(sample_views.score_names)
+        fits = fitting(sample_views.likeness_names)
         for part, names in ((prior.says, SAID), (prior.fits, fits), (prior.both, BOTH)):
             assert (part.at(n, names).most_probable.coefficients >= -1e-12).all()
 

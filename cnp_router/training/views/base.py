@@ -39,14 +39,15 @@ class Candidates:
     """The APIs that some view puts among its best, for one request; their positions ascend.
 
     `features` is of shape (n_candidates, n_features), float32. By the text they are
-    `Views.feature_names`: for each of `n_scores` scores its value, the logarithm of one plus its
-    rank, and its ratio to the best; then what the views say besides. `n_naming`, of shape
-    (n_apis,), says how many scores put each API of the catalog among their next best.
+    `Views.feature_names`: for each score its value, the logarithm of one plus its
+    rank, and its ratio to the best; then what the views say besides. `likeness` are
+    the columns of scores that tell how well each fits. `n_naming`, of shape (n_apis,), says how
+    many scores put each API of the catalog among their next best.
     """
 
     positions: NDArray[Any]
     features: NDArray[Any]
-    n_scores: int = 0
+    likeness: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     n_naming: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
 
@@ -233,6 +234,8 @@ class View(Part, ABC):
     beliefs: ClassVar[Mapping[str, Belief]] = {}
     # Whose reason tells most, comes first: the lowest.
     telling: ClassVar[int] = 9
+    # Whether its scores tell how well an API fits: what is popular fits nothing.
+    tells_fit: ClassVar[bool] = True
 
     corpus: Annotated[Corpus, GIVEN]
 

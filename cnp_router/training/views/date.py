@@ -29,6 +29,7 @@ class DateView(View):
     """
 
     name: ClassVar[str] = "date"
+    tells_fit: ClassVar[bool] = False
     scores: ClassVar[tuple[str, ...]] = (
         "neighbours of the year",  # share of the most similar past requests, half-life 1 year
         "neighbours of the quarter",

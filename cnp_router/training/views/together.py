@@ -63,6 +63,8 @@ class Views:
         Those that apply, in the order of the registry.
     score_names, feature_names : tuple of str
         What the columns of `Candidates.features` are: the scores come first.
+    likeness_names : tuple of str
+        Of the scores, those that tell how well an API fits.
     """
 
     def __init__(self, corpus: Corpus, views: dict[type[View], View]) -> None:
@@ -70,6 +72,9 @@ class Views:
         self._views = views
         self.kinds = tuple(views)
         self.score_names = tuple(name for view in self for name in view.scores)
+        told = [view.tells_fit for view in self for _ in view.scores]
+        self._likeness = np.flatnonzero(told)
+        self.likeness_names = tuple(self.score_names[i] for i in self._likeness)
         self.feature_names = (
             *self.score_names,
             *(f"rank by {name}" for name in self.score_names),
@@ -145,7 +150,7 @@ class Views:
         context = np.hstack([view.request_features(batch) for view in self])
         n_scores = [len(view.scores) for view in self]
         return [
-            Candidates(own, _features(parts, n_scores, whole), sum(n_scores), next_best)
+            Candidates(own, _features(parts, n_scores, whole), self._likeness, next_best)
             for own, (_, next_best), whole, *parts in zip(
                 positions, naming, context, *features, strict=True
             )
