@@ -184,8 +184,8 @@ def _behind(
     left[found.positions] = False
     missed = used[left[used]]
     width = int(n_naming.max(initial=0)) + 1
-    keys = counts[left if is_grouped else missed[:0]].astype(np.intp) * width
-    keys += n_naming[left if is_grouped else missed[:0]]
+    behind = np.flatnonzero(left) if is_grouped else missed[:0]
+    keys = counts[behind].astype(np.intp) * width + n_naming[behind]
     groups, sizes = np.unique(keys, return_counts=True)
     return Behind(
         np.stack([n_naming[missed], counts[missed]]),

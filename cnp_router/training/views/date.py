@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cnp_router.training.corpus import Corpus, entries, has_dates
 from cnp_router.training.encoders import UNKNOWN
 from cnp_router.training.views.base import Batch, Dense, Sparse, View
-from cnp_router.training.views.past_requests import N_NEIGHBOURS, similarities
+from cnp_router.training.views.past_requests import nearest, similarities
 
 __all__ = ["DateView"]
 
@@ -55,7 +55,7 @@ class DateView(View):
         labels, (uses, starts) = self.corpus.labels, self.corpus.uses
         rows = []
         for row, similarity in enumerate(similarities(batch)):
-            years, quarter, year = self._nearness(batch, row)
+            years, quarter, year = self._nearness(batch)[row]
             three_years = np.cbrt(year)
             strength = similarity * similarity
             rows.append(
@@ -79,34 +79,37 @@ class DateView(View):
         *popular, last, nearest = dense
         return Sparse(year_), Sparse(quarter_), nearest, *popular, last
 
-    def _nearness(self, batch: Batch, row: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _nearness(self, batch: Batch) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """Return the years between, and the weights of half-lives of a quarter and a year."""
-        years = np.abs(self.corpus.filled_days - self._day(batch, row)) / _YEAR
-        year = np.exp2(-years)
-        return years, (year * year) ** 2, year
+
+        def near(row: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+            years = np.abs(self.corpus.filled_days - self._day(batch, row)) / _YEAR
+            year = np.exp2(-years)
+            return years, (year * year) ** 2, year
+
+        found: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = batch.once(
+            (self, "nearness"), lambda: [near(row) for row in range(len(batch))]
+        )
+        return found
 
     def _day(self, batch: Batch, row: int) -> float:
         day = float(batch.requests.day[row])
         return self.corpus.newest if day == UNKNOWN else day
 
     def _votes(self, strength: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
-        near = np.flatnonzero(strength > 0)
-        if len(near) > N_NEIGHBOURS:
-            values = strength[near]
-            near = near[values >= np.partition(values, -N_NEIGHBOURS)[-N_NEIGHBOURS]]
-            near = near[:N_NEIGHBOURS] if len(near) > N_NEIGHBOURS else near
-        used = entries(self.corpus.usage, near)
+        near = nearest(strength)
+        used = entries(self.corpus.usage, near.rows)
         share = np.zeros(self.corpus.n_apis, dtype=np.float32)
-        np.add.at(share, used.index, np.repeat(strength[near], used.sizes))
+        np.add.at(share, used.index, np.repeat(near.similarity, used.sizes))
         apis = np.flatnonzero(share)
-        return apis, share[apis] / max(strength[near].sum(), np.float32(1e-12))
+        return apis, share[apis] / max(near.similarity.sum(), np.float32(1e-12))
 
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return how far after the history each request is, and how much of it is near."""
         days = self.corpus.filled_days
         found = np.zeros((len(batch), len(self.context)), dtype=np.float32)
         for row in range(len(batch)):
-            _, quarter, _ = self._nearness(batch, row)
+            _, quarter, _ = self._nearness(batch)[row]
             found[row] = (
                 np.log1p(max(self.corpus.months_after(float(batch.requests.day[row])), 0)),
                 np.log(_FEWEST + quarter.sum()),

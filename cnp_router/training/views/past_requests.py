@@ -123,7 +123,7 @@ class HistoryView(View):
         """Return the past requests most similar to each request, by words and characters."""
 
         def similar() -> list[Neighbours]:
-            return [_nearest(row) for row in similarities(batch)]
+            return [nearest(row) for row in similarities(batch)]
 
         neighbours: list[Neighbours] = batch.once((self, "neighbours"), similar)
         return neighbours
@@ -191,7 +191,8 @@ def similarities(batch: Batch) -> NDArray[Any]:
     return found
 
 
-def _nearest(similarity: NDArray[Any]) -> Neighbours:
+def nearest(similarity: NDArray[Any]) -> Neighbours:
+    """Return the most similar past requests, of equal ones the first."""
     rows = np.flatnonzero(similarity > 0)
     values = similarity[rows]
     if len(values) > N_NEIGHBOURS:
