@@ -53,5 +53,5 @@ $(READY): pyproject.toml
 	@'$(PYTHON)' -m venv '$(VENV)'
 	@# --group, for what developers need, came with pip 25.1.
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[plot]' --group dev
+	@$(BIN)/python -m pip install --quiet --editable '.[plot,mcp,openapi,a2a]' --group dev
 	@touch '$@'

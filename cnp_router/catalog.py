@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, get_args, overload
 
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.records import (
@@ -26,7 +26,9 @@ from cnp_router.records import (
     string_tuple,
 )
 
-__all__ = ["Api", "Catalog", "Contractor", "LookAlikeWarning"]
+__all__ = ["Api", "Catalog", "Contractor", "Effects", "LookAlikeWarning"]
+
+Effects = Literal["reads", "writes", "unknown"]
 
 # Cyrillic and Greek letters that look like Latin letters in most fonts.
 _LATIN = str.maketrans(
@@ -56,8 +58,10 @@ class Api:
     categories : tuple of str, default=()
         The categories it is filed under.
     parameters : mapping or None, default=None
-        Its input parameters, name to type or schema. Carried along, not interpreted; what JSON
-        cannot hold is refused.
+        JSON Schema of its inputs, or a plain mapping of name to type. Names and descriptions of
+        parameters count as words of the specification; what JSON cannot hold is refused.
+    effects : {"reads", "writes", "unknown"}, default="unknown"
+        Whether a call changes anything. Only what reads is executed without asking.
 
     Raises
     ------
@@ -75,6 +79,7 @@ class Api:
     description: str = ""
     categories: tuple[str, ...] = ()
     parameters: Mapping[str, Any] | None = field(default=None, hash=False)
+    effects: Effects = "unknown"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", check_id("API", self.id))
@@ -83,11 +88,16 @@ class Api:
         object.__setattr__(self, "categories", string_tuple("categories", self.categories))
         if self.parameters is not None:
             check_json("parameters", self.parameters)
+        if not isinstance(self.effects, str) or self.effects not in get_args(Effects):
+            raise InputError(
+                f"effects must be 'reads', 'writes' or 'unknown', got {shown(self.effects)}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this API, as in ``apis.jsonl``."""
         parameters = None if self.parameters is None else dict(self.parameters)
-        return json_object(self, parameters=parameters)
+        effects = None if self.effects == "unknown" else self.effects
+        return json_object(self, parameters=parameters, effects=effects)
 
     def __repr__(self) -> str:
         return f"Api({self.id!r}, {shown(self.name)}, {shown(self.description)})"
@@ -220,7 +230,7 @@ class Catalog(UniqueItems[Api]):
         Parameters
         ----------
         path : str or Path
-            Each line ``{"id", "name", "description"?, "categories"?, "parameters"?}``.
+            Each line ``{"id", "name", "description"?, "categories"?, "parameters"?, "effects"?}``.
             Other keys are ignored.
 
         Raises

@@ -23,6 +23,11 @@
     │   │   ├── ChatTimeoutError         no answer in time
     │   │   └── ChatConnectionError      no connection, or it broke
     │   └── ChatAnswerError        the model: an answer came, and cannot be used
+    ├── SourceError                a source of tools
+    │   ├── SourceUnavailableError   it cannot be started or reached: asking later may help
+    │   ├── SourceAnswerError        it answers, and the answer cannot be used
+    │   └── DefinitionChangedError   a tool is not the one that was accepted
+    ├── ExecutionError             awarded jobs that could not be done
     ├── ProtocolError              a round of the Contract Net
     │   ├── BudgetExceededError    it would cost more than allowed: it was not started
     │   ├── RoundFailedError       the manager could not go on, or no contractor could answer
@@ -291,6 +296,38 @@ class RoundFailedError(ProtocolError):
 
 class TranscriptError(ProtocolError):
     """The messages of a transcript are not those of a round of the Contract Net."""
+
+
+class SourceError(CnpRouterError):
+    """A source of tools: an MCP server, an OpenAPI document, an agent, functions.
+
+    Examples
+    --------
+    >>> print(SourceError("files", "the process ended with code 1", cure="run its command by hand"))
+    source 'files': the process ended with code 1 (run its command by hand)
+    """
+
+    def __init__(self, source: str, problem: str, *, cure: str | None = None) -> None:
+        self.source = source
+        self.problem = problem
+        self.cure = cure
+        super().__init__(_message(f"source {source!r}", problem, cure))
+
+
+class SourceUnavailableError(SourceError):
+    """It cannot be started or reached."""
+
+
+class SourceAnswerError(SourceError):
+    """It answers, and the answer cannot be used."""
+
+
+class DefinitionChangedError(SourceError):
+    """The definition of a tool is not the one that was accepted."""
+
+
+class ExecutionError(CnpRouterError):
+    """Awarded jobs could not be done."""
 
 
 class MissingExtraError(CnpRouterError, ImportError):

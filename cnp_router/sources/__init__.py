@@ -1,0 +1,21 @@
+"""Where tools come from and how they are called."""
+
+from cnp_router.sources.source import (
+    Attachment,
+    Call,
+    CallFailure,
+    CallProgress,
+    CallResult,
+    FailureKind,
+    Source,
+)
+
+__all__ = [
+    "Attachment",
+    "Call",
+    "CallFailure",
+    "CallProgress",
+    "CallResult",
+    "FailureKind",
+    "Source",
+]
