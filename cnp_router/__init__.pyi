@@ -117,6 +117,9 @@ from cnp_router.prediction import (
     State as State,
 )
 from cnp_router.protocols import (
+    Acting as Acting,
+    Actor as Actor,
+    AwardedApi as AwardedApi,
     choose_protocol as choose_protocol,
     ContractNet as ContractNet,
     Invitation as Invitation,

@@ -327,7 +327,19 @@ class DefinitionChangedError(SourceError):
 
 
 class ExecutionError(CnpRouterError):
-    """Awarded jobs could not be done."""
+    """Awarded jobs could not be done.
+
+    Parameters
+    ----------
+    problem : str
+    transcript : Transcript, optional
+        Of the round, in which what was still open is cancelled.
+    """
+
+    def __init__(self, problem: str, transcript: Any = None) -> None:
+        self.problem = problem
+        self.transcript = transcript
+        super().__init__(problem)
 
 
 class MissingExtraError(CnpRouterError, ImportError):
