@@ -156,6 +156,7 @@ from cnp_router.routing import (
 from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,
+    ScriptedSource as ScriptedSource,
 )
 from cnp_router.training import (
     CategoryClassifier as CategoryClassifier,
