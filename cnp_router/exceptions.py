@@ -323,7 +323,13 @@ class SourceAnswerError(SourceError):
 
 
 class DefinitionChangedError(SourceError):
-    """The definition of a tool is not the one that was accepted."""
+    """The definition of a tool is not the one that was accepted; `diff` shows both."""
+
+    def __init__(
+        self, source: str, problem: str, *, cure: str | None = None, diff: str = ""
+    ) -> None:
+        self.diff = diff
+        super().__init__(source, problem, cure=cure)
 
 
 class ExecutionError(CnpRouterError):
