@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from cnp_router.catalog import Api
 from cnp_router.exceptions import (
@@ -185,7 +186,7 @@ class _Running:
     ) -> None:
         self.by = executor
         self.journal = journal
-        self.how = {"protocol": protocol, "announcement": announcement, "date": date}
+        self.how: dict[str, Any] = {"protocol": protocol, "announcement": announcement, "date": date}
         self.began = time.perf_counter()
         self.n_before = journal.n_calls
         self.plan: Plan | None = None
@@ -283,16 +284,16 @@ class _Running:
                 return False
             act, then = await self._act(job, awarded.api, by)
             report.acts.append(act)
-            cost = {"attempts": act.attempts, "seconds": act.seconds}
             result, failure = act.result, act.result.failure
+            cost: dict[str, Any] = {"seconds": act.seconds, "n_bytes": result.n_bytes}
             if failure is None:
                 report.problem = ""
                 acting.done(
                     awarded,
                     text=result.text or json.dumps(result.structured, ensure_ascii=False),
                     digest=_digest(result),
-                    n_bytes=result.n_bytes,
-                    **{**cost, "attempts": max(act.attempts, 1)},
+                    attempts=max(act.attempts, 1),
+                    **cost,
                 )
             else:
                 report.problem = failure.message
@@ -301,7 +302,7 @@ class _Running:
                     awarded,
                     kind=failure.kind,
                     error=failure.message,
-                    n_bytes=result.n_bytes,
+                    attempts=act.attempts,
                     **cost,
                 )
             if then != "reaward":
