@@ -153,6 +153,7 @@ from cnp_router.routing import (
     TargetRecall as TargetRecall,
     TopK as TopK,
 )
+from cnp_router.sources import McpServer as McpServer
 from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,

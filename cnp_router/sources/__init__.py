@@ -1,5 +1,6 @@
 """Where tools come from and how they are called."""
 
+from cnp_router.sources.mcp_server import McpServer
 from cnp_router.sources.source import (
     Attachment,
     Call,
@@ -17,5 +18,6 @@ __all__ = [
     "CallProgress",
     "CallResult",
     "FailureKind",
+    "McpServer",
     "Source",
 ]
