@@ -8,6 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from cnp_router.exceptions import (
     DefinitionChangedError,
     ExecutionError,
     InputError,
-    LanguageModelError,
     RoundFailedError,
     SourceError,
 )
@@ -320,15 +320,18 @@ class _Running:
         self._enter(report, "filling", api_id)
         try:
             api = await self.by.sources.api(api_id)
-            results = {name: r.result for name, r in self._before(job).items() if r.result}
-            filled = await self.by.filler.fill(job, api, self._goal, results)
+            before = self._before(job)
+            filled = await self.by.filler.fill(
+                replace(job, after=tuple(before)),
+                api,
+                self._goal,
+                {name: each.result for name, each in before.items() if each.result},
+                apis={name: each.api for name, each in before.items() if each.api},
+            )
         except SourceError as exc:
             return nothing(_unreachable(exc), "reaward")
         except (ExecutionError, InputError) as exc:
             return nothing(CallResult.failed("inputs", str(exc)), "reaward")
-        except LanguageModelError as exc:
-            message = f"its inputs could not be filled: {exc}"
-            return nothing(CallResult.failed("inputs", message), "stop")
 
         def progress(each: CallProgress) -> None:
             share = f"{each.done:g}" + (f" of {each.total:g}" if each.total else "")
