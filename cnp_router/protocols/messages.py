@@ -56,7 +56,6 @@ Attempts = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(ge=0)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ResultText = Annotated[str, Field(max_length=RESULT_TEXT)]
-Reason = FailureReason | FailureKind
 
 Read = TypeVar("Read")
 
@@ -159,7 +158,7 @@ class Failure(_Message):
     performative: Literal["failure"] = "failure"
     in_reply_to: int
     """Id of the call for proposals, or of the award."""
-    reason: Reason
+    reason: FailureReason | FailureKind
     """Of a call: ``"error"`` of the model or the way to it; ``"timeout"`` of this contractor;
     ``"deadline"`` of all; ``"unusable"``: an answer that is none; ``"budget"``: asking for one
     would cost more than is left. Of an award: a `FailureKind`."""

@@ -367,10 +367,10 @@ class Round:
 
     def _acting(self, result: Result) -> Acting:
         """Return the awards, ready to be acted on; directed ones, if nothing was announced."""
+        in_time = (m for m in self.messages if isinstance(m, Proposal) and not m.late)
         candidates = [
             Candidate(proposed.api, m.sender, m.id, self._function(m))
-            for m in self.messages
-            if isinstance(m, Proposal) and not m.late
+            for m in sorted(in_time, key=lambda proposal: proposal.in_reply_to)
             for proposed in m.apis
         ]
         announced = any(isinstance(m, CallForProposals) for m in self.messages)
