@@ -333,7 +333,22 @@ class DefinitionChangedError(SourceError):
 
 
 class ExecutionError(CnpRouterError):
-    """Awarded jobs could not be done."""
+    """Awarded jobs could not be done.
+
+    Parameters
+    ----------
+    problem : str
+    usage : Usage, optional
+        What was paid all the same: the tokens of the answers of a model.
+    calls : int, default=0
+        How many such answers came.
+    """
+
+    def __init__(self, problem: str, *, usage: Any = None, calls: int = 0) -> None:
+        self.problem = problem
+        self.usage = usage
+        self.calls = calls
+        super().__init__(problem)
 
 
 class MissingExtraError(CnpRouterError, ImportError):
