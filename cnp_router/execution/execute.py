@@ -1,4 +1,4 @@
-"""`Executor`: what is awarded is done, reported, awarded to the next one if it fails, and learned."""
+"""`Executor`: what is awarded is done, or awarded to the next one; what happened teaches."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ class Executor:
     ...     "Roll a die with some sides."
     ...     return 4
     >>> async def main():
-    ...     async with Sources([FunctionSource("dice", [roll], effects={"roll": "reads"})]) as tools:
+    ...     dice = FunctionSource("dice", [roll], effects={"roll": "reads"})
+    ...     async with Sources([dice]) as tools:
     ...         catalog = await tools.catalog()
     ...         net = ContractNet(catalog, offline_model(catalog), router=fit_router(catalog))
     ...         plan = Plan("Roll a die.", (Job("roll", api="dice__roll", inputs={"sides": 6}),))
@@ -186,7 +187,11 @@ class _Running:
     ) -> None:
         self.by = executor
         self.journal = journal
-        self.how: dict[str, Any] = {"protocol": protocol, "announcement": announcement, "date": date}
+        self.how: dict[str, Any] = {
+            "protocol": protocol,
+            "announcement": announcement,
+            "date": date,
+        }
         self.began = time.perf_counter()
         self.n_before = journal.n_calls
         self.plan: Plan | None = None

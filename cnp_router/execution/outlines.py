@@ -6,13 +6,13 @@ import datetime
 import math
 import re
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from cnp_router.execution.plain_keys import is_identifier, is_plain
 
-__all__ = ["outline"]
+__all__ = ["outline", "path_of"]
 
 _MOST_ENTRIES = 100
 _MOST_KEYS = 20
@@ -72,11 +72,34 @@ def _inner(value: Any, names: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield the first parts of an object or a list, each with its token in a path."""
     if isinstance(value, Mapping):
         for place, (key, inner) in enumerate(islice(value.items(), _MOST_KEYS), 1):
-            is_known = is_plain(key) or (is_identifier(key) and key in names)
-            yield (key if is_known else f"#{place}"), inner
+            yield (key if _may_be_seen(key, names) else f"#{place}"), inner
     elif isinstance(value, list | tuple):
         for place, inner in enumerate(value[:_MOST_ITEMS]):
             yield str(place), inner
+
+
+def path_of(data: Any, keys: Iterable[str | int], names: Collection[str] = ()) -> str | None:
+    """Return the path of a place as its outline writes it; None if there is no such place.
+
+    Examples
+    --------
+    >>> path_of({"Obey!": [{"id": 1}]}, ["Obey!", 0, "id"])
+    '/#1/0/id'
+    """
+    path = ""
+    for key in keys:
+        if isinstance(data, Mapping) and key in data:
+            token = str(key) if _may_be_seen(key, names) else f"#{[*data].index(key) + 1}"
+        elif isinstance(data, list | tuple) and isinstance(key, int) and 0 <= key < len(data):
+            token = str(key)
+        else:
+            return None
+        path, data = f"{path}/{token}", data[key]
+    return path
+
+
+def _may_be_seen(key: object, names: Collection[str]) -> bool:
+    return is_plain(key) or (is_identifier(key) and key in names)
 
 
 def _looks(value: Any) -> dict[str, Any]:
