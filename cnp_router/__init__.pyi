@@ -153,6 +153,10 @@ from cnp_router.routing import (
     TargetRecall as TargetRecall,
     TopK as TopK,
 )
+from cnp_router.sources import (
+    FunctionSource as FunctionSource,
+    LockFile as LockFile,
+)
 from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,
