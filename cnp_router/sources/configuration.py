@@ -17,8 +17,16 @@ from cnp_router.files import as_path, read_json
 from cnp_router.records import check_flag, check_number
 from cnp_router.sources.source import SEPARATOR, Source, check_source_name
 
-__all__ = ["KINDS", "Configured", "Kind", "SourceRef", "kind_of", "read_a2a", "read_openapi", "read_sources"]
-
+__all__ = [
+    "KINDS",
+    "Configured",
+    "Kind",
+    "SourceRef",
+    "kind_of",
+    "read_a2a",
+    "read_openapi",
+    "read_sources",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +232,9 @@ class _Reader:
         fields = self._expanded(fields, values)
         if other := self.places.get(check_source_name(name)):
             raise InputError(f"the name stands under {other!r} too (rename one)")
-        source = KINDS[key].load().from_entry(name, fields, folder=self.file.parent, trusted=trusted)
+        source = (
+            KINDS[key].load().from_entry(name, fields, folder=self.file.parent, trusted=trusted)
+        )
         if most is not None:
             source.max_concurrency = most
         for tool, effect in effects.items():
