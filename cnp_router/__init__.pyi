@@ -157,6 +157,7 @@ from cnp_router.sources import (
     FunctionSource as FunctionSource,
     LockFile as LockFile,
 )
+from cnp_router.sources import McpServer as McpServer
 from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,

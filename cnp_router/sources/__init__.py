@@ -2,6 +2,7 @@
 
 from cnp_router.sources.functions import FunctionSource
 from cnp_router.sources.lock_file import Changed, Changes, LockFile, fingerprint
+from cnp_router.sources.mcp_server import McpServer
 from cnp_router.sources.source import (
     Attachment,
     Call,
@@ -23,6 +24,7 @@ __all__ = [
     "FailureKind",
     "FunctionSource",
     "LockFile",
+    "McpServer",
     "Source",
     "fingerprint",
 ]
