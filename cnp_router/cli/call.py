@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.output import counted, echo, echo_json, echo_lines, echo_pairs, note
+from cnp_router.cli.output import counted, echo, echo_json, echo_lines, echo_pairs
 from cnp_router.cli.progress import Progress, ticking
 from cnp_router.cli.source_options import Origins, echo_problem, source_options
 from cnp_router.exceptions import CnpRouterError, DataFileError, DefinitionChangedError, InputError
@@ -57,8 +57,8 @@ def call(
     files = [] if save is None else _saved(result, api, save)
     if json_:
         document = {"api": api, **result.to_dict()}
-        for attachment, file in zip(document["attachments"], files, strict=bool(files)):
-            attachment |= {"data": "", "file": str(file)} if file else {}
+        for attachment, file in zip(document["attachments"], files, strict=False):
+            attachment.update({"data": "", "file": str(file)} if file else {})
         echo_json(document)
         if not result.is_done:
             click.get_current_context().exit(1)
@@ -74,19 +74,20 @@ def call(
 async def _called(sources: Sources, api: str, inputs: dict[str, Any], timeout: float) -> CallResult:
     from cnp_router.sources.source import Call, CallResult
 
-    state = [f"starting {api.partition('__')[0]}", 0, 0]
+    state = (f"starting {api.partition('__')[0]}", 0, 0)
 
     def told(progress: CallProgress) -> None:
-        state[:] = progress.message or api, int(progress.done), int(progress.total or 0)
+        nonlocal state
+        state = progress.message or api, int(progress.done), int(progress.total or 0)
 
     with Progress("Calling") as progress:
-        async with sources, ticking(progress, lambda: tuple(state)):  # type: ignore[arg-type]
+        async with sources, ticking(progress, lambda: state):
             try:
                 await sources.api(api)
             except DefinitionChangedError as exc:
                 echo_problem(exc)
                 return CallResult.failed("changed", str(exc))
-            state[0] = api
+            state = (api, 0, 0)
             call = Call(api=api, inputs=inputs, timeout=timeout, on_progress=told)
             return await sources.call(call)
 

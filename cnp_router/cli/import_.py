@@ -90,7 +90,7 @@ def _rows(sources: Sources, loaded: Loaded) -> Iterator[dict[str, Any]]:
 
     for name in sources.names:
         apis = [api for api in loaded.apis if api.id.startswith(name + SEPARATOR)]
-        effects = Counter(api.effects for api in apis)
+        effects = Counter[str](api.effects for api in apis)
         problems = [each for each in loaded.problems if each.source == name]
         yield {
             "source": name,

@@ -14,6 +14,7 @@ from cnp_router.cli import options
 from cnp_router.exceptions import DefinitionChangedError, InputError, SourceError, shown
 
 if TYPE_CHECKING:
+    from cnp_router.catalog import Effects
     from cnp_router.sources.configuration import SourceRef
     from cnp_router.sources.source import Source
     from cnp_router.sources.together import Sources
@@ -23,7 +24,7 @@ __all__ = ["LOCK", "Origins", "echo_problem", "source_options"]
 LOCK = "cnp-router.lock"
 
 
-class _Place(click.ParamType):
+class _Place(click.types.StringParamType):
     """A place, and the name to call it by, as in ``pets=petstore.yaml``."""
 
     name = "place"
@@ -76,7 +77,7 @@ class Origins:
 
         others = list(others)
         found: list[tuple[str, Source]] = []
-        overrides = {}
+        overrides: dict[str, Effects] = {}
         for file in self.files:
             configured = read_sources(file, trusted=self.trust)
             found += [(str(file), source) for source in configured.sources]
