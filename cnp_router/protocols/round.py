@@ -275,7 +275,7 @@ class Round:
         every = (*as_proposed(waiting), *(ProposedApi(name) for name in apis))
         evidence = {each.api: each for i in invitations for each in i.evidence}
         known = (*carried(self.messages, as_proposed(waiting)), *evidence.values())
-        select = SelectApis(self.request, (), every, evidence=known)
+        select = self._selection((), every, (), known)
         tasks = [*before, *(i.task for i in invitations), select]
         self.books.check(
             what,
@@ -313,7 +313,7 @@ class Round:
             return ()
         proposed = as_proposed(proposals)
         evidence = carried(self.messages, proposed)
-        task = SelectApis(self.request, functions, proposed, awarded, evidence)
+        task = self._selection(functions, proposed, awarded, evidence)
         cut: tuple[str, ...] = ()
         for most in (GROUNDS, 0):  # all who bid at length must not cost the round what it has paid
             if self._fits(task, len(proposals)):
@@ -324,6 +324,20 @@ class Round:
         selected = (await self.ask(task, messages=len(proposals), cut=cut)).apis
         self.decide(proposals, selected)
         return selected
+
+    def _selection(
+        self,
+        functions: tuple[str, ...],
+        proposed: tuple[ProposedApi, ...],
+        awarded: tuple[ProposedApi, ...],
+        evidence: tuple[ApiEvidence, ...],
+    ) -> SelectApis:
+        """Return the manager's task to select; if grounds are hidden, without words of others."""
+        if self.settings.grounds == "hidden":
+            proposed = tuple(ProposedApi(each.api) for each in proposed)
+            awarded = tuple(ProposedApi(each.api) for each in awarded)
+            evidence = tuple(replace(each, reason="") for each in evidence)
+        return SelectApis(self.request, functions, proposed, awarded, evidence)
 
     def decide(self, proposals: Iterable[Proposal], selected: Iterable[str]) -> None:
         """Award selected APIs to the first who proposed each, and reject the other proposals.
