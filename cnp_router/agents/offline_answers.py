@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from cnp_router.agents.evidence import ApiEvidence
+from cnp_router.agents.fill_inputs import FillInputs
+from cnp_router.agents.offline_inputs import certain_inputs
 from cnp_router.agents.tasks import (
     ComposeAlone,
     Decompose,
@@ -74,7 +76,7 @@ class TextSimilarity:
 
 
 def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatModel:
-    """Return a model that takes every task of manager and contractor without a network.
+    """Return a model that takes every task of manager, contractor and executor, with no network.
 
     It is deterministic and free. The prompts are those a real model would get, so its traffic can
     be counted; its choices say nothing about the quality of a language model.
@@ -108,6 +110,7 @@ def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatMode
             ServeFunction: answers.serve,
             SelectApis: answers.select,
             ComposeAlone: answers.compose,
+            FillInputs: certain_inputs,
         },
         name=name,
     )

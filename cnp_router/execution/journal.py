@@ -110,6 +110,7 @@ class Journal:
         self.ends: dict[str, JobEnd] = {}
         self._calls: list[StartedCall] = []
         self._running: set[int] = set()
+        self._done: dict[str, StartedCall] = {}
         self._unsettled: dict[int, StartedCall] = {}
         self._syncing = asyncio.Lock()
         self._n_lines = self._n_synced = 0
@@ -167,6 +168,15 @@ class Journal:
         calls = self._unsettled.values()
         return tuple(call for call in calls if job in (None, call.job))
 
+    @property
+    def n_calls(self) -> int:
+        """How many calls were begun, in earlier runs too."""
+        return len(self._calls)
+
+    def done_by(self, job: str) -> StartedCall:
+        """Return the call that gave the result of a job."""
+        return self._done[job]
+
     async def synced(self) -> None:
         """Return when all that was noted is on disk, whatever happens to the machine."""
         if self._file is None:
@@ -208,7 +218,7 @@ class Journal:
         self._running.remove(number)
         job = self._calls[number].job
         if result.failure is None:
-            self.results[job] = result
+            self.results[job], self._done[job] = result, self._calls[number]
             for call in self.unsettled(job):
                 del self._unsettled[call.number]
         elif result.failure.was_done == "no":
