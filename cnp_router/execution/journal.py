@@ -158,9 +158,10 @@ class Journal:
 
     def end_job(self, job: str, end: JobEnd) -> None:
         """Note how a job ended."""
-        line = {"record": "job-ended", "job": job, "state": end.state, "because": end.because}
-        self._write(line)
-        self.ends[job] = end
+        if self.ends.get(job) != end:
+            record = {"record": "job-ended", "job": job}
+            self._write({**record, "state": end.state, "because": end.because})
+            self.ends[job] = end
 
     def unsettled(self, job: str | None = None) -> tuple[StartedCall, ...]:
         """Return the calls, of one job or of all, that may have had an effect nobody knows of."""
@@ -282,4 +283,5 @@ def _problem(exc: BaseException) -> str:
     if isinstance(exc, ValidationError):
         found = exc.errors(include_url=False, include_input=False)[0]
         return f"{'.'.join(map(str, found['loc'])) or 'the line'}: {found['msg']}"
-    return "not JSON" if isinstance(exc, json.JSONDecodeError) else reason(exc)
+    is_json = not isinstance(exc, json.JSONDecodeError | UnicodeDecodeError)
+    return reason(exc) if is_json else "not JSON"

@@ -111,7 +111,7 @@ _KINDS: dict[str, type[Started | Finished | Ended]] = {
 
 def parse(line: bytes) -> Started | Finished | Ended:
     """Return what a line after the first says; ValueError if it is not one of a journal."""
-    record = json.loads(line)
+    record = json.loads(line.decode())
     kind = _KINDS.get(str(record.get("record"))) if isinstance(record, dict) else None
     if kind is None:
         raise ValueError("is not a line of a journal")
