@@ -117,6 +117,9 @@ from cnp_router.prediction import (
     State as State,
 )
 from cnp_router.protocols import (
+    Acting as Acting,
+    Actor as Actor,
+    AwardedApi as AwardedApi,
     choose_protocol as choose_protocol,
     ContractNet as ContractNet,
     Invitation as Invitation,
@@ -153,6 +156,11 @@ from cnp_router.routing import (
     TargetRecall as TargetRecall,
     TopK as TopK,
 )
+from cnp_router.sources import (
+    FunctionSource as FunctionSource,
+    LockFile as LockFile,
+)
+from cnp_router.sources import McpServer as McpServer
 from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,

@@ -338,14 +338,19 @@ class ExecutionError(CnpRouterError):
     Parameters
     ----------
     problem : str
+    transcript : Transcript, optional
+        Of the round, in which what was still open is cancelled.
     usage : Usage, optional
         What was paid all the same: the tokens of the answers of a model.
     calls : int, default=0
         How many such answers came.
     """
 
-    def __init__(self, problem: str, *, usage: Any = None, calls: int = 0) -> None:
+    def __init__(
+        self, problem: str, transcript: Any = None, *, usage: Any = None, calls: int = 0
+    ) -> None:
         self.problem = problem
+        self.transcript = transcript
         self.usage = usage
         self.calls = calls
         super().__init__(problem)

@@ -25,7 +25,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Approval:
-    """A question to the user: may this be called?
+    """A question to the user: whether something may be called.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def declined(approve: Approve | None, approval: Approval) -> str:
     """Return why it was not called, and what would change that."""
     if approve is not None:
         return f"not approved: {approval.reason}"
-    return (
-        f"nobody was there to approve it: {approval.reason} "
-        "(--allow-write, or approve=, a callback, approves)"
-    )
+    cure = "--allow-write or a callback, approve=, approves"
+    if not allow_writes(approval):
+        cure = "see whether it was; --allow-write does not approve this, a callback, approve=, can"
+    return f"nobody was there to approve it: {approval.reason} ({cure})"

@@ -173,6 +173,11 @@ class Plan:
             found[level[job.id]].append(job)
         return tuple(map(tuple, found))
 
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """The ids of the jobs."""
+        return frozenset(job.id for job in self.jobs)
+
     @property
     def parallelism(self) -> int:
         """How many jobs the largest level has."""
@@ -211,16 +216,21 @@ class Plan:
         if not isinstance(document, dict):
             problem = f"expected the JSON object of a plan, got {shown(document)}"
             raise DataFileError(path, problem, cure='write {"request": ..., "jobs": [...]}')
-        whole = Record(document, path, None)
-        _check_keys(whole, cls)
-        listed = whole.get("jobs", _jobs)
+        record = Record(document, path, None)
+        if request is not None and document.get("request") is None:
+            record = Record({**document, "request": request}, path, None)
+        return cls.parse(record)
+
+    @classmethod
+    def parse(cls, record: Record) -> Plan:
+        """Return the plan in a record of a file, or raise DataFileError."""
+        _check_keys(record, cls)
         jobs = []
-        for entry, fields_of_it in enumerate(listed, start=1):
-            record = Record(fields_of_it, path, None, entry)
-            _check_keys(record, Job)
-            jobs.append(record.make(Job))
-        asked = whole.get("request") if request is None else whole.get("request", default=request)
-        return whole.checked(cls, asked, tuple(jobs))
+        for entry, each in enumerate(record.get("jobs", _jobs), start=1):
+            one = Record(each, record.path, record.line, entry)
+            _check_keys(one, Job)
+            jobs.append(one.make(Job))
+        return record.checked(cls, record.get("request"), tuple(jobs))
 
     def write(self, path: str | Path) -> None:
         """Write the plan as a JSON document, atomically; DataFileError if it cannot be."""

@@ -1,12 +1,15 @@
 """The Contract Net: messages, transcript and ledger; three protocols and a single agent."""
 
+from cnp_router.protocols.acting import Acting, Actor, AwardedApi
 from cnp_router.protocols.audience import Audience
 from cnp_router.protocols.auto import choose_protocol
-from cnp_router.protocols.ledger import Cost, Ledger, ModelCall
+from cnp_router.protocols.ledger import Cost, ExecutionCost, Ledger, ModelCall
 from cnp_router.protocols.messages import (
     Award,
     CallForProposals,
+    Cancel,
     Failure,
+    InformResult,
     Message,
     Proposal,
     Refusal,
@@ -31,16 +34,22 @@ from cnp_router.protocols.waves import Waves
 
 __all__ = [
     "PROTOCOLS",
+    "Acting",
+    "Actor",
     "Announcement",
     "Audience",
     "Award",
+    "AwardedApi",
     "Books",
     "CallForProposals",
+    "Cancel",
     "Choice",
     "Conclusion",
     "ContractNet",
     "Cost",
+    "ExecutionCost",
     "Failure",
+    "InformResult",
     "Invitation",
     "Ledger",
     "Message",

@@ -12,6 +12,7 @@ from cnp_router.agents import Organisation, organise
 from cnp_router.catalog import Catalog, Contractor
 from cnp_router.exceptions import InputError
 from cnp_router.llm import ChatModel, run_sync
+from cnp_router.protocols.acting import Actor
 from cnp_router.protocols.outcome import Outcome
 from cnp_router.protocols.parties import Parties, graph_of
 from cnp_router.protocols.protocol import Announcement, Protocol
@@ -126,13 +127,14 @@ class ContractNet:
         protocol: str | Protocol = "contractor-led",
         announcement: Announcement = "routed",
         date: datetime.date | None = None,
+        actor: Actor | None = None,
     ) -> Outcome:
         """Run a round where there is no event loop; see `run`."""
 
         async def run() -> Outcome:
             async with self.model:
                 return await self.run(
-                    request, protocol=protocol, announcement=announcement, date=date
+                    request, protocol=protocol, announcement=announcement, date=date, actor=actor
                 )
 
         return run_sync(run, instead="await net.run(request)")
@@ -144,6 +146,7 @@ class ContractNet:
         protocol: str | Protocol = "contractor-led",
         announcement: Announcement = "routed",
         date: datetime.date | None = None,
+        actor: Actor | None = None,
     ) -> Outcome:
         """Run a round.
 
@@ -157,6 +160,9 @@ class ContractNet:
             To the recipients that the router chooses, or to everyone that the protocol reaches.
         date : datetime.date, optional
             The day the request is asked, as in `Router.route`.
+        actor : Actor, optional
+            Does what is awarded, before the report. A protocol without contractors then awards what
+            it recommends without an announcement (directed contracts).
 
         Returns
         -------
@@ -172,9 +178,13 @@ class ContractNet:
             the round takes too long.
         BudgetExceededError
             If there is a budget, and what comes next does not fit in.
+        ExecutionError
+            If the actor raised an error; with the transcript.
         """
         check_request(request)
         check_date("date", date)
+        if actor is not None:
+            check_instance("actor", actor, Actor)
         wanted = find_protocol(protocol)
         chosen, choice = wanted.prepare(request, self.parties, self.settings, announcement, date)
         round_ = Round(
@@ -187,6 +197,7 @@ class ContractNet:
                 announcement if announcement in chosen.announcements else chosen.announcements[0]
             ),
             date=date,
+            actor=actor,
         )
         result, transcript = await round_.run(chosen.run)
         return Outcome.of(

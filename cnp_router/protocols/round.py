@@ -1,4 +1,4 @@
-"""`Round`: sends messages, has contractors bid at the same time, keeps time and books."""
+"""`Round`: sends messages, has contractors bid at the same time and act, keeps time and books."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ from typing import Any, TypeVar
 
 from cnp_router.agents import ApiEvidence, ProposedApi, SelectApis, Task, ask, evidence_of
 from cnp_router.agents.prompts import sendable
-from cnp_router.exceptions import BudgetExceededError, LanguageModelError, RoundFailedError
+from cnp_router.exceptions import (
+    BudgetExceededError,
+    ExecutionError,
+    LanguageModelError,
+    RoundFailedError,
+)
 from cnp_router.llm import ChatModel
+from cnp_router.protocols.acting import Acting, Actor
 from cnp_router.protocols.audience import Audience, routed
 from cnp_router.protocols.bidding import Bidding, Invitation
 from cnp_router.protocols.carried_evidence import carried, with_evidence
@@ -21,6 +27,7 @@ from cnp_router.protocols.messages import (
     MANAGER,
     USER,
     Award,
+    CallForProposals,
     Message,
     Proposal,
     Rejection,
@@ -30,8 +37,9 @@ from cnp_router.protocols.messages import (
 from cnp_router.protocols.metered import Books, MeteredModel
 from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.settings import RoundSettings
+from cnp_router.protocols.substitutes import Candidate, Substitutes
 from cnp_router.protocols.transcript import Transcript
-from cnp_router.records import check_instance, one_line
+from cnp_router.records import check_instance, one_line, shown
 from cnp_router.routing import Routing
 
 __all__ = ["Invitation", "Result", "Round", "as_proposed"]
@@ -83,6 +91,8 @@ class Round:
         For the transcript; `audience` is by the announcement.
     date : datetime.date, optional
         The day of the request, for the router.
+    actor : Actor, optional
+        Who has done what is awarded. Without one, the round ends with the awards.
     """
 
     def __init__(
@@ -95,6 +105,7 @@ class Round:
         protocol: str,
         announcement: str,
         date: datetime.date | None = None,
+        actor: Actor | None = None,
     ) -> None:
         self.request = sendable(request)  # what agents see is what the transcript says
         self.parties = parties
@@ -103,6 +114,7 @@ class Round:
         self.protocol = protocol
         self.announcement = announcement
         self.date = date
+        self.actor = actor
         self.messages: list[Message] = []
         self.books = Books(settings.budget)
         self._evidence: dict[str, ApiEvidence] = {}
@@ -112,9 +124,10 @@ class Round:
     async def run(
         self, protocol: Callable[[Round], Coroutine[Any, Any, Result]]
     ) -> tuple[Result, Transcript]:
-        """Have a protocol (its `run`) take its steps in the time that there is, and report.
+        """Have a protocol (its `run`) take its steps in the time that there is, act, and report.
 
-        At the end nobody is at work any more, but for a model that cannot be stopped.
+        At the end nobody is at work any more, but for a model that cannot be stopped. The time is
+        that of the protocol; an actor has its own.
 
         Raises
         ------
@@ -123,6 +136,9 @@ class Round:
             time is over; with the transcript until then.
         BudgetExceededError
             If what comes next does not fit in the budget; with the transcript until then.
+        ExecutionError
+            If the actor raised an error; with the transcript, in which what was still open is
+            cancelled.
         """
         self._send(Request, sender=USER, receiver=MANAGER, text=self.request)
         work = asyncio.create_task(protocol(self))
@@ -134,13 +150,18 @@ class Round:
                     "of the settings, or ask a faster model)"
                 )
             result = check_instance("what a protocol returns", work.result(), Result)
+            await self._end(work)
+            acting = None if self.actor is None else self._acting(result)
         except (BudgetExceededError, RoundFailedError) as exc:
             await self._end(work)
             exc.transcript = self._transcript()
             raise
         finally:
             await self._end(work)
-        self._send(Report, sender=MANAGER, receiver=USER, in_reply_to=1, apis=result.apis)
+        if self.actor is None or acting is None:
+            self._report(result.apis)
+        else:
+            await self._act(self.actor, acting, result)
         transcript = self._transcript(result)
         if transcript.failure:
             logger.warning("%s", transcript.failure)
@@ -305,17 +326,122 @@ class Round:
         return selected
 
     def decide(self, proposals: Iterable[Proposal], selected: Iterable[str]) -> None:
-        """Award selected APIs to the first who proposed each, and reject the other proposals."""
-        left = dict.fromkeys(selected)
+        """Award selected APIs to the first who proposed each, and reject the other proposals.
+
+        If they are acted on, each award is of one API; and a function for which nothing was awarded
+        is awarded to the first who proposed a selected API for it.
+        """
+        proposals, selected = list(proposals), dict.fromkeys(selected)
+        left = dict(selected)
+        awarded: dict[int, tuple[str, ...]] = {}
         for proposal in proposals:
-            apis = tuple(p.api for p in proposal.apis if p.api in left)
-            for name in apis:
-                del left[name]
+            awarded[proposal.id] = tuple(p.api for p in proposal.apis if p.api in left)
+            for name in awarded[proposal.id]:
+                left.pop(name, None)
+        if self.actor is not None:
+            served = {self._function(m) for m in self.messages if isinstance(m, Award)}
+            served |= {self._function(each) for each in proposals if awarded[each.id]}
+            for proposal in proposals:
+                function = self._function(proposal)
+                own = [p.api for p in proposal.apis if p.api in selected]
+                if own and function not in served:
+                    awarded[proposal.id] = (own[0],)
+                    served.add(function)
+        for proposal in proposals:
+            apis = awarded[proposal.id]
             reply = {"sender": MANAGER, "receiver": proposal.sender, "in_reply_to": proposal.id}
-            if apis:
+            if not apis:
+                self._send(Rejection, **reply)
+            elif self.actor is None:
                 self._send(Award, apis=apis, **reply)
             else:
-                self._send(Rejection, **reply)
+                for name in apis:
+                    self._send(Award, apis=(name,), **reply)
+
+    def _function(self, message: Proposal | Award) -> str | None:
+        """Return the function that something was proposed or awarded for; None if no one."""
+        replied = self.messages[message.in_reply_to - 1]
+        if isinstance(replied, Proposal):
+            return self._function(replied)
+        return replied.function if isinstance(replied, CallForProposals) else None
+
+    def _acting(self, result: Result) -> Acting:
+        """Return the awards, ready to be acted on; directed ones, if nothing was announced."""
+        in_time = (m for m in self.messages if isinstance(m, Proposal) and not m.late)
+        candidates = [
+            Candidate(proposed.api, m.sender, m.id, self._function(m))
+            for m in sorted(in_time, key=lambda proposal: proposal.in_reply_to)
+            for proposed in m.apis
+        ]
+        announced = any(isinstance(m, CallForProposals) for m in self.messages)
+        if not announced:
+            candidates = self._award_directly(result)
+        awards = [m for m in self.messages if isinstance(m, Award)]
+        catalog = self.parties.catalog
+        apis = dict.fromkeys([*(m.apis[0] for m in awards), *(each.api for each in candidates)])
+        return Acting(
+            self.request,
+            [(award, self._function(award)) for award in awards],
+            Substitutes(
+                candidates,
+                {name: catalog[name] for name in apis},
+                self._evidence,
+                in_order=not announced,
+            ),
+            self._send,
+            lambda: self._transcript(result),
+        )
+
+    def _award_directly(self, result: Result) -> list[Candidate]:
+        """Award what a protocol recommends without announcing; return who else could be awarded.
+
+        That are the recipients of the routing, in its order, as far as the protocol has not left
+        them out.
+        """
+        for name in result.apis:
+            holders = self.parties.holders_of([name])
+            if not holders:
+                raise RoundFailedError(
+                    f"no contractor holds {name!r}, which was recommended (give contractors that "
+                    "hold every API)"
+                )
+            receiver = holders[0].id
+            self._send(Award, sender=MANAGER, receiver=receiver, in_reply_to=1, apis=(name,))
+        known = result.candidates
+        names = result.routing.contractors if result.routing else known or ()
+        return [
+            Candidate(name, holder.id, 1)
+            for name in names
+            if known is None or name in known
+            for holder in self.parties.holders_of([name])[:1]
+        ]
+
+    async def _act(self, actor: Actor, acting: Acting, result: Result) -> None:
+        """Have an actor do what was awarded, and report its results, whatever happens to it."""
+        why = "the execution was broken off"
+        try:
+            await actor.act(acting)
+            why = "it was still open when the execution ended"
+        except Exception as exc:
+            self._end_acting(acting, why)
+            if not isinstance(exc, BudgetExceededError | ExecutionError | RoundFailedError):
+                problem = f"the execution was broken off by {shown(exc, 300)}"
+                raise ExecutionError(problem, self._transcript(result)) from exc
+            exc.transcript = self._transcript(result)
+            raise
+        finally:
+            self._end_acting(acting, why)
+
+    def _end_acting(self, acting: Acting, why: str) -> None:
+        if isinstance(self.messages[-1], Report):
+            return
+        acting.close(why)
+        results = acting.results
+        self._report(dict.fromkeys(each.api for each in results), tuple(r.id for r in results))
+
+    def _report(self, apis: Iterable[str], results: tuple[int, ...] = ()) -> None:
+        way = {"sender": MANAGER, "receiver": USER, "in_reply_to": 1}
+        self._send(Report, apis=tuple(apis), results=results, **way)
 
     async def _end(self, work: asyncio.Task[Any]) -> None:
         if not self.books.are_closed:
@@ -334,6 +460,7 @@ class Round:
             None if result is None else result.candidates,
             time.perf_counter() - self._began,
             evidence=self.settings.evidence,
+            executed=self.actor is not None,
         )
 
     def _send(self, kind: type[Any], **fields: Any) -> Any:

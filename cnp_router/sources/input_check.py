@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import InputError, shown
 from cnp_router.printing import printable
 from cnp_router.records import check_json
 from cnp_router.sources.patterns import Budget, PatternError, is_found
@@ -86,7 +86,9 @@ class InputCheck:
         if error is None:
             return tuple(self._notes)
         place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.absolute_path)
-        raise InputError(printable(f"inputs{place}: {error.message}", _MOST_SHOWN))
+        short = shown(error.instance, _MOST_SHOWN // 3)  # so that what is wanted can be read
+        problem = error.message.replace(repr(error.instance), short, 1)
+        raise InputError(printable(f"inputs{place}: {problem}", _MOST_SHOWN))
 
     def _for(self, schema: Mapping[str, Any]) -> Any:
         """Return the validator of a schema, every keyword of which is counted."""

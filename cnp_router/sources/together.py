@@ -205,6 +205,7 @@ class Sources:
         InputError
             If there is no source of a name.
         """
+        self._check_open()
         wanted = self.names if names is None else string_tuple("names", names)
         if unknown := [name for name in wanted if name not in self._held]:
             raise InputError(f"no source is called {shown(unknown[0])} (there are {self._told()})")
@@ -331,6 +332,10 @@ class Sources:
     def _told(self) -> str:
         return ", ".join(self.names)
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InputError("the sources are closed (make new ones)")
+
     def _holder(self, api_id: str) -> _Held:
         name, separator, _ = api_id.partition(SEPARATOR)
         if not separator or name not in self._held:
@@ -345,7 +350,8 @@ class Sources:
 
     async def _found(self, held: _Held) -> _Definitions | SourceError:
         """Return what a source answered, now or before."""
-        if held.answer is not None and not self._is_closed:
+        self._check_open()
+        if held.answer is not None:
             return held.answer
         found = await self._asked(held)
         self._write_lock()
@@ -353,8 +359,6 @@ class Sources:
 
     async def _asked(self, held: _Held, *, again: bool = False) -> _Definitions | SourceError:
         """Ask a source; whoever asks while it is being asked gets the same answer."""
-        if self._is_closed:
-            raise InputError("the sources are closed (make new ones)")
         if held.asking is None or held.asking.done():
             held.asking = asyncio.create_task(self._ask(held))
         # Who gives up waiting does not end the start, for which others may wait.
