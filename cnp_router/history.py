@@ -156,7 +156,7 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         --------
         >>> history = History([Mashup("m1", "Rain by text", ("rain", "sms")),
         ...                    Mashup("m2", "Rain", ("rain",))])
-        >>> history.without(["rain"])
+        >>> list(history.without(["rain"]))
         [Mashup('m1', 'Rain by text', ('sms',))]
         """
         gone = frozenset(string_tuple("apis", apis))
