@@ -105,7 +105,7 @@ class Executor:
     ) -> None:
         check_instance("net", net, ContractNet)
         announced = "none" if net.router is None else "manager"
-        self.net = net.with_settings(evidence=announced)
+        self.net = net.with_settings(grounds="hidden", evidence=announced)
         self.sources = sources
         self.settings = settings or ExecutionSettings()
         self.approve = approve
