@@ -255,12 +255,12 @@ class _Run:
         if self.model is None or self.how.no_learn or self.execution is None:
             return
         from cnp_router.execution.learning import learn
-        from cnp_router.online import OnlineStore, RouterObserver
+        from cnp_router.online import Observer, OnlineStore, RouterObserver
         from cnp_router.prediction import NextToolRouter
         from cnp_router.training import load_router
 
         router = load_router(self.model, **self.vectors.made(self.model))
-        observers = [NextToolRouter(), RouterObserver(router)]
+        observers: list[Observer] = [NextToolRouter(), RouterObserver(router)]
         with OnlineStore(self.model / ONLINE_FILE, observers) as store:
             learn(store, self.execution, user=self.how.user)
 
