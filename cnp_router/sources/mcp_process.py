@@ -169,12 +169,12 @@ class ServerProcess:
         with suppress(TimeoutError):
             async with asyncio.timeout(2 * self.grace + 2):
                 await _ended(process)
-                return
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(2):
-                await _ended(process)
+        if process.returncode is None or process.returncode < 0:  # the launcher did not end all
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(2):
+                    await _ended(process)
 
     async def _read(
         self, process: asyncio.subprocess.Process, deliver: MemoryObjectSendStream[Any]

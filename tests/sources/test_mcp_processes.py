@@ -12,6 +12,7 @@ import textwrap
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -555,6 +556,16 @@ class TestEnd:
             process.send_signal(number)
             process.wait(20)
         assert wait_until(lambda: not any(is_alive(pid) for pid in pids))
+
+    def test_a_launcher_that_was_killed(self):
+        async def use(server: McpServer) -> int:
+            pid = int((await server.call(call("pid"))).text)
+            launcher = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(launcher, signal.SIGKILL)
+            return pid
+
+        pid = run(use)
+        assert wait_until(lambda: not is_alive(pid))
 
     def test_a_source_that_nobody_closed(self):
         async def use() -> float:
