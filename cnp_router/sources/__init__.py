@@ -1,5 +1,8 @@
 """Where tools come from and how they are called."""
 
+from cnp_router.sources.all_sources import Loaded, Sources
+from cnp_router.sources.functions import FunctionSource
+from cnp_router.sources.lock_file import Changed, Changes, LockFile, fingerprint
 from cnp_router.sources.mcp_server import McpServer
 from cnp_router.sources.source import (
     Attachment,
@@ -17,7 +20,14 @@ __all__ = [
     "CallFailure",
     "CallProgress",
     "CallResult",
+    "Changed",
+    "Changes",
     "FailureKind",
+    "FunctionSource",
+    "Loaded",
+    "LockFile",
     "McpServer",
     "Source",
+    "Sources",
+    "fingerprint",
 ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import Tool
 
-__all__ = ["listed_apis"]
+__all__ = ["api_of", "listed_apis"]
 
 _PAGES = 200
 _TOOLS = 10_000
@@ -33,7 +33,7 @@ async def listed_apis(source: str, client: Client, trusted: bool) -> dict[str, A
     """
     apis: dict[str, Api] = {}
     for tool in await _all_tools(source, client):
-        api = _api_of(source, tool, trusted)
+        api = api_of(source, tool, trusted)
         if api.id in apis:
             raise SourceAnswerError(source, f"it has several tools of the name {shown(tool.name)}")
         apis[api.id] = api
@@ -82,7 +82,8 @@ def _said(exc: Any, before: int) -> str:
     return f"{which}its list of tools cannot be used: {where}: {error['msg']}{got}"
 
 
-def _api_of(source: str, tool: Tool, trusted: bool) -> Api:
+def api_of(source: str, tool: Any, trusted: bool) -> Api:
+    """Return a tool as an API; a SourceAnswerError says what is wrong with it."""
     _check_schema(source, tool)
     title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
     hint = tool.annotations.read_only_hint if tool.annotations else None
