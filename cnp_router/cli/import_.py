@@ -23,7 +23,7 @@ _EFFECTS = ("reads", "writes", "unknown")
 
 @options.command(
     "cnp-router import --mcp mcp.json --output apis.jsonl",
-    "cnp-router import --openapi petstore.yaml --a2a http://localhost:9999 --output apis.jsonl",
+    "cnp-router import --openapi pets=petstore.yaml --output apis.jsonl",
     "cnp-router import --tools time=tools.json --output apis.jsonl",
 )
 @source_options

@@ -87,12 +87,12 @@ class Origins:
         found += others
         places: dict[str, str] = {}
         for place, source in found:
-            other = places.setdefault(source.name, place)
-            if other is not place:
+            if source.name in places:
                 raise InputError(
-                    f"two sources have the name {source.name!r}: one of {other} and one of "
-                    f"{place} (rename one, such as --openapi NAME={place})"
+                    f"two sources have the name {source.name!r}: one of {places[source.name]} and "
+                    f"one of {place} (rename one)"
                 )
+            places[source.name] = place
         if unknown := [name for name in self.trust if name not in places]:
             there = ", ".join(places) or "none"
             raise InputError(f"--trust: no source is called {shown(unknown[0])} (there: {there})")
