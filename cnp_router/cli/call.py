@@ -17,7 +17,7 @@ import click
 from cnp_router.cli import options
 from cnp_router.cli.output import counted, echo, echo_json, echo_lines, echo_pairs
 from cnp_router.cli.progress import Progress, ticking
-from cnp_router.cli.source_options import Origins, echo_problem, source_options
+from cnp_router.cli.source_options import Origins, echo_diff, source_options
 from cnp_router.exceptions import CnpRouterError, DataFileError, DefinitionChangedError, InputError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ async def _called(sources: Sources, api: str, inputs: dict[str, Any], timeout: f
                 try:
                     await sources.api(api)
                 except DefinitionChangedError as exc:
-                    echo_problem(exc)
+                    echo_diff(exc)
             return result
 
 

@@ -13,7 +13,7 @@ import click
 from cnp_router.cli import options
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table
 from cnp_router.cli.progress import Progress, ticking
-from cnp_router.cli.source_options import PLACE, Origins, echo_problem, source_options
+from cnp_router.cli.source_options import PLACE, Origins, echo_diff, echo_problem, source_options
 
 if TYPE_CHECKING:
     from cnp_router.sources.together import Loaded, Sources
@@ -54,6 +54,8 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     check_writable(output)
     loaded = asyncio.run(_loaded(sources))
     if not loaded.apis:
+        for problem in loaded.problems:
+            echo_diff(problem)
         raise none_left(loaded)
     Catalog(loaded.apis).write(output)
     for problem in loaded.problems:

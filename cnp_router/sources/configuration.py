@@ -179,8 +179,9 @@ def read_a2a(reference: SourceRef) -> Source:
 
 def kind_of(source: Source) -> str:
     """Return what the kind of a source is called; that of one's own by its class."""
-    name = type(source).__name__
-    return next((k.label for k in KINDS.values() if k.place.endswith(f":{name}")), name)
+    name, module = type(source).__name__, type(source).__module__
+    known = {kind.place: kind.label for kind in KINDS.values()}
+    return known.get(f"{module}:{name}") or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def _keys() -> str:

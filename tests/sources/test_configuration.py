@@ -9,6 +9,7 @@ import pytest
 
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.sources.configuration import KINDS, Kind, SourceRef, kind_of, read_a2a, read_sources
+from cnp_router.sources.functions import FunctionSource
 from cnp_router.testing import ScriptedSource
 
 
@@ -199,9 +200,10 @@ class TestReferences:
             read_a2a(SourceRef("agents"))
 
 
-def test_what_kinds_are_called():
-    assert kind_of(Recording("a", {})) == "mcpServers"
-    assert kind_of(ScriptedSource("a", {})) == "ScriptedSource"
+def test_what_kinds_are_called(monkeypatch):
+    monkeypatch.undo()
+    assert kind_of(FunctionSource("a", {"it": lambda: 1})) == "functions"
+    assert kind_of(ScriptedSource("a", {})) == "scripted source"
 
 
 @pytest.mark.parametrize("key", ["mcpServers", "functions"])
