@@ -59,10 +59,9 @@ class SavedList(Source):
         (Api('time__now', 'now', ''),)
         """
         path = Path(reference.place)
-        name = reference.name or path.stem
+        name = reference.named
         document = read_json(path)
         try:
-            check_source_name(name)
             tools = enumerate(_tools(document), 1)
             records = [Record(_object("a tool", tool), path, None, place) for place, tool in tools]
             return cls(name, tuple(_api(name, each, name in trusted) for each in records))

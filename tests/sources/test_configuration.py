@@ -16,20 +16,19 @@ from cnp_router.testing import ScriptedSource
 class Recording(ScriptedSource):
     """A kind that keeps what it was made of."""
 
-    fields: dict
     trusted: bool
+
+    def __init__(self, name, fields):
+        super().__init__(name, {})
+        self.fields = fields
 
     @classmethod
     def from_entry(cls, name, fields, *, folder, trusted):
         if "url" in fields and not str(fields["url"]).startswith("http"):
             raise InputError(f"url must begin with http, got {fields['url']!r}")
-        source = cls(name, {})
-        source.fields, source.folder, source.trusted = dict(fields), folder, trusted
+        source = cls(name, dict(fields))
+        source.folder, source.trusted = folder, trusted
         return source
-
-    @classmethod
-    def read(cls, place, name=None):
-        return cls.from_entry(name or "read", {"place": place}, folder=None, trusted=False)
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +86,7 @@ class TestFile:
             ("pets.json", '{"openapi": "3.0.3", "servers": [{"url": "/"}]}'),
         ]:
             (source,) = read(text, name=name).sources
-            assert source.fields == {"place": str(tmp_path / name)}
+            assert (source.name, source.fields) == ("pets", str(tmp_path / name))
 
     @pytest.mark.parametrize(
         ("document", "said"),
@@ -183,19 +182,26 @@ class TestReferences:
         with pytest.raises(InputError, match="the name of a source"):
             SourceRef.parse("a__b=spec.yaml")
 
-    def test_an_agent_without_a_name_is_called_as_its_host(self, monkeypatch):
-        made = []
-        monkeypatch.setitem(
-            sys.modules,
-            "fake_kind",
-            SimpleNamespace(Recording=lambda *given: made.append(given)),
-        )
-        read_a2a(SourceRef("http://agents.example:9999/a"))
-        read_a2a(SourceRef("http://agents.example", "travel"))
-        assert made == [
-            ("agents.example", "http://agents.example:9999/a"),
-            ("travel", "http://agents.example"),
-        ]
+    @pytest.mark.parametrize(
+        ("place", "name"),
+        [
+            ("http://agents.example:9999/a", "agents.example"),
+            ("specs/pet_store.v1.yaml", "pet_store.v1"),
+            ("__pets__of__mine_.json", "pets_of_mine"),
+        ],
+    )
+    def test_what_has_no_name_is_called_by_its_place(self, place, name):
+        assert SourceRef(place).named == name
+        assert SourceRef(place, "mine").named == "mine"
+
+    @pytest.mark.parametrize("place", ["___.yaml", "http:///a", "a" * 65])
+    def test_a_place_that_gives_no_name(self, place):
+        with pytest.raises(InputError, match=r"an id must|the name of a source"):
+            _ = SourceRef(place).named
+
+    def test_agents_have_a_url(self):
+        agent = read_a2a(SourceRef("http://agents.example:9999/a"))
+        assert (agent.name, agent.fields) == ("agents.example", "http://agents.example:9999/a")
         with pytest.raises(InputError, match="not the URL of an agent: 'agents'"):
             read_a2a(SourceRef("agents"))
 
@@ -206,7 +212,7 @@ def test_what_kinds_are_called(monkeypatch):
     assert kind_of(ScriptedSource("a", {})) == "scripted source"
 
 
-@pytest.mark.parametrize("key", ["mcpServers", "functions"])
+@pytest.mark.parametrize("key", ["mcpServers", "openapi", "functions"])
 def test_real_kinds_are_where_they_should_be(monkeypatch, key):
     monkeypatch.undo()
     assert callable(KINDS[key].load().from_entry)
