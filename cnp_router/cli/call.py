@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 @options.command(
     "cnp-router call time__get_current_time --inputs @zone.json --mcp mcp.json",
-    "cnp-router call time__get_current_time --inputs @zone.json --mcp mcp.json --json",
 )
 @click.argument("api")
 @click.option(
