@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
@@ -22,10 +23,16 @@ class Progress:
     """Whether anything of a request went out, so that somebody may have acted on it."""
 
     is_sent: bool = False
+    _stream: Any = None
 
-    async def trace(self, event: str, _: Any) -> None:
+    async def trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Take notice of an event of the connection."""
         self.is_sent |= event.endswith("send_request_headers.started")
+        if event.endswith("connect_tcp.complete"):
+            self._stream = info["return_value"]
+        elif event.endswith("start_tls.failed") and self._stream is not None:
+            # The library leaves it open where the handshake is cancelled.
+            await self._stream.aclose()
 
 
 class HttpClient:

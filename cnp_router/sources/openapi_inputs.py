@@ -192,27 +192,31 @@ class InputReader:
         media_type = min(usable, key=_rank)
         kind: Any = kinds[media_type]
         media = content[media_type] or {}
-        required = bool(raw.get("required"))
+        required = raw.get("required")
         encoding = media.get("encoding") or {}
         sent = "application/json" if "*" in media_type else media_type
         own = media.get("schema")
         own = {} if own is None else own
-        names = self._spread(kind, own, schema, is_required=required)
+        names = self._spread(kind, own, schema, required)
         if names is not None:
-            return Body(sent, kind, None, names, required, encoding)
+            return Body(sent, kind, None, names, bool(required), encoding)
         if kind in ("form", "multipart") and not _may_be_object(resolve(self._root, own)[0]):
             raise UnusableError(f"its body is {shown(media_type)} of something else than an object")
         key = "body"
         while key in schema.properties:
             key += "_"
         notes = {"description": raw["description"]} if raw.get("description") else {}
-        schema.add(key, [own], notes, is_required=required)
-        return Body(sent, kind, key, (), required, encoding)
+        schema.add(key, [own], notes, is_required=bool(required))
+        return Body(sent, kind, key, (), bool(required), encoding)
 
     def _spread(
-        self, kind: str, own: Any, schema: _Schema, *, is_required: bool
+        self, kind: str, own: Any, schema: _Schema, required_body: bool | None
     ) -> tuple[str, ...] | None:
-        """Make inputs of a body's properties; None where it must be one input."""
+        """Make inputs of a body's properties; None where it must be one input.
+
+        Where the document does not say whether the body is required, it is if a property is: most
+        authors forget it. Where it says no, required properties are so as soon as there is one.
+        """
         found = None if kind == "text" else self._schemas.properties(own)
         if found is None or not schema.properties.keys().isdisjoint(found[0]):
             return None
@@ -223,8 +227,9 @@ class InputReader:
                 raise UnusableError(f"its body needs a file, {files[0]!r}")
             properties = {n: each for n, each in properties.items() if n not in files}
         for name, parts in properties.items():
-            schema.add(name, parts, {}, is_required=is_required and name in required)
-            if not is_required and (others := [each for each in required if each != name]):
+            is_optional = required_body is False
+            schema.add(name, parts, {}, is_required=not is_optional and name in required)
+            if is_optional and (others := [each for each in required if each != name]):
                 schema.together[name] = others
         return tuple(properties)
 

@@ -108,7 +108,7 @@ class Operations:
         for tool, (method, path, _, _) in zip(tools, found, strict=True):
             name = tool
             if name is None:
-                slug = name = re.sub(r"\W+", "_", f"{method}_{path}").strip("_")
+                slug = name = re.sub(r"[\W_]+", "_", f"{method}_{path}").strip("_")
                 number = 1
                 while name in taken:
                     number += 1

@@ -224,6 +224,8 @@ def _values(value: Any) -> list[Any]:
 def _deep(name: str, value: Any) -> Pairs:
     """Return ``name[key]=value`` for each value inside; elements of lists are counted from 0."""
     if isinstance(value, dict):
+        if any("[" in key or "]" in key for key in value):
+            raise InputError(f"a key in {unquote(name)!r} cannot contain '[' or ']'")
         inside = [(quote(key, safe=""), each) for key, each in value.items()]
     elif isinstance(value, list):
         inside = [(str(place), each) for place, each in enumerate(value)]

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 from urllib.parse import quote, quote_plus
 
 from cnp_router.exceptions import shown
@@ -194,6 +194,9 @@ class Credentials:
 
     def __repr__(self) -> str:
         return f"Credentials({self._source!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("credentials are not pickled (make the source anew where it is needed)")
 
 
 def _basic(value: str) -> str:
