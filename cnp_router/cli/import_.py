@@ -80,7 +80,7 @@ async def _loaded(sources: Sources) -> Loaded:
 
             def state() -> tuple[str, int, int]:
                 waiting = sources.waiting
-                return ", ".join(waiting), everyone - len(waiting), everyone
+                return ", ".join(waiting) or "closing", everyone - len(waiting), everyone
 
             async with ticking(progress, state):
                 return await sources.load()

@@ -86,6 +86,11 @@ def test_what_is_no_such_list(read, document, said):
     assert said in str(caught.value)
 
 
+def test_a_pattern_of_javascript_alone_is_no_reason_to_refuse(read):
+    schema = {"type": "object", "properties": {"word": {"pattern": r"^\p{L}+$"}}}
+    assert len(read([{**NOW, "inputSchema": schema}])) == 1
+
+
 def test_no_tools_are_no_error(read):
     assert read({"tools": []}) == ()
 
