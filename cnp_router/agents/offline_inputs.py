@@ -181,9 +181,11 @@ class _Certain:
 
 def _types(schema: Mapping[str, Any]) -> set[str]:
     """Return the types that a value may have; none where the schema says nothing."""
-    found = schema.get("type", ())
-    types = {found} if isinstance(found, str) else {t for t in found if isinstance(t, str)}
-    for part in schema.get("anyOf", ()) if isinstance(schema.get("anyOf"), list) else ():
+    found = schema.get("type")
+    listed = found if isinstance(found, list | tuple) else [found]
+    types = {each for each in listed if isinstance(each, str)}
+    parts = schema.get("anyOf")
+    for part in parts if isinstance(parts, list | tuple) else ():
         types |= _types(part) if isinstance(part, Mapping) else set()
     return types - {"null"}
 
@@ -205,7 +207,7 @@ def _kind(parameter: Parameter) -> str | None:
         types = _types(schema)
     if types - {"string"}:
         return None
-    if schema.get("format") in _BY_FORMAT:
+    if str(schema.get("format")) in _BY_FORMAT:
         return _BY_FORMAT[schema["format"]]
     words = set(split_identifier(parameter.name).lower().replace("-", " ").split())
     for kind, names in _BY_NAME:

@@ -75,7 +75,8 @@ class Executor:
     Examples
     --------
     >>> from cnp_router import Catalog, ContractNet, fit_router, offline_model
-    >>> from cnp_router.sources import FunctionSource, Sources
+    >>> from cnp_router.sources import FunctionSource
+    >>> from cnp_router.sources.together import Sources
     >>> def roll(sides: int = 6) -> int:
     ...     "Roll a die with some sides."
     ...     return 4
@@ -200,9 +201,8 @@ class _Running:
         self.problem = ""
         self._limit = asyncio.timeout(executor.settings.timeout)
         self._asking = asyncio.Lock()
-        self.caller = Caller(
-            executor.sources, executor.settings, approve=self._approve, journal=journal
-        )
+        approve = None if executor.approve is None else self._approve
+        self.caller = Caller(executor.sources, executor.settings, approve=approve, journal=journal)
 
     async def within_time(self, request: str | Plan) -> None:
         """Do it all, or as much as there is time for."""

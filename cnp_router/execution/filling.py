@@ -255,7 +255,7 @@ class _Filling:
 
     def open(self, missing: list[Parameter]) -> ExecutionError:
         """Return the error that says what nobody gave."""
-        named = "; ".join(
+        named = ", ".join(
             repr(each.name) + (f" ({said})" if (said := each.description) else "")
             for each in missing
         )

@@ -50,7 +50,6 @@ def trajectory_of(execution: Execution, *, user: str | None = None) -> Trajector
         execution.request,
         tuple(steps),
         success=execution.is_done,
-        user=user,
     )
 
 
@@ -67,7 +66,6 @@ def mashup_of(execution: Execution, *, user: str | None = None) -> Mashup | None
         execution.request,
         execution.apis,
         date=datetime.datetime.now(datetime.UTC).date(),
-        user=user,
     )
 
 
