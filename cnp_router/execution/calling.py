@@ -235,8 +235,6 @@ class Caller:
         except InputError as exc:
             result = CallResult.failed("inputs", str(exc))
         journal.finish(number, result)
-        if result.is_done or not only_reads:
-            await journal.synced()
         return result
 
     def _pause(self, attempts: int, result: CallResult) -> float:
