@@ -26,6 +26,7 @@ COMMANDS = (
     "call",
     "compare",
     "evaluate",
+    "execute",
     "fit",
     "graph",
     "import",

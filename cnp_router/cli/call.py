@@ -20,8 +20,8 @@ from cnp_router.cli.source_options import Origins, echo_problem, source_options
 from cnp_router.exceptions import CnpRouterError, DataFileError, DefinitionChangedError, InputError
 
 if TYPE_CHECKING:
+    from cnp_router.sources.all_sources import Sources
     from cnp_router.sources.source import CallProgress, CallResult
-    from cnp_router.sources.together import Sources
 
 
 @options.command(

@@ -16,7 +16,7 @@ from cnp_router.cli.progress import Progress, ticking
 from cnp_router.cli.source_options import PLACE, Origins, echo_problem, source_options
 
 if TYPE_CHECKING:
-    from cnp_router.sources.together import Loaded, Sources
+    from cnp_router.sources.all_sources import Loaded, Sources
 
 _EFFECTS = ("reads", "writes", "unknown")
 
@@ -44,8 +44,8 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     """
     from cnp_router.catalog import Catalog
     from cnp_router.files import check_writable
+    from cnp_router.sources.all_sources import none_left
     from cnp_router.sources.saved_list import SavedList
-    from cnp_router.sources.together import none_left
 
     if not (origins or tools):
         raise click.UsageError("Give --sources, --openapi, --a2a or --tools.")

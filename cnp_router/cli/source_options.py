@@ -15,9 +15,9 @@ from cnp_router.exceptions import DefinitionChangedError, InputError, SourceErro
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Effects
+    from cnp_router.sources.all_sources import Sources
     from cnp_router.sources.configuration import SourceRef
     from cnp_router.sources.source import Source
-    from cnp_router.sources.together import Sources
 
 __all__ = ["LOCK", "Origins", "echo_problem", "source_options"]
 
@@ -71,9 +71,9 @@ class Origins:
 
         `others` are further ones, with the place that each comes from.
         """
+        from cnp_router.sources.all_sources import Sources
         from cnp_router.sources.configuration import read_a2a, read_openapi, read_sources
         from cnp_router.sources.lock_file import LockFile
-        from cnp_router.sources.together import Sources
 
         others = list(others)
         found: list[tuple[str, Source]] = []

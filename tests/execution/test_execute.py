@@ -28,7 +28,7 @@ from cnp_router.execution import (
 )
 from cnp_router.protocols import validate
 from cnp_router.sources import CallFailure
-from cnp_router.sources.together import Sources
+from cnp_router.sources.all_sources import Sources
 from cnp_router.testing import Delayed, ScriptedSource
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
