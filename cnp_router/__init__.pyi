@@ -54,6 +54,8 @@ from cnp_router.exceptions import (
     CnpRouterError as CnpRouterError,
     ContextTooLongError as ContextTooLongError,
     DataFileError as DataFileError,
+    DefinitionChangedError as DefinitionChangedError,
+    ExecutionError as ExecutionError,
     InputError as InputError,
     LanguageModelError as LanguageModelError,
     MissingExtraError as MissingExtraError,
@@ -64,8 +66,23 @@ from cnp_router.exceptions import (
     NotFittedError as NotFittedError,
     ProtocolError as ProtocolError,
     RoundFailedError as RoundFailedError,
+    SourceAnswerError as SourceAnswerError,
+    SourceError as SourceError,
+    SourceUnavailableError as SourceUnavailableError,
     TranscriptError as TranscriptError,
     UnknownApiError as UnknownApiError,
+)
+from cnp_router.execution import (
+    allow_writes as allow_writes,
+    Approval as Approval,
+    Execution as Execution,
+    ExecutionSettings as ExecutionSettings,
+    Executor as Executor,
+    Filler as Filler,
+    Job as Job,
+    JobEvent as JobEvent,
+    JobReport as JobReport,
+    Plan as Plan,
 )
 from cnp_router.graph import (
     TransitionGraph as TransitionGraph,
@@ -124,9 +141,9 @@ from cnp_router.protocols import (
     ContractNet as ContractNet,
     Invitation as Invitation,
     Ledger as Ledger,
+    AnnouncementPlan as AnnouncementPlan,
     NegotiatedProtocol as NegotiatedProtocol,
     Outcome as Outcome,
-    Plan as Plan,
     Protocol as Protocol,
     PROTOCOLS as PROTOCOLS,
     Result as Result,
@@ -157,10 +174,17 @@ from cnp_router.routing import (
     TopK as TopK,
 )
 from cnp_router.sources import (
+    Attachment as Attachment,
+    Call as Call,
+    CallFailure as CallFailure,
+    CallProgress as CallProgress,
+    CallResult as CallResult,
     FunctionSource as FunctionSource,
     LockFile as LockFile,
+    McpServer as McpServer,
+    Source as Source,
+    Sources as Sources,
 )
-from cnp_router.sources import McpServer as McpServer
 from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,

@@ -26,6 +26,7 @@ __all__ = [
     "read_jsonl",
     "read_text",
     "reason",
+    "value_of",
     "write_jsonl",
 ]
 
@@ -50,15 +51,15 @@ def read_text(path: str | Path) -> str:
         data = file.read_bytes()
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
         raise _trouble(path, exc, "cannot be read", _READING) from exc
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        line = data.count(b"\n", 0, exc.start) + 1
-        problem = f"not UTF-8 (byte {data[exc.start]:#04x})"
-        raise DataFileError(path, problem, line=line, cure="save it as UTF-8") from exc
+    text = _text_of(data, path)
     if not text.strip():
         raise DataFileError(path, "the file is empty", cure="give at least one record")
     return text
+
+
+def value_of(data: bytes, origin: str) -> Any:
+    """Return the one JSON document of some bytes; errors name their origin in place of a file."""
+    return _decode(_text_of(data, origin), origin, None, "give one valid JSON document")
 
 
 def read_json(path: str | Path) -> Any:
@@ -266,6 +267,15 @@ def as_path(path: str | Path) -> Path:
         return Path(path)
     except TypeError as exc:
         raise InputError(f"a path must be a string or a Path, got {shown(path)}") from exc
+
+
+def _text_of(data: bytes, path: str | Path) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = data.count(b"\n", 0, exc.start) + 1
+        problem = f"not UTF-8 (byte {data[exc.start]:#04x})"
+        raise DataFileError(path, problem, line=line, cure="save it as UTF-8") from exc
 
 
 def _trouble(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, overload
 
@@ -90,6 +90,10 @@ class Mashup:
             ordered=self.ordered or None,
         )
 
+    def without(self, apis: Collection[str]) -> Mashup:
+        """Return the mashup without some APIs: perhaps without any, as no history holds it."""
+        return replace(self, apis=tuple(api for api in self.apis if api not in apis))
+
     def __repr__(self) -> str:
         return f"Mashup({self.id!r}, {shown(self.description)}, {shown(self.apis)})"
 
@@ -144,6 +148,20 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         check_instance("catalog", catalog, Catalog)
         kept = [m for m in self._items if all(api in catalog for api in m.apis)]
         return History(kept, skipped=self.skipped + len(self) - len(kept))
+
+    def without(self, apis: Iterable[str]) -> History:
+        """Return the mashups without some APIs; those that used no other are left out.
+
+        Examples
+        --------
+        >>> history = History([Mashup("m1", "Rain by text", ("rain", "sms")),
+        ...                    Mashup("m2", "Rain", ("rain",))])
+        >>> list(history.without(["rain"]))
+        [Mashup('m1', 'Rain by text', ('sms',))]
+        """
+        gone = frozenset(string_tuple("apis", apis))
+        left = (m if gone.isdisjoint(m.apis) else m.without(gone) for m in self._items)
+        return History((m for m in left if m.apis), skipped=self.skipped)
 
     @classmethod
     def read(

@@ -143,9 +143,12 @@ class FakeActor:
     again, until nobody is left. `asked` are the APIs in the order of acting.
     """
 
-    def __init__(self, ends: Mapping[str, str] | None = None, *, again: bool = True) -> None:
+    def __init__(
+        self, ends: Mapping[str, str] | None = None, *, again: bool = True, says: str = ""
+    ) -> None:
         self.ends = ends or {}
         self.again = again
+        self.says = says  # in every result, error and reason
         self.asked: list[AwardedApi] = []
         self.acting: Acting | None = None
 
@@ -162,12 +165,12 @@ class FakeActor:
         cost: dict[str, Any] = {"attempts": 2, "seconds": 0.5, "n_bytes": 10}
         if end == "done":
             digest = hashlib.sha256(job.api.encode()).hexdigest()
-            acting.done(job, text=f"{job.api} is done", digest=digest, **cost)
+            acting.done(job, text=f"{job.api} is done{self.says}", digest=digest, **cost)
         elif end == "cancel":
-            acting.cancel(job, "nobody needs it")
+            acting.cancel(job, f"nobody needs it{self.says}")
         elif end != "open":
             kind: Any = end
-            acting.failed(job, kind=kind, error=f"{job.api} is down", **cost)
+            acting.failed(job, kind=kind, error=f"{job.api} is down{self.says}", **cost)
             return acting.next_for(job) if self.again else None
         return None
 

@@ -29,7 +29,7 @@ from cnp_router.agents.tasks import (
 from cnp_router.catalog import Api, Catalog
 from cnp_router.llm import OfflineChatModel
 from cnp_router.routing.selection import expected_f1_size
-from cnp_router.text import TfidfEncoder, content_words
+from cnp_router.text import TfidfEncoder, content_words, split_identifier
 
 __all__ = ["TextSimilarity", "offline_model"]
 
@@ -151,7 +151,10 @@ class _Answers:
     def select(self, task: SelectApis) -> dict[str, Any]:
         if task.evidence:
             return {"apis": _best_by_evidence(task)}
-        texts = {p.api: p.grounds for p in (*task.proposals, *task.awarded)}
+        # Where the grounds are hidden, an id is all there is.
+        texts = {
+            p.api: p.grounds or split_identifier(p.api) for p in (*task.proposals, *task.awarded)
+        }
         awarded = {p.api for p in task.awarded}
         return {"apis": [n for n in self._best(task.request, texts) if n not in awarded]}
 

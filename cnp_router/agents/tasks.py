@@ -443,6 +443,8 @@ def _json(value: Any, evidence: Mapping[str, ApiEvidence]) -> str:
     if isinstance(value, Api):
         return beside(value.id, specification(value), evidence)
     if isinstance(value, ProposedApi):
-        proposed = {"id": quoted(value.api), "grounds": quoted(value.grounds)}
+        proposed = {"id": quoted(value.api)}
+        if value.grounds:
+            proposed["grounds"] = quoted(value.grounds)
         return beside(value.api, json_object(proposed), evidence)
     return "null" if value is None else quoted(value)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Self
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from cnp_router.execution import Approval, JobEvent
+    from cnp_router.execution import Approval, Approve, JobEvent
 
 _ENDS = ("done", "failed", "skipped", "cancelled")
 _TEXT = 60
@@ -132,7 +131,7 @@ async def _read_line() -> str:
         loop.remove_reader(descriptor)
 
 
-def approver(view: LiveView, *, allow_write: bool) -> Callable[[Approval], object] | None:
+def approver(view: LiveView, *, allow_write: bool) -> Approve | None:
     """Return who approves: the option, the person at the terminal, or nobody."""
     from cnp_router.execution import allow_writes
 

@@ -75,8 +75,7 @@ class Executor:
     Examples
     --------
     >>> from cnp_router import Catalog, ContractNet, fit_router, offline_model
-    >>> from cnp_router.sources import FunctionSource
-    >>> from cnp_router.sources.together import Sources
+    >>> from cnp_router.sources import FunctionSource, Sources
     >>> def roll(sides: int = 6) -> int:
     ...     "Roll a die with some sides."
     ...     return 4
@@ -105,7 +104,7 @@ class Executor:
     ) -> None:
         check_instance("net", net, ContractNet)
         announced = "none" if net.router is None else "manager"
-        self.net = net.with_settings(evidence=announced)
+        self.net = net.with_settings(grounds="hidden", evidence=announced)
         self.sources = sources
         self.settings = settings or ExecutionSettings()
         self.approve = approve
@@ -173,6 +172,39 @@ class Executor:
         if self.store is not None:
             learn(self.store, self.last, user=user)
         return self.last
+
+    async def plan(
+        self,
+        request: str | Plan,
+        *,
+        protocol: str | Protocol = "contractor-led",
+        announcement: Announcement = "routed",
+        date: datetime.date | None = None,
+    ) -> Plan:
+        """Return the jobs that a request would lead to, and call no tool; a plan is its own.
+
+        Parameters and errors are those of `execute`; an ExecutionError if nothing is awarded.
+        """
+        if isinstance(request, Plan):
+            return request
+        drafting = _Drafting(self.net.catalog.__getitem__)
+        how: dict[str, Any] = {"protocol": protocol, "announcement": announcement, "date": date}
+        await self.net.run(request, actor=drafting, **how)
+        if drafting.plan is None:
+            raise ExecutionError("nothing was awarded (say it in other words)")
+        return drafting.plan
+
+
+class _Drafting:
+    """Turns awards into a plan, and acts on none of them."""
+
+    def __init__(self, api: Callable[[str], Api]) -> None:
+        self.plan: Plan | None = None
+        self._api = api
+
+    async def act(self, acting: Acting) -> None:
+        if acting.awards:
+            self.plan = plan_of(acting.request, acting.awards, self._api)
 
 
 class _Running:

@@ -23,7 +23,7 @@ from cnp_router.protocols.negotiation import NegotiatedProtocol
 from cnp_router.protocols.net import ContractNet
 from cnp_router.protocols.outcome import Choice, Outcome, Stages
 from cnp_router.protocols.parties import Parties
-from cnp_router.protocols.plan import Plan
+from cnp_router.protocols.plan import AnnouncementPlan
 from cnp_router.protocols.protocol import Announcement, Protocol
 from cnp_router.protocols.registry import PROTOCOLS, find_protocol
 from cnp_router.protocols.round import Invitation, Result, Round
@@ -37,6 +37,7 @@ __all__ = [
     "Acting",
     "Actor",
     "Announcement",
+    "AnnouncementPlan",
     "Audience",
     "Award",
     "AwardedApi",
@@ -58,7 +59,6 @@ __all__ = [
     "NegotiatedProtocol",
     "Outcome",
     "Parties",
-    "Plan",
     "Proposal",
     "Protocol",
     "Refusal",

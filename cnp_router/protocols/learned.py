@@ -26,6 +26,7 @@ class Learned(Protocol):
             round_.request,
             select=settings.select,
             threshold=settings.threshold,
+            among=parties.among,
             date=round_.date,
         )
         classifier = parties.classifier

@@ -59,7 +59,7 @@ class Outcome:
     recipients : tuple of str
         Contractors that received an announcement.
     n_contractors : int
-        How many contractors there are.
+        How many contractors there are, that the request may reach.
     categories : tuple of str or None
         After category mapping.
     stages : Stages

@@ -21,6 +21,7 @@ from cnp_router.exceptions import (
 from cnp_router.llm import ChatModel
 from cnp_router.protocols.acting import Acting, Actor
 from cnp_router.protocols.audience import Audience, routed
+from cnp_router.protocols.awarding import awards_of, function_of, holder_of, substitutes
 from cnp_router.protocols.bidding import Bidding, Invitation
 from cnp_router.protocols.carried_evidence import carried, with_evidence
 from cnp_router.protocols.messages import (
@@ -37,7 +38,6 @@ from cnp_router.protocols.messages import (
 from cnp_router.protocols.metered import Books, MeteredModel
 from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.settings import RoundSettings
-from cnp_router.protocols.substitutes import Candidate, Substitutes
 from cnp_router.protocols.transcript import Transcript
 from cnp_router.records import check_instance, one_line, shown
 from cnp_router.routing import Routing
@@ -275,7 +275,7 @@ class Round:
         every = (*as_proposed(waiting), *(ProposedApi(name) for name in apis))
         evidence = {each.api: each for i in invitations for each in i.evidence}
         known = (*carried(self.messages, as_proposed(waiting)), *evidence.values())
-        select = SelectApis(self.request, (), every, evidence=known)
+        select = self._selection((), every, (), known)
         tasks = [*before, *(i.task for i in invitations), select]
         self.books.check(
             what,
@@ -313,7 +313,7 @@ class Round:
             return ()
         proposed = as_proposed(proposals)
         evidence = carried(self.messages, proposed)
-        task = SelectApis(self.request, functions, proposed, awarded, evidence)
+        task = self._selection(functions, proposed, awarded, evidence)
         cut: tuple[str, ...] = ()
         for most in (GROUNDS, 0):  # all who bid at length must not cost the round what it has paid
             if self._fits(task, len(proposals)):
@@ -325,96 +325,57 @@ class Round:
         self.decide(proposals, selected)
         return selected
 
+    def _selection(
+        self,
+        functions: tuple[str, ...],
+        proposed: tuple[ProposedApi, ...],
+        awarded: tuple[ProposedApi, ...],
+        evidence: tuple[ApiEvidence, ...],
+    ) -> SelectApis:
+        """Return the manager's task to select; if grounds are hidden, without words of others."""
+        if self.settings.grounds == "hidden":
+            proposed = tuple(ProposedApi(each.api) for each in proposed)
+            awarded = tuple(ProposedApi(each.api) for each in awarded)
+            evidence = tuple(replace(each, reason="") for each in evidence)
+        return SelectApis(self.request, functions, proposed, awarded, evidence)
+
     def decide(self, proposals: Iterable[Proposal], selected: Iterable[str]) -> None:
         """Award selected APIs to the first who proposed each, and reject the other proposals.
 
-        If they are acted on, each award is of one API; and a function for which nothing was awarded
+        If awards are acted on, each is of one API; and a function for which nothing was awarded
         is awarded to the first who proposed a selected API for it.
         """
-        proposals, selected = list(proposals), dict.fromkeys(selected)
-        left = dict(selected)
-        awarded: dict[int, tuple[str, ...]] = {}
-        for proposal in proposals:
-            awarded[proposal.id] = tuple(p.api for p in proposal.apis if p.api in left)
-            for name in awarded[proposal.id]:
-                left.pop(name, None)
-        if self.actor is not None:
-            served = {self._function(m) for m in self.messages if isinstance(m, Award)}
-            served |= {self._function(each) for each in proposals if awarded[each.id]}
-            for proposal in proposals:
-                function = self._function(proposal)
-                own = [p.api for p in proposal.apis if p.api in selected]
-                if own and function not in served:
-                    awarded[proposal.id] = (own[0],)
-                    served.add(function)
+        proposals, acted_on = list(proposals), self.actor is not None
+        awarded = awards_of(self.messages, proposals, selected, each_function=acted_on)
         for proposal in proposals:
             apis = awarded[proposal.id]
             reply = {"sender": MANAGER, "receiver": proposal.sender, "in_reply_to": proposal.id}
             if not apis:
                 self._send(Rejection, **reply)
-            elif self.actor is None:
+            elif not acted_on:
                 self._send(Award, apis=apis, **reply)
             else:
                 for name in apis:
                     self._send(Award, apis=(name,), **reply)
 
-    def _function(self, message: Proposal | Award) -> str | None:
-        """Return the function that something was proposed or awarded for; None if no one."""
-        replied = self.messages[message.in_reply_to - 1]
-        if isinstance(replied, Proposal):
-            return self._function(replied)
-        return replied.function if isinstance(replied, CallForProposals) else None
-
     def _acting(self, result: Result) -> Acting:
         """Return the awards, ready to be acted on; directed ones, if nothing was announced."""
-        in_time = (m for m in self.messages if isinstance(m, Proposal) and not m.late)
-        candidates = [
-            Candidate(proposed.api, m.sender, m.id, self._function(m))
-            for m in sorted(in_time, key=lambda proposal: proposal.in_reply_to)
-            for proposed in m.apis
-        ]
-        announced = any(isinstance(m, CallForProposals) for m in self.messages)
-        if not announced:
-            candidates = self._award_directly(result)
+        if not any(isinstance(m, CallForProposals) for m in self.messages):
+            for name in result.apis:
+                holder = holder_of(self.parties, name)
+                way = {"sender": MANAGER, "receiver": holder, "in_reply_to": 1}
+                self._send(Award, apis=(name,), **way)
+        known = result.candidates
+        ranked = result.routing.contractors if result.routing else known or ()
+        named = [name for name in ranked if known is None or name in known]
         awards = [m for m in self.messages if isinstance(m, Award)]
-        catalog = self.parties.catalog
-        apis = dict.fromkeys([*(m.apis[0] for m in awards), *(each.api for each in candidates)])
         return Acting(
             self.request,
-            [(award, self._function(award)) for award in awards],
-            Substitutes(
-                candidates,
-                {name: catalog[name] for name in apis},
-                self._evidence,
-                in_order=not announced,
-            ),
+            [(award, function_of(self.messages, award)) for award in awards],
+            substitutes(self.messages, self.parties, self._evidence, named),
             self._send,
             lambda: self._transcript(result),
         )
-
-    def _award_directly(self, result: Result) -> list[Candidate]:
-        """Award what a protocol recommends without announcing; return who else could be awarded.
-
-        That are the recipients of the routing, in its order, as far as the protocol has not left
-        them out.
-        """
-        for name in result.apis:
-            holders = self.parties.holders_of([name])
-            if not holders:
-                raise RoundFailedError(
-                    f"no contractor holds {name!r}, which was recommended (give contractors that "
-                    "hold every API)"
-                )
-            receiver = holders[0].id
-            self._send(Award, sender=MANAGER, receiver=receiver, in_reply_to=1, apis=(name,))
-        known = result.candidates
-        names = result.routing.contractors if result.routing else known or ()
-        return [
-            Candidate(name, holder.id, 1)
-            for name in names
-            if known is None or name in known
-            for holder in self.parties.holders_of([name])[:1]
-        ]
 
     async def _act(self, actor: Actor, acting: Acting, result: Result) -> None:
         """Have an actor do what was awarded, and report its results, whatever happens to it."""

@@ -258,9 +258,11 @@ class _State:
     def result(self, candidates: tuple[str, ...] | None) -> Conclusion:
         if self.report is None:
             raise TranscriptError("the round has no report: it was broken off")
-        if candidates is not None and not set(self.report.apis) <= set(candidates):
+        stated = {*self.report.apis, *self.awarded}
+        if candidates is not None and not stated <= set(candidates):
             raise TranscriptError(
-                f"message {self.report.id} (inform): it reports what is not among the candidates"
+                f"message {self.report.id} (inform): what is reported or was awarded is not among "
+                "the candidates"
             )
         proposed = tuple(self.proposed) if candidates is None else candidates
         return Conclusion(

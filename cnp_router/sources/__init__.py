@@ -1,5 +1,6 @@
 """Where tools come from and how they are called."""
 
+from cnp_router.sources.all_sources import Loaded, Sources
 from cnp_router.sources.functions import FunctionSource
 from cnp_router.sources.lock_file import Changed, Changes, LockFile, fingerprint
 from cnp_router.sources.mcp_server import McpServer
@@ -23,8 +24,10 @@ __all__ = [
     "Changes",
     "FailureKind",
     "FunctionSource",
+    "Loaded",
     "LockFile",
     "McpServer",
     "Source",
+    "Sources",
     "fingerprint",
 ]

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from cnp_router.catalog import Api
 from cnp_router.exceptions import SourceAnswerError, SourceError, SourceUnavailableError
 from cnp_router.sources.mcp_http import HTTP_ERROR
-from cnp_router.sources.mcp_tools import all_tools
+from cnp_router.sources.mcp_tools import listed_apis
 from cnp_router.version import __version__
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.client import Transport
-    from mcp_types import Tool
 
 __all__ = ["Connection", "Link", "Mode"]
 
@@ -57,6 +57,7 @@ class Connection:
         Name of the source, for errors.
     link : Link
     mode : {"auto", "legacy"}
+    trusted : bool
     start_timeout : float > 0, seconds
     clean : callable
         Takes secrets out of a text.
@@ -64,12 +65,13 @@ class Connection:
     Attributes
     ----------
     client : mcp.Client
-    tools : mapping of str to Tool
-    duplicates : tuple of str
-        Names that several tools have.
+    apis : dict of str to Api
+        Its tools, by id.
+    is_stale : bool
+        Whether the server said that it has other tools now.
+    is_suspect : bool
+        Whether a call had no answer in time.
     start_seconds : float >= 0, seconds
-    notes : tuple of str
-        To be passed on with the next result.
     """
 
     client: Client
@@ -80,15 +82,17 @@ class Connection:
         link: Link,
         *,
         mode: Mode,
+        trusted: bool,
         start_timeout: float,
         clean: Callable[[str], str],
     ) -> None:
         self.source = source
         self.link = link
         self.mode: Mode = mode
+        self.trusted = trusted
         self.start_timeout = start_timeout
         self.clean = clean
-        self.tools: tuple[Tool, ...] = ()
+        self.apis: dict[str, Api] = {}
         self.is_stale = False
         self.is_suspect = False
         self.start_seconds = 0.0
@@ -139,13 +143,30 @@ class Connection:
         return type(error)(error.source, error.problem, cure=error.cure)
 
     async def list_again(self) -> None:
-        """Ask for the tools anew."""
-        self.tools = await all_tools(self.source, self.client)
+        """Ask for the tools anew.
+
+        Raises
+        ------
+        SourceError
+            If that fails.
+        """
+        limit = asyncio.timeout(self.start_timeout)
+        try:
+            async with limit:
+                self.apis = await listed_apis(self.source, self.client, self.trusted)
+            self.is_stale = False
+        except Exception as exc:
+            raise self._explained(exc, started=not limit.expired()) from None
 
     async def wait_over(self) -> None:
         """Wait until everything of it is gone."""
         if self._task is not None:
             await asyncio.wait({self._task})
+
+    def end(self, problem: str) -> None:
+        """Begin to end it, because it is of no more use."""
+        self.link.problem = self.link.problem or problem
+        self.link.ended.set()
 
     async def close(self) -> None:
         """End it, and wait until everything of it is gone."""
@@ -186,12 +207,15 @@ class Connection:
                 ) as client,
             ):
                 self._decline(client)
-                self.tools = await all_tools(self.source, client)
+                self.apis = await listed_apis(self.source, client, self.trusted)
                 self.client = client
                 self.start_seconds = time.perf_counter() - began
                 limit.reschedule(None)
                 self._opened.set()
-                await self.link.ended.wait()
+                try:
+                    await self.link.ended.wait()
+                finally:  # before any caller learns that the client is closed
+                    self.link.ended.set()
         except Exception as exc:
             self._error = self._explained(exc, started=limit.when() is None)
         else:
@@ -214,7 +238,7 @@ class Connection:
             kind = SourceAnswerError if self.link.is_nonsense else kind
             problem += "" if started else " while it was being started"
         elif isinstance(leaf, TimeoutError) and not started:
-            problem = f"it did not answer within {self.start_timeout:g} s of its start"
+            problem = f"it did not list its tools within {self.start_timeout:g} s"
         elif isinstance(leaf, MCPError):
             http = isinstance(leaf.data, dict) and leaf.data.get(HTTP_ERROR)
             if isinstance(http, dict) and http.get("unsent"):

@@ -17,6 +17,7 @@ __all__ = ["HTTP_ERROR", "ServerUrl"]
 HTTP_ERROR = "cnp_router_http"
 """Key in the data of the JSON-RPC errors that are made here of what HTTP says."""
 
+_PATIENCE = 5.0  # seconds that a message may take which has no answer
 _NEGOTIATED = (400, 404, 405)  # what they mean is a matter between the SDK and the server
 
 
@@ -67,7 +68,7 @@ class ServerUrl:
 
         # How long an answer may take is the affair of each call.
         timeout = httpx2.Timeout(self.connect_timeout, read=None)
-        client = _client_class(self.max_message)(
+        client = _client_class(self.max_message, min(self.connect_timeout, _PATIENCE))(
             headers=dict(self.headers), auth=self.auth, timeout=timeout
         )
         async with (
@@ -82,7 +83,7 @@ class ServerUrl:
                 self.ended.set()
 
 
-def _client_class(most: int) -> type[httpx2.AsyncClient]:
+def _client_class(most: int, patience: float) -> type[httpx2.AsyncClient]:
     import httpx2
 
     class Bounded(httpx2.AsyncByteStream):
@@ -107,6 +108,8 @@ def _client_class(most: int) -> type[httpx2.AsyncClient]:
 
         async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
             # Above the flow of `auth`, which must see what really came.
+            if request.method == "DELETE" or _is_notification(request):
+                request.extensions["timeout"] = {**request.extensions["timeout"], "read": patience}
             try:
                 response = await super().send(request, **options)
             except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as exc:
@@ -143,6 +146,11 @@ def _client_class(most: int) -> type[httpx2.AsyncClient]:
         return httpx2.Response(max(status, 400), json=body, request=request)
 
     return Client
+
+
+def _is_notification(request: Any) -> bool:
+    """Return whether a message has no answer to wait for."""
+    return request.method == "POST" and b'"id"' not in request.content[:60]
 
 
 def _said(exc: Exception) -> str:

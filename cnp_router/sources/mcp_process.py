@@ -139,6 +139,7 @@ class ServerProcess:
                 await asyncio.gather(*tasks, return_exceptions=True)
                 deliver.close()
                 to_send.close()
+            self.problem = self.problem or _how_it_ended(process.returncode)
 
     async def _start(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -174,12 +175,8 @@ class ServerProcess:
         """Hand on each message, until the output ends or cannot be used."""
         assert process.stdout is not None
         with deliver:
-            self.problem = await self._messages(process.stdout, deliver)
-        if not self.problem:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(1):
-                    await _ended(process)
-            self.problem = _how_it_ended(process.returncode)
+            problem = await self._messages(process.stdout, deliver)
+            self.problem = self.problem or problem
         self.ended.set()
         while await process.stdout.read(_CHUNK):  # else it could not end
             pass
@@ -263,7 +260,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 def _how_it_ended(code: int | None) -> str:
     if code is None:
-        return "the process closed its output"
+        return "the process could not be ended"
     if code > 128 and code - 128 in signal.valid_signals():
         return f"the process was ended by {signal.Signals(code - 128).name}"
     if code < 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import logging
 import os
 import shutil
 import time
@@ -11,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
 
 from cnp_router.catalog import Api
 from cnp_router.exceptions import (
@@ -23,17 +23,23 @@ from cnp_router.exceptions import (
     UnknownApiError,
     shown,
 )
-from cnp_router.records import check_flag, check_number, string_tuple
+from cnp_router.records import check_flag, check_number
+from cnp_router.sources.mcp_calling import send
 from cnp_router.sources.mcp_connection import Connection, Link, Mode
-from cnp_router.sources.mcp_http import HTTP_ERROR, ServerUrl
+from cnp_router.sources.mcp_entry import (
+    entry_fields,
+    http_url,
+    plain,
+    secrets_of,
+    several,
+    strings,
+)
+from cnp_router.sources.mcp_http import ServerUrl
 from cnp_router.sources.mcp_process import ServerProcess
-from cnp_router.sources.mcp_results import failure_of, result_of
-from cnp_router.sources.mcp_tools import api_of
 from cnp_router.sources.source import (
     SEPARATOR,
     Call,
     CallFailure,
-    CallProgress,
     CallResult,
     Source,
     check_source_name,
@@ -41,32 +47,12 @@ from cnp_router.sources.source import (
 
 if TYPE_CHECKING:
     import httpx2
-    from mcp_types import Tool
 
 __all__ = ["McpServer"]
 
-_FIELDS = ("command", "args", "env", "cwd", "url", "headers", "type")
-# Settings that other programs keep in the same files, for themselves.
-_OTHERS = {
-    "alwaysAllow",
-    "autoApprove",
-    "description",
-    "disabledTools",
-    "icon",
-    "timeout",
-    "version",
-}
-_TYPES = {
-    "stdio": "command",
-    "http": "url",
-    "streamable-http": "url",
-    "streamableHttp": "url",
-    "streamable_http": "url",
-}
 _MESSAGE_FACTOR = 16  # a message may be longer than what is kept of it
 _LEAST_MESSAGE = 4_000_000
 _PROBE_SECONDS = 5.0
-_PROGRESS_LENGTH = 500
 
 
 class McpServer(Source):
@@ -147,12 +133,12 @@ class McpServer(Source):
             raise InputError(f"give 'command' or 'url' of source {name!r}, got {given}")
         if mode not in ("auto", "legacy"):
             raise InputError(f"mode must be 'auto' or 'legacy', got {shown(mode)}")
-        self._command = None if command is None else _plain("command", command)
-        self._args = tuple(_plain("args", each, may_be_empty=True) for each in _several(args))
-        self._env = _strings("env", env)
-        self._cwd = None if cwd is None else Path(_plain("cwd", os.fspath(cwd)))
-        self._url = None if url is None else _http_url(url)
-        self._headers = _strings("headers", headers)
+        self._command = None if command is None else plain("command", command)
+        self._args = tuple(plain("args", each, may_be_empty=True) for each in several(args))
+        self._env = strings("env", env)
+        self._cwd = None if cwd is None else Path(plain("cwd", os.fspath(cwd)))
+        self._url = None if url is None else http_url(url)
+        self._headers = strings("headers", headers)
         if self._url is None and (self._headers or auth is not None):
             raise InputError("headers and auth belong to a 'url', and source has a 'command'")
         if self._command is None and (self._args or self._env or self._cwd):
@@ -165,11 +151,9 @@ class McpServer(Source):
         self.max_concurrency = int(check_number("max_concurrency", max_concurrency, 1, 10**6))
         self._backoff = backoff
         self._grace = check_number("grace", grace, 0, 3600, ends=False)
-        self._secrets = _secrets(self._env, self._headers)
+        self._secrets = secrets_of(self._env, self._headers)
         self._connection: Connection | None = None
         self._starting: asyncio.Task[Connection] | None = None
-        self._apis: dict[str, Api] = {}
-        self._of: Connection | None = None  # whose tools `_apis` are
         self._n_failed = 0
         self._next_start = 0.0
         self._unreported: float | None = None
@@ -203,25 +187,7 @@ class McpServer(Source):
         ...                      folder=Path(), trusted=False)
         McpServer('time')
         """
-        given = {key: value for key, value in fields.items() if key not in _OTHERS}
-        for key in given:
-            if key not in _FIELDS:
-                close = difflib.get_close_matches(str(key), _FIELDS, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_FIELDS)}"
-                raise InputError(f"unknown field {shown(key)} ({hint})")
-        kind = given.pop("type", None)
-        if kind is not None and kind not in _TYPES:
-            raise InputError(
-                f"field 'type' must be 'stdio' or 'http', got {shown(kind)} "
-                "(other ways to reach a server are not supported)"
-            )
-        if kind is not None and given.get(_TYPES[kind]) is None:
-            raise InputError(f"field 'type' is {kind!r}, and field {_TYPES[kind]!r} is missing")
-        if isinstance(given.get("cwd"), str):
-            given["cwd"] = folder / given["cwd"]
-        command = given.get("command")
-        if isinstance(command, str) and os.sep in command:
-            given["command"] = str(folder.absolute() / command)
+        given = entry_fields(fields, folder)
         return cls(name, **given, trusted=trusted)
 
     async def apis(self) -> tuple[Api, ...]:
@@ -236,8 +202,8 @@ class McpServer(Source):
         """
         connection = await self._connected()
         if connection.is_stale:
-            await self._list_again(connection)
-        return tuple(self._known(connection).values())
+            await connection.list_again()
+        return tuple(connection.apis.values())
 
     async def call(self, call: Call) -> CallResult:
         """Call a tool. What goes wrong there is a `CallResult.failure`, not an exception.
@@ -252,20 +218,21 @@ class McpServer(Source):
             raise UnknownApiError(call.api)
         try:
             connection = await self._connected()
-            apis = self._known(connection)
         except SourceAnswerError as exc:
             return CallResult(failure=CallFailure("unusable", str(exc), "no"))
         except SourceError as exc:
             return CallResult(failure=CallFailure("unavailable", str(exc), "no"))
-        if call.api not in apis:
-            raise UnknownApiError(call.api, close=difflib.get_close_matches(call.api, apis, n=1))
+        if call.api not in connection.apis:
+            close = difflib.get_close_matches(call.api, connection.apis, n=1)
+            raise UnknownApiError(call.api, close=close)
         start_seconds, self._unreported = self._unreported, None
         ended_by, self._ended_by = self._ended_by, ""
         began = time.perf_counter()
         with connection.calling() as notes:
             if ended_by:
                 notes.append(f"connected anew: {ended_by}")
-            result = await self._sent(connection, call, call.api.removeprefix(prefix), notes)
+            tool = call.api.removeprefix(prefix)
+            result = await send(connection, call, tool, notes, self._max_bytes)
         return replace(
             result,
             seconds=time.perf_counter() - began,
@@ -293,7 +260,14 @@ class McpServer(Source):
         if self._starting is None:
             self._starting = asyncio.create_task(self._start(), name=f"start of {self.name}")
             self._starting.add_done_callback(self._started)
-        return await asyncio.shield(self._starting)
+        starting = self._starting
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            me = asyncio.current_task()
+            if starting.cancelled() and (me is None or not me.cancelling()):
+                raise SourceUnavailableError(self.name, "it was closed") from None
+            raise
 
     def _started(self, task: asyncio.Task[Connection]) -> None:
         self._starting = None
@@ -313,6 +287,7 @@ class McpServer(Source):
             self.name,
             self._link(),
             mode=self._mode,
+            trusted=self._trusted,
             start_timeout=self._start_timeout,
             clean=self._clean,
         )
@@ -376,84 +351,6 @@ class McpServer(Source):
             )
         return str(Path(found).absolute())
 
-    async def _sent(
-        self, connection: Connection, call: Call, tool: str, notes: list[str]
-    ) -> CallResult:
-        """Send a call and return what came of it."""
-        from mcp import MCPError
-
-        meta: Any = {"idempotencyKey": call.key} if call.key else None
-
-        async def passed_on(progress: float, total: float | None, message: str | None) -> None:
-            assert call.on_progress is not None
-            try:
-                call.on_progress(CallProgress(progress, total, (message or "")[:_PROGRESS_LENGTH]))
-            except Exception as exc:  # of somebody else's: it must not end the call
-                note = f"on_progress raised {type(exc).__name__}"
-                if note not in notes:
-                    notes.append(note)
-
-        try:
-            async with asyncio.timeout(call.timeout):
-                answer = await connection.client.call_tool(
-                    tool,
-                    dict(call.inputs),
-                    progress_callback=passed_on if call.on_progress is not None else None,
-                    meta=meta,
-                )
-            return result_of(answer, self._max_bytes)
-        except TimeoutError:
-            connection.is_suspect = True
-            message = f"no answer within {call.timeout:g} s"
-            return CallResult.failed("timeout", message)
-        except MCPError as exc:
-            return await self._refused(connection, exc, notes)
-        except (ValueError, RuntimeError) as exc:  # how the SDK says that an answer is none
-            text = self._clean(f"an answer that cannot be used: {str(exc)[:500]}")
-            return CallResult.failed("unusable", text)
-
-    async def _refused(self, connection: Connection, exc: Any, notes: list[str]) -> CallResult:
-        """Return the failure that an error of the protocol is."""
-        if connection.link.ended.is_set() or connection.is_over:
-            await connection.wait_over()
-            error = connection.error()
-            if isinstance(error, SourceAnswerError):
-                return CallResult.failed("unusable", error.problem)
-            return CallResult.failed("lost", f"the connection was lost: {error.problem}")
-        http = exc.data.get(HTTP_ERROR) if isinstance(exc.data, dict) else None
-        if isinstance(http, dict) and (http.get("unsent") or http.get("status") == 404):
-            connection.link.problem = exc.message
-            connection.link.ended.set()  # its session is gone
-        failure = failure_of(exc)
-        declined = [note for note in notes if note.startswith("declined")]
-        if declined and failure.kind == "unusable":
-            return CallResult(failure=CallFailure("tool", "; ".join(declined), "unknown"))
-        return CallResult(failure=replace(failure, message=self._clean(failure.message)))
-
-    def _known(self, connection: Connection) -> dict[str, Api]:
-        """Return the APIs of a connection by id."""
-        if self._of is not connection:
-            self._apis = self._checked(connection.tools)
-            self._of = connection
-        return self._apis
-
-    def _checked(self, tools: Sequence[Tool]) -> dict[str, Api]:
-        apis: dict[str, Api] = {}
-        for tool in tools:
-            api = api_of(self.name, tool, self._trusted)
-            if api.id in apis:
-                raise SourceAnswerError(
-                    self.name, f"its list has several tools of the name {shown(tool.name)}"
-                )
-            apis[api.id] = api
-        return apis
-
-    async def _list_again(self, connection: Connection) -> None:
-        """List the tools anew, as the server asked for."""
-        connection.is_stale = False
-        await connection.list_again()
-        self._of = None
-
     async def _probe(self, connection: Connection) -> None:
         """Find out whether a server that did not answer in time still does; end it if not."""
         connection.is_suspect = False
@@ -461,8 +358,8 @@ class McpServer(Source):
             async with asyncio.timeout(_PROBE_SECONDS):
                 await connection.client.list_tools()
         except TimeoutError:
-            connection.link.problem = "it did not answer any more"
-            await connection.close()
+            connection.end("it did not answer any more")
+            await connection.wait_over()
         except Exception:  # any answer is an answer; the call itself will meet what is wrong
             return
 
@@ -478,55 +375,7 @@ def _check_sdk() -> None:
         import mcp  # noqa: F401
     except ImportError as exc:
         raise MissingExtraError("MCP servers", package="mcp", extra="mcp") from exc
-
-
-def _secrets(*mappings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what must not be shown, the longest first; what is too short says nothing."""
-    values = [value for mapping in mappings for value in mapping.values()]
-    parts = {part for value in values for part in (value, *value.split()) if len(part) >= 4}
-    return tuple(sorted(parts, key=len, reverse=True))
-
-
-def _plain(name: str, value: object, *, may_be_empty: bool = False) -> str:
-    if not isinstance(value, str) or "\0" in value or not (value.strip() or may_be_empty):
-        raise InputError(f"{name} must be a string without zero bytes, got {_hidden(value)}")
-    return value
-
-
-def _hidden(value: object) -> str:
-    """Return what a value is, without the value: it may be a secret."""
-    return f"a {type(value).__name__}" if not isinstance(value, str) else "another string"
-
-
-def _several(value: Sequence[str]) -> tuple[str, ...]:
-    try:
-        return string_tuple("args", value)
-    except InputError:
-        raise InputError("args must be a list of strings") from None
-
-
-def _strings(name: str, value: Mapping[str, str] | None) -> dict[str, str]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise InputError(f"{name} must be an object of strings, got a {type(value).__name__}")
-    for key, each in value.items():
-        if not isinstance(key, str) or not key or "=" in key or not key.isprintable():
-            raise InputError(f"{name} has a name that cannot be used, {shown(key)}")
-        wrong = not isinstance(each, str) or "\0" in each
-        if wrong or (name == "headers" and any(char in each for char in "\r\n")):
-            raise InputError(f"{name} {key!r} must be a string on one line, got {_hidden(each)}")
-    return dict(value)
-
-
-def _http_url(value: object) -> str:
-    text = _plain("url", value)
-    try:
-        parts = urlsplit(text)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname)
-        good = good and (parts.port is None or parts.port > 0)
-    except ValueError:
-        good = False
-    if not good:
-        raise InputError("url must begin with http:// or https:// and name a host")
-    return text
+    for name in ("mcp", "client"):  # what it logs must not reach a terminal by itself
+        logger = logging.getLogger(name)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import Tool
 
-__all__ = ["all_tools", "api_of"]
+__all__ = ["api_of", "listed_apis"]
 
 _PAGES = 200
 _TOOLS = 10_000
@@ -22,18 +22,29 @@ _DESCRIPTION_LENGTH = 8_000
 _SCHEMA_BYTES = 500_000
 
 
-async def all_tools(source: str, client: Client) -> tuple[Tool, ...]:
-    """Return the tools of all pages.
+async def listed_apis(source: str, client: Client, trusted: bool) -> dict[str, Api]:
+    """Return the tools of all pages as APIs, by id.
 
     Raises
     ------
     SourceAnswerError
-        If the list does not end, or cannot be used.
+        If the list does not end, or a tool of it cannot be used: its name cannot be an id or comes
+        twice, or its schema is none.
     """
+    apis: dict[str, Api] = {}
+    for tool in await _all_tools(source, client):
+        api = api_of(source, tool, trusted)
+        if api.id in apis:
+            raise SourceAnswerError(source, f"it has several tools of the name {shown(tool.name)}")
+        apis[api.id] = api
+    return apis
+
+
+async def _all_tools(source: str, client: Client) -> list[Tool]:
     from pydantic import ValidationError
 
     if client.server_capabilities.tools is None:
-        return ()
+        return []
     tools: list[Tool] = []
     cursor: str | None = None
     seen: set[str] = set()
@@ -55,7 +66,7 @@ async def all_tools(source: str, client: Client) -> tuple[Tool, ...]:
             raise SourceAnswerError(
                 source, f"its list of tools has no end: {len(tools):,} on {len(seen)} pages so far"
             )
-    return tuple(tools)
+    return tools
 
 
 def _said(exc: Any, before: int) -> str:
@@ -71,14 +82,8 @@ def _said(exc: Any, before: int) -> str:
     return f"{which}its list of tools cannot be used: {where}: {error['msg']}{got}"
 
 
-def api_of(source: str, tool: Tool, trusted: bool) -> Api:
-    """Return the API that a tool is.
-
-    Raises
-    ------
-    SourceAnswerError
-        If its name cannot be an id, or its schema is none.
-    """
+def api_of(source: str, tool: Any, trusted: bool) -> Api:
+    """Return a tool as an API; a SourceAnswerError says what is wrong with it."""
     _check_schema(source, tool)
     title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
     hint = tool.annotations.read_only_hint if tool.annotations else None

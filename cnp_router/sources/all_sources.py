@@ -177,6 +177,12 @@ class Sources:
         """The names of the sources."""
         return tuple(self._held)
 
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The names of those that are being asked for their definitions, and so started, now."""
+        asking = ((name, held.asking) for name, held in self._held.items())
+        return tuple(name for name, task in asking if task is not None and not task.done())
+
     def source_of(self, api_id: str) -> Source:
         """Return the source that an API belongs to, by the id alone.
 

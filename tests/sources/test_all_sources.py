@@ -16,9 +16,9 @@ from cnp_router.exceptions import (
     SourceUnavailableError,
     UnknownApiError,
 )
+from cnp_router.sources.all_sources import Sources
 from cnp_router.sources.lock_file import LockFile
 from cnp_router.sources.source import Call, CallFailure, CallResult, Source
-from cnp_router.sources.together import Sources
 from cnp_router.testing import Delayed, FakeError, ScriptedSource
 
 ZONE = {"type": "object", "properties": {"zone": {"type": "string"}}, "required": ["zone"]}
