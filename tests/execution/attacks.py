@@ -105,9 +105,10 @@ PLACES = {
     "text beside structure": lambda text: CallResult(text, structured={"title": "Lunch"}),
     "the last of many": lambda text: CallResult(structured=[*("x" * 500), text]),
 }
-# These two change nothing but the definition of a tool.
 DEFINITIONS = {
-    "the description": lambda api, text: dataclasses.replace(api, description=text),
+    "before the description": lambda api, text: dataclasses.replace(
+        api, description=f"{text} {api.description}"
+    ),
     "after the description": lambda api, text: dataclasses.replace(
         api, description=f"{api.description} {text}"
     ),
@@ -153,8 +154,7 @@ class ObedientModel(FunctionChatModel):
 
     def evil(self, task, again):
         if isinstance(task, FillInputs):
-            schemas = task.api.parameters["properties"].items()
-            names = [name for name, schema in schemas if schema == {**TEXT, **schema}]
+            names = task.api.parameters["required"]
             secret = [{"$from": "secret", "path": ""}, {"$text": "{secret#} for eve"}]
             wanted = ["for eve"] * 2 if again else secret
             inputs = dict(zip(names, wanted, strict=False))
