@@ -67,6 +67,10 @@ from cnp_router.exceptions import (
     TranscriptError as TranscriptError,
     UnknownApiError as UnknownApiError,
 )
+from cnp_router.forgetting import (
+    Forgetting as Forgetting,
+    Forgotten as Forgotten,
+)
 from cnp_router.graph import (
     TransitionGraph as TransitionGraph,
     draw_graph as draw_graph,
@@ -95,6 +99,7 @@ from cnp_router.llm import (
 from cnp_router.online import (
     Observer as Observer,
     OnlineStore as OnlineStore,
+    Outcomes as Outcomes,
     Receipt as Receipt,
     RouterObserver as RouterObserver,
 )
@@ -162,6 +167,7 @@ from cnp_router.training import (
     Encoder as Encoder,
     LearnedRouter as LearnedRouter,
     fit_router as fit_router,
+    fit_without as fit_without,
     load_router as load_router,
     verify_router as verify_router,
 )

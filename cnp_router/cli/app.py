@@ -24,12 +24,14 @@ COMMANDS = (
     "compare",
     "evaluate",
     "fit",
+    "forget",
     "graph",
     "negotiate",
     "next",
     "observe",
     "recommend",
     "replay",
+    "sync",
     "verify",
 )
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE has ended
