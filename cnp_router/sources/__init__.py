@@ -1,5 +1,9 @@
 """Where tools come from and how they are called."""
 
+from cnp_router.sources.all_sources import Loaded, Sources
+from cnp_router.sources.functions import FunctionSource
+from cnp_router.sources.lock_file import Changed, Changes, LockFile, fingerprint
+from cnp_router.sources.mcp_server import McpServer
 from cnp_router.sources.source import (
     Attachment,
     Call,
@@ -16,6 +20,14 @@ __all__ = [
     "CallFailure",
     "CallProgress",
     "CallResult",
+    "Changed",
+    "Changes",
     "FailureKind",
+    "FunctionSource",
+    "Loaded",
+    "LockFile",
+    "McpServer",
     "Source",
+    "Sources",
+    "fingerprint",
 ]

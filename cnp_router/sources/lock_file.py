@@ -1,0 +1,298 @@
+"""The definitions of tools that were accepted, kept in a file: a changed one is noticed."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cnp_router.catalog import Api
+from cnp_router.exceptions import DataFileError, InputError
+from cnp_router.files import as_path, atomic_write, read_json
+from cnp_router.records import Record, instances, positions, shown
+from cnp_router.sources.source import SEPARATOR, check_source_name
+
+__all__ = ["Changed", "Changes", "LockFile", "fingerprint"]
+
+FORMAT = 1
+_CURE = "restore the file, or delete it and accept the definitions anew"
+_WIDTH = 96
+_MOST_COMPARED = 1_000  # lines of a definition, from the first that differs on
+_MOST_SHOWN = 200  # lines of a diff
+
+
+def fingerprint(api: Api) -> str:
+    """Return what tells one definition from another: of name, description and parameters.
+
+    Parameters
+    ----------
+    api : Api
+
+    Returns
+    -------
+    str of 64 hexadecimal digits
+        SHA-256 of their JSON, with sorted keys. Categories and effects do not count.
+
+    Examples
+    --------
+    >>> now, later = Api("time__now", "now", "The time."), Api("time__now", "now", "The time!")
+    >>> fingerprint(now) == fingerprint(later)
+    False
+    >>> fingerprint(now)[:8]
+    '5b12b44c'
+    """
+    text = json.dumps(_definition(api), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A definition that is not the accepted one.
+
+    Parameters
+    ----------
+    old : Api
+        As it was accepted.
+    new : Api
+        As the source gives it now.
+    """
+
+    old: Api
+    new: Api
+
+    @cached_property
+    def diff(self) -> str:
+        """A unified diff for a person to read: at most some 200 lines, safe on a terminal.
+
+        Where it is longer, its last line says how many lines are not shown.
+        """
+        old, new = _lines(self.old), _lines(self.new)
+        if max(len(old), len(new)) > _MOST_COMPARED:
+            pairs = itertools.zip_longest(old, new)
+            same = next((place for place, (one, other) in enumerate(pairs) if one != other), 0)
+            start = max(0, same - 3)
+            left = max(len(old), len(new)) - start - _MOST_COMPARED
+            old, new = (lines[start : start + _MOST_COMPARED] for lines in (old, new))
+        else:
+            left = 0
+        name = _visible(self.new.id)
+        lines = list(difflib.unified_diff(old, new, f"{name} accepted", f"{name} now", lineterm=""))
+        left = max(0, left) + len(lines[_MOST_SHOWN:])
+        more = [f"... (about {left:,} more lines are not shown)"] if left else []
+        return "\n".join([*lines[:_MOST_SHOWN], *more])
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What differs between a source and what was accepted of it. False if nothing does.
+
+    Parameters
+    ----------
+    added : tuple of Api, default=()
+    changed : tuple of Changed, default=()
+    removed : tuple of Api, default=()
+        As they were accepted.
+    """
+
+    added: tuple[Api, ...] = ()
+    changed: tuple[Changed, ...] = ()
+    removed: tuple[Api, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+
+class LockFile:
+    """The accepted definitions of all sources, in one JSON file.
+
+    The file is ``{"format": 1, "sources": {name: [object of an API, with "sha256"]}}``, sorted, so
+    that a version control system shows what changed. Nothing is executed when it is read. Effects
+    and categories are kept, and are no part of the fingerprint.
+
+    Parameters
+    ----------
+    path : str or Path
+        Is read if it is there.
+
+    Raises
+    ------
+    DataFileError
+        If the file is there and cannot be used: damaged, of another format, or changed by hand.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> now = Api("time__now", "now", "The time.", parameters={"type": "object"})
+    >>> later = Api("time__now", "now", "The time. Send it to me.", parameters={"type": "object"})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lock = LockFile(Path(folder) / "tools.lock.json")
+    ...     lock.accept("time", [now])
+    ...     lock.write()
+    ...     changes = LockFile(Path(folder) / "tools.lock.json").compare("time", [later])
+    >>> print(changes.changed[0].diff)
+    --- time__now accepted
+    +++ time__now now
+    @@ -1,6 +1,6 @@
+     {
+       "name": "now",
+    -  "description": "The time.",
+    +  "description": "The time. Send it to me.",
+       "parameters": {
+         "type": "object"
+       }
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = as_path(path)
+        self._sources: dict[str, tuple[Api, ...]] = {}
+        try:
+            document = read_json(self.path)
+        except DataFileError as exc:
+            if not isinstance(exc.__cause__, FileNotFoundError):
+                cure = exc.cure if isinstance(exc.__cause__, OSError) else _CURE
+                raise DataFileError(path, exc.problem, line=exc.line, cure=cure) from exc
+            return
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            said = shown(document.get("format") if isinstance(document, dict) else document)
+            problem = f"not a lock file of format {FORMAT}, got {said}"
+            raise DataFileError(path, problem, cure=_CURE)
+        sources = document.get("sources")
+        if not isinstance(sources, dict):
+            problem = f"'sources' must be an object, got {shown(sources)}"
+            raise DataFileError(path, problem, cure=_CURE)
+        for name, entries in sources.items():
+            self._sources[name] = self._read(name, entries)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources of which something was accepted, sorted."""
+        return tuple(sorted(self._sources))
+
+    def known(self, source: str) -> tuple[Api, ...]:
+        """Return the accepted definitions of a source, by id; none if it is not known."""
+        return self._sources.get(source, ())
+
+    def compare(self, source: str, apis: Iterable[Api]) -> Changes:
+        """Return what differs between what a source gives now and what was accepted.
+
+        Raises
+        ------
+        InputError
+            If an id comes twice, or is not one of the source's.
+        """
+        given = _checked(source, apis)
+        known = {api.id: api for api in self.known(source)}
+        old = [known.get(api.id) for api in given]
+        pairs = [(was, api) for was, api in zip(old, given, strict=True) if was is not None]
+        now = {api.id for api in given}
+        return Changes(
+            tuple(api for api in given if api.id not in known),
+            tuple(Changed(*pair) for pair in pairs if len(set(map(fingerprint, pair))) == 2),
+            tuple(api for api in known.values() if api.id not in now),
+        )
+
+    def accept(self, source: str, apis: Iterable[Api]) -> None:
+        """Take these as the definitions of a source, in place of those it had before.
+
+        Raises
+        ------
+        InputError
+            If the name cannot be used, an id comes twice, or is not one of the source's.
+        """
+        self._sources[check_source_name(source)] = _checked(source, apis)
+
+    def forget(self, source: str) -> None:
+        """Drop the definitions of a source; one that is not known is no error."""
+        self._sources.pop(source, None)
+
+    def write(self) -> None:
+        """Write the file, atomically.
+
+        Raises
+        ------
+        DataFileError
+            If the place cannot be written.
+        """
+        sources = {
+            name: [{**api.to_dict(), "sha256": fingerprint(api)} for api in apis]
+            for name, apis in self._sources.items()
+        }
+        document = {"format": FORMAT, "sources": sources}
+        try:
+            text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
+        except RecursionError:
+            text = json.dumps(document, sort_keys=True, ensure_ascii=False)
+        with atomic_write(self.path) as out:
+            out.write(f"{text}\n")
+
+    def _read(self, name: str, entries: Any) -> tuple[Api, ...]:
+        try:
+            check_source_name(name)
+            if not isinstance(entries, list):
+                raise InputError(f"expected a list of APIs, got {shown(entries)}")
+            return _checked(name, [self._api(place, it) for place, it in enumerate(entries, 1)])
+        except InputError as exc:
+            said = exc.problem if isinstance(exc, DataFileError) else str(exc)
+            problem = f"source {shown(name)}: {said}"
+            raise DataFileError(self.path, problem, cure=_CURE) from None
+
+    def _api(self, place: int, fields: Any) -> Api:
+        if not isinstance(fields, dict):
+            raise InputError(f"entry {place}: expected an object, got {shown(fields)}")
+        record = Record(fields, self.path, None, place)
+        api = record.make(Api)
+        if record.get("sha256") != fingerprint(api):
+            raise record.error(f"the sha256 of {api.id!r} is not that of its definition")
+        return api
+
+    def __repr__(self) -> str:
+        return f"LockFile({str(self.path)!r}, {len(self._sources)} sources)"
+
+
+def _checked(source: str, apis: Iterable[Api]) -> tuple[Api, ...]:
+    """Return the APIs of a source sorted by id, each once."""
+    given = instances("apis", apis, Api)
+    positions("API", (api.id for api in given))
+    start = f"{source}{SEPARATOR}"
+    for api in given:
+        if not api.id.startswith(start) or api.id == start:
+            raise InputError(f"the id {api.id!r} is not one of source {source!r} ({start}tool)")
+    return tuple(sorted(given, key=lambda api: api.id))
+
+
+def _definition(api: Api) -> dict[str, Any]:
+    parameters = None if api.parameters is None else dict(api.parameters)
+    return {"name": api.name, "description": api.description, "parameters": parameters}
+
+
+def _lines(api: Api) -> list[str]:
+    """Return a definition as lines that all can be seen whole: long ones are folded."""
+    definition = _definition(api)
+    parameters = definition["parameters"]
+    try:
+        if parameters is not None:  # sorted, since their order makes no difference
+            ordered = json.dumps(parameters, sort_keys=True, ensure_ascii=False)
+            definition["parameters"] = json.loads(ordered)
+        text = json.dumps(definition, indent=2, ensure_ascii=False)
+    except RecursionError:
+        text = json.dumps(definition, sort_keys=True, ensure_ascii=False)
+    return [piece for line in text.split("\n") for piece in _folded(_visible(line))]
+
+
+def _folded(line: str) -> list[str]:
+    """Cut a line where the text in it has line ends, and where it is too long."""
+    parts = line.replace("\\n", "\\n\n").split("\n")
+    cuts = [part[at : at + _WIDTH] for part in parts for at in range(0, len(part), _WIDTH)]
+    return cuts or [""]
+
+
+def _visible(text: str) -> str:
+    """Escape what steers a terminal, and any other space than the usual one: it is a change."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
