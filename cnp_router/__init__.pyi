@@ -75,6 +75,7 @@ from cnp_router.exceptions import (
 from cnp_router.forgetting import (
     Forgetting as Forgetting,
     Forgotten as Forgotten,
+)
 from cnp_router.execution import (
     allow_writes as allow_writes,
     Approval as Approval,
