@@ -139,8 +139,9 @@ class Agent(AgentExecutor):
         await updater.complete(self.say(updater, "waited"))
 
     async def do_flood(self, updater: TaskUpdater, text: str) -> None:
-        for _ in range(int(text)):
-            await updater.add_artifact([new_text_part("x" * 1000)], artifact_id="a", append=True)
+        for place in range(int(text)):
+            parts = [new_text_part("x" * 1000)]
+            await updater.add_artifact(parts, artifact_id="a", append=place > 0)
         await updater.complete()
 
 
