@@ -154,6 +154,7 @@ from cnp_router.routing import (
     TopK as TopK,
 )
 from cnp_router.sources import (
+    A2aAgent as A2aAgent,
     FunctionSource as FunctionSource,
     LockFile as LockFile,
 )

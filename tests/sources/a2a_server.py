@@ -186,7 +186,7 @@ async def serve(
         handler = DefaultRequestHandler(agent, InMemoryTaskStore(), made)
         app.router.routes += create_agent_card_routes(made)
         if binding == "JSONRPC":
-            app.router.routes += create_jsonrpc_routes(handler, "/rpc")
+            app.router.routes += create_jsonrpc_routes(handler, "/rpc", enable_v0_3_compat=True)
         else:
             app.router.routes += create_rest_routes(handler, path_prefix="/rpc")
         try:

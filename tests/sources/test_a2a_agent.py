@@ -120,6 +120,25 @@ def test_an_answer(streaming, binding):
     assert result.notes == ()
 
 
+def before(card):
+    card.supported_interfaces[0].protocol_version = "0.3"
+    return card
+
+
+@both
+@pytest.mark.parametrize(
+    ("text", "said"), [("say a", None), ("fail no", "no"), ("ask which?", "which?")]
+)
+def test_an_agent_of_the_protocol_before(streaming, text, said):
+    async def once():
+        async with agent(streaming, change=before) as (source, _):
+            return await ask(source, text)
+
+    result = run(once())
+    assert result.text == (said or "a")
+    assert (result.failure and result.failure.message) == said
+
+
 @both
 def test_answers_without_an_artifact(streaming):
     assert asked("message at once", streaming=streaming).text == "at once"
