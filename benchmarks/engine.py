@@ -26,7 +26,14 @@ from cnp_router.history import History, Mashup
 from cnp_router.llm import ChatModel, ChatRequest, ChatResponse, OpenAIChatModel, Usage
 from cnp_router.protocols import ContractNet, RoundSettings
 
-__all__ = ["StubModel", "measure_memory", "measure_server", "measure_stub", "run"]
+__all__ = [
+    "StubModel",
+    "measure_memory",
+    "measure_server",
+    "measure_stub",
+    "resident_megabytes",
+    "run",
+]
 
 CONTRACTORS = 1_345
 ANSWER_SECONDS = 0.02
@@ -138,7 +145,7 @@ def measure_memory(folder: Path | None, size: int, requests: Sequence[int]) -> d
         if done in requests:
             gc.collect()
             traced = tracemalloc.get_traced_memory()[0] / 1e6
-            points.append({"requests": done, "rss": _resident_megabytes(), "traced": traced})
+            points.append({"requests": done, "rss": resident_megabytes(), "traced": traced})
 
     tracemalloc.start()
     compare(
@@ -240,7 +247,7 @@ def _server() -> Iterator[str]:
         process.stdout.close()
 
 
-def _resident_megabytes() -> float | None:
+def resident_megabytes() -> float | None:
     """Return the memory this process has now, where the system tells."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])

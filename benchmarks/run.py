@@ -17,6 +17,7 @@ r"""The one entry point of the benchmarks.
         [--waves]
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
+    python benchmarks/run.py execution [--jobs N] [--executions N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
 
@@ -43,6 +44,7 @@ from benchmarks import (
     compound,
     engine,
     evidence,
+    execution,
     languages,
     learning_curve,
     next_tool,
@@ -70,6 +72,7 @@ TRACKS = {
     "evidence": evidence,
     "compound": compound,
     "engine": engine,
+    "execution": execution,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -157,6 +160,17 @@ def _engine(track: argparse.ArgumentParser) -> None:
     track.add_argument("--requests", type=int, nargs="+", metavar="N", default=engine.REQUESTS)
 
 
+def _execution(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--jobs", type=int, metavar="N", default=execution.JOBS)
+    track.add_argument(
+        "--executions",
+        type=int,
+        metavar="N",
+        default=execution.EXECUTIONS,
+        help="for the memory (default: %(default)s)",
+    )
+
+
 def _compound(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--history", type=int, metavar="N", help="learn from N past mashups, drawn by the seed"
@@ -173,6 +187,7 @@ _OPTIONS = {
     "routed_vs_broadcast": _routed_vs_broadcast,
     "evidence": _evidence,
     "engine": _engine,
+    "execution": _execution,
 }
 
 

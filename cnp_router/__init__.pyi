@@ -54,6 +54,8 @@ from cnp_router.exceptions import (
     CnpRouterError as CnpRouterError,
     ContextTooLongError as ContextTooLongError,
     DataFileError as DataFileError,
+    DefinitionChangedError as DefinitionChangedError,
+    ExecutionError as ExecutionError,
     InputError as InputError,
     LanguageModelError as LanguageModelError,
     MissingExtraError as MissingExtraError,
@@ -64,8 +66,27 @@ from cnp_router.exceptions import (
     NotFittedError as NotFittedError,
     ProtocolError as ProtocolError,
     RoundFailedError as RoundFailedError,
+    SourceAnswerError as SourceAnswerError,
+    SourceError as SourceError,
+    SourceUnavailableError as SourceUnavailableError,
     TranscriptError as TranscriptError,
     UnknownApiError as UnknownApiError,
+)
+from cnp_router.forgetting import (
+    Forgetting as Forgetting,
+    Forgotten as Forgotten,
+)
+from cnp_router.execution import (
+    allow_writes as allow_writes,
+    Approval as Approval,
+    Execution as Execution,
+    ExecutionSettings as ExecutionSettings,
+    Executor as Executor,
+    Filler as Filler,
+    Job as Job,
+    JobEvent as JobEvent,
+    JobReport as JobReport,
+    Plan as Plan,
 )
 from cnp_router.graph import (
     TransitionGraph as TransitionGraph,
@@ -95,6 +116,7 @@ from cnp_router.llm import (
 from cnp_router.online import (
     Observer as Observer,
     OnlineStore as OnlineStore,
+    Outcomes as Outcomes,
     Receipt as Receipt,
     RouterObserver as RouterObserver,
 )
@@ -117,13 +139,16 @@ from cnp_router.prediction import (
     State as State,
 )
 from cnp_router.protocols import (
+    Acting as Acting,
+    Actor as Actor,
+    AwardedApi as AwardedApi,
     choose_protocol as choose_protocol,
     ContractNet as ContractNet,
     Invitation as Invitation,
     Ledger as Ledger,
+    AnnouncementPlan as AnnouncementPlan,
     NegotiatedProtocol as NegotiatedProtocol,
     Outcome as Outcome,
-    Plan as Plan,
     Protocol as Protocol,
     PROTOCOLS as PROTOCOLS,
     Result as Result,
@@ -155,18 +180,28 @@ from cnp_router.routing import (
 )
 from cnp_router.sources import (
     A2aAgent as A2aAgent,
+    Attachment as Attachment,
+    Call as Call,
+    CallFailure as CallFailure,
+    CallProgress as CallProgress,
+    CallResult as CallResult,
     FunctionSource as FunctionSource,
     LockFile as LockFile,
+    McpServer as McpServer,
+    Source as Source,
+    Sources as Sources,
 )
 from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,
+    ScriptedSource as ScriptedSource,
 )
 from cnp_router.training import (
     CategoryClassifier as CategoryClassifier,
     Encoder as Encoder,
     LearnedRouter as LearnedRouter,
     fit_router as fit_router,
+    fit_without as fit_without,
     load_router as load_router,
     verify_router as verify_router,
 )

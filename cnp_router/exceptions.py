@@ -323,11 +323,37 @@ class SourceAnswerError(SourceError):
 
 
 class DefinitionChangedError(SourceError):
-    """The definition of a tool is not the one that was accepted."""
+    """The definition of a tool is not the one that was accepted; `diff` shows both."""
+
+    def __init__(
+        self, source: str, problem: str, *, cure: str | None = None, diff: str = ""
+    ) -> None:
+        self.diff = diff
+        super().__init__(source, problem, cure=cure)
 
 
 class ExecutionError(CnpRouterError):
-    """Awarded jobs could not be done."""
+    """Awarded jobs could not be done.
+
+    Parameters
+    ----------
+    problem : str
+    transcript : Transcript, optional
+        Of the round, in which what was still open is cancelled.
+    usage : Usage, optional
+        What was paid all the same: the tokens of the answers of a model.
+    calls : int, default=0
+        How many such answers came.
+    """
+
+    def __init__(
+        self, problem: str, transcript: Any = None, *, usage: Any = None, calls: int = 0
+    ) -> None:
+        self.problem = problem
+        self.transcript = transcript
+        self.usage = usage
+        self.calls = calls
+        super().__init__(problem)
 
 
 class MissingExtraError(CnpRouterError, ImportError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, overload
 
@@ -20,6 +20,7 @@ from cnp_router.records import (
     check_instance,
     check_number,
     check_text,
+    check_user,
     json_object,
     parse_date,
     read_records,
@@ -50,6 +51,8 @@ class Mashup:
     date : datetime.date or None, default=None
     ordered : bool, default=False
         Whether `apis` is in order of use.
+    user : str or None, default=None
+        Whose it is, so that a user's records can be forgotten. Nothing is learned from it.
 
     Raises
     ------
@@ -69,6 +72,7 @@ class Mashup:
     name: str | None = None
     date: datetime.date | None = None
     ordered: bool = False
+    user: str | None = None
 
     def __post_init__(self) -> None:
         apis = string_tuple("apis", self.apis)
@@ -80,6 +84,8 @@ class Mashup:
             check_text("name", self.name)
         check_date("date", self.date)
         check_flag("ordered", self.ordered)
+        if self.user is not None:
+            check_user(self.user)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this mashup, as in ``mashups.jsonl``."""
@@ -89,6 +95,10 @@ class Mashup:
             date=self.date and self.date.isoformat(),
             ordered=self.ordered or None,
         )
+
+    def without(self, apis: Collection[str]) -> Mashup:
+        """Return the mashup without some APIs: perhaps without any, as no history holds it."""
+        return replace(self, apis=tuple(api for api in self.apis if api not in apis))
 
     def __repr__(self) -> str:
         return f"Mashup({self.id!r}, {shown(self.description)}, {shown(self.apis)})"
@@ -145,6 +155,20 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         kept = [m for m in self._items if all(api in catalog for api in m.apis)]
         return History(kept, skipped=self.skipped + len(self) - len(kept))
 
+    def without(self, apis: Iterable[str]) -> History:
+        """Return the mashups without some APIs; those that used no other are left out.
+
+        Examples
+        --------
+        >>> history = History([Mashup("m1", "Rain by text", ("rain", "sms")),
+        ...                    Mashup("m2", "Rain", ("rain",))])
+        >>> list(history.without(["rain"]))
+        [Mashup('m1', 'Rain by text', ('sms',))]
+        """
+        gone = frozenset(string_tuple("apis", apis))
+        left = (m if gone.isdisjoint(m.apis) else m.without(gone) for m in self._items)
+        return History((m for m in left if m.apis), skipped=self.skipped)
+
     @classmethod
     def read(
         cls,
@@ -159,7 +183,7 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         ----------
         path : str, Path or iterable of them
             Each line ``{"id", "description", "apis", "categories"?, "name"?, "date"?,
-            "ordered"?}``. Other keys are ignored.
+            "ordered"?, "user"?}``. Other keys are ignored.
         catalog : Catalog, optional
             Check every API id against it.
         unknown : {"error", "skip"}, default="error"

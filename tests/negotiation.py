@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -12,7 +13,7 @@ from cnp_router.agents import offline_model
 from cnp_router.catalog import Api, Catalog
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
-from cnp_router.protocols import ContractNet, Outcome
+from cnp_router.protocols import Acting, AwardedApi, ContractNet, Outcome
 from cnp_router.routing import Reason, Router, Scores
 from cnp_router.testing import FunctionChatModel
 from cnp_router.training import CategoryClassifier
@@ -133,6 +134,45 @@ def refuse(task: Any) -> dict[str, Any]:
 def award_all(task: Any) -> dict[str, Any]:
     """Award all that was proposed."""
     return {"apis": [proposed.api for proposed in task.proposals]}
+
+
+class FakeActor:
+    """Does what it is awarded: each API ends as the test says, by default with a result.
+
+    An end is ``"done"``, ``"cancel"``, ``"open"`` or a kind of failure. What fails is awarded
+    again, until nobody is left. `asked` are the APIs in the order of acting.
+    """
+
+    def __init__(
+        self, ends: Mapping[str, str] | None = None, *, again: bool = True, says: str = ""
+    ) -> None:
+        self.ends = ends or {}
+        self.again = again
+        self.says = says  # in every result, error and reason
+        self.asked: list[AwardedApi] = []
+        self.acting: Acting | None = None
+
+    async def act(self, acting: Acting) -> None:
+        self.acting = acting
+        for awarded in acting.awards:
+            job: AwardedApi | None = awarded
+            while job is not None:
+                job = self._do(acting, job)
+
+    def _do(self, acting: Acting, job: AwardedApi) -> AwardedApi | None:
+        self.asked.append(job)
+        end = self.ends.get(job.api, "done")
+        cost: dict[str, Any] = {"attempts": 2, "seconds": 0.5, "n_bytes": 10}
+        if end == "done":
+            digest = hashlib.sha256(job.api.encode()).hexdigest()
+            acting.done(job, text=f"{job.api} is done{self.says}", digest=digest, **cost)
+        elif end == "cancel":
+            acting.cancel(job, f"nobody needs it{self.says}")
+        elif end != "open":
+            kind: Any = end
+            acting.failed(job, kind=kind, error=f"{job.api} is down{self.says}", **cost)
+            return acting.next_for(job) if self.again else None
+        return None
 
 
 def of_type(model: FunctionChatModel, kind: type) -> list[Any]:

@@ -60,6 +60,9 @@ ROUTERS = {
     "learned": lambda: fit_router(CATALOG, HISTORY),
     "learned with dates": lambda: fit_router(CATALOG, DATED),
     "extended": lambda: fit_router(CATALOG, HISTORY).extended([Api("bus", "Bus", "Bus stops.")]),
+    "synced": lambda: fit_router(CATALOG, HISTORY).synced(
+        Catalog([*CATALOG[1:], Api("bus", "Bus", "Bus stops.")])
+    ),
     "one contractor": lambda: BroadcastRouter(Catalog(CATALOG[:1])),
     "two contractors": lambda: SpecificationRouter(Catalog(CATALOG[:2])),
 }
@@ -76,7 +79,7 @@ def test_law(router, law):
     dict(checks.laws(router))[law]()
 
 
-@pytest.mark.parametrize("name", ["learned", "learned with dates", "extended"])
+@pytest.mark.parametrize("name", ["learned", "learned with dates", "extended", "synced"])
 def test_what_was_saved_answers_the_same(name):
     checks.check_saved_answers_the_same(ROUTERS[name](), load_router, checks.REQUESTS)
 

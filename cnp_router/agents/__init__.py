@@ -12,6 +12,7 @@ from cnp_router.agents.answers import (
 )
 from cnp_router.agents.evidence import ApiEvidence, evidence_of
 from cnp_router.agents.fallback import CategoryFallback
+from cnp_router.agents.fill_inputs import FillInputs, InputHint, WrittenInputs
 from cnp_router.agents.limits import AnswerLimits
 from cnp_router.agents.offline_answers import offline_model
 from cnp_router.agents.organisation import Organisation, organise
@@ -39,6 +40,8 @@ __all__ = [
     "Composition",
     "Decompose",
     "Decomposition",
+    "FillInputs",
+    "InputHint",
     "InterpretRequest",
     "MapCategories",
     "MatchFunction",
@@ -47,6 +50,7 @@ __all__ = [
     "SelectApis",
     "ServeFunction",
     "Task",
+    "WrittenInputs",
     "ask",
     "evidence_of",
     "offline_model",

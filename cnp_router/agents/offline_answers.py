@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from cnp_router.agents.evidence import ApiEvidence
+from cnp_router.agents.fill_inputs import FillInputs
+from cnp_router.agents.offline_inputs import certain_inputs
 from cnp_router.agents.tasks import (
     ComposeAlone,
     Decompose,
@@ -27,7 +29,7 @@ from cnp_router.agents.tasks import (
 from cnp_router.catalog import Api, Catalog
 from cnp_router.llm import OfflineChatModel
 from cnp_router.routing.selection import expected_f1_size
-from cnp_router.text import TfidfEncoder, content_words
+from cnp_router.text import TfidfEncoder, content_words, split_identifier
 
 __all__ = ["TextSimilarity", "offline_model"]
 
@@ -74,7 +76,7 @@ class TextSimilarity:
 
 
 def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatModel:
-    """Return a model that takes every task of manager and contractor without a network.
+    """Return a model that takes every task of manager, contractor and executor, with no network.
 
     It is deterministic and free. The prompts are those a real model would get, so its traffic can
     be counted; its choices say nothing about the quality of a language model.
@@ -108,6 +110,7 @@ def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatMode
             ServeFunction: answers.serve,
             SelectApis: answers.select,
             ComposeAlone: answers.compose,
+            FillInputs: certain_inputs,
         },
         name=name,
     )
@@ -148,7 +151,10 @@ class _Answers:
     def select(self, task: SelectApis) -> dict[str, Any]:
         if task.evidence:
             return {"apis": _best_by_evidence(task)}
-        texts = {p.api: p.grounds for p in (*task.proposals, *task.awarded)}
+        # Where the grounds are hidden, an id is all there is.
+        texts = {
+            p.api: p.grounds or split_identifier(p.api) for p in (*task.proposals, *task.awarded)
+        }
         awarded = {p.api for p in task.awarded}
         return {"apis": [n for n in self._best(task.request, texts) if n not in awarded]}
 

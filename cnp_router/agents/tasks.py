@@ -50,7 +50,7 @@ class Task(ABC, Generic[Answer]):
 
     Attributes
     ----------
-    role : {"manager", "contractor", "single-agent"}
+    role : {"manager", "contractor", "single-agent", "executor"}
         Who takes it.
     steps : tuple of int
         Which of the four steps it covers.
@@ -74,7 +74,7 @@ class Task(ABC, Generic[Answer]):
     ('decomposition', (1,), ['functions'])
     """
 
-    role: ClassVar[Literal["manager", "contractor", "single-agent"]]
+    role: ClassVar[Literal["manager", "contractor", "single-agent", "executor"]]
     steps: ClassVar[tuple[int, ...]] = ()
     stage: ClassVar[str] = "bidding"
     instructions: ClassVar[Instructions]
@@ -443,6 +443,8 @@ def _json(value: Any, evidence: Mapping[str, ApiEvidence]) -> str:
     if isinstance(value, Api):
         return beside(value.id, specification(value), evidence)
     if isinstance(value, ProposedApi):
-        proposed = {"id": quoted(value.api), "grounds": quoted(value.grounds)}
+        proposed = {"id": quoted(value.api)}
+        if value.grounds:
+            proposed["grounds"] = quoted(value.grounds)
         return beside(value.api, json_object(proposed), evidence)
     return "null" if value is None else quoted(value)

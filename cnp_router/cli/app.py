@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import keyword
 import logging
 import os
 import sys
@@ -19,17 +20,23 @@ from cnp_router.cli.output import echo_error, note
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.version import __version__
 
-# Each command is a function of its name, in a module of its name, imported when it is needed.
+# Each command is a function of its name, in a module of its name, imported when it is needed. Where
+# Python uses the name itself, both end in "_".
 COMMANDS = (
+    "call",
     "compare",
     "evaluate",
+    "execute",
     "fit",
+    "forget",
     "graph",
+    "import",
     "negotiate",
     "next",
     "observe",
     "recommend",
     "replay",
+    "sync",
     "verify",
 )
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE has ended
@@ -46,8 +53,8 @@ class Application(Group):
         """Import a command; None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"cnp_router.cli.{cmd_name}")
-        return getattr(module, cmd_name)  # type: ignore[no-any-return]
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        return getattr(importlib.import_module(f"cnp_router.cli.{name}"), name)  # type: ignore[no-any-return]
 
     def main(  # type: ignore[override]  # click's has a return type that depends on a flag
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any

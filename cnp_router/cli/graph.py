@@ -33,7 +33,7 @@ def transition_graph(
 
     if model:
         router = fitted_router(model, vectors)
-        apis, history = router.catalog, router.history
+        apis, history = router.catalog, router.history.without(router.removed)
     else:
         apis, history = read_past(catalog, histories)
     return TransitionGraph(directed=directed).fit(history, apis)

@@ -55,13 +55,19 @@ def observe(
     from cnp_router.trajectories import read_trajectories
 
     file, router, fitted = online_file(model), NextToolRouter(), None
+    removed: frozenset[str] = frozenset()
     if is_model(model):
         from cnp_router.training import load_router
 
-        fitted = RouterObserver(load_router(model, **vectors.made(model)))
+        learned = load_router(model, **vectors.made(model))
+        fitted, removed = RouterObserver(learned), frozenset(learned.removed)
     records: list[Any] = [*read_trajectories(trajectories)] if trajectories else []
     if histories:
-        records += History.read(histories, catalog=fitted.catalog if fitted else None)
+        past = History.read(histories, catalog=fitted.catalog if fitted else None)
+        records += past
+        if n_naming := sum(not removed.isdisjoint(mashup.apis) for mashup in past):
+            what = f"{counted(n_naming, 'mashup')} with APIs that were removed from the catalog"
+            note(f"{what}: those teach the model nothing", "Warning")
     with OnlineStore(file, [router, fitted] if fitted else [router]) as store:
         before = fitted.n_learned if fitted else 0
         receipts = []

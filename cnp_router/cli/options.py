@@ -151,7 +151,8 @@ def given(**values: Any) -> dict[str, Any]:
     return {name: v for name, v in values.items() if not any(v is each for each in nothing)}
 
 
-def _request(text: str) -> str:
+def request_text(text: str) -> str:
+    """Return a request, from standard input where it is a dash."""
     if text == "-":
         if sys.stdin is None:
             raise DataFileError("standard input", "is closed", cure="give the request itself")
@@ -176,7 +177,7 @@ PROVIDER = Registered("Language models, for --llm", "cnp_router.llm", "PROVIDERS
 
 fitted_model = folder("--model", required=True, help="Folder of the model.")
 router_model = folder("--model", help="Folder of a model.  [default: the bundled sample]")
-request_argument = click.argument("text", callback=lambda _, __, text: _request(text))
+request_argument = click.argument("text", callback=lambda _, __, text: request_text(text))
 held_out = files("--history", "histories", required=True, help="Mashups the model has not seen.")
 request_date = click.option(
     "--date",

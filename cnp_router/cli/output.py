@@ -33,6 +33,11 @@ def echo(*lines: str) -> None:
     _show(Text("\n".join(map(printable, lines))))
 
 
+def echo_lines(text: str) -> None:
+    """Print a text of others line by line as it is, however long the lines are."""
+    click.echo("\n".join(map(printable, text.rstrip("\n").split("\n"))))
+
+
 def echo_json(document: Any) -> None:
     """Print one JSON document on standard output; what steers a terminal is escaped in it."""
     utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"

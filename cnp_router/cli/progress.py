@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 _PATIENCE = 1.0  # seconds
+_TICK = 0.2  # seconds
 
 
 class Progress:
@@ -41,6 +45,26 @@ class Progress:
             self._bar.stop()
 
 
+@asynccontextmanager
+async def ticking(
+    progress: Progress, state: Callable[[], tuple[str, int, int]]
+) -> AsyncIterator[None]:
+    """Show stage, done and total several times a second, while something is awaited."""
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            progress(*state())
+
+    task = asyncio.create_task(tick())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
 def _started(said: str) -> Bar:
     from rich import progress
 
@@ -52,6 +76,6 @@ def _started(said: str) -> Bar:
         console=console(sys.stderr),
         transient=True,
     )
-    bar.add_task(said)
+    bar.add_task(said, total=None)
     bar.start()
     return bar

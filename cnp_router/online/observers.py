@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cnp_router.catalog import Api
 from cnp_router.history import Mashup, parse_mashup
 from cnp_router.records import Record
 
@@ -70,7 +71,7 @@ class RouterObserver:
     kind : str
         ``"router"``, the name of its state.
     catalog : Catalog
-        What the mashups may name.
+        What the mashups may name: what was removed from the router's is in it, too.
     n_learned : int
         Mashups that were new to the router; those of its history are passed over.
 
@@ -93,7 +94,8 @@ class RouterObserver:
 
     def __init__(self, router: LearnedRouter) -> None:
         self.n_learned = 0
-        self.catalog = router.catalog
+        removed: tuple[str, ...] = getattr(router, "removed", ())  # others observe, too
+        self.catalog = router.catalog.extended(Api(api, api) for api in removed)
         self._router = router
         self._mashups: list[Mashup] = []
 
@@ -105,7 +107,7 @@ class RouterObserver:
         if isinstance(record, Mashup):
             for api in record.apis:
                 self.catalog.position(api)
-            encoders = getattr(self._router, "encoders", None)  # others than LearnedRouter observe
+            encoders = getattr(self._router, "encoders", None)
             if encoders is not None and encoders.dense is not None:
                 encoders.dense.encode([record.description])  # `apply` does not pay for it again
 

@@ -1,12 +1,15 @@
 """The Contract Net: messages, transcript and ledger; three protocols and a single agent."""
 
+from cnp_router.protocols.acting import Acting, Actor, AwardedApi
 from cnp_router.protocols.audience import Audience
 from cnp_router.protocols.auto import choose_protocol
-from cnp_router.protocols.ledger import Cost, Ledger, ModelCall
+from cnp_router.protocols.ledger import Cost, ExecutionCost, Ledger, ModelCall
 from cnp_router.protocols.messages import (
     Award,
     CallForProposals,
+    Cancel,
     Failure,
+    InformResult,
     Message,
     Proposal,
     Refusal,
@@ -20,7 +23,7 @@ from cnp_router.protocols.negotiation import NegotiatedProtocol
 from cnp_router.protocols.net import ContractNet
 from cnp_router.protocols.outcome import Choice, Outcome, Stages
 from cnp_router.protocols.parties import Parties
-from cnp_router.protocols.plan import Plan
+from cnp_router.protocols.plan import AnnouncementPlan
 from cnp_router.protocols.protocol import Announcement, Protocol
 from cnp_router.protocols.registry import PROTOCOLS, find_protocol
 from cnp_router.protocols.round import Invitation, Result, Round
@@ -31,16 +34,23 @@ from cnp_router.protocols.waves import Waves
 
 __all__ = [
     "PROTOCOLS",
+    "Acting",
+    "Actor",
     "Announcement",
+    "AnnouncementPlan",
     "Audience",
     "Award",
+    "AwardedApi",
     "Books",
     "CallForProposals",
+    "Cancel",
     "Choice",
     "Conclusion",
     "ContractNet",
     "Cost",
+    "ExecutionCost",
     "Failure",
+    "InformResult",
     "Invitation",
     "Ledger",
     "Message",
@@ -49,7 +59,6 @@ __all__ = [
     "NegotiatedProtocol",
     "Outcome",
     "Parties",
-    "Plan",
     "Proposal",
     "Protocol",
     "Refusal",

@@ -10,7 +10,7 @@ from cnp_router.catalog import Contractor
 from cnp_router.exceptions import BudgetExceededError
 from cnp_router.protocols.audience import Audience
 from cnp_router.protocols.messages import CallForProposals, Proposal, Refusal
-from cnp_router.protocols.plan import Plan
+from cnp_router.protocols.plan import AnnouncementPlan
 from cnp_router.protocols.round import Invitation, Round
 from cnp_router.protocols.waves import Waves
 
@@ -24,7 +24,7 @@ class Announcing:
     """An announcement by a plan: whom it has called, and what they have proposed in time."""
 
     round_: Round
-    plan: Plan
+    plan: AnnouncementPlan
     called: set[str] = field(default_factory=set)  # contractors
     proposals: list[Proposal] = field(default_factory=list)
     wave: int = 0

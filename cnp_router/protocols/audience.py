@@ -54,7 +54,11 @@ async def routed(
     router, categories = parties.needed_router, parties.catalog.categories
     scores = router.score(request, date=date)
     fallback: Any = settings.fallback
-    how: Any = {"select": settings.select, "threshold": settings.threshold}
+    how: Any = {
+        "select": settings.select,
+        "threshold": settings.threshold,
+        "among": parties.among,
+    }
     if fallback == "llm" and (ask is None or not categories):
         fallback = "none"
     elif fallback == "llm" and ask is not None:
@@ -78,7 +82,12 @@ def look_ahead(
 ) -> Routing:
     """Return what the router would decide, without its being counted as a routing."""
     router = _uncounted(parties.needed_router)
-    how: Any = {"select": settings.select, "threshold": settings.threshold, "date": date}
+    how: Any = {
+        "select": settings.select,
+        "threshold": settings.threshold,
+        "among": parties.among,
+        "date": date,
+    }
     return router.route(request, **how)
 
 

@@ -9,7 +9,7 @@ from cnp_router.catalog import Contractor
 from cnp_router.protocols.announcing import certainly_called
 from cnp_router.protocols.audience import Audience
 from cnp_router.protocols.negotiation import NegotiatedProtocol
-from cnp_router.protocols.plan import Plan
+from cnp_router.protocols.plan import AnnouncementPlan
 from cnp_router.protocols.round import Invitation, Round
 
 __all__ = ["Collaborative"]
@@ -32,7 +32,7 @@ class Collaborative(NegotiatedProtocol):
     carries = "a function, one call each"
     reaches = "every contractor"
 
-    async def plan(self, round_: Round, audience: Audience) -> Plan:
+    async def plan(self, round_: Round, audience: Audience) -> AnnouncementPlan:
         """Decompose the request, and return the plan to announce its functions."""
         step = Decompose(round_.request)
         single = _everything((round_.request,))
@@ -47,8 +47,8 @@ class Collaborative(NegotiatedProtocol):
         return _BestFirst(functions, round_, audience.routing.contractors).plan()
 
 
-def _everything(functions: tuple[str, ...]) -> Plan:
-    return Plan(lambda contractor, _: _invitations(contractor, functions), functions)
+def _everything(functions: tuple[str, ...]) -> AnnouncementPlan:
+    return AnnouncementPlan(lambda contractor, _: _invitations(contractor, functions), functions)
 
 
 def _invitations(contractor: Contractor, functions: Iterable[str]) -> list[Invitation]:
@@ -75,9 +75,9 @@ class _BestFirst:
             for scores in (router.score(each, date=round_.date) for each in functions)
         ]
 
-    def plan(self) -> Plan:
+    def plan(self) -> AnnouncementPlan:
         """Return the plan to call each contractor for its best functions first."""
-        return Plan(self.first, self.functions, again=self.second)
+        return AnnouncementPlan(self.first, self.functions, again=self.second)
 
     def first(self, contractor: Contractor, _: bool) -> list[Invitation]:
         """Return the calls for the best function of each API."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cnp_router.agents import InterpretRequest
 from cnp_router.protocols.audience import Audience
 from cnp_router.protocols.negotiation import NegotiatedProtocol
-from cnp_router.protocols.plan import Plan
+from cnp_router.protocols.plan import AnnouncementPlan
 from cnp_router.protocols.round import Invitation, Round
 
 __all__ = ["ContractorLed"]
@@ -21,10 +21,10 @@ class ContractorLed(NegotiatedProtocol):
     carries = "the request"
     reaches = "every contractor"
 
-    async def plan(self, round_: Round, audience: Audience) -> Plan:
+    async def plan(self, round_: Round, audience: Audience) -> AnnouncementPlan:
         """Return the plan to announce the request."""
         request = round_.request
-        return Plan(
+        return AnnouncementPlan(
             lambda contractor, _: [
                 Invitation(contractor, InterpretRequest(contractor.apis, request), request=request)
             ]

@@ -20,14 +20,16 @@ class Learned(Protocol):
     has_contractors = False
 
     async def run(self, round_: Round) -> Result:
-        """Return the recommendation of the router."""
+        """Return the recommendation of the router; to be acted on, none where nothing fits."""
         parties, settings = round_.parties, round_.settings
         routing = parties.needed_router.route(
             round_.request,
             select=settings.select,
             threshold=settings.threshold,
+            among=parties.among,
             date=round_.date,
         )
         classifier = parties.classifier
         categories = None if classifier is None else classifier.predict([round_.request])[0]
-        return Result(routing.recommendation, categories, routing=routing)
+        apis = routing.recommendation if routing.fits or round_.actor is None else ()
+        return Result(apis, categories, routing=routing)

@@ -5,15 +5,24 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
 from cnp_router.llm import Usage
-from cnp_router.protocols.messages import CallForProposals, Failure, Message, Proposal, Refusal
+from cnp_router.protocols.messages import (
+    Award,
+    CallForProposals,
+    Cancel,
+    Failure,
+    InformResult,
+    Message,
+    Proposal,
+    Refusal,
+)
 
-__all__ = ["Cost", "Ledger", "ModelCall"]
+__all__ = ["Cost", "ExecutionCost", "Ledger", "ModelCall"]
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -64,6 +73,26 @@ class Cost:
     seconds: float = 0.0  # of the models, summed; those that answer at the same time count each
 
 
+@dataclass(frozen=True, slots=True)
+class ExecutionCost:
+    """What a contractor has done of what it was awarded, and what that has cost."""
+
+    awards: int = 0
+    results: int = 0
+    failures: int = 0
+    cancelled: int = 0
+    calls: int = 0  # of its APIs, each attempt one
+    retries: int = 0  # calls beyond the first one of an award
+    seconds: float = 0.0  # of the calls, summed; those at the same time count each
+    n_bytes: int = 0  # that came back
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        said = asdict(self)
+        size = said.pop("n_bytes")
+        return {**said, "seconds": round(self.seconds, 6), "bytes": size}
+
+
 @dataclass(frozen=True, repr=False)
 class Ledger:
     """What a round has cost.
@@ -81,19 +110,22 @@ class Ledger:
         ``"user"``, ``"manager"``, ``"contractor"``, ``"single-agent"``, as far as they took part.
     by_stage : mapping of str to Cost
         As in `ModelCall`, and ``"request"`` for the request and the report. Announcements and
-        replies are messages of ``"bidding"``, awards and rejections of ``"API selection"``.
+        replies are messages of ``"bidding"``, awards and rejections of ``"API selection"``; what
+        follows the awards, of ``"execution"``.
     waves : int
         How many waves of calls for proposals, in all announcements.
     late : int
         Replies after the deadline.
     failures : mapping of str to int
-        Reason to number.
+        Of replies to calls for proposals: reason to number.
     hallucinated : int
         Names that a model made up; they were dropped.
     cut : int
         Answers that were beyond the limits of what an agent may say.
     seconds : float, seconds
         Of wall time.
+    executions : mapping of str to ExecutionCost
+        By contractor, if what was awarded was done.
 
     Examples
     --------
@@ -116,6 +148,7 @@ class Ledger:
     hallucinated: int
     cut: int
     seconds: float
+    executions: Mapping[str, ExecutionCost] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -141,10 +174,13 @@ class Ledger:
             by_stage=_costs("stage", messages, calls),
             waves=len({(m.iteration, m.wave) for m in messages if isinstance(m, CallForProposals)}),
             late=sum(isinstance(m, (Proposal, Refusal)) and m.late for m in messages),
-            failures=dict(Counter(m.reason for m in messages if isinstance(m, Failure))),
+            failures=dict(
+                Counter(m.reason for m in messages if isinstance(m, Failure) and m.api is None)
+            ),
             hallucinated=sum(len(call.hallucinated) for call in calls),
             cut=sum(bool(call.cut) for call in calls),
             seconds=seconds,
+            executions=_executions(messages),
         )
 
     @property
@@ -181,7 +217,36 @@ class Ledger:
             "hallucinated": self.hallucinated,
             "cut": self.cut,
             "seconds": round(self.seconds, 6),
+            "executions": {name: cost.to_dict() for name, cost in self.executions.items()},
         }
+
+
+def _executions(messages: list[Message]) -> dict[str, ExecutionCost]:
+    """Return what each contractor has done of its awards; nothing where none was to be done."""
+    ends = [
+        m
+        for m in messages
+        if isinstance(m, InformResult | Cancel) or (isinstance(m, Failure) and m.api is not None)
+    ]
+    if not ends:
+        return {}
+    by_award = {end.in_reply_to: end for end in ends}
+    costs: dict[str, ExecutionCost] = {}
+    for award in (m for m in messages if isinstance(m, Award)):
+        before, end = costs.get(award.receiver, ExecutionCost()), by_award.get(award.id)
+        tried = end if isinstance(end, InformResult | Failure) else None
+        attempts = tried.attempts if tried else 0
+        costs[award.receiver] = ExecutionCost(
+            before.awards + 1,
+            before.results + isinstance(end, InformResult),
+            before.failures + isinstance(end, Failure),
+            before.cancelled + isinstance(end, Cancel),
+            before.calls + attempts,
+            before.retries + max(attempts - 1, 0),
+            before.seconds + (tried.seconds if tried else 0.0),
+            before.n_bytes + (tried.n_bytes if tried else 0),
+        )
+    return costs
 
 
 def _costs(part: str, messages: list[Message], calls: list[ModelCall]) -> dict[str, Cost]:

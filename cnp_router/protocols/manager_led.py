@@ -17,7 +17,7 @@ from cnp_router.protocols.audience import Audience
 from cnp_router.protocols.negotiation import NegotiatedProtocol
 from cnp_router.protocols.outcome import Choice
 from cnp_router.protocols.parties import Parties
-from cnp_router.protocols.plan import Plan
+from cnp_router.protocols.plan import AnnouncementPlan
 from cnp_router.protocols.protocol import Protocol
 from cnp_router.protocols.round import Invitation, Round
 from cnp_router.protocols.settings import RoundSettings
@@ -57,7 +57,7 @@ class ManagerLed(NegotiatedProtocol):
             )
         return super().prepare(request, parties, settings, announcement, date)
 
-    async def plan(self, round_: Round, audience: Audience) -> Plan:
+    async def plan(self, round_: Round, audience: Audience) -> AnnouncementPlan:
         """Decompose and map, and return the plan to announce each function with its category."""
         routing, classifier = audience.routing, round_.parties.classifier
         step = Decompose(round_.request)
@@ -94,7 +94,7 @@ def _matching(
     categories: tuple[str, ...] | None,
     *,
     widens: bool = False,
-) -> Plan:
+) -> AnnouncementPlan:
     """Return the plan that calls a contractor for the functions in one of its categories.
 
     A chosen one that is in none of them was chosen on other evidence: it is called for the
@@ -120,7 +120,7 @@ def _matching(
             for function, category in called
         ]
 
-    return Plan(invite, fit.functions, categories, widens)
+    return AnnouncementPlan(invite, fit.functions, categories, widens)
 
 
 class _CategoryFit:

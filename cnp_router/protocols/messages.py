@@ -1,7 +1,8 @@
 """Messages of the Contract Net: a union with FIPA performatives as tags.
 
-Smith (1980) for the protocol, FIPA SC00029H (Contract Net Interaction Protocol) for the acts. The
-``performative`` of a message tells its type; `message_from_dict` reads any of them back.
+Smith (1980) for the protocol and for directed contracts, FIPA SC00029H (Contract Net Interaction
+Protocol) for the acts. The ``performative`` of a message tells its type; `message_from_dict` reads
+any of them back.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from cnp_router.agents import ApiEvidence, ProposedApi
 from cnp_router.exceptions import TranscriptError
 from cnp_router.records import shown
+from cnp_router.sources import FailureKind
 
 __all__ = [
     "MANAGER",
     "PERFORMATIVES",
+    "RESULT_TEXT",
     "USER",
     "Award",
     "CallForProposals",
+    "Cancel",
     "Failure",
     "FailureReason",
+    "InformResult",
     "Message",
     "Proposal",
     "Refusal",
@@ -40,7 +45,17 @@ __all__ = [
 USER = "user"
 MANAGER = "manager"
 
+RESULT_TEXT = 2_000
+"""Characters of a result that a message holds at most."""
+
 FailureReason = Literal["error", "timeout", "deadline", "unusable", "budget"]
+"""Why there is no reply to a call for proposals."""
+
+Count = Annotated[int, Field(ge=0)]
+Attempts = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+ResultText = Annotated[str, Field(max_length=RESULT_TEXT)]
 
 Read = TypeVar("Read")
 
@@ -56,8 +71,13 @@ class _Message:
 
     # Of the sender, and what a message belongs to, in the ledger.
     role: ClassVar[str] = "manager"
-    stage: ClassVar[str] = "bidding"
+    _stage: ClassVar[str] = "bidding"
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @property
+    def stage(self) -> str:
+        """What the message belongs to, in the ledger."""
+        return self._stage
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message as a JSON object."""
@@ -70,7 +90,7 @@ class _Message:
 class Request(_Message):
     """The user asks the manager for a composition."""
 
-    stage: ClassVar[str] = "request"
+    _stage: ClassVar[str] = "request"
     role: ClassVar[str] = "user"
     performative: Literal["request"] = "request"
     text: str
@@ -132,55 +152,126 @@ class Refusal(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure(_Message):
-    """A contractor gave no usable reply."""
+    """A contractor gave no usable reply, or did not get done what it was awarded."""
 
     role: ClassVar[str] = "contractor"
     performative: Literal["failure"] = "failure"
     in_reply_to: int
-    """Id of the call for proposals."""
-    reason: FailureReason
-    """``"error"`` of the model or the way to it; ``"timeout"`` of this contractor;
+    """Id of the call for proposals, or of the award."""
+    reason: FailureReason | FailureKind
+    """Of a call: ``"error"`` of the model or the way to it; ``"timeout"`` of this contractor;
     ``"deadline"`` of all; ``"unusable"``: an answer that is none; ``"budget"``: asking for one
-    would cost more than is left."""
+    would cost more than is left. Of an award: a `FailureKind`."""
     error: str = ""
     """What went wrong, in words."""
+    api: str | None = None
+    """Id of the awarded API; None in reply to a call."""
+    attempts: Count = 0
+    """How often the API was called."""
+    seconds: Seconds = 0.0
+    """How long the calls took, together."""
+    n_bytes: Count = 0
+    """How much came back, together."""
+
+    @property
+    def stage(self) -> str:
+        """Bidding, or the execution of an award."""
+        return "bidding" if self.api is None else "execution"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Award(_Message):
-    """The manager accepts a proposal, or a part of it."""
+    """The manager accepts a proposal or a part of it, or awards without an announcement.
 
-    stage: ClassVar[str] = "API selection"
+    In a round that is executed each award has one API, and a proposal of several APIs may get
+    several awards. Without an announcement it is a directed contract (Smith 1980).
+    """
+
     performative: Literal["accept-proposal"] = "accept-proposal"
     in_reply_to: int
-    """Id of the proposal."""
+    """Id of the proposal; of a directed contract, that of the request."""
     apis: tuple[str, ...]
-    """Ids of the awarded APIs, all of them proposed there."""
+    """Ids of the awarded APIs; if there is a proposal, all of them proposed there."""
+    instead_of: int | None = None
+    """Of a re-award: id of the award that failed."""
+
+    @property
+    def stage(self) -> str:
+        """The selection, or for a re-award the execution."""
+        return "API selection" if self.instead_of is None else "execution"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection(_Message):
     """The manager rejects a proposal."""
 
-    stage: ClassVar[str] = "API selection"
+    _stage: ClassVar[str] = "API selection"
     performative: Literal["reject-proposal"] = "reject-proposal"
     in_reply_to: int
     """Id of the proposal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InformResult(_Message):
+    """A contractor has done what it was awarded, and tells what came of it."""
+
+    role: ClassVar[str] = "contractor"
+    _stage: ClassVar[str] = "execution"
+    performative: Literal["inform-result"] = "inform-result"
+    in_reply_to: int
+    """Id of the award."""
+    api: str
+    """Id of the awarded API."""
+    text: ResultText
+    """What came back, in at most `RESULT_TEXT` characters; its end says if it was cut."""
+    digest: Digest
+    """SHA-256 of the whole result, hexadecimal."""
+    attempts: Attempts
+    """How often the API was called."""
+    seconds: Seconds
+    """How long the calls took, together."""
+    n_bytes: Count
+    """How much came back, together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel(_Message):
+    """The manager does not want any more what it awarded."""
+
+    _stage: ClassVar[str] = "execution"
+    performative: Literal["cancel"] = "cancel"
+    in_reply_to: int
+    """Id of the award."""
+    why: str = ""
+    """In words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report(_Message):
     """The manager tells the user the result."""
 
-    stage: ClassVar[str] = "request"
+    _stage: ClassVar[str] = "request"
     performative: Literal["inform"] = "inform"
     in_reply_to: int
     """Id of the request."""
     apis: tuple[str, ...]
-    """The recommended APIs."""
+    """The recommended APIs; in a round that was executed, those that have a result."""
+    results: tuple[int, ...] = ()
+    """Ids of the messages with these results."""
 
 
-Message = Request | CallForProposals | Proposal | Refusal | Failure | Award | Rejection | Report
+Message = (
+    Request
+    | CallForProposals
+    | Proposal
+    | Refusal
+    | Failure
+    | Award
+    | Rejection
+    | InformResult
+    | Cancel
+    | Report
+)
 
 TaggedMessage = Annotated[Message, Field(discriminator="performative")]
 """The same, for pydantic."""

@@ -10,7 +10,7 @@ from cnp_router.exceptions import BudgetExceededError
 from cnp_router.protocols.announcing import Announcing
 from cnp_router.protocols.audience import Audience
 from cnp_router.protocols.messages import Proposal
-from cnp_router.protocols.plan import Plan
+from cnp_router.protocols.plan import AnnouncementPlan
 from cnp_router.protocols.protocol import Protocol
 from cnp_router.protocols.round import Result, Round, as_proposed
 
@@ -25,7 +25,7 @@ class NegotiatedProtocol(Protocol):
     maps_categories = False  # whether its manager maps categories, so that no fallback has to
 
     @abstractmethod
-    async def plan(self, round_: Round, audience: Audience) -> Plan:
+    async def plan(self, round_: Round, audience: Audience) -> AnnouncementPlan:
         """Take the manager's first steps."""
 
     async def run(self, round_: Round) -> Result:
@@ -49,7 +49,7 @@ class NegotiatedProtocol(Protocol):
 
 
 async def _again(
-    round_: Round, plan: Plan, before: Announcing, selected: tuple[str, ...]
+    round_: Round, plan: AnnouncementPlan, before: Announcing, selected: tuple[str, ...]
 ) -> tuple[list[Proposal], tuple[str, ...]]:
     """Announce to those who are tied to the selected APIs and were not called yet."""
     tied = [c for c in round_.parties.tied_to(selected) if c.id not in before.called]

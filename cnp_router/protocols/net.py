@@ -12,6 +12,7 @@ from cnp_router.agents import Organisation, organise
 from cnp_router.catalog import Catalog, Contractor
 from cnp_router.exceptions import InputError
 from cnp_router.llm import ChatModel, run_sync
+from cnp_router.protocols.acting import Actor
 from cnp_router.protocols.outcome import Outcome
 from cnp_router.protocols.parties import Parties, graph_of
 from cnp_router.protocols.protocol import Announcement, Protocol
@@ -20,6 +21,7 @@ from cnp_router.protocols.round import Round
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.records import check_date, check_instance, check_request
 from cnp_router.routing import Router
+from cnp_router.routing.restriction import Restriction
 
 __all__ = ["ContractNet"]
 
@@ -125,14 +127,23 @@ class ContractNet:
         *,
         protocol: str | Protocol = "contractor-led",
         announcement: Announcement = "routed",
+        among: Restriction | None = None,
+        exclude: Restriction = (),
         date: datetime.date | None = None,
+        actor: Actor | None = None,
     ) -> Outcome:
         """Run a round where there is no event loop; see `run`."""
 
         async def run() -> Outcome:
             async with self.model:
                 return await self.run(
-                    request, protocol=protocol, announcement=announcement, date=date
+                    request,
+                    protocol=protocol,
+                    announcement=announcement,
+                    among=among,
+                    exclude=exclude,
+                    date=date,
+                    actor=actor,
                 )
 
         return run_sync(run, instead="await net.run(request)")
@@ -143,7 +154,10 @@ class ContractNet:
         *,
         protocol: str | Protocol = "contractor-led",
         announcement: Announcement = "routed",
+        among: Restriction | None = None,
+        exclude: Restriction = (),
         date: datetime.date | None = None,
+        actor: Actor | None = None,
     ) -> Outcome:
         """Run a round.
 
@@ -155,8 +169,14 @@ class ContractNet:
             A name in `PROTOCOLS`, or a protocol of your own.
         announcement : {"routed", "broadcast"}, default="routed"
             To the recipients that the router chooses, or to everyone that the protocol reaches.
+        among, exclude : iterable of str, or callable from str to bool
+            The only APIs that may be proposed, recommended and awarded for this request, and those
+            that may not, as in `Router.route`; in a broadcast too.
         date : datetime.date, optional
             The day the request is asked, as in `Router.route`.
+        actor : Actor, optional
+            Does what is awarded, before the report. A protocol without contractors then awards what
+            it recommends without an announcement (directed contracts).
 
         Returns
         -------
@@ -166,20 +186,25 @@ class ContractNet:
         ------
         InputError
             If the request is blank or not a string, protocol or announcement are unknown, they need
-            a router and there is none, or the date is not one.
+            a router and there is none, the date is not one, or `among` and `exclude` leave no API.
         RoundFailedError
             If the manager's model gives no usable answer, not one contractor can be reached, or
             the round takes too long.
         BudgetExceededError
             If there is a budget, and what comes next does not fit in.
+        ExecutionError
+            If the actor raised an error; with the transcript.
         """
         check_request(request)
         check_date("date", date)
+        if actor is not None:
+            check_instance("actor", actor, Actor)
+        parties = self.parties.restricted(among, exclude)
         wanted = find_protocol(protocol)
-        chosen, choice = wanted.prepare(request, self.parties, self.settings, announcement, date)
+        chosen, choice = wanted.prepare(request, parties, self.settings, announcement, date)
         round_ = Round(
             request,
-            parties=self.parties,
+            parties=parties,
             model=self.model,
             settings=self.settings,
             protocol=chosen.name,
@@ -187,12 +212,13 @@ class ContractNet:
                 announcement if announcement in chosen.announcements else chosen.announcements[0]
             ),
             date=date,
+            actor=actor,
         )
         result, transcript = await round_.run(chosen.run)
         return Outcome.of(
             result,
             transcript,
-            self.parties,
+            parties,
             organisation=self.organisation,
             matched=chosen.has_contractors or result.candidates is not None,
             choice=choice,

@@ -8,7 +8,7 @@ from typing import Any
 
 from cnp_router.catalog import html_table
 from cnp_router.protocols.ledger import Ledger
-from cnp_router.protocols.messages import Proposal
+from cnp_router.protocols.messages import InformResult, Proposal
 from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.round import Result
 from cnp_router.protocols.transcript import Transcript
@@ -55,11 +55,11 @@ class Outcome:
     request, protocol, announcement, organisation : str
         What was asked, and how; `protocol` is the one that was run.
     recommendation : tuple of str
-        Ids of the APIs that the request needs.
+        Ids of the APIs that the request needs; if they were acted on, of those with a result.
     recipients : tuple of str
         Contractors that received an announcement.
     n_contractors : int
-        How many contractors there are.
+        How many contractors there are, that the request may reach.
     categories : tuple of str or None
         After category mapping.
     stages : Stages
@@ -70,6 +70,8 @@ class Outcome:
         What the router decided, if it was asked.
     choice : Choice or None
         Why this protocol, if it was chosen by the request.
+    results : tuple of InformResult
+        What came of the awards, if they were acted on; in the order of the awards.
     """
 
     request: str
@@ -85,6 +87,7 @@ class Outcome:
     probabilities: Mapping[str, float] = field(default_factory=dict)
     routing: Routing | None = None
     choice: Choice | None = None
+    results: tuple[InformResult, ...] = ()
 
     @classmethod
     def of(
@@ -117,13 +120,19 @@ class Outcome:
             stages=Stages(
                 None if mapped is None else frozenset(mapped),
                 frozenset(said.proposed) if matched else None,
-                frozenset(said.recommendation),
+                frozenset(result.apis),
             ),
             transcript=transcript,
             probabilities=probabilities,
             routing=result.routing,
             choice=choice,
+            results=said.results,
         )
+
+    @property
+    def executed(self) -> bool:
+        """Whether what was awarded was then acted on."""
+        return self.transcript.executed
 
     @property
     def ledger(self) -> Ledger:
@@ -132,7 +141,7 @@ class Outcome:
 
     @property
     def failure(self) -> str | None:
-        """Why nothing came of it, if every call for proposals failed; None otherwise.
+        """Why nothing came of it, if every call for proposals or every award failed; else None.
 
         It names the kinds of failure and the first one's words. A round where it is not None has
         an outcome all the same: an empty one. A caller to whom that is an error raises it.
@@ -165,6 +174,8 @@ class Outcome:
             "evidence": self.transcript.evidence,
             "model": self.transcript.model,
             "recommendation": list(self.recommendation),
+            "executed": self.executed,
+            "results": [each.to_dict() for each in self.results],
             "recipients": [
                 {"contractor": name, "probability": probabilities.get(name)}
                 for name in self.recipients

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
-from cnp_router.catalog import Catalog, Contractor
+from cnp_router.catalog import Api, Catalog, Contractor
 from cnp_router.exceptions import InputError
 from cnp_router.graph import TransitionGraph
+from cnp_router.protocols.substitutes import Likeness
+from cnp_router.records import positions, shown
 from cnp_router.routing import Router
+from cnp_router.routing.restriction import Restriction, allowed
 from cnp_router.training import CategoryClassifier
 
 __all__ = ["Parties", "graph_of"]
+
+logger = logging.getLogger("cnp_router.protocols")
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +41,7 @@ class Parties:
     catalog: Catalog
     contractors: tuple[Contractor, ...]
     router: Router | None
+    allowed: frozenset[str] | None = None  # ids of the only APIs that a request may reach
 
     def __post_init__(self) -> None:
         if not self.contractors:
@@ -69,6 +77,42 @@ class Parties:
             raise InputError("there is no router to ask (give one, or announcement='broadcast')")
         return self.router
 
+    def restricted(self, among: Restriction | None, exclude: Restriction) -> Parties:
+        """Return the parties for a request that may reach some APIs only, as in `Router.route`.
+
+        Contractors hold no other API then, and those without any take no part.
+
+        Examples
+        --------
+        >>> maps, sms = Api("maps", "Maps"), Api("sms", "SMS")
+        >>> parties = Parties(Catalog([maps, sms]), (Contractor("all", (maps, sms)),), None)
+        >>> parties.restricted(None, ["sms"]).contractors[0].apis == (maps,)
+        True
+        """
+        if among is None and isinstance(exclude, tuple | list) and not exclude:
+            return self
+        mask, strangers = allowed(positions("API", self.catalog.ids), [], among, exclude)
+        for name in chain.from_iterable(strangers.values()):
+            logger.warning("the request is restricted by %s, which no API is", shown(name))
+        left = frozenset(name for name, may in zip(self.catalog.ids, mask, strict=True) if may)
+        own = [(c, tuple(api for api in c.apis if api.id in left)) for c in self.contractors]
+        contractors = tuple(replace(c, apis=apis) for c, apis in own if apis)
+        if not contractors:
+            raise InputError("among and exclude leave no API that a contractor holds (allow more)")
+        return replace(self, contractors=contractors, allowed=left)
+
+    @property
+    def apis(self) -> tuple[Api, ...]:
+        """The APIs that a request may reach, in the order of the catalog."""
+        return tuple(a for a in self.catalog if self.allowed is None or a.id in self.allowed)
+
+    @property
+    def among(self) -> tuple[str, ...] | None:
+        """The APIs of the router that a request may reach, for the router; None for all."""
+        if self.allowed is None:
+            return None
+        return tuple(name for name in self.needed_router.apis if name in self.allowed)
+
     @property
     def classifier(self) -> CategoryClassifier | None:
         """The router's category classifier, if it has one."""
@@ -76,8 +120,9 @@ class Parties:
         return found if isinstance(found, CategoryClassifier) else None
 
     def apis_in(self, categories: Iterable[str]) -> tuple[str, ...]:
-        """Return the ids of the APIs in some categories."""
-        return tuple(api.id for api in self.catalog.in_categories(categories))
+        """Return the ids of the APIs in some categories, of those that a request may reach."""
+        found = (api.id for api in self.catalog.in_categories(categories))
+        return tuple(name for name in found if self.allowed is None or name in self.allowed)
 
     def holders_of(self, apis: Iterable[str]) -> tuple[Contractor, ...]:
         """Return who holds some APIs, each once."""
@@ -89,6 +134,11 @@ class Parties:
         known = [name for name in apis if name in graph.apis_]
         nearest = graph.predict_next(known, k=len(graph.apis_)) if known else []
         return self.holders_of(next_.api for next_ in nearest if next_.count)
+
+    @cached_property
+    def likeness(self) -> Likeness:
+        """How alike the APIs of the catalog are."""
+        return Likeness(self.catalog)
 
     @cached_property
     def _holders(self) -> dict[str, list[Contractor]]:

@@ -1,4 +1,4 @@
-"""`Plan`: what is announced to whom, after the manager's first steps."""
+"""`AnnouncementPlan`: what is announced to whom, after the manager's first steps."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from cnp_router.protocols.audience import Audience
 from cnp_router.protocols.round import Invitation
 from cnp_router.records import one_line
 
-__all__ = ["Invite", "InviteAgain", "Plan"]
+__all__ = ["AnnouncementPlan", "Invite", "InviteAgain"]
 
 Invite = Callable[[Contractor, bool], list[Invitation]]
 InviteAgain = Callable[[Contractor, Collection[str]], list[Invitation]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class AnnouncementPlan:
     """What is announced, after the manager's first steps.
 
     Parameters

@@ -1,4 +1,4 @@
-"""`Round`: sends messages, has contractors bid at the same time, keeps time and books."""
+"""`Round`: sends messages, has contractors bid at the same time and act, keeps time and books."""
 
 from __future__ import annotations
 
@@ -12,15 +12,23 @@ from typing import Any, TypeVar
 
 from cnp_router.agents import ApiEvidence, ProposedApi, SelectApis, Task, ask, evidence_of
 from cnp_router.agents.prompts import sendable
-from cnp_router.exceptions import BudgetExceededError, LanguageModelError, RoundFailedError
+from cnp_router.exceptions import (
+    BudgetExceededError,
+    ExecutionError,
+    LanguageModelError,
+    RoundFailedError,
+)
 from cnp_router.llm import ChatModel
+from cnp_router.protocols.acting import Acting, Actor
 from cnp_router.protocols.audience import Audience, routed
+from cnp_router.protocols.awarding import awards_of, function_of, holder_of, substitutes
 from cnp_router.protocols.bidding import Bidding, Invitation
 from cnp_router.protocols.carried_evidence import carried, with_evidence
 from cnp_router.protocols.messages import (
     MANAGER,
     USER,
     Award,
+    CallForProposals,
     Message,
     Proposal,
     Rejection,
@@ -31,7 +39,7 @@ from cnp_router.protocols.metered import Books, MeteredModel
 from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.protocols.transcript import Transcript
-from cnp_router.records import check_instance, one_line
+from cnp_router.records import check_instance, one_line, shown
 from cnp_router.routing import Routing
 
 __all__ = ["Invitation", "Result", "Round", "as_proposed"]
@@ -83,6 +91,8 @@ class Round:
         For the transcript; `audience` is by the announcement.
     date : datetime.date, optional
         The day of the request, for the router.
+    actor : Actor, optional
+        Who has done what is awarded. Without one, the round ends with the awards.
     """
 
     def __init__(
@@ -95,6 +105,7 @@ class Round:
         protocol: str,
         announcement: str,
         date: datetime.date | None = None,
+        actor: Actor | None = None,
     ) -> None:
         self.request = sendable(request)  # what agents see is what the transcript says
         self.parties = parties
@@ -103,6 +114,7 @@ class Round:
         self.protocol = protocol
         self.announcement = announcement
         self.date = date
+        self.actor = actor
         self.messages: list[Message] = []
         self.books = Books(settings.budget)
         self._evidence: dict[str, ApiEvidence] = {}
@@ -112,9 +124,10 @@ class Round:
     async def run(
         self, protocol: Callable[[Round], Coroutine[Any, Any, Result]]
     ) -> tuple[Result, Transcript]:
-        """Have a protocol (its `run`) take its steps in the time that there is, and report.
+        """Have a protocol (its `run`) take its steps in the time that there is, act, and report.
 
-        At the end nobody is at work any more, but for a model that cannot be stopped.
+        At the end nobody is at work any more, but for a model that cannot be stopped. The time is
+        that of the protocol; an actor has its own.
 
         Raises
         ------
@@ -123,6 +136,9 @@ class Round:
             time is over; with the transcript until then.
         BudgetExceededError
             If what comes next does not fit in the budget; with the transcript until then.
+        ExecutionError
+            If the actor raised an error; with the transcript, in which what was still open is
+            cancelled.
         """
         self._send(Request, sender=USER, receiver=MANAGER, text=self.request)
         work = asyncio.create_task(protocol(self))
@@ -134,13 +150,18 @@ class Round:
                     "of the settings, or ask a faster model)"
                 )
             result = check_instance("what a protocol returns", work.result(), Result)
+            await self._end(work)
+            acting = None if self.actor is None else self._acting(result)
         except (BudgetExceededError, RoundFailedError) as exc:
             await self._end(work)
             exc.transcript = self._transcript()
             raise
         finally:
             await self._end(work)
-        self._send(Report, sender=MANAGER, receiver=USER, in_reply_to=1, apis=result.apis)
+        if self.actor is None or acting is None:
+            self._report(result.apis)
+        else:
+            await self._act(self.actor, acting, result)
         transcript = self._transcript(result)
         if transcript.failure:
             logger.warning("%s", transcript.failure)
@@ -254,7 +275,7 @@ class Round:
         every = (*as_proposed(waiting), *(ProposedApi(name) for name in apis))
         evidence = {each.api: each for i in invitations for each in i.evidence}
         known = (*carried(self.messages, as_proposed(waiting)), *evidence.values())
-        select = SelectApis(self.request, (), every, evidence=known)
+        select = self._selection((), every, (), known)
         tasks = [*before, *(i.task for i in invitations), select]
         self.books.check(
             what,
@@ -292,7 +313,7 @@ class Round:
             return ()
         proposed = as_proposed(proposals)
         evidence = carried(self.messages, proposed)
-        task = SelectApis(self.request, functions, proposed, awarded, evidence)
+        task = self._selection(functions, proposed, awarded, evidence)
         cut: tuple[str, ...] = ()
         for most in (GROUNDS, 0):  # all who bid at length must not cost the round what it has paid
             if self._fits(task, len(proposals)):
@@ -304,18 +325,84 @@ class Round:
         self.decide(proposals, selected)
         return selected
 
+    def _selection(
+        self,
+        functions: tuple[str, ...],
+        proposed: tuple[ProposedApi, ...],
+        awarded: tuple[ProposedApi, ...],
+        evidence: tuple[ApiEvidence, ...],
+    ) -> SelectApis:
+        """Return the manager's task to select; if grounds are hidden, without words of others."""
+        if self.settings.grounds == "hidden":
+            proposed = tuple(ProposedApi(each.api) for each in proposed)
+            awarded = tuple(ProposedApi(each.api) for each in awarded)
+            evidence = tuple(replace(each, reason="") for each in evidence)
+        return SelectApis(self.request, functions, proposed, awarded, evidence)
+
     def decide(self, proposals: Iterable[Proposal], selected: Iterable[str]) -> None:
-        """Award selected APIs to the first who proposed each, and reject the other proposals."""
-        left = dict.fromkeys(selected)
+        """Award selected APIs to the first who proposed each, and reject the other proposals.
+
+        If awards are acted on, each is of one API; and a function for which nothing was awarded
+        is awarded to the first who proposed a selected API for it.
+        """
+        proposals, acted_on = list(proposals), self.actor is not None
+        awarded = awards_of(self.messages, proposals, selected, each_function=acted_on)
         for proposal in proposals:
-            apis = tuple(p.api for p in proposal.apis if p.api in left)
-            for name in apis:
-                del left[name]
+            apis = awarded[proposal.id]
             reply = {"sender": MANAGER, "receiver": proposal.sender, "in_reply_to": proposal.id}
-            if apis:
+            if not apis:
+                self._send(Rejection, **reply)
+            elif not acted_on:
                 self._send(Award, apis=apis, **reply)
             else:
-                self._send(Rejection, **reply)
+                for name in apis:
+                    self._send(Award, apis=(name,), **reply)
+
+    def _acting(self, result: Result) -> Acting:
+        """Return the awards, ready to be acted on; directed ones, if nothing was announced."""
+        if not any(isinstance(m, CallForProposals) for m in self.messages):
+            for name in result.apis:
+                holder = holder_of(self.parties, name)
+                way = {"sender": MANAGER, "receiver": holder, "in_reply_to": 1}
+                self._send(Award, apis=(name,), **way)
+        known = result.candidates
+        ranked = result.routing.contractors if result.routing else known or ()
+        named = [name for name in ranked if known is None or name in known]
+        awards = [m for m in self.messages if isinstance(m, Award)]
+        return Acting(
+            self.request,
+            [(award, function_of(self.messages, award)) for award in awards],
+            substitutes(self.messages, self.parties, self._evidence, named),
+            self._send,
+            lambda: self._transcript(result),
+        )
+
+    async def _act(self, actor: Actor, acting: Acting, result: Result) -> None:
+        """Have an actor do what was awarded, and report its results, whatever happens to it."""
+        why = "the execution was broken off"
+        try:
+            await actor.act(acting)
+            why = "it was still open when the execution ended"
+        except Exception as exc:
+            self._end_acting(acting, why)
+            if not isinstance(exc, BudgetExceededError | ExecutionError | RoundFailedError):
+                problem = f"the execution was broken off by {shown(exc, 300)}"
+                raise ExecutionError(problem, self._transcript(result)) from exc
+            exc.transcript = self._transcript(result)
+            raise
+        finally:
+            self._end_acting(acting, why)
+
+    def _end_acting(self, acting: Acting, why: str) -> None:
+        if isinstance(self.messages[-1], Report):
+            return
+        acting.close(why)
+        results = acting.results
+        self._report(dict.fromkeys(each.api for each in results), tuple(r.id for r in results))
+
+    def _report(self, apis: Iterable[str], results: tuple[int, ...] = ()) -> None:
+        way = {"sender": MANAGER, "receiver": USER, "in_reply_to": 1}
+        self._send(Report, apis=tuple(apis), results=results, **way)
 
     async def _end(self, work: asyncio.Task[Any]) -> None:
         if not self.books.are_closed:
@@ -334,6 +421,7 @@ class Round:
             None if result is None else result.candidates,
             time.perf_counter() - self._began,
             evidence=self.settings.evidence,
+            executed=self.actor is not None,
         )
 
     def _send(self, kind: type[Any], **fields: Any) -> Any:

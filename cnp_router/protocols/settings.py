@@ -15,6 +15,7 @@ __all__ = ["RoundSettings", "TrafficBudget"]
 
 Fallback = Literal["llm", "broadcast", "none"]
 EvidenceFor = Literal["none", "manager", "everyone"]
+Grounds = Literal["shown", "hidden"]
 LONGEST = 10**9  # seconds: beyond what the event loop's clock takes
 
 
@@ -27,7 +28,7 @@ class TrafficBudget:
     for what follows it too: a reply and a decision for each call, and the manager's selection among
     all that could be proposed. What the manager's first steps lead to (how many functions, which
     categories) is not known before they are paid: an announcement can still be refused then. An
-    iterated announcement that does not fit in is left out.
+    iterated announcement that does not fit in is left out. What comes of the awards is not counted.
 
     Parameters
     ----------
@@ -108,6 +109,11 @@ class RoundSettings:
         then travels on the call for proposals: nobody; the manager, who selects by it among what
         was proposed; or the contractor that is called, too. A reason may quote a past request. For
         routed announcements only: a broadcast asks no router.
+    grounds : {"shown", "hidden"}, default="shown"
+        Whether the manager reads what contractors say for their proposals when it selects. Hidden,
+        it sees the request, its own functions, the ids of the proposed APIs and, with `evidence`,
+        their probabilities without reasons: no text of a contractor or of a specification can move
+        it. For rounds whose awards are acted on.
 
     Raises
     ------
@@ -132,9 +138,11 @@ class RoundSettings:
     waves: Waves | None = None
     limits: AnswerLimits = field(default_factory=AnswerLimits)
     evidence: EvidenceFor = "none"
+    grounds: Grounds = "shown"
 
     def __post_init__(self) -> None:
-        for name, choices in (("fallback", Fallback), ("evidence", EvidenceFor)):
+        literals = {"fallback": Fallback, "evidence": EvidenceFor, "grounds": Grounds}
+        for name, choices in literals.items():
             value, known = getattr(self, name), get_args(choices)
             if not isinstance(value, str) or value not in known:
                 *some, last = map(repr, known)

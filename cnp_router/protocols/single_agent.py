@@ -21,7 +21,9 @@ class SingleAgent(Protocol):
     async def run(self, round_: Round) -> Result:
         """Ask the agent."""
         routing = (await round_.audience()).routing
-        catalog = round_.parties.catalog
-        apis = tuple(catalog if routing is None else (catalog[n] for n in routing.contractors))
+        parties = round_.parties
+        apis = parties.apis
+        if routing is not None:
+            apis = tuple(parties.catalog[name] for name in routing.contractors)
         said = await round_.ask(ComposeAlone(round_.request, apis))
         return Result(said.apis, said.categories, said.candidates, routing)

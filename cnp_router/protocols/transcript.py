@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +28,7 @@ from cnp_router.protocols.settings import EvidenceFor
 
 __all__ = ["FORMAT_VERSION", "Transcript"]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class _Head:
     categories: tuple[str, ...] | None
     candidates: tuple[str, ...] | None
     evidence: EvidenceFor
+    executed: bool
     seconds: Annotated[float, Field(ge=0)]
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -73,6 +75,8 @@ class Transcript:
         Of wall time.
     evidence : {"none", "manager", "everyone"}, default="none"
         Who saw what the router knows of the APIs, in a routed announcement.
+    executed : bool, default=False
+        Whether what was awarded was then done (`ContractNet.run` with an actor).
     digest : str, optional
         SHA-256 of all of it but `seconds`; by default computed. `validate` compares it, so that
         a change of any field is noticed. It is not a signature: who changes the digest too is not
@@ -98,6 +102,7 @@ class Transcript:
     candidates: tuple[str, ...] | None = None
     seconds: float = field(default=0.0, compare=False)
     evidence: EvidenceFor = "none"
+    executed: bool = False
     digest: str = ""
 
     def __post_init__(self) -> None:
@@ -111,13 +116,23 @@ class Transcript:
 
     @property
     def failure(self) -> str | None:
-        """Why nothing came of the round, if every call for proposals failed; None otherwise."""
+        """Why nothing came of the round, if every call for proposals failed, or every award.
+
+        None otherwise.
+        """
+        said = self.ledger.messages
         failures = [m for m in self.messages if isinstance(m, Failure)]
-        if not failures or len(failures) < self.ledger.messages.get("cfp", 0):
-            return None
-        kinds = ", ".join(f"{count} by {name}" for name, count in self.ledger.failures.items())
-        first = next((each.error for each in failures if each.error), "no reason is given")
-        return f"every call for proposals failed ({kinds}), the first with: {first}"
+        for what, of_awards, n in (
+            ("call for proposals", False, said.get("cfp", 0)),
+            ("award", True, said.get("accept-proposal", 0) if self.executed else 0),
+        ):
+            own = [each for each in failures if (each.api is not None) == of_awards]
+            if own and len(own) == n:
+                kinds = Counter(each.reason for each in own)
+                counts = ", ".join(f"{count} by {name}" for name, count in kinds.items())
+                first = next((each.error for each in own if each.error), "no reason is given")
+                return f"every {what} failed ({counts}), the first with: {first}"
+        return None
 
     def computed_digest(self) -> str:
         """Return the SHA-256 of all that the transcript says now, but for the wall time."""
@@ -135,7 +150,7 @@ class Transcript:
             yield {"record": "call", **call.to_dict()}
 
     def _head(self) -> dict[str, Any]:
-        said = {name: getattr(self, name) for name in _Head.__slots__[:7]}
+        said = {name: getattr(self, name) for name in _Head.__slots__[:-2]}
         return {"record": "round", "format": FORMAT_VERSION, **said}
 
     def write(self, path: str | Path) -> None:
@@ -195,6 +210,9 @@ class Transcript:
         return html_table(f"{self!r}: {self.request}", head, rows, len(self.messages))
 
 
+_SAID = ("api", "text", "request", "function", "category", "grounds", "error", "why")
+
+
 def _content(message: Message) -> str:
     """Return what a message says, for a person."""
     said = message.to_dict()
@@ -202,5 +220,5 @@ def _content(message: Message) -> str:
         f"{api['api']}: {api['grounds']}" if isinstance(api, dict) else api
         for api in said.get("apis", ())
     ]
-    texts = [said.get(key) for key in ("text", "request", "function", "category", "grounds")]
-    return ", ".join([*names, *(text for text in (*texts, said.get("error")) if text)])
+    texts = [said.get(key) for key in _SAID]
+    return ", ".join([*names, *(text for text in texts if text)])

@@ -6,17 +6,21 @@ same result as the round itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import get_args
 
 from cnp_router.agents import ApiEvidence
 from cnp_router.exceptions import TranscriptError
+from cnp_router.protocols.acting_laws import ActingLaws, Check, are_distinct
 from cnp_router.protocols.messages import (
     MANAGER,
     USER,
     Award,
     CallForProposals,
+    Cancel,
     Failure,
+    FailureReason,
+    InformResult,
     Message,
     Proposal,
     Refusal,
@@ -38,6 +42,7 @@ class Conclusion:
     proposed: tuple[str, ...]  # APIs that were proposed in time; of a single agent, its candidates
     awarded: tuple[str, ...]  # APIs
     recommendation: tuple[str, ...]  # APIs that were reported to the user
+    results: tuple[InformResult, ...] = ()  # on which the report is based, if awards were acted on
 
     __repr__ = one_line
 
@@ -55,6 +60,13 @@ def validate(transcript: Transcript) -> Conclusion:
     of it; only calls carry evidence, and only where the transcript says so and is no broadcast,
     each API's the same on every call; and all of it has the digest that the transcript had when it
     was made.
+
+    And where awards are acted on, which the transcript says: each award is of one API; a proposal
+    may get several, and a function too, but never the same API twice; where nothing is announced,
+    awards answer the request; when the first one is acted on, all is decided; each award gets
+    exactly one result, failure or cancellation, from or to its contractor; one that failed is
+    awarded again at most once, to somebody who proposed another API for the same function in time;
+    what is reported are the results, all of them, and their APIs.
 
     Parameters
     ----------
@@ -98,19 +110,17 @@ def validate(transcript: Transcript) -> Conclusion:
 def conclude(transcript: Transcript) -> Conclusion:
     """Return what the messages come to, without a look at the digest; see `validate`."""
     carries = transcript.evidence != "none" and transcript.announcement != "broadcast"
-    state = _State(transcript.request, carries)
+    state = _State(transcript.request, carries, ActingLaws(transcript.executed))
     for number, message in enumerate(transcript.messages, 1):
         state.take(number, message)
     return state.result(transcript.candidates)
-
-
-Check = Callable[[bool, str], None]
 
 
 @dataclass
 class _State:
     text: str
     carries_evidence: bool
+    acting: ActingLaws
     unanswered: dict[int, CallForProposals] = field(default_factory=dict)
     called: set[tuple[str, str | None]] = field(default_factory=set)
     wave: tuple[int, int] = (0, 0)  # its iteration, and its number there
@@ -137,6 +147,8 @@ class _State:
                 check(message.text == self.text, "the transcript is of another request")
             case CallForProposals():
                 check(message.sender == MANAGER, "the manager announces")
+                check(not self.acting.has_begun, "it announces after awards were acted on")
+                check(bool(self.recipients) or not self.awarded, "it announces after awards")
                 check(message.request in (None, self.text), "it announces another request")
                 self._open(message, check)
                 self._take_evidence(message, check)
@@ -145,33 +157,64 @@ class _State:
                 self.called.add(task)
                 self.unanswered[message.id] = message
                 self.recipients[message.receiver] = None
+            case InformResult() | Cancel():
+                self._act(message, check)
+            case Failure() if message.api is not None:
+                self._act(message, check)
             case Proposal() | Refusal() | Failure():
                 self._reply(message, check)
-            case Award() | Rejection():
-                self.has_decided = True
+            case Award() if message.instead_of is not None or (
+                message.in_reply_to == 1 and self.acting.executed
+            ):
                 check(message.sender == MANAGER, "the manager decides")
-                known = message.in_reply_to in self.undecided
-                check(known, f"no proposal {message.in_reply_to} waits for a decision")
-                proposal = self.undecided.pop(message.in_reply_to)
-                check(proposal.sender == message.receiver, "another one proposed")
-                if isinstance(message, Award):
-                    own = {p.api for p in proposal.apis}
-                    check(bool(message.apis), "an award names an API")
-                    check(own.issuperset(message.apis), "it awards what was not proposed")
-                    check(_are_distinct(message.apis), "it awards an API twice")
-                    check(self.awarded.keys().isdisjoint(message.apis), "it awards what is awarded")
-                    self.awarded.update((name, None) for name in message.apis)
+                if message.instead_of is None:
+                    check(not self.recipients, "it is not in reply to a proposal")
+                    self.acting.award(message, None, check)
+                else:
+                    self._close_bidding(check)
+                    self.acting.award_again(message, check)
+                self.awarded[message.apis[0]] = None
+            case Award() | Rejection():
+                self._decide(message, check)
             case Report():
                 check(way == (MANAGER, USER), "the manager reports")
                 check(message.in_reply_to == 1, "it does not answer the request")
-                check(_are_distinct(message.apis), "it reports an API twice")
-                for call in self.unanswered:
-                    check(False, f"call {call} has no reply")
-                for left in self.undecided:
-                    check(False, f"proposal {left} has no decision")
+                check(are_distinct(message.apis), "it reports an API twice")
+                self._close_bidding(check)
                 awarded = not self.recipients or set(message.apis) == set(self.awarded)
-                check(awarded, "it reports what was not awarded")
+                check(self.acting.executed or awarded, "it reports what was not awarded")
+                self.acting.report(message, check)
                 self.report = message
+
+    def _decide(self, message: Award | Rejection, check: Check) -> None:
+        self.has_decided = True
+        check(message.sender == MANAGER, "the manager decides")
+        check(not self.acting.has_begun, "it decides after awards were acted on")
+        given = self.acting.accepted if isinstance(message, Award) else {}
+        proposal = self.undecided.pop(message.in_reply_to, given.get(message.in_reply_to))
+        if proposal is None:
+            return check(False, f"no proposal {message.in_reply_to} waits for a decision")
+        check(proposal.sender == message.receiver, "another one proposed")
+        if isinstance(message, Award):
+            own = {p.api for p in proposal.apis}
+            check(bool(message.apis), "an award names an API")
+            check(own.issuperset(message.apis), "it awards what was not proposed")
+            check(are_distinct(message.apis), "it awards an API twice")
+            if self.acting.executed:
+                self.acting.award(message, proposal, check)
+            else:
+                check(self.awarded.keys().isdisjoint(message.apis), "it awards what is awarded")
+            self.awarded.update((name, None) for name in message.apis)
+
+    def _close_bidding(self, check: Check) -> None:
+        for call in self.unanswered:
+            check(False, f"call {call} has no reply")
+        for left in self.undecided:
+            check(False, f"proposal {left} has no decision")
+
+    def _act(self, message: InformResult | Failure | Cancel, check: Check) -> None:
+        self._close_bidding(check)
+        self.acting.take(message, check)
 
     def _reply(self, reply: Proposal | Refusal | Failure, check: Check) -> None:
         call = self.unanswered.pop(reply.in_reply_to, None)
@@ -179,12 +222,17 @@ class _State:
             return check(False, f"no call {reply.in_reply_to} waits for a reply")
         check(call.receiver == reply.sender, "another one was called")
         check(reply.receiver == MANAGER, "replies go to the manager")
+        if isinstance(reply, Failure):
+            check(reply.reason in get_args(FailureReason), "it is the failure of no reply")
+            nothing = (reply.attempts, reply.seconds, reply.n_bytes) == (0, 0, 0)
+            check(nothing, "nothing was awarded that could be called")
         is_late = isinstance(reply, Failure) or reply.late
         check(is_late or (call.iteration, call.wave) == self.wave, "its wave is closed: it is late")
         if isinstance(reply, Proposal):
             check(bool(reply.apis), "a proposal names an API")
             if not reply.late:
                 self.undecided[reply.id] = reply
+                self.acting.propose(reply, call.function)
                 self.proposed.update((p.api, None) for p in reply.apis)
 
     def _open(self, call: CallForProposals, check: Check) -> None:
@@ -202,7 +250,7 @@ class _State:
 
     def _take_evidence(self, call: CallForProposals, check: Check) -> None:
         check(self.carries_evidence or not call.evidence, "it carries evidence")
-        check(_are_distinct(tuple(e.api for e in call.evidence)), "evidence of an API twice")
+        check(are_distinct(tuple(e.api for e in call.evidence)), "evidence of an API twice")
         for each in call.evidence:
             same = self.evidence.setdefault(each.api, each) == each
             check(same, f"an earlier call carried other evidence of {each.api!r}")
@@ -210,13 +258,17 @@ class _State:
     def result(self, candidates: tuple[str, ...] | None) -> Conclusion:
         if self.report is None:
             raise TranscriptError("the round has no report: it was broken off")
-        if candidates is not None and not set(self.report.apis) <= set(candidates):
+        stated = {*self.report.apis, *self.awarded}
+        if candidates is not None and not stated <= set(candidates):
             raise TranscriptError(
-                f"message {self.report.id} (inform): it reports what is not among the candidates"
+                f"message {self.report.id} (inform): what is reported or was awarded is not among "
+                "the candidates"
             )
         proposed = tuple(self.proposed) if candidates is None else candidates
-        return Conclusion(tuple(self.recipients), proposed, tuple(self.awarded), self.report.apis)
-
-
-def _are_distinct(apis: tuple[str, ...]) -> bool:
-    return len(set(apis)) == len(apis)
+        return Conclusion(
+            tuple(self.recipients),
+            proposed,
+            tuple(self.awarded),
+            self.report.apis,
+            tuple(self.acting.results[each] for each in self.report.results),
+        )

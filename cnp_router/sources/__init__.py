@@ -1,8 +1,10 @@
 """Where tools come from and how they are called."""
 
 from cnp_router.sources.a2a_agent import A2aAgent
+from cnp_router.sources.all_sources import Loaded, Sources
 from cnp_router.sources.functions import FunctionSource
 from cnp_router.sources.lock_file import Changed, Changes, LockFile, fingerprint
+from cnp_router.sources.mcp_server import McpServer
 from cnp_router.sources.source import (
     Attachment,
     Call,
@@ -24,7 +26,10 @@ __all__ = [
     "Changes",
     "FailureKind",
     "FunctionSource",
+    "Loaded",
     "LockFile",
+    "McpServer",
     "Source",
+    "Sources",
     "fingerprint",
 ]

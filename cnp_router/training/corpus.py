@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.catalog import Api, Catalog
-from cnp_router.history import History
+from cnp_router.catalog import Catalog
+from cnp_router.history import History, Mashup
 from cnp_router.text import specification_text
+from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
+from cnp_router.training.linear import spread_columns
 from cnp_router.training.parts import GIVEN, ONES, Memo, Part
 
 __all__ = [
@@ -23,13 +25,13 @@ __all__ = [
     "Corpus",
     "Specifications",
     "category_membership",
+    "check_known",
     "entries",
     "filled",
     "has_dates",
     "history_days",
     "matrix_of_ones",
     "usage_matrix",
-    "widened",
 ]
 
 LITTLE, MANY = 30, 500  # mashups
@@ -54,27 +56,35 @@ class Specifications(Part, Memo):
         """Make those of a catalog, whose specifications may be encoded already."""
         if encoded is None:
             encoded = encoders.encode([specification_text(api) for api in catalog])
-        latent = encoded.word @ encoders.projection
-        lengths = np.linalg.norm(latent, axis=1, keepdims=True)
+        words, characters = encoded.word.T, encoded.character.T
         return cls(
             catalog,
             encoders,
-            sparse.csr_array(encoded.word.T),
-            sparse.csr_array(encoded.character.T),
-            np.asarray(latent / np.maximum(lengths, 1e-9), dtype=np.float32),
+            sparse.csr_array(words),
+            sparse.csr_array(characters),
+            _latent(encoders, encoded.word),
             encoded.dense,
         )
 
-    def extended(self, catalog: Catalog, apis: Sequence[Api]) -> Specifications:
-        """Return those of `catalog`, which is this one's with `apis` at its end."""
-        new = Specifications.build(Catalog(apis), self.encoders)
-        return Specifications(
-            catalog,
-            self.encoders,
-            _beside(self.word_columns, new.word_columns),
-            _beside(self.character_columns, new.character_columns),
-            np.vstack([self.latent, new.latent]),
-            np.vstack([self.vectors, new.vectors]),
+    def synced(self, catalog: Catalog, change: CatalogChange) -> Specifications:
+        """Return those of another catalog; only what it says anew is encoded."""
+        new, encoders = np.flatnonzero(change.respecified), self.encoders
+        same = sparse.diags_array((~change.respecified).astype(np.float32))
+        kept = self.moved(
+            {"apis": sparse.csr_array(change.apis @ same)}, catalog=catalog, encoders=encoders
+        )
+        if not len(new):  # a model that is loaded without its encoder can do without, too
+            return kept
+        encoded = encoders.encode([specification_text(catalog[int(i)]) for i in new])
+        kept.latent[new] = _latent(encoders, encoded.word)
+        kept.vectors[new] = encoded.dense
+        every = np.arange(len(catalog))
+        words = spread_columns(sparse.csr_array(encoded.word.T), new, every)
+        characters = spread_columns(sparse.csr_array(encoded.character.T), new, every)
+        return replace(
+            kept,
+            word_columns=sparse.csr_array(kept.word_columns + words),
+            character_columns=sparse.csr_array(kept.character_columns + characters),
         )
 
 
@@ -158,6 +168,13 @@ class Corpus(Part):
         return int(np.count_nonzero(np.diff(self.usage.indptr) > 1))
 
     @property
+    def summary(self) -> dict[str, Any]:
+        """What of it stands in the summary of a model."""
+        n_mashups, n_apis = self.usage.shape
+        found = {"apis": n_apis, "apis_with_history": len(self.labels), "mashups": n_mashups}
+        return {**found, "decides": self.decides}
+
+    @property
     def decides(self) -> str:
         """In a line what the history is good for."""
         total = self.counts.sum()
@@ -201,11 +218,6 @@ class Corpus(Part):
         categories.data = np.ones_like(categories.data)
         return categories
 
-    def extended(self, specifications: Specifications, membership: sparse.csr_array) -> Corpus:
-        """Return the corpus of a catalog with more APIs at its end, all of them cold."""
-        usage = widened(self.usage, self.usage.shape[0], len(specifications.catalog))
-        return replace(self, specifications=specifications, usage=usage, membership=membership)
-
     def observed(self, requests: EncodedRequests, usage: sparse.csr_array) -> Corpus:
         """Return the corpus with more past requests at its end."""
         return replace(
@@ -222,24 +234,38 @@ def _beside(matrix: sparse.csr_array, more: sparse.sparray) -> sparse.csr_array:
     return sparse.csr_array(sparse.hstack([matrix, more], "csr"))
 
 
-def widened(matrix: sparse.sparray, rows: int, columns: int) -> sparse.csr_array:
-    """Return the matrix with empty rows and columns at its end."""
-    wider = sparse.csr_array(matrix, copy=True)
-    wider.resize((rows, columns))
-    return wider
+def _latent(encoders: Encoders, words: sparse.csr_array) -> NDArray[Any]:
+    latent = words @ encoders.projection
+    lengths = np.linalg.norm(latent, axis=1, keepdims=True)
+    return np.asarray(latent / np.maximum(lengths, 1e-9), dtype=np.float32)
 
 
-def usage_matrix(catalog: Catalog, history: History) -> sparse.csr_array:
+def usage_matrix(
+    catalog: Catalog, history: History, removed: Collection[str] = ()
+) -> sparse.csr_array:
     """Return which API each mashup used: ones, of shape (n_mashups, n_apis).
+
+    Those that were `removed` from the catalog have no column.
 
     Raises
     ------
     UnknownApiError
-        If a mashup names an API that the catalog does not have.
+        If a mashup names an API that the catalog never had.
     """
+    gone = frozenset(removed)
     return matrix_of_ones(
-        [[catalog.position(api) for api in m.apis] for m in history], len(catalog)
+        [[catalog.position(api) for api in m.apis if api not in gone] for m in history],
+        len(catalog),
     )
+
+
+def check_known(mashups: Iterable[Mashup], catalog: Catalog, removed: Collection[str]) -> None:
+    """Raise UnknownApiError if one names an API that the catalog neither has nor had."""
+    gone = frozenset(removed)
+    for mashup in mashups:
+        for api in mashup.apis:
+            if api not in gone:
+                catalog.position(api)
 
 
 def history_days(history: History) -> NDArray[Any]:

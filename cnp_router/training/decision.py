@@ -9,22 +9,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from cnp_router.routing import RecallControl, TargetRecall
+from cnp_router.routing.recall import FEEDBACK_TARGET
 from cnp_router.routing.selection import mass_positions
 from cnp_router.text import specification_text
 from cnp_router.training.answerable import Answerable
+from cnp_router.training.corpus import entries
+from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.examples import Fold
 from cnp_router.training.linear import Logistic, level
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import Prior
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.tail import Tail
-from cnp_router.training.views import Views
+from cnp_router.training.views import CoUsageView, Views
 
 __all__ = ["CONFIDENCE", "Answer", "Decision", "confidence_features", "confidence_rows", "judged"]
 
 MAX_JUDGED = 4_000  # answers from which the confidence is learned
+_MOST_FEEDBACK = 200  # of mashups that are observed together
 _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 _LEAST = 1e-9  # what any candidate is given
 _SIZES = (1, 3, 5, 10, 20, 50)
@@ -70,6 +75,24 @@ class Decision(Part):
     request: NDArray[Any]
     months: NDArray[Any]
     shift: float = 0.0
+
+    def adapted(
+        self, views: Views, ranker: Ranker, requests: EncodedRequests, usage: sparse.csr_array
+    ) -> Decision:
+        """Return it after the last of some requests, before the views learn what they used."""
+        control = self.recall_control
+        last = np.arange(len(requests))[-_MOST_FEEDBACK:]
+        found = views.candidates(views.batch(requests.take(last)))
+        answers = ranker.each(views[CoUsageView].conditional, found)
+        for row, own, p in zip(last, found, answers, strict=True):
+            used = entries(usage, np.array([row])).index
+            if not len(used):  # all that it used was removed
+                continue
+            months = views.corpus.months_after(float(requests.day[row]))
+            least = min(control.threshold(FEEDBACK_TARGET, months), p.max(initial=0.0))
+            asked = own.positions[p >= least]
+            control = control.adapted(float(np.isin(used, asked).mean()))
+        return replace(self, shift=control.shift)
 
     @classmethod
     def fit(

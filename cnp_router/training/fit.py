@@ -188,12 +188,9 @@ def _fit(
         history=history,
         categories=categories,
         summary={
-            "apis": len(catalog),
-            "apis_with_history": len(views.corpus.labels),
+            **views.corpus.summary,
             "categories": len(classes),
-            "mashups": n,
             "skipped": history.skipped,
-            "decides": views.corpus.decides,
             **({} if dense is None else {"encoder": dense.name}),
             "random_state": random_state,
             "fit_seconds": round(time.perf_counter() - started, 2),

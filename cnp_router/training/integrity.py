@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from cnp_router.exceptions import UnknownApiError
 from cnp_router.training.answerable import BOTH
 from cnp_router.training.co_usage_features import FEATURES
+from cnp_router.training.corpus import check_known
 from cnp_router.training.decision import confidence_features
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.ranker import LEVELS, N_REST_FEATURES, Ranker, shortlist_features
@@ -25,6 +27,7 @@ __all__ = ["check_parts", "check_trees"]
 
 def check_parts(router: LearnedRouter) -> None:
     """Raise ValueError where the parts of a router do not fit each other."""
+    _check_removed(router)
     views, decision = router.views, router.decision
     n_mashups, n_history = views.corpus.usage.shape[0], len(router.history)
     _require(n_mashups == n_history, f"views of {n_history} mashups, got {n_mashups}")
@@ -83,6 +86,16 @@ def check_trees(trees: BoostedTrees, *, n_features: int) -> None:
     _require(steps.max() <= trees.depth, f"paths of at most {trees.depth} steps in the trees")
     numbers = (trees.value, trees.threshold, trees.baseline)
     _require(all(np.isfinite(part).all() for part in numbers), "finite numbers in the trees")
+
+
+def _check_removed(router: LearnedRouter) -> None:
+    removed = router.removed
+    ids = all(isinstance(api, str) and api not in router.catalog for api in removed)
+    _require(ids and len(set(removed)) == len(removed), "distinct ids of what was removed")
+    try:
+        check_known(router.history, router.catalog, removed)
+    except UnknownApiError as exc:
+        raise ValueError(f"history.jsonl: {exc}") from exc
 
 
 def _check_ranker(ranker: Ranker, co_usage: Any, width: int) -> None:

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
-from cnp_router.routing import Reason, RecallControl, Router, Scores
-from cnp_router.routing.recall import FEEDBACK_TARGET
+from cnp_router.records import check_instance
+from cnp_router.routing import Reason, Router, Scores
 from cnp_router.storage import save_model
 from cnp_router.training.answerable import Answerable, strength
 from cnp_router.training.categories import CategoryClassifier
@@ -30,13 +29,13 @@ from cnp_router.training.compound import Compound, clause_reasons, prior_log_odd
 from cnp_router.training.corpus import (
     Specifications,
     category_membership,
-    entries,
+    check_known,
     history_days,
     usage_matrix,
 )
 from cnp_router.training.decision import Decision, confidence_features
 from cnp_router.training.dense_encoder import Encoder
-from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
+from cnp_router.training.encoders import UNKNOWN, Encoders
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.tail import Tail
 from cnp_router.training.views import (
@@ -55,7 +54,6 @@ __all__ = ["LearnedRouter"]
 CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
 _LIKELY_CATEGORY = 0.2
 _REPEAT = 0.7  # similarity to a past request from which it is nearly the same
-_MOST_FEEDBACK = 200  # of mashups that are observed together
 _LEARNED = ("encoders", "ranker", "tail", "completion", "answerable", "decision")
 
 
@@ -79,7 +77,9 @@ class LearnedRouter(Router):
     catalog : Catalog
         The APIs; each is held by the contractor of the same id.
     history : History
-        What it was fitted on.
+        What it was fitted on, and has observed since.
+    removed : tuple of str
+        Ids of the APIs that the catalog once had. In `history` they stand as they were.
     categories : CategoryClassifier or None
         None where the catalog has no categories.
     compound : bool or None, default=None
@@ -125,6 +125,7 @@ class LearnedRouter(Router):
         self.catalog = catalog
         self.history = history
         self.n_mashups = len(history)
+        self.removed = tuple(summary.get("removed", ()))
         self.categories = categories
         self.summary = summary
         self.encoders = encoders
@@ -185,9 +186,10 @@ class LearnedRouter(Router):
         served = self.answerable.probability(self.answerable.evidence(word, request, found, p))
         # Something served what says nearly the same, however strange it sounds.
         (near,) = views[HistoryView].neighbours(batch)
-        likeness = min(float(near.similarity.max(initial=0.0)), 1.0)
+        serving = np.diff(views.corpus.usage.indptr)[near.rows] > 0  # what did may be removed
+        likeness = min(float(near.similarity[serving].max(initial=0.0)), 1.0)
         if likeness >= _REPEAT:
-            past = self.history[int(near.rows[0])].description
+            past = self.history[int(near.rows[serving][0])].description
             known = 1.0 if past.split() == request.split() else strength(word, request)
             served = max(served, likeness * known)
         return served
@@ -264,14 +266,12 @@ class LearnedRouter(Router):
         """Co-usage in the history, counted when it is first asked for."""
         history, made = self.history, self._graph
         if made is None or made[0] is not history:
-            made = self._graph = (history, TransitionGraph().fit(history, self.catalog))
+            there = history.without(self.removed)
+            made = self._graph = (history, TransitionGraph().fit(there, self.catalog))
         return made[1]
 
     def extended(self, apis: Iterable[Api]) -> LearnedRouter:
-        """Return a router that also knows new APIs, without fitting again.
-
-        They are cold: only their specification speaks for them, as the ranker learned to judge
-        it. This router stays as it is.
+        """Return a router that also knows new APIs; `synced` with a larger catalog.
 
         Parameters
         ----------
@@ -283,17 +283,46 @@ class LearnedRouter(Router):
         InputError
             If an id is there already.
         """
-        new = tuple(apis)
-        catalog = self.catalog.extended(new)
-        if not new:
+        return self.synced(self.catalog.extended(apis))
+
+    def synced(self, catalog: Catalog) -> LearnedRouter:
+        """Return a router of the catalog as it is now, without fitting again.
+
+        APIs that were added are cold: only their specification speaks for them, as the ranker
+        learned to judge it. Of those that changed, the new specification counts from now on,
+        beside the history that they have. Those that were removed are in no answer any more, and
+        unknown as `known` APIs; past requests that used them still help to find the others, and
+        when one is added again, its history is known again. This router stays as it is.
+
+        Parameters
+        ----------
+        catalog : Catalog
+            All APIs that there are now; its order is that of the new router.
+
+        Raises
+        ------
+        InputError
+            If it is not a catalog, or there are new texts for an encoder that was not given.
+
+        Examples
+        --------
+        >>> from cnp_router import Api, Catalog, fit_router
+        >>> router = fit_router(Catalog([Api("maps", "Maps"), Api("sms", "SMS")]))
+        >>> now = router.synced(Catalog([Api("maps", "Atlas"), Api("news", "News")]))
+        >>> now.recommend("news"), now.removed, now.catalog["maps"].name
+        (('news',), ('sms',), 'Atlas')
+        """
+        if check_instance("catalog", catalog, Catalog) == self.catalog:
             return self
         now = copy.copy(self)
-        index = now.views.corpus.specifications.extended(catalog, new)
+        removed = [api for api in (*now.removed, *now.catalog.ids) if api not in catalog]
+        usage = usage_matrix(catalog, now.history, removed)
         classes = now.categories.classes_ if now.categories else ()
+        views = now.views.synced(catalog, usage, category_membership(catalog, classes))
         router = LearnedRouter(
             catalog=catalog,
-            views=now.views.extended(index, category_membership(catalog, classes)),
-            summary={**now.summary, "apis": len(catalog)},
+            views=views,
+            summary={**now.summary, **views.corpus.summary, "removed": removed},
             **{name: getattr(now, name) for name in (*_LEARNED, "history", "categories")},
         )
         router.compound = now.compound
@@ -314,7 +343,8 @@ class LearnedRouter(Router):
         Parameters
         ----------
         mashups : Mashup or iterable of Mashup
-            Those with an id that it knows already are passed over.
+            Those with an id that it knows already are passed over. APIs that were `removed` from
+            the catalog teach nothing, unless they come back.
 
         Returns
         -------
@@ -324,7 +354,7 @@ class LearnedRouter(Router):
         Raises
         ------
         UnknownApiError
-            If a mashup names an API that the catalog does not have; nothing is learned then.
+            If a mashup names an API that the catalog never had; nothing is learned then.
         InputError
             If something else than mashups is given.
 
@@ -345,9 +375,7 @@ class LearnedRouter(Router):
         strangers = [item for item in given if not isinstance(item, Mashup)]
         if strangers:
             raise InputError(f"mashups must be Mashup objects, got {strangers[0]!r}")
-        for mashup in given:
-            for api in mashup.apis:
-                self.catalog.position(api)
+        check_known(given, self.catalog, self.removed)
         with self._learning:
             there = {mashup.id for mashup in self.history}
             new = [m for m in dict.fromkeys(given) if m.id not in there]
@@ -356,41 +384,23 @@ class LearnedRouter(Router):
             return len(new)
 
     def _learn(self, new: History) -> None:
-        usage = usage_matrix(self.catalog, new)
+        usage = usage_matrix(self.catalog, new, self.removed)
         requests = self.encoders.encode(new.texts, history_days(new))
-        control = self._adapted(requests, usage)
+        decision = self.decision.adapted(self.views, self.ranker, requests, usage)
         views = self.views.observed(requests, usage)
         # In this order: who reads in between must find every past request that the views name.
         before, counted = self.history, self._graph
         self.history = History((*before, *new), skipped=before.skipped)
         self.n_mashups = len(self.history)
         if counted is not None and counted[0] is before:
-            self._graph = (self.history, copy.copy(counted[1]).partial_fit(new))
+            there = new.without(self.removed)
+            self._graph = (self.history, copy.copy(counted[1]).partial_fit(there))
         if self.categories is not None:
             self.categories = self.categories.reweighted(views[CategoryView].weights)
         self.views = views
-        self.decision = replace(self.decision, shift=control.shift)
-        self.recall_control = control
-        self.summary = {
-            **self.summary,
-            "apis_with_history": len(views.corpus.labels),
-            "mashups": len(self.history),
-            "decides": views.corpus.decides,
-        }
-
-    def _adapted(self, requests: EncodedRequests, usage: sparse.csr_array) -> RecallControl:
-        """Return the recall control after the last of some requests, before they are learned."""
-        views, control = self.views, self.decision.recall_control
-        last = np.arange(len(requests))[-_MOST_FEEDBACK:]
-        found = views.candidates(views.batch(requests.take(last)))
-        answers = self.ranker.each(views[CoUsageView].conditional, found)
-        for row, own, p in zip(last, found, answers, strict=True):
-            used = entries(usage, np.array([row])).index
-            months = views.corpus.months_after(float(requests.day[row]))
-            least = min(control.threshold(FEEDBACK_TARGET, months), p.max(initial=0.0))
-            asked = own.positions[p >= least]
-            control = control.adapted(float(np.isin(used, asked).mean()))
-        return control
+        self.decision = decision
+        self.recall_control = decision.recall_control
+        self.summary = {**self.summary, **views.corpus.summary}
 
     def __getstate__(self) -> dict[str, Any]:
         with self._learning:  # a copy is of one moment

@@ -38,6 +38,20 @@ class Part:
             raise ValueError(f"{cls.__name__} of {sorted(state)}, not {sorted(kept)}")
         return cls(**given, **{name: _rebuilt(kind, state[name]) for name, kind in kept.items()})
 
+    def moved(self, by: Mapping[str, sparse.csr_array], **given: Any) -> Self:
+        """Return it with some of the sizes changed, and with what is kept elsewhere.
+
+        `by` holds for the name of a size a matrix of ones: which place before is which now. What
+        was at no place before is 0 in every array.
+        """
+        values = {name: getattr(self, name) for name in _kept(type(self))}
+        for name, kind in _kept(type(self)).items():
+            marks = [mark for mark in getattr(kind, "__metadata__", ()) if mark != ONES]
+            for axis, mark in enumerate(marks):
+                if mark in by:
+                    values[name] = _placed(values[name], by[mark], axis)
+        return type(self)(**given, **values)
+
     def check(self, sizes: Mapping[str, int]) -> None:
         """Raise ValueError where an array is not as it was annotated."""
         for name, kind in _kept(type(self)).items():
@@ -68,6 +82,16 @@ def _kept(kind: type[Part]) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
     names = [own.name for own in fields(kind)]
     return {n: hints[n] for n in names if GIVEN not in getattr(hints[n], "__metadata__", ())}
+
+
+def _placed(array: Any, by: sparse.csr_array, axis: int) -> Any:
+    """Return an array, sparse or not, with what was at each place along an axis where it is now."""
+    placed = by.T @ array if axis == 0 else array @ by
+    if not sparse.issparse(placed):
+        return np.ascontiguousarray(placed)
+    rows = sparse.csr_array(placed)
+    rows.sort_indices()
+    return rows
 
 
 def _plain(value: Any) -> Any:

@@ -58,7 +58,7 @@ def load_router(path: str | Path, *, encoder: Encoder | None = None) -> LearnedR
         catalog = Catalog.read(folder / CATALOG)
         past = folder / HISTORY
         # There may be none, which in a file of the user's would be a mistake.
-        history = History.read(past, catalog=catalog) if past.stat().st_size else History([])
+        history = History.read(past) if past.stat().st_size else History([])
         router = LearnedRouter.from_state(catalog, history, state, summary, encoder)
         check_parts(router)
         return router

@@ -11,7 +11,7 @@ from chat_server import run
 
 from cnp_router.exceptions import ChatAnswerError, ChatTimeoutError
 from cnp_router.llm import ChatMessage, ChatRequest, ChatResponse, Usage, complete_sync
-from cnp_router.testing import Delayed, FakeModelError, FunctionChatModel, ScriptedChatModel
+from cnp_router.testing import Delayed, FakeError, FunctionChatModel, ScriptedChatModel
 
 SCHEMA = {"type": "object", "properties": {"apis": {"type": "array"}}, "required": ["apis"]}
 FREE = ChatRequest([ChatMessage("user", "Which APIs?")])
@@ -39,7 +39,7 @@ def test_an_unexpected_call_is_reported_also_when_somebody_caught_it():
             with suppress(Exception):
                 await model.complete(FREE)
 
-    with pytest.raises(FakeModelError, match="0 answers were prepared, and there were 1 calls"):
+    with pytest.raises(FakeError, match="0 answers were prepared, and there were 1 calls"):
         run(main())
 
 
@@ -48,7 +48,7 @@ def test_leftovers_are_reported():
         async with ScriptedChatModel(["a", "b"]) as model:
             await model.complete(FREE)
 
-    with pytest.raises(FakeModelError, match="2 answers were prepared, and there were 1 calls"):
+    with pytest.raises(FakeError, match="2 answers were prepared, and there were 1 calls"):
         run(main())
 
 
@@ -88,7 +88,7 @@ def test_a_text_off_the_schema_is_the_models_fault():
 
 @pytest.mark.parametrize("answer", [{"api": 1}, 7, None])
 def test_a_prepared_answer_that_makes_no_sense_is_the_tests_fault(answer):
-    with pytest.raises(FakeModelError):
+    with pytest.raises(FakeError):
         complete_sync(ScriptedChatModel([answer]), ASK)
 
 

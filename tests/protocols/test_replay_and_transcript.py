@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from negotiation import CATALOG, PlantedRouter, acting, hold, propose, refuse
+from negotiation import CATALOG, FakeActor, PlantedRouter, acting, hold, propose, refuse
 
 from cnp_router.agents import ApiEvidence, InterpretRequest, ProposedApi
 from cnp_router.exceptions import DataFileError, TranscriptError
@@ -48,7 +48,8 @@ def mixed():
     """A round with every kind of message."""
     model = acting({"mail": crash, "photos": refuse, "sms": propose}, {InterpretRequest: propose})
     net = ContractNet(CATALOG, model, router=PlantedRouter(), settings=RoundSettings(iterate=2))
-    return hold(net, announcement="broadcast").transcript
+    actor = FakeActor({"sms": "lost", "maps": "cancel"})
+    return hold(net, announcement="broadcast", actor=actor).transcript
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
@@ -63,15 +64,26 @@ BY_TYPE = {
     "tuple[ApiEvidence, ...]": st.lists(
         st.builds(ApiEvidence, TEXT, st.floats(0, 1), TEXT), max_size=3
     ).map(tuple),
-    "FailureReason": st.sampled_from(["error", "timeout", "deadline", "unusable"]),
+    "FailureReason | FailureKind": st.sampled_from(["error", "timeout", "unusable", "lost"]),
+    "int | None": st.none() | st.integers(1, 99),
+    "tuple[int, ...]": st.lists(st.integers(1, 99), max_size=3).map(tuple),
+    "Count": st.integers(0, 99),
+    "Attempts": st.integers(1, 99),
+    "Seconds": st.floats(0, 1e6),
+    "Digest": st.text("0123456789abcdef", min_size=64, max_size=64),
+    "ResultText": TEXT,
 }
 
 
 GOOD = {"performative": "refuse", "id": 3, "sender": "a", "receiver": "b", "in_reply_to": 2}
+RESULT = {
+    "performative": "inform-result", "api": "a", "text": "", "digest": "0" * 64, "attempts": 1,
+    "seconds": 0.0, "n_bytes": 0,
+}  # fmt: skip
 HEAD = {
-    "record": "round", "format": 2, "request": "r", "protocol": "p", "announcement": "a",
-    "model": "m", "categories": None, "candidates": None, "evidence": "none", "seconds": 0.0,
-    "digest": "0" * 64,
+    "record": "round", "format": 3, "request": "r", "protocol": "p", "announcement": "a",
+    "model": "m", "categories": None, "candidates": None, "evidence": "none", "executed": False,
+    "seconds": 0.0, "digest": "0" * 64,
 }  # fmt: skip
 CALL = {
     "record": "call",
@@ -112,6 +124,14 @@ class TestMessages:
             ({"performative": "propose", "apis": [{"grounds": "so"}]}, "field 'apis'"),
             ({"performative": "accept-proposal", "apis": [3]}, r"cannot be \[3\]"),
             ({"evidence": []}, "a 'refuse' message has no field 'evidence'"),
+            ({**RESULT, "text": "x" * 2_001}, "field 'text' of a 'inform-result' message"),
+            ({**RESULT, "digest": "0"}, "field 'digest' of a 'inform-result' message"),
+            ({**RESULT, "attempts": 0}, "field 'attempts' of a 'inform-result' message"),
+            ({**RESULT, "seconds": -1.0}, "field 'seconds' of a 'inform-result' message"),
+            ({"performative": "failure", "reason": "lost", "n_bytes": -1}, "field 'n_bytes'"),
+            ({"performative": "cancel", "why": None}, "field 'why' of a 'cancel' message"),
+            ({"performative": "accept-proposal", "apis": [], "instead_of": "3"}, "'instead_of'"),
+            ({"performative": "inform", "apis": [], "results": ["3"]}, "field 'results'"),
             ({"performative": "propose", "apis": [{"api": "a", "probability": 0.9}]}, "'apis'"),
         ],
     )
@@ -143,7 +163,7 @@ class TestFile:
             ([HEAD, {"record": "noise"}], r"line 2: unknown record 'noise' \(round, message or c"),
             ([HEAD, {}], "line 2: unknown record None"),
             ([HEAD, {"record": "message", "performative": 1}], "line 2: unknown performative 1"),
-            ([{**HEAD, "format": 3}], "line 1: format 3, and this version reads 2"),
+            ([{**HEAD, "format": 2}], "line 1: format 2, and this version reads 3"),
             ([{**HEAD, "request": None}], "field 'request' of a round cannot be None"),
             (
                 [{**HEAD, "categories": "Mapping"}],
@@ -151,6 +171,7 @@ class TestFile:
             ),
             ([{**HEAD, "candidates": [1]}], r"field 'candidates' of a round cannot be \[1\]"),
             ([{**HEAD, "evidence": "all"}], "field 'evidence' of a round cannot be 'all'"),
+            ([{**HEAD, "executed": 1}], "field 'executed' of a round cannot be 1"),
             ([{**HEAD, "seconds": "1"}], "field 'seconds' of a round cannot be '1'"),
             ([HEAD, {"record": "call"}], "line 2: a call needs the field 'agent'"),
             ([HEAD, {**CALL, "tokens_in": -1}], "field 'tokens_in' of a call cannot be -1"),

@@ -159,7 +159,7 @@ def test_a_view_can_be_added_with_a_file_and_a_line(world, monkeypatch, tmp_path
         def _lengths(corpus):
             return np.array([1 / len(api.name) for api in corpus.specifications.catalog])
 
-        def extended(self, corpus):
+        def synced(self, corpus, change):
             return type(self)(corpus, self._lengths(corpus))
 
         def columns(self, batch):

@@ -14,6 +14,7 @@ from scipy import sparse
 from cnp_router.history import History
 from cnp_router.routing import Reason
 from cnp_router.text import dense_product
+from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.parts import GIVEN, Memo, Part
@@ -249,9 +250,14 @@ class View(Part, ABC):
         """Fit on the past requests of a corpus, which are given encoded too."""
         return cls(corpus)
 
-    def extended(self, corpus: Corpus) -> Self:
-        """Return the view of a corpus with more APIs at its end, all of them cold."""
-        return replace(self, corpus=corpus)
+    def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
+        """Return the view of the same past requests and another catalog.
+
+        Arrays of shapes that name ``"apis"`` or ``"labels"`` are put where those are now; what
+        they say of APIs that had no place in them is 0, until a subclass fills it in.
+        """
+        labels = change.labels(self.corpus.labels, corpus.labels)
+        return self.moved({"apis": change.apis, "labels": labels}, corpus=corpus)
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
         """Return the view of a corpus with more past requests at its end, which are given too."""

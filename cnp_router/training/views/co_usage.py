@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from cnp_router.routing import Reason
-from cnp_router.training.corpus import Corpus, widened
+from cnp_router.training.catalog_change import CatalogChange
+from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.views.base import Batch, Dense, Evidence, View
 
@@ -41,9 +42,9 @@ class CoUsageView(View):
         """Count what was used together."""
         return cls(corpus, _shares(corpus, _together(corpus.usage)))
 
-    def extended(self, corpus: Corpus) -> Self:
-        """Return the view with APIs that were never used."""
-        return type(self)(corpus, widened(self.conditional, corpus.n_apis, corpus.n_apis))
+    def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
+        """Return the view with all counted again, which takes next to no time."""
+        return type(self)(corpus, _shares(corpus, _together(corpus.usage)))
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
         """Return the view with the new mashups counted."""

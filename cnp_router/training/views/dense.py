@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.routing import Reason
+from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus, entries
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import times_vector
@@ -85,6 +86,12 @@ class DenseView(View):
         """Return the view fitted on all."""
         gram, toward = _sums(corpus, requests.dense, usage)
         return self._solved(corpus, self.gram + gram, self.toward + toward)
+
+    def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
+        """Return the view, fitted on all again if what was used is specified otherwise now."""
+        if not change.respecified[corpus.labels].any():
+            return super().synced(corpus, change)
+        return self._solved(corpus, *_sums(corpus, corpus.history_vectors, corpus.usage))
 
     def forget(self, batch: Batch, row: int, absent: NDArray[Any]) -> None:
         """Take away the past requests that used them."""

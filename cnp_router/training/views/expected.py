@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import times_vector
@@ -38,6 +39,12 @@ class ExpectedView(View):
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
         """Return the view fitted on all."""
+        return type(self)(corpus, _map(corpus, sparse.csr_array(corpus.history_words.T)))
+
+    def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
+        """Return the view, fitted on all again if what was used is specified otherwise now."""
+        if not change.respecified[corpus.labels].any():
+            return replace(self, corpus=corpus)
         return type(self)(corpus, _map(corpus, sparse.csr_array(corpus.history_words.T)))
 
     def columns(self, batch: Batch) -> tuple[Dense]:

@@ -13,7 +13,8 @@ from scipy import sparse
 from cnp_router.history import History
 from cnp_router.routing import Reason
 from cnp_router.text import dense_product, unit_rows
-from cnp_router.training.corpus import Corpus, entries, widened
+from cnp_router.training.catalog_change import CatalogChange
+from cnp_router.training.corpus import Corpus, entries
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import (
     replaced_columns,
@@ -77,10 +78,20 @@ class HistoryView(View):
         centroids = unit_rows(sparse.csr_array(scale @ (by_api @ requests.word)))
         return cls(corpus, weights, sparse.csr_array(centroids.T))
 
-    def extended(self, corpus: Corpus) -> Self:
-        """Return the view with APIs that nobody used."""
-        centroids = widened(self.centroids, self.centroids.shape[0], corpus.n_apis)
-        return type(self)(corpus, self.weights, centroids)
+    def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
+        """Return the view, fitted on the uses of those that have a past and were not there."""
+        kept = super().synced(corpus, change)
+        labels = corpus.labels
+        (back,) = np.nonzero(change.apis.sum(axis=0)[labels] == 0)
+        if not len(back):
+            return kept
+        by_api = sparse.csc_array(corpus.usage)[:, labels[back]]
+        weights = ridge_weights(sparse.csr_array(corpus.history_words.T), by_api)
+        return type(self)(
+            corpus,
+            sparse.csr_array(replaced_columns(kept.weights, back, weights)),
+            _with_means(kept.centroids, corpus, labels[back]),
+        )
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
         """Return the view with one more step of the linear model, and with the new means."""
@@ -92,13 +103,7 @@ class HistoryView(View):
             usage[:, corpus.labels],
         )
         changed = np.unique(usage.indices)
-        by_api = sparse.csc_array(corpus.usage)[:, changed]
-        renewed = unit_rows(sparse.csr_array((corpus.history_words @ by_api).T))
-        return type(self)(
-            corpus,
-            weights,
-            sparse.csr_array(replaced_columns(self.centroids, changed, renewed.T)),
-        )
+        return type(self)(corpus, weights, _with_means(self.centroids, corpus, changed))
 
     def products(self) -> Products:
         """Return the linear model, the means, and the past requests themselves."""
@@ -176,6 +181,15 @@ class HistoryView(View):
         (near,) = self.neighbours(evidence.batch)
         rows = near.rows[:CITED][near.similarity[:CITED] >= _SIMILAR]
         return citing(evidence.history, self.corpus, rows, positions)
+
+
+def _with_means(
+    centroids: sparse.csr_array, corpus: Corpus, apis: NDArray[Any]
+) -> sparse.csr_array:
+    """Return the means with those of some APIs made again."""
+    by_api = sparse.csc_array(corpus.usage)[:, apis]
+    renewed = unit_rows(sparse.csr_array((corpus.history_words @ by_api).T))
+    return sparse.csr_array(replaced_columns(centroids, apis, renewed.T))
 
 
 def similarities(batch: Batch) -> NDArray[Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import replaced_columns, spread_columns
@@ -37,37 +38,55 @@ class SimilarView(View):
         """Compare all specifications."""
         return cls(corpus, _most_similar(corpus, np.arange(corpus.n_apis)))
 
-    def extended(self, corpus: Corpus) -> Self:
-        """Return the view with the new APIs compared with those that have history."""
-        new = _most_similar(corpus, np.arange(self.corpus.n_apis, corpus.n_apis))
-        return type(self)(corpus, sparse.csr_array(sparse.vstack([self.weights, new], "csr")))
+    def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
+        """Return the view with rows computed again that are new, or whose similar ones are not all.
+
+        What is specified otherwise now is compared as if it were new.
+        """
+        labels, anew = corpus.labels, change.respecified
+        same = sparse.csr_array(change.apis @ sparse.diags_array((~anew).astype(np.float32)))
+        places = replace(change, apis=same).labels(self.corpus.labels, labels)
+        kept = self.moved({"apis": same, "labels": places}, corpus=corpus)
+        n_before = same.T @ np.diff(self.weights.indptr)
+        lost = anew | (np.diff(kept.weights.indptr) < n_before)
+        fresh = np.setdiff1d(labels, labels[places.indices])
+        return type(self)(corpus, _renewed(kept.weights, corpus, lost, fresh))
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
-        """Return the view when more APIs have history.
-
-        Only rows that a new one enters are computed again: it must be more like the row's own API
-        than the least like of those there.
-        """
+        """Return the view when more APIs have history."""
         old, labels = self.corpus.labels, corpus.labels
         weights = spread_columns(self.weights, old, labels)
-        new = np.setdiff1d(labels, old)
-        if not len(new):
-            return type(self)(corpus, weights)
-        columns = corpus.specifications.word_columns
-        by_api = sparse.csr_array(columns.T)
-        nearest = (by_api @ sparse.csc_array(columns)[:, new]).max(axis=1).toarray().ravel()
-        floor = np.zeros(len(nearest))
-        full = np.flatnonzero(np.diff(weights.indptr) >= N_SIMILAR)
-        last = [_least(weights, int(row)) for row in full]
-        floor[full] = by_api[full].multiply(by_api[labels[last]]).sum(axis=1)
-        changed = np.flatnonzero(nearest > floor)
-        renewed = _most_similar(corpus, changed)
-        by_row = replaced_columns(sparse.csc_array(weights.T), changed, renewed.T)
-        return type(self)(corpus, sparse.csr_array(by_row.T))
+        lost = np.zeros(corpus.n_apis, dtype=bool)
+        return type(self)(corpus, _renewed(weights, corpus, lost, np.setdiff1d(labels, old)))
 
     def columns(self, batch: Batch) -> tuple[Dense]:
         """Return the mean score of the similar APIs, by their likeness."""
         return (Dense((self.weights @ batch.product("ridge").T).T),)
+
+
+def _renewed(
+    weights: sparse.csr_array, corpus: Corpus, lost: NDArray[Any], fresh: NDArray[Any]
+) -> sparse.csr_array:
+    """Return the weights where some rows have lost an API, and some APIs have history first now.
+
+    Of the other rows only those are computed again that a fresh one enters: it must be more like
+    the row's own API than the least like of those there.
+    """
+    if len(fresh):
+        columns = corpus.specifications.word_columns
+        by_api = sparse.csr_array(columns.T)
+        nearest = (by_api @ sparse.csc_array(columns)[:, fresh]).max(axis=1).toarray().ravel()
+        floor = np.zeros(len(nearest))
+        full = np.flatnonzero(np.diff(weights.indptr) >= N_SIMILAR)
+        last = [_least(weights, int(row)) for row in full]
+        floor[full] = by_api[full].multiply(by_api[corpus.labels[last]]).sum(axis=1)
+        lost = lost | (nearest > floor)
+    changed = np.flatnonzero(lost)
+    if not len(changed):
+        return weights
+    renewed = _most_similar(corpus, changed)
+    by_row = replaced_columns(sparse.csc_array(weights.T), changed, renewed.T)
+    return sparse.csr_array(by_row.T)
 
 
 def _most_similar(corpus: Corpus, rows: NDArray[Any], *, block: int = 1024) -> sparse.csr_array:

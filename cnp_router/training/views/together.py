@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -10,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.catalog import Catalog
 from cnp_router.routing import Reason
+from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.views.base import (
@@ -107,10 +110,21 @@ class Views:
         kinds = applying(corpus) if kinds is None else kinds
         return cls(corpus, {kind: kind.fit(corpus, requests) for kind in kinds})
 
-    def extended(self, specifications: Specifications, membership: sparse.csr_array) -> Views:
-        """Return the views of a catalog with more APIs at its end, all of them cold."""
-        corpus = self.corpus.extended(specifications, membership)
-        return self._made(corpus, lambda view: view.extended(corpus))
+    def synced(
+        self, catalog: Catalog, usage: sparse.csr_array, membership: sparse.csr_array
+    ) -> Views:
+        """Return the views of the same past requests and another catalog, without fitting again.
+
+        `usage` says what each past request used of it, and `membership` is that of the known
+        categories.
+        """
+        before = self.corpus.specifications
+        change = CatalogChange.between(before.catalog, catalog)
+        specifications = before.synced(catalog, change)
+        corpus = replace(
+            self.corpus, specifications=specifications, usage=usage, membership=membership
+        )
+        return self._made(corpus, lambda view: view.synced(corpus, change))
 
     def observed(self, requests: EncodedRequests, usage: sparse.csr_array) -> Views:
         """Return views that also know some new mashups, and what they used, without fitting again.

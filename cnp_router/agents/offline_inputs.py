@@ -1,0 +1,242 @@
+"""The offline model's inputs: what is certain of them, and nothing else.
+
+A stand-in for plumbing. It reads what the prompt of `FillInputs` shows; what it is not certain of
+it calls missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from cnp_router.agents.fill_inputs import FillInputs
+from cnp_router.agents.parameters import Parameter, parameters_of
+from cnp_router.agents.said import Said, Value
+from cnp_router.text.tokenise import split_identifier
+
+__all__ = ["certain_inputs"]
+
+LEAST_SHARE = 0.5  # of its calls, in which an input came from one place, for that to be believed
+
+_FREE_TEXT = (
+    "body content goal input instruction keywords message note prompt q query question request "
+    "search task text topic"
+)
+_FREE = frozenset(_FREE_TEXT.split())
+_BY_FORMAT = {"uri": "url", "uri-reference": "url", "iri": "url", "email": "email"}
+_BY_FORMAT |= {"date": "date", "date-time": "datetime", "time": "time"}
+# The first that a name or, after all names, a description has is the kind.
+_BY_NAME = (
+    ("zone", {"timezone", "tz", "zone", "timezones"}),
+    ("url", {"url", "urls", "uri", "uris", "link", "href", "website"}),
+    ("email", {"email", "emails", "mail"}),
+    ("path", {"path", "paths", "file", "files", "filename", "folder", "directory", "dir"}),
+    ("datetime", {"datetime", "timestamp"}),
+    ("date", {"date", "day"}),
+    ("time", {"time"}),
+)
+_BY_DESCRIPTION = (
+    ("zone", re.compile(r"\bIANA\b|\btime ?zone\b", re.IGNORECASE)),
+    ("email", re.compile(r"\be-?mail address\b", re.IGNORECASE)),
+    ("url", re.compile(r"\bUR[LI]\b")),
+    ("date", re.compile(r"YYYY-MM-DD(?![T ])")),
+)
+_TYPES = {"date": "string"}  # of an outline's entries, those that are not JSON's
+_FROM = frozenset({"from", "source", "origin", "start", "since", "departure"})
+_TO = frozenset({"to", "target", "destination", "end", "until", "arrival"})
+
+
+def certain_inputs(task: FillInputs) -> dict[str, Any]:
+    """Return the answer of an offline model: the inputs that it is certain of.
+
+    Of each parameter that is not given it takes the first of: what request or job say beside its
+    name ("limit: 5"), the one value it may have, a value of its enumeration that is named, the key
+    of the same name in a result, the value of its kind that is said (a URL, an e-mail address, a
+    path, a date, a time, a time zone, a number), where it came from in most calls before, its
+    default. A single text that is then still required gets what stands in quotation marks or, if
+    it is one of free words, the job or the request.
+
+    Examples
+    --------
+    >>> from cnp_router import Api
+    >>> now = Api("time__now", "now", parameters={
+    ...     "properties": {"timezone": {"type": "string"}}, "required": ["timezone"]})
+    >>> certain_inputs(FillInputs("What time is it in Asia/Tokyo?", "", now))
+    {'inputs': {'timezone': 'Asia/Tokyo'}, 'missing': []}
+    >>> certain_inputs(FillInputs("What time is it?", "", now))
+    {'inputs': {}, 'missing': ['timezone']}
+    """
+    return _Certain(task).answer()
+
+
+class _Certain:
+    def __init__(self, task: FillInputs) -> None:
+        self.task = task
+        self.said = (Said(task.job), Said(task.request))
+        known = parameters_of(task.api)
+        self.open = [parameter for parameter in known if parameter.name not in task.given]
+        self.inputs: dict[str, Any] = {}
+
+    def answer(self) -> dict[str, Any]:
+        for find in (self.named, self.only_one, self.listed, self.same_key):
+            self.fill(find)
+        self.of_kinds()
+        self.fill(self.hinted)
+        self.free_text()
+        self.fill(self.default)
+        missing = [parameter.name for parameter in self.open if parameter.is_required]
+        return {"inputs": self.inputs, "missing": missing}
+
+    def fill(self, find: Callable[[Parameter], Iterator[Any]]) -> None:
+        """Fill each open parameter by the one value that is found; of several none is certain."""
+        for parameter in list(self.open):
+            if len(found := list(find(parameter))) == 1:
+                self.take(parameter, found[0])
+
+    def take(self, parameter: Parameter, value: Any) -> None:
+        self.inputs[parameter.name] = value
+        self.open.remove(parameter)
+
+    def named(self, parameter: Parameter) -> Iterator[Any]:
+        words = split_identifier(parameter.name).replace("-", " ").lower()
+        for said in self.said:
+            texts = said.beside(parameter.name) or said.beside(words)
+            values = [v for v in (_typed(text, parameter.schema) for text in texts) if v != ()]
+            if values:
+                yield from values
+                return
+
+    def only_one(self, parameter: Parameter) -> Iterator[Any]:
+        if parameter.is_required:
+            listed = _enumeration(parameter.schema)
+            yield from listed if len(listed) == 1 else ()
+
+    def listed(self, parameter: Parameter) -> Iterator[Any]:
+        texts = [value for value in _enumeration(parameter.schema) if isinstance(value, str)]
+        for said in self.said:
+            if named := [value for value in texts if said.has(value)]:
+                yield from named
+                return
+
+    def same_key(self, parameter: Parameter) -> Iterator[Any]:
+        for job, entries in self.task.results.items():
+            for entry in entries:
+                key = entry["path"].rpartition("/")[2]
+                if _bare(key) == _bare(parameter.name) and _fits(entry, parameter.schema):
+                    yield {"$from": job, "path": entry["path"]}
+
+    def hinted(self, parameter: Parameter) -> Iterator[Any]:
+        for hint in self.task.hints:
+            is_certain = hint.count >= LEAST_SHARE * hint.of and hint.source == "result"
+            if hint.input == parameter.name and is_certain and hint.path is not None:
+                yield {"$from": hint.job, "path": hint.path}
+                return  # the most frequent one comes first
+
+    def default(self, parameter: Parameter) -> Iterator[Any]:
+        if parameter.is_required and "default" in parameter.schema:
+            yield parameter.schema["default"]
+
+    def of_kinds(self) -> None:
+        kinds: dict[str, list[Parameter]] = {}
+        for parameter in self.open:
+            if (kind := _kind(parameter)) is not None:
+                kinds.setdefault(kind, []).append(parameter)
+        for kind, parameters in kinds.items():
+            required = [parameter for parameter in parameters if parameter.is_required]
+            wanted = required or ([] if kind == "number" else parameters)
+            for parameter in wanted:
+                found = self.of_kind(kind, parameter, alone=len(wanted) == 1)
+                if found and _types(parameter.schema) == {"array"}:
+                    self.take(parameter, [value.value for value in found])
+                elif len(found) == 1:
+                    self.take(parameter, found[0].value)
+
+    def of_kind(self, kind: str, parameter: Parameter, *, alone: bool) -> list[Value]:
+        """Return what is said of a kind, and could be meant by a parameter."""
+        whole = "integer" in _types(parameter.schema)
+        for said in self.said:
+            values = [v for v in said.of(kind) if not whole or isinstance(v.value, int)]
+            if values:
+                words = frozenset(split_identifier(parameter.name).lower().split())
+                ways = [way for way in (_FROM, _TO) if words & way]
+                placed = [value for value in values if ways and value.before in ways[0]]
+                return placed or (values if alone else [])
+        return []
+
+    def free_text(self) -> None:
+        texts = [p for p in self.open if p.is_required and _types(p.schema) <= {"string"}]
+        texts = [p for p in texts if "default" not in p.schema and not _enumeration(p.schema)]
+        if len(texts) != 1:
+            return
+        parameter = texts[0]
+        quoted = next((values for said in self.said if (values := said.of("quoted"))), [])
+        words = split_identifier(parameter.name).lower().split()
+        if len(quoted) == 1:
+            self.take(parameter, quoted[0].value)
+        elif not quoted and _kind(parameter) is None and words and words[-1] in _FREE:
+            self.take(parameter, self.task.job or self.task.request)
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    """Return the types that a value may have; none where the schema says nothing."""
+    found = schema.get("type")
+    listed = found if isinstance(found, list | tuple) else [found]
+    types = {each for each in listed if isinstance(each, str)}
+    parts = schema.get("anyOf")
+    for part in parts if isinstance(parts, list | tuple) else ():
+        types |= _types(part) if isinstance(part, Mapping) else set()
+    return types - {"null"}
+
+
+def _enumeration(schema: Mapping[str, Any]) -> list[Any]:
+    if "const" in schema:
+        return [schema["const"]]
+    listed = schema.get("enum")
+    return list(listed) if isinstance(listed, list | tuple) else []
+
+
+def _kind(parameter: Parameter) -> str | None:
+    """Return the kind of value that a parameter takes, as far as it can be recognised."""
+    schema, types = parameter.schema, _types(parameter.schema)
+    if types and types <= {"integer", "number"}:
+        return "number"
+    if types == {"array"} and isinstance(schema.get("items"), Mapping):
+        schema = schema["items"]
+        types = _types(schema)
+    if types - {"string"}:
+        return None
+    if str(schema.get("format")) in _BY_FORMAT:
+        return _BY_FORMAT[schema["format"]]
+    words = set(split_identifier(parameter.name).lower().replace("-", " ").split())
+    for kind, names in _BY_NAME:
+        if words & names or (kind == "zone" and {"time", "zone"} <= words):
+            return kind
+    for kind, pattern in _BY_DESCRIPTION:
+        if pattern.search(parameter.description[:1_000]):
+            return kind
+    return None
+
+
+def _fits(entry: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
+    kind, types = _TYPES.get(entry["type"], entry["type"]), _types(schema)
+    return not types or kind in types or (kind == "integer" and "number" in types)
+
+
+def _typed(text: str, schema: Mapping[str, Any]) -> Any:
+    """Return a text as a value of one of the types of a schema; () where it is none."""
+    types = _types(schema)
+    if not types or "string" in types:
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return ()
+    kinds = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+    kind = kinds.get(type(value))
+    return value if kind in types or (kind == "integer" and "number" in types) else ()
+
+
+def _bare(name: str) -> str:
+    return re.sub("[^a-z0-9]", "", name.lower())

@@ -1,0 +1,117 @@
+"""`Said`: the values that stand in a text and can be recognised by their form."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import zoneinfo
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+__all__ = ["Said", "Value"]
+
+_MOST_READ = 10_000  # characters
+_QUOTED = r"\"([^\"\n]+)\"|“([^”\n]+)”|「([^」\n]+)」|`([^`\n]+)`|(?<!\w)'([^'\n]+)'(?!\w)"
+_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?"
+# What stands within a value of one kind is not looked for in those after it.
+_KINDS = (
+    ("url", re.compile(r"https?://[^\s\"'<>“”「」`]+")),
+    ("email", re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")),
+    ("datetime", re.compile(rf"\b{_DAY}[T ]{_CLOCK}(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})?")),
+    ("date", re.compile(rf"\b{_DAY}\b")),
+    ("time", re.compile(rf"\b{_CLOCK}\b")),
+    ("zone", re.compile(r"\b(?:UTC|[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_+-]+){1,2})\b")),
+    (
+        "path",
+        re.compile(
+            r"(?<![\w/])(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]+)*/?|(?<!\w)[A-Za-z]:\\[^\s\"'`]+"
+            r"|(?<![\w/])\w[\w-]*(?:/[\w-]+)*\.[A-Za-z][A-Za-z0-9]{0,4}\b"
+        ),
+    ),
+    ("number", re.compile(r"(?<![\w.])-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?![0-9:/])")),
+)
+_BEFORE = re.compile(r"(\w+)\W*$")
+
+
+class Value(NamedTuple):
+    """A value, and the word before it in lower case."""
+
+    value: Any
+    before: str
+
+
+class Said:
+    """Values in a text, each with the word before it.
+
+    Examples
+    --------
+    >>> said = Said('Convert 16:30 from Asia/Tokyo to Europe/Berlin, and save "it" in /tmp/a.txt.')
+    >>> said.of("zone")
+    [Value(value='Asia/Tokyo', before='from'), Value(value='Europe/Berlin', before='to')]
+    >>> [value.value for kind in ("time", "quoted", "path") for value in said.of(kind)]
+    ['16:30', 'it', '/tmp/a.txt']
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text[:_MOST_READ]
+        self.kinds: dict[str, list[Value]] = {"quoted": list(_values(_QUOTED, self.text))}
+        rest = self.text
+        for kind, pattern in _KINDS:
+            found = [*_values(pattern, rest, kind)]
+            self.kinds[kind] = list({value.value: value for value in found}.values())
+            taken = {str(value.value) for value in found}
+            rest = pattern.sub(lambda m, t=taken: _blank(m[0], t), rest)  # type: ignore[misc]
+
+    def of(self, kind: str) -> list[Value]:
+        """Return the distinct values of a kind, in order."""
+        return self.kinds[kind]
+
+    def beside(self, name: str) -> list[str]:
+        """Return what is said after a name and a colon or an equals sign."""
+        pattern = rf"(?<!\w){re.escape(name)}\s*[:=]\s*(?:{_QUOTED}|([^\s,;\"'][^,;\n]*))"
+        found = re.finditer(pattern, self.text, re.IGNORECASE)
+        return [next(part for part in match.groups() if part).strip() for match in found]
+
+    def has(self, words: str) -> bool:
+        """Return whether words stand in the text, whole and in any case."""
+        pattern = rf"(?<!\w){re.escape(words)}(?!\w)"
+        return re.search(pattern, self.text, re.IGNORECASE) is not None
+
+
+def _values(pattern: str | re.Pattern[str], text: str, kind: str = "") -> Iterator[Value]:
+    for match in re.finditer(pattern, text):
+        value = _value(kind, next((part for part in match.groups() if part), match[0]))
+        if value is not None:
+            before = _BEFORE.search(text[max(match.start() - 30, 0) : match.start()])
+            yield Value(value, before[1].lower() if before else "")
+
+
+def _value(kind: str, text: str) -> Any:
+    """Return the value that a text of a kind is; None where it only looks like one."""
+    with suppress(ValueError):
+        if kind in ("url", "path"):
+            return text.rstrip(".,;:!?)") or None
+        if kind == "number":
+            return float(text) if "." in text else int(text)
+        if kind in ("date", "datetime"):
+            datetime.datetime.fromisoformat(text)
+        if kind == "zone" and not _is_zone(text):
+            return None
+        return text
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _is_zone(name: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        return False
+    return True
+
+
+def _blank(text: str, taken: set[str]) -> str:
+    return " " if any(value in text for value in taken) else text

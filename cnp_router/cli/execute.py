@@ -1,0 +1,327 @@
+"""``cnp-router execute``: have a request or a plan done by the tools that it is awarded to."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cnp_router.cli import options
+from cnp_router.cli.live_view import LiveView, approver
+from cnp_router.cli.models import ONLINE_FILE, fitted_router
+from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table, note
+from cnp_router.cli.source_options import Origins, echo_problem, source_options
+from cnp_router.exceptions import ExecutionError, InputError, SourceError
+from cnp_router.printing import printable
+
+if TYPE_CHECKING:
+    from cnp_router.catalog import Catalog
+    from cnp_router.execution import Execution, Executor, Filler, Plan
+    from cnp_router.sources import Sources
+    from cnp_router.training import LearnedRouter
+
+_RESULT = 300  # characters of a result in the report
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What the options of the execution itself say."""
+
+    plan: Path | None
+    protocol: str | None
+    announce: Any
+    allow_write: bool
+    dry_run: bool
+    resume: Path | None
+    fallback: str | None
+    timeout: float
+    call_timeout: float
+    no_learn: bool
+    user: str | None
+    date: datetime.date | None
+
+
+def _given(text: str | None, plan: Path | None) -> str | Plan:
+    """Return what is to be done: a request, or a plan."""
+    if plan is None:
+        if text is None:
+            raise click.UsageError("Give a request, or --plan.")
+        return options.request_text(text)
+    from cnp_router.execution import Plan
+
+    read = Plan.read(plan, request=text)
+    if text is not None and text != read.request:
+        raise click.UsageError("The plan has a request of its own; give no other one.")
+    return read
+
+
+@options.command(
+    'cnp-router execute "What time is it in Tokyo?" --sources mcp.json',
+    "cnp-router execute --plan plan.json --sources mcp.json --dry-run",
+    "cnp-router execute --plan plan.json --sources mcp.json --allow-write --resume state.jsonl",
+)
+@click.argument("text", required=False)
+@source_options
+@options.folder(
+    "--model",
+    help="Folder of a model, which learns from what happens.  [default: the specifications of "
+    "the tools]",
+)
+@options.encoder_options
+@options.gathered(
+    "how",
+    _How,
+    options.file("--plan", help="A plan of jobs, as JSON, instead of a request."),
+    click.option(
+        "--protocol",
+        type=options.PROTOCOL,
+        metavar="NAME",
+        help="Who awards.  [default: learned; with --llm contractor-led]",
+    ),
+    options.choice(
+        "--announce",
+        of=["routed", "broadcast"],
+        default="routed",
+        help="To the recipients the router chooses, or to all that the protocol reaches.",
+    ),
+    click.option(
+        "--allow-write",
+        is_flag=True,
+        help="Call what writes or may write without asking. Without it, you are asked at a "
+        "terminal, and nothing of it is called elsewhere.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Show the jobs; call no tool."),
+    options.file(
+        "--resume", help="Keep the state there after each job, and continue from it if it exists."
+    ),
+    click.option("--fallback", metavar="API", help="Who gets a job that nobody else could do."),
+    options.seconds(
+        "--timeout", default=300.0, show_default=True, help="How long all of it may take."
+    ),
+    options.seconds(
+        "--call-timeout", default=30.0, show_default=True, help="How long one call may take."
+    ),
+    click.option("--no-learn", is_flag=True, help="Do not let the model learn from it."),
+    click.option("--user", metavar="NAME", help="Whose it is, so that it can be forgotten."),
+    options.request_date,
+)
+@options.chat_options("Who answers for the agents and fills inputs", "offline")
+@options.as_json
+def execute(
+    *,
+    text: str | None,
+    origins: Origins,
+    model: Path | None,
+    vectors: options.Vectors,
+    how: _How,
+    chat: options.Chat,
+    json_: bool,
+) -> None:
+    """Award the request TEXT, or the jobs of a plan, and have them done.
+
+    TEXT is a requirement in plain language, or - to read it from standard input. Each awarded tool
+    is called with inputs that the plan gives or that are filled from the request; what fails goes
+    to the next one. Only tools that read are called without asking.
+    """
+    if not origins:
+        raise click.UsageError("Give --sources, --openapi or --a2a.")
+    wanted = _given(text, how.plan)
+    run = _Run(wanted, origins, model, vectors, how, chat)
+    try:
+        asyncio.run(run.main())
+    except KeyboardInterrupt:
+        if run.execution is not None:
+            note("Interrupted. Until then:")
+            run.report(json_)
+        raise
+    if run.planned is not None:
+        echo_json(run.planned.to_dict()) if json_ else echo(*run.planned.draw().split("\n"))
+        return
+    run.report(json_)
+    run.learn()
+    run.check()
+
+
+class _Run:
+    """One execution of the command."""
+
+    def __init__(
+        self,
+        wanted: str | Plan,
+        origins: Origins,
+        model: Path | None,
+        vectors: options.Vectors,
+        how: _How,
+        chat: options.Chat,
+    ) -> None:
+        self.wanted, self.origins, self.model, self.how = wanted, origins, model, how
+        self.vectors, self.chat = vectors, chat
+        self.execution: Execution | None = None
+        self.planned: Plan | None = None
+        self.protocol = how.protocol or ("contractor-led" if chat.is_server else "learned")
+
+    async def main(self) -> None:
+        """Open the sources and do it; close them whatever happens."""
+        async with self.origins.opened() as sources:
+            with LiveView() as view:
+                executor = await self._executor(sources, view)
+                args = {"protocol": self.protocol, "announcement": self.how.announce}
+                if self.how.dry_run:
+                    self.planned = await executor.plan(self.wanted, date=self.how.date, **args)
+                    return
+                try:
+                    self.execution = await executor.execute(
+                        self.wanted,
+                        date=self.how.date,
+                        user=self.how.user,
+                        journal=self.how.resume,
+                        **args,
+                    )
+                except asyncio.CancelledError:
+                    self.execution = executor.last
+                    raise
+
+    async def _executor(self, sources: Sources, view: LiveView) -> Executor:
+        from cnp_router.execution import ExecutionSettings, Executor
+        from cnp_router.protocols import ContractNet
+
+        router = await self._router(sources)
+        asked = self.chat.model(router.catalog)
+        return Executor(
+            ContractNet(router.catalog, asked, router=router),
+            sources,
+            settings=ExecutionSettings(
+                timeout=self.how.timeout,
+                call_timeout=self.how.call_timeout,
+                fallback=self.how.fallback,
+            ),
+            approve=approver(view, allow_write=self.how.allow_write),
+            filler=self._filler(asked if self.chat.is_server else None),
+            watch=view,
+        )
+
+    async def _router(self, sources: Sources) -> LearnedRouter:
+        """Return the router of the model, or one of what the sources say of their tools."""
+        if self.model is not None:
+            router = fitted_router(self.model, self.vectors)
+            if not any(name.partition("__")[0] in sources.names for name in router.apis):
+                raise InputError(
+                    f"{self.model}: the model knows no tool of these sources (cnp-router sync "
+                    f"--model {self.model} adds them)"
+                )
+            return router
+        from cnp_router.training import fit_router
+
+        catalog = await _catalog(sources)
+        made = self.vectors.made()
+        return await asyncio.to_thread(fit_router, catalog, **made)
+
+    def _filler(self, model: Any) -> Filler:
+        from cnp_router.execution import Filler
+        from cnp_router.prediction import ParameterHints
+
+        hints = None
+        if self.model is not None and (self.model / ONLINE_FILE).exists():
+            from cnp_router.online import OnlineStore
+            from cnp_router.prediction import NextToolRouter
+
+            hints = ParameterHints()
+            OnlineStore(self.model / ONLINE_FILE, [NextToolRouter(hints=hints)], read_only=True)
+        return Filler(model, hints=hints)
+
+    def report(self, json_: bool) -> None:
+        """Print what came of it."""
+        if self.execution is None:
+            return
+        if json_:
+            echo_json(self.execution.to_dict())
+            return
+        rows = []
+        for job in self.execution.jobs:
+            said = job.problem or _result(job.acts[-1].result if job.acts else None)
+            rows.append([job.id, job.state, job.api or "", said])
+        if rows:
+            echo_table(["job", "state", "by", "result"], rows)
+            echo()
+        echo_pairs(_facts(self.execution))
+
+    def learn(self) -> None:
+        """Let the model learn from it, if there is one."""
+        if self.model is None or self.how.no_learn or self.execution is None:
+            return
+        from cnp_router.execution.learning import learn
+        from cnp_router.online import Observer, OnlineStore, RouterObserver
+        from cnp_router.prediction import NextToolRouter
+        from cnp_router.training import load_router
+
+        router = load_router(self.model, **self.vectors.made(self.model))
+        observers: list[Observer] = [NextToolRouter(), RouterObserver(router)]
+        with OnlineStore(self.model / ONLINE_FILE, observers) as store:
+            learn(store, self.execution, user=self.how.user)
+
+    def check(self) -> None:
+        """Raise ExecutionError unless all was done."""
+        ended = self.execution
+        if ended is None or ended.is_done:
+            return
+        if not ended.jobs:
+            raise ExecutionError(
+                f"{ended.problem} (say it in other words, or name tools in a plan)"
+            )
+        failed = [job for job in ended.jobs if job.state == "failed"]
+        first = f": {failed[0].id}: {failed[0].problem}" if failed else ""
+        raise ExecutionError(
+            f"{sum(job.state != 'done' for job in ended.jobs)} of "
+            f"{counted(len(ended.jobs), 'job')} not done{first}"
+        )
+
+
+async def _catalog(sources: Sources) -> Catalog:
+    """Return what was accepted before, without a start; or what the sources say now."""
+    lock = sources.lock
+    if lock is not None and not sources.accept and set(sources.names) <= set(lock.sources):
+        return sources.known_catalog()
+    from cnp_router.catalog import Catalog
+    from cnp_router.sources.all_sources import none_left
+
+    loaded = await sources.load()
+    for problem in loaded.problems:
+        echo_problem(problem) if isinstance(problem, SourceError) else None
+    if not loaded.apis:
+        raise none_left(loaded)
+    return Catalog(loaded.apis)
+
+
+def _result(result: Any) -> str:
+    return "" if result is None else printable(result.text or str(result.structured), _RESULT)
+
+
+def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
+    acts = [act for job in execution.jobs for act in job.acts]
+    done = sum(job.state == "done" for job in execution.jobs)
+    resumed = sum(job.is_resumed for job in execution.jobs)
+    before = f", {resumed} of them before" if resumed else ""
+    if execution.problem:
+        yield "Broken off", execution.problem
+    yield "Jobs", f"{done} of {len(execution.jobs)} done{before}"
+    if execution.plan is not None:
+        levels = counted(len(execution.plan.levels), "level")
+        yield "Order", f"{levels}, parallelism {execution.plan.parallelism}"
+    calls = sum(act.attempts for act in acts)
+    again = sum(max(act.attempts - 1, 0) for act in acts)
+    moved = sum(act.by in ("re-award", "fallback") for act in acts)
+    yield "Calls", f"{calls}, {again} repeated, {moved} awarded again"
+    asked = sum(t.ledger.messages.get("cfp", 0) for t in execution.transcripts)
+    tokens = sum(t.ledger.tokens for t in execution.transcripts)
+    if asked:
+        yield "Announced", f"{asked} calls for proposals, {tokens:,} tokens"
+    for act in acts:
+        if act.result.start_seconds is not None:
+            name = act.api.partition("__")[0]
+            yield "Started", f"{name} in {act.result.start_seconds:.2f} s, for {act.api}"
+    yield "Took", f"{execution.seconds:.2f} s"

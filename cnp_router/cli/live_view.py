@@ -1,0 +1,147 @@
+"""A live view of an execution at a terminal: its jobs, who acts, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Self
+
+from cnp_router.cli.output import console, note
+from cnp_router.printing import printable
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+    from cnp_router.execution import Approval, Approve, JobEvent
+
+_ENDS = ("done", "failed", "skipped", "cancelled")
+_TEXT = 60
+
+
+@dataclass(slots=True)
+class _Line:
+    """A job in the view."""
+
+    state: str
+    api: str
+    text: str
+    began: float
+    ended: float | None = None
+
+
+class LiveView:
+    """Shows `JobEvent`s on standard error as they come, where that is a terminal.
+
+    It vanishes at the end, and while a person is asked.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[str, _Line] = {}
+        self._live: Live | None = None
+
+    def __call__(self, event: JobEvent) -> None:
+        """Show an event."""
+        line = self._lines.setdefault(event.job, _Line("", "", "", monotonic()))
+        line.state, line.text = event.state, event.text
+        line.api = event.api or line.api
+        if event.state in _ENDS and line.ended is None:
+            line.ended = monotonic()
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            from rich.live import Live
+
+            self._live = Live(
+                get_renderable=self._table,
+                console=console(sys.stderr),
+                refresh_per_second=8,
+                transient=True,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    async def approve(self, approval: Approval) -> bool:
+        """Ask at the terminal whether something may be called; the real tool and inputs are shown.
+
+        Anything but y or yes is a no.
+        """
+        if self._live is not None:
+            self._live.stop()
+        try:
+            for line in question(approval):
+                note(line)
+            answer = await _read_line()
+        finally:
+            if self._live is not None:
+                self._live.start()
+        return answer.strip().lower() in ("y", "yes")
+
+    def _table(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+        for title in ("job", "state", "API", "s", ""):
+            table.add_column(title, overflow="ellipsis", no_wrap=True)
+        for job, line in self._lines.items():
+            seconds = (line.ended or monotonic()) - line.began
+            cells = (job, line.state, line.api, f"{seconds:.1f}", line.text)
+            table.add_row(*(Text(printable(cell, _TEXT)) for cell in cells))
+        return table
+
+
+def question(approval: Approval) -> list[str]:
+    """Return what a person is asked, as lines."""
+    inputs = json.dumps(dict(approval.inputs), ensure_ascii=False, indent=1)
+    return [
+        f"Job {approval.job}: {approval.reason}.",
+        f"  tool    {approval.api.id} ({approval.api.effects})",
+        *(f"  {'inputs' if n == 0 else '':6}  {line}" for n, line in enumerate(inputs.split("\n"))),
+        "Call it? [y/N]",
+    ]
+
+
+async def _read_line() -> str:
+    """Return the next line that is typed. It can be cancelled, as a thread that reads cannot."""
+    loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
+    if sys.platform == "win32":
+        return await asyncio.to_thread(sys.stdin.readline)
+    import termios
+
+    termios.tcflush(descriptor, termios.TCIFLUSH)  # what was typed before is no answer
+    typed: asyncio.Future[str] = loop.create_future()
+
+    def read() -> None:
+        if not typed.done():
+            typed.set_result(os.read(descriptor, 4096).decode("utf-8", "replace"))
+
+    loop.add_reader(descriptor, read)
+    try:
+        return await typed
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def approver(view: LiveView, *, allow_write: bool) -> Approve | None:
+    """Return who approves: the option, the person at the terminal, or nobody."""
+    from cnp_router.execution import allow_writes
+
+    asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    async def approve(approval: Approval) -> bool:
+        if allow_write and allow_writes(approval):
+            return True
+        return await view.approve(approval)
+
+    if asks:
+        return approve
+    return allow_writes if allow_write else None

@@ -1,0 +1,55 @@
+"""Directed contracts (Smith 1980): the manager knows whom it wants, and announces nothing."""
+
+from __future__ import annotations
+
+import datetime
+
+from cnp_router.protocols import Protocol
+from cnp_router.protocols.outcome import Choice
+from cnp_router.protocols.parties import Parties
+from cnp_router.protocols.round import Result, Round
+from cnp_router.protocols.settings import RoundSettings
+
+__all__ = ["Directed"]
+
+
+class Directed(Protocol):
+    """The job goes to one API without an announcement.
+
+    Parameters
+    ----------
+    api : str
+    substitutes : bool, default=True
+        Whether it may go to another one that the router knows, should this one fail.
+    """
+
+    name = "directed"
+    summary = "The manager awards the job without an announcement; no model is asked."
+    manager = "none: the API is named"
+    contractors = "none"
+    announcements = ("routed",)
+    has_contractors = False
+
+    def __init__(self, api: str, *, substitutes: bool = True) -> None:
+        self.api = api
+        self.substitutes = substitutes
+
+    def prepare(
+        self,
+        request: str,
+        parties: Parties,
+        settings: RoundSettings,
+        announcement: str,
+        date: datetime.date | None = None,
+    ) -> tuple[Protocol, Choice | None]:
+        """Return itself; the API must be in the catalog, and a router is not needed."""
+        parties.catalog.position(self.api)
+        return self, None
+
+    async def run(self, round_: Round) -> Result:
+        """Return the API, and what the router thinks of the others."""
+        router, among = round_.parties.router, round_.parties.among
+        if router is None or not self.substitutes:
+            return Result((self.api,))
+        routing = router.route(round_.request, among=among, date=round_.date)
+        return Result((self.api,), routing=routing)

@@ -1,0 +1,209 @@
+"""`Executor`: what is awarded is done, or awarded to the next one; what happened teaches."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cnp_router.exceptions import ExecutionError
+from cnp_router.execution.approval import Approve
+from cnp_router.execution.calling import Tools
+from cnp_router.execution.execution_settings import ExecutionSettings
+from cnp_router.execution.filling import Filler
+from cnp_router.execution.job_reports import Execution, JobEvent
+from cnp_router.execution.journal import Journal
+from cnp_router.execution.learning import learn
+from cnp_router.execution.running import Drafting, Means, Running
+from cnp_router.execution.task_graph import Plan
+from cnp_router.llm import run_sync
+from cnp_router.online import OnlineStore
+from cnp_router.protocols import ContractNet, Protocol
+from cnp_router.protocols.protocol import Announcement
+from cnp_router.records import check_instance, string_tuple
+from cnp_router.routing.restriction import Restriction
+from cnp_router.sources.source import SEPARATOR
+
+__all__ = ["Executor"]
+
+Watch = Callable[[JobEvent], object]
+
+
+class Executor:
+    """Has requests and plans done by the contractors that they are awarded to.
+
+    A request is awarded in one round; each awarded API is a job, and those that may change
+    something wait for those that only read. A plan names its jobs; each is awarded in a round of
+    its own, unless it names its API. What a contractor fails goes to the next one, and at last to
+    the fallback of the settings.
+
+    Parameters
+    ----------
+    net : ContractNet
+        Awards. In rounds that are acted on, the manager is not shown what contractors say of
+        themselves: `RoundSettings(grounds="hidden", evidence="manager")` is used.
+    sources : Tools
+        A `Sources`: finds and calls the tools.
+    settings : ExecutionSettings, optional
+    approve : callable, optional
+        Answers each `Approval`: what does not only read is called only with it.
+    filler : Filler, optional
+        Fills inputs that nobody gave; by default without a language model.
+    store : OnlineStore, optional
+        Learns from each execution.
+    watch : callable, optional
+        Is given each `JobEvent` as it happens.
+
+    Attributes
+    ----------
+    last : Execution or None
+        The execution at hand, or the last one; also where it was cancelled.
+
+    Examples
+    --------
+    >>> from cnp_router import Catalog, ContractNet, fit_router, offline_model
+    >>> from cnp_router.execution import Job
+    >>> from cnp_router.sources import FunctionSource, Sources
+    >>> def roll(sides: int = 6) -> int:
+    ...     "Roll a die with some sides."
+    ...     return 4
+    >>> async def main():
+    ...     dice = FunctionSource("dice", [roll], effects={"roll": "reads"})
+    ...     async with Sources([dice]) as tools:
+    ...         catalog = await tools.catalog()
+    ...         net = ContractNet(catalog, offline_model(catalog), router=fit_router(catalog))
+    ...         plan = Plan("Roll a die.", (Job("roll", api="dice__roll", inputs={"sides": 6}),))
+    ...         return await Executor(net, tools).execute(plan)
+    >>> execution = asyncio.run(main())
+    >>> execution.is_done, execution.results["roll"].data
+    (True, 4)
+    """
+
+    def __init__(
+        self,
+        net: ContractNet,
+        sources: Tools,
+        *,
+        settings: ExecutionSettings | None = None,
+        approve: Approve | None = None,
+        filler: Filler | None = None,
+        store: OnlineStore | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        check_instance("net", net, ContractNet)
+        announced = "none" if net.router is None else "manager"
+        self.net = net.with_settings(grounds="hidden", evidence=announced)
+        self.sources = sources
+        self.settings = settings or ExecutionSettings()
+        self.approve = approve
+        self.filler = filler or Filler(None)
+        self.store = store
+        self.watch = watch
+        self.last: Execution | None = None
+
+    def execute_sync(self, request: str | Plan, **how: object) -> Execution:
+        """Execute where there is no event loop; see `execute`."""
+
+        async def run() -> Execution:
+            return await self.execute(request, **how)  # type: ignore[arg-type]
+
+        return run_sync(run, instead="await executor.execute(request)")
+
+    async def execute(
+        self,
+        request: str | Plan,
+        *,
+        protocol: str | Protocol = "contractor-led",
+        announcement: Announcement = "routed",
+        among: Restriction | None = None,
+        date: datetime.date | None = None,
+        user: str | None = None,
+        journal: str | Path | None = None,
+    ) -> Execution:
+        """Award a request or the jobs of a plan, and have them done.
+
+        Parameters
+        ----------
+        request : str or Plan
+        protocol, announcement, among, date
+            Of the rounds, as in `ContractNet.run`; what no source has is never awarded. A plan may
+            name any API.
+        user : str, optional
+            Whose it is, in what the store keeps.
+        journal : str or Path, optional
+            File that keeps the state. Where there is one of this request or plan, it is continued:
+            what was done is not done again, and its first round is not held again.
+
+        Returns
+        -------
+        Execution
+            Also where jobs have failed, or the time of the settings is over.
+
+        Raises
+        ------
+        InputError
+            As `ContractNet.run`; or the journal is of something else.
+        RoundFailedError
+            If the round of a request fails. That of a job of a plan fails the job.
+        DataFileError
+            If the journal cannot be read or written.
+        asyncio.CancelledError
+            If it is cancelled: what ran was given up, and `last` says how far it came.
+        """
+        how = self._how(protocol, announcement, among, date)
+        means = Means(self.net, self.sources, self.settings, self.approve, self.filler, self.watch)
+        with Journal(journal) as kept:
+            running = Running(means, kept, how)
+            try:
+                await running.within_time(request)
+            except asyncio.CancelledError:
+                running.break_off("cancelled", "it was cancelled")
+                raise
+            finally:
+                self.last = running.execution(request)
+        if self.store is not None:
+            learn(self.store, self.last, user=user)
+        return self.last
+
+    async def plan(
+        self,
+        request: str | Plan,
+        *,
+        protocol: str | Protocol = "contractor-led",
+        announcement: Announcement = "routed",
+        among: Restriction | None = None,
+        date: datetime.date | None = None,
+    ) -> Plan:
+        """Return the jobs that a request would lead to, and call no tool; a plan is its own.
+
+        Parameters and errors are those of `execute`; an ExecutionError if nothing is awarded.
+        """
+        if isinstance(request, Plan):
+            return request
+        drafting = Drafting(self.net.catalog.__getitem__)
+        how = self._how(protocol, announcement, among, date)
+        await self.net.run(request, actor=drafting, **how)
+        if drafting.plan is None:
+            raise ExecutionError("nothing was awarded (say it in other words)")
+        return drafting.plan
+
+    def _how(
+        self,
+        protocol: str | Protocol,
+        announcement: Announcement,
+        among: Restriction | None,
+        date: datetime.date | None,
+    ) -> dict[str, Any]:
+        """Return how rounds are held, among what the sources have."""
+        there = getattr(self.sources, "names", None)
+        if there is not None and not callable(among):
+            wanted = self.net.catalog.ids if among is None else string_tuple("among", among)
+            among = [name for name in wanted if name.partition(SEPARATOR)[0] in there]
+        return {
+            "protocol": protocol,
+            "announcement": announcement,
+            "among": among,
+            "date": date,
+        }

@@ -1,0 +1,220 @@
+"""What came of an execution: each job, who acted, what was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cnp_router.execution.task_graph import Plan
+from cnp_router.protocols import Transcript
+from cnp_router.records import one_line
+from cnp_router.sources import CallResult
+
+__all__ = ["Act", "By", "Execution", "JobEvent", "JobReport", "JobState"]
+
+JobState = Literal[
+    "waiting", "asking", "filling", "approving", "acting", "done", "failed", "skipped", "cancelled"
+]
+
+By = Literal["award", "re-award", "directed", "fallback"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """A job has come into a state; a live view shows it.
+
+    Parameters
+    ----------
+    job : str
+    state : JobState
+    api : str or None, default=None
+        Who acts, or is to.
+    text : str, default=""
+        What there is to say of it.
+    """
+
+    job: str
+    state: JobState
+    api: str | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What one contractor did for a job.
+
+    Parameters
+    ----------
+    api : str
+    by : {"award", "re-award", "directed", "fallback"}
+        How it came to it.
+    inputs : mapping of str to JSON value
+        What it was called with; empty where they could not be filled.
+    result : CallResult
+    attempts : int >= 0
+        Calls made; 0 where it was not called.
+    seconds : float >= 0, seconds
+        Of all attempts, waiting between them included.
+    """
+
+    api: str
+    by: By
+    inputs: Mapping[str, Any]
+    result: CallResult
+    attempts: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return {
+            "api": self.api,
+            "by": self.by,
+            "inputs": dict(self.inputs),
+            "attempts": self.attempts,
+            "seconds": round(self.seconds, 6),
+            "result": self.result.to_dict(),
+        }
+
+    __repr__ = one_line
+
+
+@dataclass(slots=True)
+class JobReport:
+    """How a job ended.
+
+    Parameters
+    ----------
+    id, task : str
+    after : tuple of str
+    state : JobState
+    asked : int
+        Contractors that were called for proposals; 0 for a directed contract.
+    acts : list of Act
+        In order; the last one is what it came to.
+    problem : str
+        Why it is not done, in words; empty if it is.
+    is_resumed : bool
+        Whether it had been done before the execution was continued, and was not done again.
+    is_final : bool
+        Whether it may go to nobody else: it was not approved, the right to it is missing, or
+        nobody knows whether it was done.
+    """
+
+    id: str
+    task: str
+    after: tuple[str, ...] = ()
+    state: JobState = "waiting"
+    asked: int = 0
+    acts: list[Act] = field(default_factory=list)
+    problem: str = ""
+    is_resumed: bool = False
+    is_final: bool = False
+
+    @property
+    def result(self) -> CallResult | None:
+        """What came back, if it is done."""
+        return self.acts[-1].result if self.state == "done" and self.acts else None
+
+    @property
+    def api(self) -> str | None:
+        """Who acted last."""
+        return self.acts[-1].api if self.acts else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return {
+            "id": self.id,
+            "task": self.task,
+            "after": list(self.after),
+            "state": self.state,
+            "asked": self.asked,
+            "api": self.api,
+            "acts": [act.to_dict() for act in self.acts],
+            "problem": self.problem,
+            "resumed": self.is_resumed,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Execution:
+    """What came of a request that was executed.
+
+    Parameters
+    ----------
+    id : str
+        Of this execution; the same when it is continued.
+    request : str
+    plan : Plan or None
+        The jobs, as they were awarded or given; None if nothing was awarded.
+    jobs : tuple of JobReport
+        In the order of the plan.
+    transcripts : tuple of Transcript
+        Of the rounds that were held: one for the request, or one a job.
+    seconds : float >= 0, seconds
+    problem : str, default=""
+        Why it was broken off or nothing was done, if so.
+    n_before : int, default=0
+        Calls that were made before it was continued.
+
+    Examples
+    --------
+    >>> from cnp_router.execution import Job
+    >>> plan = Plan("What time is it?", (Job("now", "the time"),))
+    >>> report = JobReport("now", "the time", state="failed", problem="nobody proposed")
+    >>> execution = Execution("a1", plan.request, plan, (report,), (), 0.2)
+    >>> execution.is_done, execution.counts
+    (False, {'failed': 1})
+    """
+
+    id: str
+    request: str
+    plan: Plan | None
+    jobs: tuple[JobReport, ...]
+    transcripts: tuple[Transcript, ...]
+    seconds: float
+    problem: str = ""
+    n_before: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there was a job, and all are done."""
+        return bool(self.jobs) and all(job.state == "done" for job in self.jobs)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many jobs ended in each state."""
+        states = [job.state for job in self.jobs]
+        return {state: states.count(state) for state in dict.fromkeys(states)}
+
+    @property
+    def results(self) -> dict[str, CallResult]:
+        """The results of the jobs that are done."""
+        return {job.id: job.result for job in self.jobs if job.result is not None}
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """The APIs that did what was asked, each once."""
+        return tuple(dict.fromkeys(job.api for job in self.jobs if job.result and job.api))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON object, without the transcripts."""
+        acts, plan = [act for job in self.jobs for act in job.acts], self.plan
+        return {
+            "id": self.id,
+            "request": self.request,
+            "done": self.is_done,
+            "problem": self.problem,
+            "levels": [[job.id for job in level] for level in plan.levels] if plan else [],
+            "parallelism": plan.parallelism if plan else 0,
+            "jobs": [job.to_dict() for job in self.jobs],
+            "calls": sum(act.attempts for act in acts),
+            "retries": sum(max(act.attempts - 1, 0) for act in acts),
+            "bytes": sum(act.result.n_bytes for act in acts),
+            "rounds": [transcript.ledger.to_dict() for transcript in self.transcripts],
+            "seconds": round(self.seconds, 6),
+        }
+
+    def __repr__(self) -> str:
+        states = ", ".join(f"{count} {state}" for state, count in self.counts.items())
+        return f"Execution({len(self.jobs)} jobs: {states or 'none'}, {self.seconds:.1f} s)"

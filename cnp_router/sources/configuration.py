@@ -1,0 +1,285 @@
+"""`read_sources`: people's own ``mcp.json``, with other kinds of sources beside the MCP servers."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from cnp_router.catalog import Api, Effects
+from cnp_router.exceptions import DataFileError, InputError, shown
+from cnp_router.files import as_path, read_json
+from cnp_router.records import check_flag, check_number
+from cnp_router.sources.source import SEPARATOR, Source, check_source_name
+
+__all__ = [
+    "KINDS",
+    "Configured",
+    "Kind",
+    "SourceRef",
+    "kind_of",
+    "read_a2a",
+    "read_openapi",
+    "read_sources",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of source: what it is called, and its class as ``module:name``."""
+
+    label: str
+    place: str
+
+    def load(self) -> Any:
+        """Import the class."""
+        module, _, name = self.place.partition(":")
+        return getattr(importlib.import_module(module), name)
+
+
+_MCP = Kind("MCP server", "cnp_router.sources.mcp_server:McpServer")
+KINDS = {
+    "mcpServers": _MCP,
+    "servers": _MCP,  # as VS Code calls them
+    "openapi": Kind("OpenAPI", "cnp_router.sources.openapi_source:OpenApiSource"),
+    "a2a": Kind("A2A agent", "cnp_router.sources.a2a_agent:A2aAgent"),
+    "functions": Kind("functions", "cnp_router.sources.functions:FunctionSource"),
+}
+"""The keys of a sources file, and what stands under each."""
+
+_VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
+_NAMED = re.compile(r"(?P<name>[^=/\\:?#]+)=(?P<place>.+)", re.DOTALL)
+_YAML = {".yaml", ".yml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What a file says of sources.
+
+    Parameters
+    ----------
+    sources : tuple of Source
+        In the order of the file; nothing is started. Those that are disabled are left out.
+    overrides : dict of str to {"reads", "writes", "unknown"}, default={}
+        By API id, the effects that the file gives.
+    """
+
+    sources: tuple[Source, ...]
+    overrides: dict[str, Effects] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRef:
+    """A place, and the name to call it by: ``NAME=PLACE``.
+
+    Parameters
+    ----------
+    place : str
+        A path or a URL.
+    name : str or None, default=None
+
+    Examples
+    --------
+    >>> SourceRef.parse("pets=petstore.yaml")
+    SourceRef(place='petstore.yaml', name='pets')
+    >>> SourceRef.parse("http://localhost:9999/?a=b").named
+    'localhost'
+    """
+
+    place: str
+    name: str | None = None
+
+    @property
+    def named(self) -> str:
+        """The name; without one, that of the file without its ending, or of the host.
+
+        Nothing that stands in the document or that the agent says: what is accepted is kept by it.
+        """
+        if self.name is not None:
+            return self.name
+        is_url = "://" in self.place
+        text = urlsplit(self.place).hostname if is_url else Path(self.place).stem
+        return check_source_name(re.sub("_{2,}", "_", text or "").strip("_ "))
+
+    @classmethod
+    def parse(cls, text: str) -> SourceRef:
+        """Read one; InputError if the name cannot be that of a source."""
+        found = _NAMED.fullmatch(text)
+        if found is None:
+            return cls(text)
+        return cls(found["place"].strip(), check_source_name(found["name"].strip()))
+
+
+def read_sources(
+    path: str | Path, *, environ: Mapping[str, str] | None = None, trusted: Collection[str] = ()
+) -> Configured:
+    """Read a file of sources: an ``mcp.json`` as other clients have it, or an OpenAPI document.
+
+    Parameters
+    ----------
+    path : str or Path
+        A JSON object with ``mcpServers`` (or ``servers``), ``openapi``, ``a2a`` and ``functions``,
+        each an object of names and entries; other keys are ignored. Besides those of its kind, an
+        entry can have ``trusted`` (what the source says of effects counts), ``effects`` (of tools,
+        by name, whatever the source says), ``disabled`` and ``max_concurrency``. In any text,
+        ``${VAR}`` and ``${VAR:-default}`` are taken from the environment. Relative paths are
+        relative to the file. An OpenAPI document is one source.
+    environ : mapping of str to str, default=None
+        The environment; None for that of the process.
+    trusted : collection of str, default=()
+        Names of sources that are trusted, whatever the file says.
+
+    Returns
+    -------
+    Configured
+
+    Raises
+    ------
+    DataFileError
+        If the file cannot be used: it names the entry and the field or the variable.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "mcp.json"
+    ...     _ = file.write_text('{"mcpServers": {"time": {"command": "${TIME}"}}}')
+    ...     read_sources(file, environ={})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.DataFileError: ...mcp.json: mcpServers 'time': the environment has no \
+variable 'TIME' (set it, or write ${TIME:-default})
+    """
+    file = as_path(path)
+    if file.suffix.lower() in _YAML:
+        return Configured((read_openapi(SourceRef(str(path))),))
+    document = read_json(path)
+    if not isinstance(document, dict):
+        raise DataFileError(path, f"expected an object, got {shown(document)}", cure=_keys())
+    if any(isinstance(document.get(key), str) for key in ("openapi", "swagger")):
+        return Configured((read_openapi(SourceRef(str(path))),))
+    reader = _Reader(file, os.environ if environ is None else environ, trusted)
+    for key in KINDS:
+        reader.read(key, document.get(key))
+    if not reader.n_entries:
+        raise DataFileError(path, "it names no sources", cure=_keys())
+    return Configured(tuple(reader.sources.values()), reader.overrides)
+
+
+def read_openapi(reference: SourceRef) -> Source:
+    """Return the source of an OpenAPI document, a file or a URL, which is read when needed."""
+    source: Source = KINDS["openapi"].load()(reference.named, reference.place)
+    return source
+
+
+def read_a2a(reference: SourceRef) -> Source:
+    """Return the source of an A2A agent."""
+    if "://" not in reference.place:
+        raise InputError(f"not the URL of an agent: {shown(reference.place)}")
+    source: Source = KINDS["a2a"].load()(reference.named, reference.place)
+    return source
+
+
+def kind_of(source: Source) -> str:
+    """Return what the kind of a source is called; that of one's own by its class."""
+    name, module = type(source).__name__, type(source).__module__
+    known = {kind.place: kind.label for kind in KINDS.values()}
+    return known.get(f"{module}:{name}") or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+
+
+def _keys() -> str:
+    return f"give it {', '.join(KINDS)}"
+
+
+class _Reader:
+    """Reads the entries of one file."""
+
+    def __init__(self, file: Path, environ: Mapping[str, str], trusted: Collection[str]) -> None:
+        self.file, self.environ, self.trusted = file, environ, trusted
+        self.sources: dict[str, Source] = {}
+        self.overrides: dict[str, Effects] = {}
+        self.places: dict[str, str] = {}
+        self.n_entries = 0
+
+    def read(self, key: str, entries: Any) -> None:
+        """Read what stands under a key, which is None where the file does not have it."""
+        if entries is None:
+            return
+        if not isinstance(entries, dict):
+            cure = 'write {"name": {...}}'
+            problem = f"{key!r} must be an object of names and entries, got {shown(entries)}"
+            raise DataFileError(self.file, problem, cure=cure)
+        for name, entry in entries.items():
+            self.n_entries += 1
+            values: list[str] = []
+            try:
+                self._read(key, name, entry, values)
+            except InputError as exc:
+                text = _without(values, str(exc))
+                raise DataFileError(self.file, f"{key} {shown(name)}: {text}") from None
+
+    def _read(self, key: str, name: str, entry: Any, values: list[str]) -> None:
+        if not isinstance(entry, dict):
+            raise InputError(f"an entry must be an object, got {shown(entry)}")
+        fields = dict(entry)
+        if check_flag("disabled", fields.pop("disabled", False)):
+            return
+        trusted = check_flag("trusted", fields.pop("trusted", False)) or name in self.trusted
+        effects = fields.pop("effects", {})
+        if not isinstance(effects, dict):
+            raise InputError(
+                f"effects must be an object of tools and effects, got {shown(effects)}"
+            )
+        most = fields.pop("max_concurrency", None)
+        if most is not None:
+            most = check_number("max_concurrency", most, 1, 10**6, whole=True)
+        fields = self._expanded(fields, values)
+        if other := self.places.get(check_source_name(name)):
+            raise InputError(f"the name stands under {other!r} too (rename one)")
+        source = (
+            KINDS[key].load().from_entry(name, fields, folder=self.file.parent, trusted=trusted)
+        )
+        if most is not None:
+            source.max_concurrency = most
+        for tool, effect in effects.items():
+            id_ = name + SEPARATOR + tool
+            self.overrides[id_] = Api(id_, tool, effects=effect).effects
+        self.sources[name], self.places[name] = source, key
+
+    def _expanded(self, value: Any, values: list[str]) -> Any:
+        """Return a value with the variables in its texts replaced; `values` notes by what."""
+        if isinstance(value, dict):
+            return {key: self._expanded(each, values) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._expanded(each, values) for each in value]
+        if isinstance(value, str):
+            return _REFERENCE.sub(lambda match: self._value(match[0], values), value)
+        return value
+
+    def _value(self, reference: str, values: list[str]) -> str:
+        found = _VARIABLE.fullmatch(reference)
+        if found is None:
+            raise InputError(f"{reference} cannot be filled in here (use a variable: ${{NAME}})")
+        name, default = found["name"], found["default"]
+        value = self.environ.get(name, default)
+        if value is None:
+            cure = f"set it, or write ${{{name}:-default}}"
+            raise InputError(f"the environment has no variable {name!r} ({cure})")
+        if name in self.environ:
+            values.append(value)
+        return value or default or ""  # as in a shell, ":-" stands in for an empty one too
+
+
+def _without(values: list[str], text: str) -> str:
+    """Return a text without what came from the environment, which may be secret."""
+    from cnp_router.llm.secret import Secret
+
+    for value in values:
+        text = Secret(value).redacted(text) if len(value) > 3 else text
+    return text

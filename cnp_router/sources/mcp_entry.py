@@ -1,0 +1,121 @@
+"""What may stand in the entry of an MCP server, checked: values are never shown."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from cnp_router.exceptions import InputError, shown
+from cnp_router.records import string_tuple
+
+__all__ = ["entry_fields", "http_url", "plain", "secrets_of", "several", "strings"]
+
+_FIELDS = ("command", "args", "env", "cwd", "url", "headers", "type")
+# Settings that other programs keep in the same files, for themselves.
+_OTHERS = {
+    "alwaysAllow",
+    "autoApprove",
+    "description",
+    "disabledTools",
+    "icon",
+    "timeout",
+    "version",
+}
+_TYPES = {
+    "stdio": "command",
+    "http": "url",
+    "streamable-http": "url",
+    "streamableHttp": "url",
+    "streamable_http": "url",
+}
+
+
+def entry_fields(fields: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return what the constructor is to be given for an entry.
+
+    Raises
+    ------
+    InputError
+        If a field is unknown, or does not go with the others.
+    """
+    given = {key: value for key, value in fields.items() if key not in _OTHERS}
+    for key in given:
+        if key not in _FIELDS:
+            close = difflib.get_close_matches(str(key), _FIELDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_FIELDS)}"
+            raise InputError(f"unknown field {shown(key)} ({hint})")
+    kind = given.pop("type", None)
+    if kind is not None:
+        if kind not in _TYPES:
+            raise InputError(
+                f"field 'type' must be 'stdio' or 'http', got {shown(kind)} "
+                "(other ways to reach a server are not supported)"
+            )
+        if given.get(_TYPES[kind]) is None:
+            raise InputError(f"field 'type' is {kind!r}, and field {_TYPES[kind]!r} is missing")
+    if isinstance(given.get("cwd"), str):
+        given["cwd"] = folder / given["cwd"]
+    command = given.get("command")
+    if isinstance(command, str) and os.sep in command:
+        given["command"] = str(folder.absolute() / command)
+    return given
+
+
+def secrets_of(*mappings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what must not be shown, the longest first; what is too short says nothing."""
+    values = [value for mapping in mappings for value in mapping.values()]
+    parts = {part for value in values for part in (value, *value.split()) if len(part) >= 4}
+    return tuple(sorted(parts, key=len, reverse=True))
+
+
+def plain(name: str, value: object, *, may_be_empty: bool = False) -> str:
+    """Return a string that a process can be given."""
+    if not isinstance(value, str) or "\0" in value or not (value.strip() or may_be_empty):
+        raise InputError(f"{name} must be a string without zero bytes, got {_hidden(value)}")
+    return value
+
+
+def _hidden(value: object) -> str:
+    """Return what a value is, without the value: it may be a secret."""
+    return f"a {type(value).__name__}" if not isinstance(value, str) else "another string"
+
+
+def several(value: Sequence[str]) -> tuple[str, ...]:
+    """Return arguments of a command."""
+    try:
+        return string_tuple("args", value)
+    except InputError:
+        raise InputError("args must be a list of strings") from None
+
+
+def strings(name: str, value: Mapping[str, str] | None) -> dict[str, str]:
+    """Return a mapping of strings to strings."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"{name} must be an object of strings, got a {type(value).__name__}")
+    for key, each in value.items():
+        if not isinstance(key, str) or not key or "=" in key or not key.isprintable():
+            raise InputError(f"{name} has a name that cannot be used, {shown(key)}")
+        wrong = not isinstance(each, str) or "\0" in each
+        if wrong or (name == "headers" and any(char in each for char in "\r\n")):
+            raise InputError(f"{name} {key!r} must be a string on one line, got {_hidden(each)}")
+    return dict(value)
+
+
+def http_url(value: object) -> str:
+    """Return an address that HTTP reaches."""
+    text = plain("url", value)
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname)
+        good = good and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        raise InputError("url must begin with http:// or https:// and name a host")
+    return text

@@ -1,0 +1,48 @@
+"""What became of each API of a catalog, and which specifications have to be read anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.catalog import Catalog
+from cnp_router.text import specification_text
+
+__all__ = ["CatalogChange"]
+
+
+@dataclass(frozen=True, eq=False)
+class CatalogChange:
+    """From one catalog to the next.
+
+    ``apis[i, j]`` is 1 where position i of the catalog before is position j of the one now: an
+    empty row is an API that was removed, an empty column one that was added. `respecified`, of
+    shape (n_apis now,), says which have another text than before: changed ones and added ones.
+    """
+
+    apis: sparse.csr_array
+    respecified: NDArray[Any]
+
+    @classmethod
+    def between(cls, before: Catalog, now: Catalog) -> Self:
+        """Compare two catalogs, by the ids of their APIs."""
+        pairs = [(before.position(api.id), j) for j, api in enumerate(now) if api.id in before]
+        origin, place = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        ones = np.ones(len(pairs), dtype=np.float32)
+        apis = sparse.csr_array((ones, (origin, place)), shape=(len(before), len(now)))
+        respecified = np.ones(len(now), dtype=bool)
+        for i, j in pairs:
+            if before[i] is now[j] or before[i] == now[j]:
+                respecified[j] = False
+            else:
+                respecified[j] = specification_text(before[i]) != specification_text(now[j])
+        return cls(apis, respecified)
+
+    def labels(self, before: NDArray[Any], now: NDArray[Any]) -> sparse.csr_array:
+        """Return the same of some positions before, and some now, that stand for a column each."""
+        by_row = sparse.csr_array(self.apis[before])
+        return sparse.csr_array(sparse.csc_array(by_row)[:, now])

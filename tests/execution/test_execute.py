@@ -1,0 +1,276 @@
+"""Executions: who is asked to do what, in which order, and what becomes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from cnp_router import (
+    Api,
+    Catalog,
+    ContractNet,
+    History,
+    Mashup,
+    OnlineStore,
+    RouterObserver,
+    fit_router,
+    offline_model,
+)
+from cnp_router.exceptions import DataFileError, SourceUnavailableError
+from cnp_router.execution import (
+    ExecutionSettings,
+    Executor,
+    Job,
+    Plan,
+    allow_writes,
+)
+from cnp_router.protocols import validate
+from cnp_router.sources import CallFailure
+from cnp_router.sources.all_sources import Sources
+from cnp_router.testing import Delayed, ScriptedSource
+
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+def tool(id_, description, effects="reads", parameters=CITY):
+    return Api(id_, id_.split("__")[1], description, parameters=parameters, effects=effects)
+
+
+APIS = (
+    tool("sky__forecast", "Forecasts the weather: rain, wind and sun in a city."),
+    tool("air__weather", "The weather forecast of a city, with rain."),
+    tool("phone__send", "Sends text messages to phones.", "writes", TEXT),
+    tool("mail__send", "Sends text messages by mail.", "writes", TEXT),
+    tool("ask__anyone", "A general assistant.", "reads"),
+)
+CATALOG = Catalog(APIS)
+QUICK = ExecutionSettings(wait=(0, 0), timeout=20)
+
+
+class World:
+    """Sources whose tools answer by script, and a net that awards."""
+
+    def __init__(self, *, settings=QUICK, approve=allow_writes, store=None, router=None, **results):
+        by_source = {}
+        for api in APIS:
+            source, name = api.id.split("__")
+            by_source[source] = ScriptedSource(
+                source, {name: results.get(f"{source}__{name}", [])}, apis=[api]
+            )
+        self.sources = by_source
+        self.events = []
+        self.asked = []
+
+        def asking(approval):
+            self.asked.append((approval.api.id, approval.why))
+            return approve(approval)
+
+        router = router or fit_router(CATALOG)
+        net = ContractNet(CATALOG, offline_model(CATALOG), router=router)
+        self.executor = Executor(
+            net,
+            Sources(by_source.values()),
+            settings=settings,
+            approve=None if approve is None else asking,
+            store=store,
+            watch=self.events.append,
+        )
+
+    def run(self, request, **how):
+        execution = asyncio.run(self.executor.execute(request, **how))
+        for transcript in execution.transcripts:
+            validate(transcript)
+        return execution
+
+    @property
+    def calls(self):
+        return [call.api for source in self.sources.values() for call in source.calls]
+
+
+def plan(*jobs, request="Text me the weather of Oslo."):
+    return Plan(request, jobs)
+
+
+FORECAST = Job("rain", api="sky__forecast", inputs={"city": "Oslo"})
+NOTE = Job(
+    "note",
+    api="phone__send",
+    inputs={"text": {"$text": "Oslo: {rain#/sky}"}},
+    after=("rain",),
+)
+
+
+def test_a_plan_is_done_in_order_and_results_travel_by_reference():
+    world = World(sky__forecast=['{"sky": "rain"}'], phone__send=["sent"])
+    execution = world.run(plan(FORECAST, NOTE))
+    assert execution.is_done
+    assert world.calls == ["sky__forecast", "phone__send"]
+    assert world.sources["phone"].calls[0].inputs == {"text": "Oslo: rain"}
+    assert world.asked == [("phone__send", "writes")]
+    assert execution.plan.parallelism == 1
+    assert [len(t.ledger.executions) for t in execution.transcripts] == [1, 1]
+
+
+def test_a_request_is_awarded_and_what_writes_waits_for_what_reads():
+    world = World(sky__forecast=["rain"], air__weather=["rain"], phone__send=["sent"])
+    execution = world.run("Send a text message with the weather forecast.", protocol="learned")
+    assert execution.jobs
+    writing = [job for job in execution.plan.jobs if CATALOG[job.api].effects == "writes"]
+    reading = {job.id for job in execution.plan.jobs} - {job.id for job in writing}
+    assert writing
+    assert reading
+    assert all(set(job.after) == reading for job in writing)
+    (transcript,) = execution.transcripts
+    assert transcript.executed
+
+
+@pytest.mark.parametrize("protocol", ["contractor-led", "collaborative", "manager-led"])
+def test_every_protocol_can_be_acted_on(protocol):
+    results = {api.id.replace("__", "__"): ["fine"] * 4 for api in APIS}
+    world = World(**results)
+    execution = world.run("Send a text message with the weather forecast.", protocol=protocol)
+    assert execution.is_done, execution.to_dict()
+    assert set(world.calls) == set(execution.apis)
+
+
+def test_a_failed_award_goes_to_the_next_one_and_then_to_the_fallback():
+    failed = CallFailure("tool", "broken")
+    settings = ExecutionSettings(wait=(0, 0), fallback="ask__anyone")
+    world = World(
+        settings=settings, sky__forecast=[failed], air__weather=[failed], ask__anyone=["sun"]
+    )
+    execution = world.run(plan(Job("rain", "Weather forecast of a city.", api="sky__forecast")))
+    (job,) = execution.jobs
+    assert [(act.api, act.by) for act in job.acts] == [
+        ("sky__forecast", "directed"),
+        ("air__weather", "re-award"),
+        ("ask__anyone", "fallback"),
+    ]
+    assert job.state == "done"
+    assert job.result.text == "sun"
+    assert job.problem == ""
+
+
+def test_only_then_the_job_fails_and_what_waits_for_it_is_skipped():
+    failed = CallFailure("tool", "broken")
+    world = World(sky__forecast=[failed], air__weather=[failed], ask__anyone=["4"])
+    execution = world.run(plan(FORECAST, NOTE, Job("dice", api="ask__anyone")))
+    states = {job.id: job.state for job in execution.jobs}
+    assert states == {"rain": "failed", "note": "skipped", "dice": "done"}
+    assert execution.jobs[1].problem == "it waits for 'rain', which failed"
+    assert "phone__send" not in world.calls
+    assert not execution.is_done
+
+
+def test_a_write_of_unknown_outcome_goes_to_nobody_else():
+    world = World(phone__send=[CallFailure("lost", "the line broke")], mail__send=["sent"])
+    execution = world.run(plan(Job("note", api="phone__send", inputs={"text": "hello"})))
+    assert world.calls == ["phone__send"]
+    assert world.asked == [("phone__send", "writes"), ("phone__send", "repeat")]
+    assert execution.jobs[0].state == "failed"
+    assert "the line broke" in execution.jobs[0].problem
+
+
+def test_nobody_there_to_approve_is_a_no():
+    world = World(approve=None, phone__send=["sent"], mail__send=["sent"])
+    execution = world.run(plan(Job("note", api="phone__send", inputs={"text": "hello"})))
+    assert world.calls == []
+    assert "--allow-write" in execution.jobs[0].problem
+
+
+def test_a_source_that_cannot_be_started_loses_the_award():
+    world = World(air__weather=["sun"])
+    world.sources["sky"].unavailable = SourceUnavailableError("sky", "is down")
+    execution = world.run(plan(FORECAST))
+    assert [act.api for act in execution.jobs[0].acts] == ["sky__forecast", "air__weather"]
+    assert execution.is_done
+
+
+def test_a_resumed_execution_repeats_nothing_that_was_done(tmp_path):
+    file, whole = tmp_path / "state.jsonl", plan(FORECAST, NOTE)
+    world = World(sky__forecast=['{"sky": "rain"}'], phone__send=[CallFailure("tool", "no")])
+    first = world.run(whole, journal=file)
+    assert {job.id: job.state for job in first.jobs} == {"rain": "done", "note": "failed"}
+    again = World(phone__send=["sent"])
+    execution = again.run(whole, journal=file)
+    assert execution.is_done
+    assert again.calls == ["phone__send"]
+    assert again.sources["phone"].calls[0].inputs == {"text": "Oslo: rain"}
+    assert (execution.id, execution.jobs[0].is_resumed) == (first.id, True)
+    with pytest.raises(DataFileError, match="another request"):
+        again.run(plan(FORECAST, request="Something else."), journal=file)
+
+
+def test_a_resumed_request_holds_no_second_round(tmp_path):
+    file, request = tmp_path / "state.jsonl", "Send text messages with the weather forecast."
+    world = World(phone__send=["sent"], mail__send=[CallFailure("permission", "no key")])
+    first = world.run(request, protocol="contractor-led", journal=file)
+    states = {job.id: job.state for job in first.jobs}
+    assert {"done", "failed"} == set(states.values())
+    again = World(mail__send=["sent"])
+    execution = again.run(request, protocol="contractor-led", journal=file)
+    assert execution.is_done
+    assert execution.plan == first.plan
+    assert set(again.calls) == {name for name, state in states.items() if state == "failed"}
+    assert all("cfp" not in t.ledger.messages for t in execution.transcripts)
+
+
+def test_the_time_of_an_execution_is_over():
+    settings = ExecutionSettings(wait=(0, 0), timeout=0.2)
+    world = World(settings=settings, sky__forecast=[Delayed(5, "late")], air__weather=[])
+    execution = world.run(plan(FORECAST, NOTE))
+    assert [job.state for job in execution.jobs] == ["failed", "skipped"]
+    assert "0.2 s" in execution.problem
+    assert world.sources["sky"].cancelled
+
+
+def test_the_time_stands_still_while_a_person_thinks():
+    async def slowly(approval):
+        await asyncio.sleep(0.4)
+        return True
+
+    world = World(
+        settings=ExecutionSettings(timeout=0.2, wait=(0, 0)), approve=slowly, phone__send=["sent"]
+    )
+    assert world.run(plan(Job("note", api="phone__send", inputs={"text": "hello"}))).is_done
+
+
+def test_cancelled_it_says_how_far_it_came():
+    world = World(sky__forecast=['{"sky": "rain"}'], phone__send=[Delayed(5, "late")])
+
+    async def main():
+        task = asyncio.create_task(world.executor.execute(plan(FORECAST, NOTE)))
+        while "phone__send" not in world.calls:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    states = {job.id: job.state for job in world.executor.last.jobs}
+    assert states == {"rain": "done", "note": "cancelled"}
+    assert world.sources["phone"].cancelled
+
+
+def test_what_happened_is_learned_successes_and_failures(tmp_path):
+    router = fit_router(CATALOG, History([Mashup("m", "maps of hotels", ("ask__anyone",))]))
+    with OnlineStore(tmp_path / "a.sqlite", [RouterObserver(router)]) as store:
+        world = World(store=store, router=router, sky__forecast=['{"sky": "x"}'], phone__send=["y"])
+        world.run(plan(FORECAST, NOTE))
+        assert store.sequence == 2
+        assert [m.apis for m in router.history][-1] == ("sky__forecast", "phone__send")
+        broken = World(store=store, router=router, ask__anyone=[CallFailure("tool", "no")])
+        broken.run(plan(Job("dice", api="ask__anyone"), request="Roll dice."))
+        assert store.sequence == 3
+        assert len(router.history) == 2
+
+
+def test_nothing_awarded_is_not_done():
+    world = World()
+    execution = world.run("zzz qqq", protocol="learned")
+    assert not execution.is_done
+    assert execution.problem == "nothing was awarded"
+    assert json.dumps(execution.to_dict())
