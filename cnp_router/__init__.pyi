@@ -179,6 +179,7 @@ from cnp_router.routing import (
     TopK as TopK,
 )
 from cnp_router.sources import (
+    A2aAgent as A2aAgent,
     Attachment as Attachment,
     Call as Call,
     CallFailure as CallFailure,
