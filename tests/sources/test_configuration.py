@@ -212,7 +212,7 @@ def test_what_kinds_are_called(monkeypatch):
     assert kind_of(ScriptedSource("a", {})) == "scripted source"
 
 
-@pytest.mark.parametrize("key", ["mcpServers", "openapi", "functions"])
+@pytest.mark.parametrize("key", ["mcpServers", "openapi", "a2a", "functions"])
 def test_real_kinds_are_where_they_should_be(monkeypatch, key):
     monkeypatch.undo()
     assert callable(KINDS[key].load().from_entry)
