@@ -52,7 +52,7 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     saved = [(each.place, SavedList.read(each, trusted=origins.trust)) for each in tools]
     sources = origins.opened(saved)
     check_writable(output)
-    loaded = asyncio.run(_loaded(sources))
+    loaded = asyncio.run(load_showing(sources))
     if not loaded.apis:
         for problem in loaded.problems:
             echo_diff(problem)
@@ -73,8 +73,9 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     echo_pairs(_facts(output, loaded, sources, changes))
 
 
-async def _loaded(sources: Sources) -> Loaded:
-    with Progress("Importing") as progress:
+async def load_showing(sources: Sources, title: str = "Importing") -> Loaded:
+    """Ask sources for what they have, showing which of them still think; close them."""
+    with Progress(title) as progress:
         async with sources:
             everyone = len(sources.names)
 

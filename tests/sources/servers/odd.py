@@ -197,25 +197,30 @@ def with_children(file: Path) -> None:
     file.write_text(json.dumps(pids))
 
 
-if START == "exit":
-    sys.stderr.write(f"first\nno licence for {os.environ.get('TOKEN')}\n")
-    sys.exit(7)
-if START == "banner":
-    write("Welcome to the odd server!")
-if START == "noisy":
-    sys.stderr.write("noise\n" * 200_000)
-if START == "flood":
-    flood("text")
-if START == "children":
-    with_children(Path(sys.argv[2]))
-    try:
-        serve()
-    except SystemExit:
-        time.sleep(1000)
-if START == "flaky":  # fails at every start but those after the first few
-    file = Path(sys.argv[2])
-    starts = int(file.read_text()) + 1 if file.exists() else 1
-    file.write_text(str(starts))
-    if starts <= int(sys.argv[3]):
-        sys.exit(9)
-serve()
+def main() -> None:
+    if START == "exit":
+        sys.stderr.write(f"first\nno licence for {os.environ.get('TOKEN')}\n")
+        sys.exit(7)
+    if START == "banner":
+        write("Welcome to the odd server!")
+    if START == "noisy":
+        sys.stderr.write("noise\n" * 200_000)
+    if START == "flood":
+        flood("text")
+    if START == "children":
+        with_children(Path(sys.argv[2]))
+        try:
+            serve()
+        except SystemExit:
+            time.sleep(1000)
+    if START == "flaky":  # fails at every start but those after the first few
+        file = Path(sys.argv[2])
+        starts = int(file.read_text()) + 1 if file.exists() else 1
+        file.write_text(str(starts))
+        if starts <= int(sys.argv[3]):
+            sys.exit(9)
+    serve()
+
+
+if __name__ == "__main__":
+    main()
