@@ -354,7 +354,7 @@ class TestStart:
         error = error_of(f"http://127.0.0.1:{port}/mcp?token=hidden")
         assert isinstance(error, SourceUnavailableError)
         assert str(error) == (
-            "source 'web': no connection: All connection attempts failed "
+            f"source 'web': no connection to 127.0.0.1:{port}: All connection attempts failed "
             "(check its address, and that it runs)"
         )
 
