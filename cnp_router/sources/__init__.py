@@ -1,5 +1,6 @@
 """Where tools come from and how they are called."""
 
+from cnp_router.sources.a2a_agent import A2aAgent
 from cnp_router.sources.all_sources import Loaded, Sources
 from cnp_router.sources.functions import FunctionSource
 from cnp_router.sources.lock_file import Changed, Changes, LockFile, fingerprint
@@ -16,6 +17,7 @@ from cnp_router.sources.source import (
 )
 
 __all__ = [
+    "A2aAgent",
     "Attachment",
     "Call",
     "CallFailure",
