@@ -188,6 +188,7 @@ from cnp_router.sources import (
     FunctionSource as FunctionSource,
     LockFile as LockFile,
     McpServer as McpServer,
+    OpenApiSource as OpenApiSource,
     Source as Source,
     Sources as Sources,
 )

@@ -5,6 +5,7 @@ from cnp_router.sources.all_sources import Loaded, Sources
 from cnp_router.sources.functions import FunctionSource
 from cnp_router.sources.lock_file import Changed, Changes, LockFile, fingerprint
 from cnp_router.sources.mcp_server import McpServer
+from cnp_router.sources.openapi_source import OpenApiSource
 from cnp_router.sources.source import (
     Attachment,
     Call,
@@ -29,6 +30,7 @@ __all__ = [
     "Loaded",
     "LockFile",
     "McpServer",
+    "OpenApiSource",
     "Source",
     "Sources",
     "fingerprint",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import difflib
-import functools
 import importlib
 import importlib.util
 import inspect
@@ -15,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
@@ -120,7 +120,10 @@ class FunctionSource(Source):
         if known:
             raise InputError(f"effects of {shown(next(iter(known)))}, which is no function here")
         self._tools = {tool.api.id: tool for tool in tools}
-        self._free: asyncio.Semaphore | None = None
+
+    @cached_property
+    def _free(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(self.max_concurrency)  # which a file of sources may have set
 
     @classmethod
     def from_entry(
@@ -190,12 +193,9 @@ class FunctionSource(Source):
                     called = True
                     value = await tool.function(*args, **named)
                 else:
-                    if self._free is None:  # not earlier: max_concurrency can be set
-                        self._free = asyncio.Semaphore(self.max_concurrency)
                     await self._free.acquire()
                     called = True
-                    function = functools.partial(tool.function, *args, **named)
-                    value = await self._in_thread(function, self._free)
+                    value = await self._in_thread(lambda: tool.function(*args, **named))
                     if inspect.isawaitable(value):
                         value = await value
         except asyncio.CancelledError:
@@ -213,14 +213,14 @@ class FunctionSource(Source):
             return CallResult.failed("timeout", f"no answer in {timeout:g} s")
         return _result(value)
 
-    async def _in_thread(self, function: Callable[[], Any], free: asyncio.Semaphore) -> Any:
-        """Return what a function returns in a thread, of which one more is free when it ends."""
+    async def _in_thread(self, function: Callable[[], Any]) -> Any:
+        """Return what a function returns in a thread, which is freed when it ends."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
         context = contextvars.copy_context()
 
         def end(value: Any, error: BaseException | None) -> None:
-            free.release()
+            self._free.release()
             if not answer.done():  # the caller may have given up
                 answer.set_result((value, error))
 
@@ -240,7 +240,7 @@ class FunctionSource(Source):
         try:
             thread.start()
         except RuntimeError:  # no more threads
-            free.release()
+            self._free.release()
             raise
         value, error = await answer
         if error is not None:
