@@ -163,6 +163,7 @@ def test_parts_of_all_kinds(streaming):
         "none": None,
     }
     assert isinstance(result.structured["mm"], int)
+    assert list(result.structured) == sorted(result.structured)
     assert result.attachments == (
         Attachment("image/png", b"\x89PNG"),
         Attachment("image/png", uri="https://example.org/map.png"),
