@@ -26,9 +26,11 @@ _LAUNCHER = Path(__file__).with_name("mcp_launcher.py")
 _CHUNK = 65_536
 _STDERR_KEPT = 4_096
 _STDERR_LINES = 6
-_QUEUED = (
-    64  # messages to the server: so that one that reads nothing does not hold up a cancellation
-)
+_LINE = 200
+# Each request of the server is answered, and waits for that where the server reads nothing.
+_REQUEST_WEIGHT = 10
+# Messages to the server that wait: so that one that reads nothing does not hold up a cancellation.
+_QUEUED = 64
 
 
 @dataclass
@@ -73,6 +75,8 @@ class ServerProcess:
         Whether it was what it wrote.
     """
 
+    cure = "run its command by hand to see what is wrong"
+
     def __init__(
         self,
         program: str,
@@ -93,6 +97,7 @@ class ServerProcess:
         self.is_nonsense = False
         self.stderr = ""
         self._noise = ""
+        self._asked: set[str] = set()  # ids of requests without an answer yet
 
     def transport(self) -> Transport:
         """Return what the SDK's client enters: starts the process, and ends it on leaving."""
@@ -101,7 +106,7 @@ class ServerProcess:
     @property
     def detail(self) -> str:
         """What may explain a problem: what it wrote to standard error, or beside the protocol."""
-        lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
+        lines = [line.strip()[:_LINE] for line in self.stderr.splitlines() if line.strip()]
         said = " | ".join(lines[-_STDERR_LINES:])
         if said:
             return f"; on standard error: {said}"
@@ -129,6 +134,7 @@ class ServerProcess:
         try:
             yield incoming, outgoing
         finally:
+            by_itself = self.ended.is_set()
             self.ended.set()
             with anyio.CancelScope(shield=True):
                 incoming.close()
@@ -136,10 +142,17 @@ class ServerProcess:
                 await self._stop(process)
                 for task in tasks:
                     task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                ends = await asyncio.gather(*tasks, return_exceptions=True)
+                # Nothing public closes pipes that were not read to their ends.
+                process._transport.close()  # type: ignore[attr-defined]
+                await asyncio.sleep(0)
                 deliver.close()
                 to_send.close()
-            self.problem = self.problem or _how_it_ended(process.returncode)
+            for error in ends:
+                if isinstance(error, Exception):
+                    raise error
+            if by_itself and not self.problem:
+                self.problem = _how_it_ended(process.returncode)
 
     async def _start(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -160,24 +173,24 @@ class ServerProcess:
         with suppress(TimeoutError):
             async with asyncio.timeout(2 * self.grace + 2):
                 await _ended(process)
-                return
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(2):
-                await _ended(process)
-        # Who left the group may hold the pipes; nothing public closes this side of them.
-        process._transport.close()  # type: ignore[attr-defined]
+        if process.returncode is None or process.returncode < 0:  # the launcher did not end all
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(2):
+                    await _ended(process)
 
     async def _read(
         self, process: asyncio.subprocess.Process, deliver: MemoryObjectSendStream[Any]
     ) -> None:
         """Hand on each message, until the output ends or cannot be used."""
         assert process.stdout is not None
-        with deliver:
-            problem = await self._messages(process.stdout, deliver)
-            self.problem = self.problem or problem
-        self.ended.set()
+        try:
+            with deliver:
+                problem = await self._messages(process.stdout, deliver)
+                self.problem = self.problem or problem
+        finally:
+            self.ended.set()
         while await process.stdout.read(_CHUNK):  # else it could not end
             pass
 
@@ -186,6 +199,7 @@ class ServerProcess:
     ) -> str:
         """Hand on what comes; return what was wrong with it, or nothing."""
         import anyio
+        from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
         buffer = bytearray()
         allowed = Allowance(self.max_message)
@@ -197,23 +211,28 @@ class ServerProcess:
                 continue
             *lines, buffer = buffer.split(b"\n")
             for line in lines:
-                if not allowed.take(len(line)):
+                message = _parsed(bytes(line)) if line.strip() else None
+                asks = message is not None and isinstance(message.message, JSONRPCRequest)
+                if not allowed.take(len(line), _REQUEST_WEIGHT if asks else 1):
                     return self._wrong("it floods its output with what nobody asked for")
-                if not line.strip():
-                    continue
-                message = _parsed(bytes(line))
-                if message is None:
+                if message is None and line.strip():
                     self._noise = self._noise or line[:200].decode(errors="replace")
                     if line.lstrip().startswith((b"{", b"[")):
                         return self._wrong(f"a message that is none, {shown(self._noise)}")
+                if message is None:
                     continue
-                if hasattr(message.message, "result") or hasattr(message.message, "error"):
-                    allowed.reset()
+                if isinstance(message.message, JSONRPCResponse | JSONRPCError):
+                    self._answered(message.message.id, allowed)
                 try:
                     await deliver.send(message)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return ""
         return ""
+
+    def _answered(self, request: object, allowed: Allowance) -> None:
+        if str(request) in self._asked:
+            self._asked.discard(str(request))
+            allowed.reset()
 
     def _wrong(self, problem: str) -> str:
         self.is_nonsense = True
@@ -224,8 +243,12 @@ class ServerProcess:
         process: asyncio.subprocess.Process,
         to_send: MemoryObjectReceiveStream[SessionMessage],
     ) -> None:
+        from mcp_types import JSONRPCRequest
+
         assert process.stdin is not None
         async for each in to_send:
+            if isinstance(each.message, JSONRPCRequest):
+                self._asked.add(str(each.message.id))
             text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
             process.stdin.write(text.encode() + b"\n")
             try:
