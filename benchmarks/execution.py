@@ -31,8 +31,7 @@ from cnp_router.execution import (
 )
 from cnp_router.execution.execute import Executor
 from cnp_router.protocols import ContractNet
-from cnp_router.sources import Call, CallResult, Source
-from cnp_router.sources.together import Sources
+from cnp_router.sources import Call, CallResult, Source, Sources
 
 __all__ = ["measure_memory", "measure_time", "run"]
 
@@ -69,13 +68,21 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         rows.append([title, str(case["jobs"]), *times, verdict])
     head = ["jobs", "tool, s", "execution, median s", *_STAGES, "engine, %"]
     table([["", *head, "target"], *rows])
-    memory = in_child(measure_memory, options.executions)
+    memory = {
+        title: in_child(measure_memory, options.executions, is_traced)
+        for title, is_traced in (("resident", False), ("allocated by Python", True))
+    }
     print(f"Memory over executions of {_MEMORY_JOBS} jobs each, one after another (MB):\n")
     rows = [
-        [str(p["executions"]), number(p["rss"], 1), number(p["traced"], 2)] for p in memory["at"]
+        [
+            title,
+            *(number(mb, 2) for mb in case["megabytes"].values()),
+            number(case["last_to_first"]),
+        ]
+        for title, case in memory.items()
     ]
-    rows.append(["last / first", number(memory["rss_ratio"]), number(memory["traced_ratio"])])
-    table([["executions", "resident", "allocated by Python"], *rows])
+    after = [f"after {n:,}" for n in memory["resident"]["megabytes"]]
+    table([["", *after, "last / first"], *rows])
     return {"environment": facts, "time": cases, "memory": memory}
 
 
@@ -237,11 +244,14 @@ async def _loop(plan: Plan, source: Waiting, file: Path | None) -> None:
 _STAGES = {"loop": _loop, "calls": calls, "execution": whole}
 
 
-def measure_memory(executions: int) -> dict[str, Any]:
-    """Note the memory after a tenth of the executions and after all. Runs in its own process."""
+def measure_memory(executions: int, is_traced: bool) -> dict[str, Any]:
+    """Note the memory after a tenth of the executions and after all. Runs in its own process.
+
+    What Python allocates is traced in a process of its own: tracing takes memory too.
+    """
     plan, source = levels(_MEMORY_JOBS // 2, 2), Waiting(0.0)
     first = max(executions // 10, 1)
-    points: list[dict[str, Any]] = []
+    points: dict[int, float | None] = {}
 
     async def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -253,15 +263,12 @@ def measure_memory(executions: int) -> dict[str, Any]:
                 if n in (first, executions):
                     gc.collect()
                     traced = tracemalloc.get_traced_memory()[0] / 1e6
-                    points.append({"executions": n, "rss": resident_megabytes(), "traced": traced})
+                    points[n] = traced if is_traced else resident_megabytes()
 
-    tracemalloc.start()
+    if is_traced:
+        tracemalloc.start()
     asyncio.run(main())
     tracemalloc.stop()
-    begin, end = points[0], points[-1]
-    return {
-        "jobs": _MEMORY_JOBS,
-        "at": points,
-        "rss_ratio": end["rss"] / begin["rss"] if begin["rss"] else None,
-        "traced_ratio": end["traced"] / begin["traced"],
-    }
+    begin, end = points[first], points[executions]
+    ratio = end / begin if begin and end else None
+    return {"megabytes": points, "last_to_first": ratio}
