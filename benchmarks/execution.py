@@ -64,9 +64,11 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         ms = [case[name]["engine_ms_a_job"] for name in _STAGES]
         seconds, share = case["execution"]["seconds"], 100 * case["execution"]["engine_share"]
         verdict = "pass" if ms[-1] <= TARGET_MS else "FAIL"
-        times = [number(case["tool_seconds"]), number(seconds), *map(number, ms), number(share, 1)]
+        cpu = case["execution"]["cpu_ms_a_job"]
+        times = [number(case["tool_seconds"]), number(seconds), *map(number, [*ms, cpu])]
+        times.append(number(share, 1))
         rows.append([title, str(case["jobs"]), *times, verdict])
-    head = ["jobs", "tool, s", "execution, median s", *_STAGES, "engine, %"]
+    head = ["jobs", "tool, s", "execution, median s", *_STAGES, "of it CPU", "engine, %"]
     table([["", *head, "target"], *rows])
     memory = {
         title: in_child(measure_memory, options.executions, is_traced)
@@ -204,11 +206,12 @@ def _measured(plan: Plan, seconds: float, effects: Effects, on_disk: bool) -> di
     ideal, source = seconds * len(plan.levels), Waiting(seconds, effects)
     found: dict[str, Any] = {"jobs": len(plan.jobs), "tool_seconds": ideal}
     for name, execute in _STAGES.items():
-        times = list(_repeated(execute, plan, source, on_disk))
-        wall = statistics.median(times)
+        runs = list(_repeated(execute, plan, source, on_disk))
+        wall = statistics.median(seconds for seconds, _ in runs)
         found[name] = {
             "seconds": wall,
-            "all_seconds": times,
+            "all_seconds": [seconds for seconds, _ in runs],
+            "cpu_ms_a_job": 1e3 * statistics.median(cpu for _, cpu in runs) / len(plan.jobs),
             "engine_ms_a_job": 1e3 * (wall - ideal) / len(plan.jobs),
             "engine_share": (wall - ideal) / wall,
         }
@@ -220,13 +223,13 @@ def _repeated(
     plan: Plan,
     source: Waiting,
     on_disk: bool,
-) -> Iterator[float]:
-    """Yield what several runs took, after one that warms up."""
+) -> Iterator[tuple[float, float]]:
+    """Yield the seconds several runs took, of wall and of CPU time, after one that warms up."""
 
-    async def timed(file: Path | None) -> float:
-        begin = time.perf_counter()
+    async def timed(file: Path | None) -> tuple[float, float]:
+        wall, cpu = time.perf_counter(), time.process_time()
         await execute(plan, source, file)
-        return time.perf_counter() - begin
+        return time.perf_counter() - wall, time.process_time() - cpu
 
     for turn in range(REPEATS + 1):
         with tempfile.TemporaryDirectory() as folder:
