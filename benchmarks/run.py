@@ -18,6 +18,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
+    python benchmarks/run.py injection [--limit N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
 
@@ -45,6 +46,7 @@ from benchmarks import (
     engine,
     evidence,
     execution,
+    injection,
     languages,
     learning_curve,
     next_tool,
@@ -73,6 +75,7 @@ TRACKS = {
     "compound": compound,
     "engine": engine,
     "execution": execution,
+    "injection": injection,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -171,6 +174,10 @@ def _execution(track: argparse.ArgumentParser) -> None:
     )
 
 
+def _injection(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--limit", type=int, metavar="N", help="the first N orders only")
+
+
 def _compound(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--history", type=int, metavar="N", help="learn from N past mashups, drawn by the seed"
@@ -188,6 +195,7 @@ _OPTIONS = {
     "evidence": _evidence,
     "engine": _engine,
     "execution": _execution,
+    "injection": _injection,
 }
 
 

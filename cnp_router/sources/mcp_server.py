@@ -191,6 +191,12 @@ class McpServer(Source):
         given = entry_fields(fields, folder)
         return cls(name, **given, trusted=trusted)
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether it is not connected, or has said that its tools changed."""
+        connection = self._connection
+        return connection is None or not connection.is_open or connection.is_stale
+
     async def apis(self) -> tuple[Api, ...]:
         """Return its tools as APIs.
 

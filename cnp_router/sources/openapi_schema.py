@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
 from cnp_router.exceptions import shown
-from cnp_router.sources.openapi_text import DocumentError
+from cnp_router.sources.openapi_text import DocumentError, UnusableError
 
 __all__ = ["Schemas", "resolve"]
 
@@ -180,7 +179,7 @@ class Schemas:
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
-            raise DocumentError(f"expected a schema, got {shown(schema)}")
+            raise UnusableError(f"expected a schema, got {shown(schema)}")
         if isinstance(schema.get("$ref", schema.get("$dynamicRef")), str):
             return self._reference(schema, refs, place)
         return self._keywords(schema, refs, place)
@@ -213,14 +212,14 @@ class Schemas:
             if value is None and key not in ("default", "const"):
                 continue
             inside = place if key in _IN_PLACE else None
-            if key == "required":
-                done[key] = [name for name in _sequence(value) if name not in hidden]
-            elif key in _NAMED:
+            if key == "required" and isinstance(value, list):
+                done[key] = [name for name in value if name not in hidden]
+            elif key in _NAMED and isinstance(value, dict):
                 skipped = hidden if key == "properties" else ()
-                kept = {name: each for name, each in _mapping(value).items() if name not in skipped}
+                kept = {name: each for name, each in value.items() if name not in skipped}
                 done[key] = {n: self._schema(each, refs, inside) for n, each in kept.items()}
-            elif key in _LISTED:
-                done[key] = [self._schema(each, refs, inside) for each in _sequence(value)]
+            elif key in _LISTED and isinstance(value, list):
+                done[key] = [self._schema(each, refs, inside) for each in value]
             elif key in _ONE or key in _CONDITIONS:
                 done[key] = self._schema(value, refs, inside)
             else:
@@ -337,10 +336,6 @@ def _modern(schema: Json, done: Json) -> Json:
             done[exclusive] = done.pop(limit)
     if "example" in schema and "examples" not in done:
         done["examples"] = [schema["example"]]
-    pattern = done.get("pattern")
-    if isinstance(pattern, str) and not _is_pattern(pattern):
-        # One of ECMA 262 that Python does not have: the server checks it.
-        done["$comment"] = f"pattern: {done.pop('pattern')}"
     return _nullable(done) if schema.get("nullable") is True else done
 
 
@@ -356,11 +351,3 @@ def _nullable(done: Json) -> Json:
         return done
     notes: Json = {key: done.pop(key) for key in ("title", "description") if key in done}
     return {**notes, "anyOf": [done, {"type": "null"}]}
-
-
-def _is_pattern(pattern: str) -> bool:
-    try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return True

@@ -42,6 +42,7 @@ from cnp_router.sources.openapi_operations import LeftOut, Operation, Operations
 from cnp_router.sources.openapi_request import HttpRequest, build_request
 from cnp_router.sources.openapi_security import TOKEN, Credentials, CredentialsError, header_problem
 from cnp_router.sources.openapi_text import DocumentError
+from cnp_router.sources.result_size import MAX_BYTES
 from cnp_router.sources.source import Call, CallFailure, CallResult, Source, check_source_name
 
 __all__ = ["OpenApiSource"]
@@ -106,7 +107,7 @@ class OpenApiSource(Source):
         base_url: str | None = None,
         credentials: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        max_bytes: int = 1_000_000,
+        max_bytes: int = MAX_BYTES,
         document_timeout: float = 30.0,
     ) -> None:
         self.name = check_source_name(name)
@@ -188,18 +189,13 @@ class OpenApiSource(Source):
         """
         for field in fields:
             if field not in _FIELDS:
-                raise InputError(
-                    f"openapi entry {name!r}: unknown field {shown(field)} "
-                    f"(it may have {', '.join(_FIELDS)})"
-                )
+                known = f"it may have {', '.join(_FIELDS)}"
+                raise InputError(f"unknown field {shown(field)} ({known})")
         document = fields.get("document")
         if not isinstance(document, str) or not document:
-            raise InputError(f"openapi entry {name!r}: field 'document' must be a path or a URL")
+            raise InputError("field 'document' must be a path or a URL")
         place = document if is_url(document) else folder / document
-        try:
-            return cls(name, place, **{k: v for k, v in fields.items() if k != "document"})
-        except InputError as exc:
-            raise InputError(f"openapi entry {name!r}: {exc}") from None
+        return cls(name, place, **{key: v for key, v in fields.items() if key != "document"})
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:

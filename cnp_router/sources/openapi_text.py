@@ -11,7 +11,7 @@ from typing import Any
 from cnp_router.exceptions import MissingExtraError, shown
 from cnp_router.files import reason
 
-__all__ = ["MAX_BYTES", "DocumentError", "parse_document", "strict_json"]
+__all__ = ["MAX_BYTES", "DocumentError", "UnusableError", "parse_document", "strict_json"]
 
 MAX_BYTES = 64_000_000
 """How large a document may be."""
@@ -21,6 +21,7 @@ _MAX_DEPTH = 200
 
 _MERGE = "<<"
 _TAG = "tag:yaml.org,2002:"
+_SCALARS = {None, "!", *(f"{_TAG}{kind}" for kind in ("str", "int", "float", "bool", "null"))}
 _LITERALS: dict[str, bool | None] = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
 _LITERALS |= {"true": True, "True": True, "TRUE": True}
 _LITERALS |= {"false": False, "False": False, "FALSE": False}
@@ -36,6 +37,10 @@ class DocumentError(Exception):
         self.line = line
         self.cure = cure
         super().__init__(problem)
+
+
+class UnusableError(Exception):
+    """Why one operation of a document cannot be used; the others can."""
 
 
 def parse_document(data: bytes) -> dict[str, Any]:
@@ -145,9 +150,9 @@ class _Yaml:
     def _take(self, event: Any, yaml: Any) -> None:
         if isinstance(event, yaml.ScalarEvent):
             self._count(1)
-            if not event.implicit[0] and not (event.tag or _TAG).startswith(_TAG):
+            if event.tag not in _SCALARS:
                 raise self._error(f"the tag {shown(event.tag)}", "write it without tags")
-            as_text = not event.implicit[0] and (event.tag or "!") in ("!", f"{_TAG}str")
+            as_text = not event.implicit[0] and event.tag in (None, "!", f"{_TAG}str")
             if self._wants_key():
                 value: Any = event.value
             else:

@@ -139,8 +139,9 @@ class Agent(AgentExecutor):
         await updater.complete(self.say(updater, "waited"))
 
     async def do_flood(self, updater: TaskUpdater, text: str) -> None:
-        for _ in range(int(text)):
-            await updater.add_artifact([new_text_part("x" * 1000)], artifact_id="a", append=True)
+        for place in range(int(text)):
+            parts = [new_text_part("x" * 1000)]
+            await updater.add_artifact(parts, artifact_id="a", append=place > 0)
         await updater.complete()
 
 
@@ -185,7 +186,7 @@ async def serve(
         handler = DefaultRequestHandler(agent, InMemoryTaskStore(), made)
         app.router.routes += create_agent_card_routes(made)
         if binding == "JSONRPC":
-            app.router.routes += create_jsonrpc_routes(handler, "/rpc")
+            app.router.routes += create_jsonrpc_routes(handler, "/rpc", enable_v0_3_compat=True)
         else:
             app.router.routes += create_rest_routes(handler, path_prefix="/rpc")
         try:

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("a2a.server.routes")
 
 from a2a.types import AgentInterface, AgentSkill
-from a2a_server import SKILLS, serve, serving
+from a2a_server import serve, serving
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -120,11 +120,31 @@ def test_an_answer(streaming, binding):
     assert result.notes == ()
 
 
+def before(card):
+    card.supported_interfaces[0].protocol_version = "0.3"
+    return card
+
+
+@both
+@pytest.mark.parametrize(
+    ("text", "said"), [("say a", None), ("fail no", "no"), ("ask which?", "which?")]
+)
+def test_an_agent_of_the_protocol_before(streaming, text, said):
+    async def once():
+        async with agent(streaming, change=before) as (source, _):
+            return await ask(source, text)
+
+    result = run(once())
+    assert result.text == (said or "a")
+    assert (result.failure and result.failure.message) == said
+
+
 @both
 def test_answers_without_an_artifact(streaming):
     assert asked("message at once", streaming=streaming).text == "at once"
     assert asked("end at last", streaming=streaming).text == "at last"
-    assert asked("nothing", streaming=streaming).is_done
+    nothing = asked("nothing", streaming=streaming)
+    assert (nothing.is_done, nothing.text) == (True, "")
 
 
 def test_pieces_of_a_streamed_artifact_are_put_together():
@@ -372,8 +392,9 @@ def test_a_card_that_cannot_be_used(change, said):
 
 async def endless(request):
     async def body():
-        while True:
+        for _ in range(1000):
             yield b" " * 65_536
+            await asyncio.sleep(0.001)  # a server does not wait for a client that is gone
 
     return StreamingResponse(body())
 
@@ -669,7 +690,3 @@ def test_without_the_sdk(monkeypatch):
     monkeypatch.setitem(sys.modules, "a2a.client", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'cnp-router\[a2a\]'"):
         run(A2aAgent("w", "http://127.0.0.1:1").apis())
-
-
-def test_an_agent_of_the_protocol_before(monkeypatch):
-    assert SKILLS[0].id == "forecast"
