@@ -72,6 +72,10 @@ from cnp_router.exceptions import (
     TranscriptError as TranscriptError,
     UnknownApiError as UnknownApiError,
 )
+from cnp_router.forgetting import (
+    Forgetting as Forgetting,
+    Forgotten as Forgotten,
+)
 from cnp_router.execution import (
     allow_writes as allow_writes,
     Approval as Approval,
@@ -112,6 +116,7 @@ from cnp_router.llm import (
 from cnp_router.online import (
     Observer as Observer,
     OnlineStore as OnlineStore,
+    Outcomes as Outcomes,
     Receipt as Receipt,
     RouterObserver as RouterObserver,
 )
@@ -174,6 +179,7 @@ from cnp_router.routing import (
     TopK as TopK,
 )
 from cnp_router.sources import (
+    A2aAgent as A2aAgent,
     Attachment as Attachment,
     Call as Call,
     CallFailure as CallFailure,
@@ -182,6 +188,7 @@ from cnp_router.sources import (
     FunctionSource as FunctionSource,
     LockFile as LockFile,
     McpServer as McpServer,
+    OpenApiSource as OpenApiSource,
     Source as Source,
     Sources as Sources,
 )
@@ -195,6 +202,7 @@ from cnp_router.training import (
     Encoder as Encoder,
     LearnedRouter as LearnedRouter,
     fit_router as fit_router,
+    fit_without as fit_without,
     load_router as load_router,
     verify_router as verify_router,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -108,6 +109,30 @@ def local_pages(pages: Mapping[str, str]) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextlib.contextmanager
+def served(app: Any, place: socket.socket | None = None) -> Iterator[str]:
+    """Serve an ASGI application in a thread, by default at any free port; yield its address.
+
+    That of an MCP server is ``mcp.server.Server(...).streamable_http_app()``, at ``/mcp``.
+    """
+    import uvicorn
+
+    config = uvicorn.Config(
+        app, log_level="critical", lifespan="on", timeout_graceful_shutdown=1, ws="none"
+    )
+    server = uvicorn.Server(config)
+    place = place or socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([place],))
+    thread.start()
+    try:
+        assert wait_until(lambda: server.started)
+        yield f"http://127.0.0.1:{place.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        place.close()
 
 
 def descendants(pid: int | None = None) -> dict[int, str]:

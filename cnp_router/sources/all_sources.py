@@ -96,8 +96,9 @@ class Sources:
     """Several sources as one. It is also an asynchronous context manager, which closes them.
 
     A source is started when one of its tools is needed, or by `load`, and kept until `aclose`.
-    Definitions are asked for once; `load` asks again. One source that fails does not disturb the
-    others.
+    Definitions are asked for once, and again by `load` and when the source says that they may have
+    changed: after a server was started anew, its tools are compared with what was accepted before
+    one is called. One source that fails does not disturb the others.
 
     Parameters
     ----------
@@ -352,12 +353,17 @@ class Sources:
         known = [id_ for held in self._held.values() if held.answer for id_ in held.answer.apis]
         if self.lock is not None:
             known += [api.id for name in self.names for api in self.lock.known(name)]
-        return UnknownApiError(api_id, close=difflib.get_close_matches(api_id, known, n=1))
+        close = difflib.get_close_matches(api_id, known, n=1)
+        name, separator, tool = api_id.partition(SEPARATOR)
+        if not close and name not in self._held:
+            names = difflib.get_close_matches(name, self._held, n=1)
+            close = [each + (separator or SEPARATOR) + (tool or "tool") for each in names]
+        return UnknownApiError(api_id, close=close)
 
     async def _found(self, held: _Held) -> _Definitions | SourceError:
         """Return what a source answered, now or before."""
         self._check_open()
-        if held.answer is not None:
+        if held.answer is not None and not held.source.is_stale:
             return held.answer
         found = await self._asked(held)
         self._write_lock()

@@ -126,7 +126,8 @@ def _client_class(most: int, patience: float) -> type[httpx2.AsyncClient]:
         status = response.status_code
         try:
             body = await response.aread()
-            if status < 400 or (status in _NEGOTIATED and _is_rpc_error(body)):
+            negotiated = status in _NEGOTIATED and not _forgotten(request, status)
+            if status < 400 or (negotiated and _is_rpc_error(body)):
                 return response
             reason = f"HTTP {status} {response.reason_phrase}".strip()
             error = _error(request, reason, status=status)
@@ -139,13 +140,17 @@ def _client_class(most: int, patience: float) -> type[httpx2.AsyncClient]:
 
     def _error(request: httpx2.Request, message: str, **what: Any) -> httpx2.Response:
         status = what.get("status", 503)
-        ended_session = status == 404 and "mcp-session-id" in request.headers
-        code = -32600 if ended_session else -32601 if status == 404 else -32603
+        code = -32601 if status == 404 and not _forgotten(request, status) else -32603
         error = {"code": code, "message": message, "data": {HTTP_ERROR: what}}
         body = {"jsonrpc": "2.0", "id": None, "error": error}
         return httpx2.Response(max(status, 400), json=body, request=request)
 
     return Client
+
+
+def _forgotten(request: Any, status: int) -> bool:
+    """Return whether a server says that it does not know the session."""
+    return status == 404 and "mcp-session-id" in request.headers
 
 
 def _is_notification(request: Any) -> bool:

@@ -26,9 +26,10 @@ _LAUNCHER = Path(__file__).with_name("mcp_launcher.py")
 _CHUNK = 65_536
 _STDERR_KEPT = 4_096
 _STDERR_LINES = 6
-_QUEUED = (
-    64  # messages to the server: so that one that reads nothing does not hold up a cancellation
-)
+# Each request of the server is answered, and waits for that where the server reads nothing.
+_REQUEST_WEIGHT = 10
+# Messages to the server that wait: so that one that reads nothing does not hold up a cancellation.
+_QUEUED = 64
 
 
 @dataclass
@@ -129,6 +130,7 @@ class ServerProcess:
         try:
             yield incoming, outgoing
         finally:
+            by_itself = self.ended.is_set()
             self.ended.set()
             with anyio.CancelScope(shield=True):
                 incoming.close()
@@ -136,10 +138,17 @@ class ServerProcess:
                 await self._stop(process)
                 for task in tasks:
                     task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                ends = await asyncio.gather(*tasks, return_exceptions=True)
+                # Nothing public closes pipes that were not read to their ends.
+                process._transport.close()  # type: ignore[attr-defined]
+                await asyncio.sleep(0)
                 deliver.close()
                 to_send.close()
-            self.problem = self.problem or _how_it_ended(process.returncode)
+            for error in ends:
+                if isinstance(error, Exception):
+                    raise error
+            if by_itself and not self.problem:
+                self.problem = _how_it_ended(process.returncode)
 
     async def _start(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -160,24 +169,24 @@ class ServerProcess:
         with suppress(TimeoutError):
             async with asyncio.timeout(2 * self.grace + 2):
                 await _ended(process)
-                return
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(2):
-                await _ended(process)
-        # Who left the group may hold the pipes; nothing public closes this side of them.
-        process._transport.close()  # type: ignore[attr-defined]
+        if process.returncode is None or process.returncode < 0:  # the launcher did not end all
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(2):
+                    await _ended(process)
 
     async def _read(
         self, process: asyncio.subprocess.Process, deliver: MemoryObjectSendStream[Any]
     ) -> None:
         """Hand on each message, until the output ends or cannot be used."""
         assert process.stdout is not None
-        with deliver:
-            problem = await self._messages(process.stdout, deliver)
-            self.problem = self.problem or problem
-        self.ended.set()
+        try:
+            with deliver:
+                problem = await self._messages(process.stdout, deliver)
+                self.problem = self.problem or problem
+        finally:
+            self.ended.set()
         while await process.stdout.read(_CHUNK):  # else it could not end
             pass
 
@@ -186,6 +195,7 @@ class ServerProcess:
     ) -> str:
         """Hand on what comes; return what was wrong with it, or nothing."""
         import anyio
+        from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
         buffer = bytearray()
         allowed = Allowance(self.max_message)
@@ -197,17 +207,17 @@ class ServerProcess:
                 continue
             *lines, buffer = buffer.split(b"\n")
             for line in lines:
-                if not allowed.take(len(line)):
+                message = _parsed(bytes(line)) if line.strip() else None
+                asks = message is not None and isinstance(message.message, JSONRPCRequest)
+                if not allowed.take(len(line), _REQUEST_WEIGHT if asks else 1):
                     return self._wrong("it floods its output with what nobody asked for")
-                if not line.strip():
-                    continue
-                message = _parsed(bytes(line))
-                if message is None:
+                if message is None and line.strip():
                     self._noise = self._noise or line[:200].decode(errors="replace")
                     if line.lstrip().startswith((b"{", b"[")):
                         return self._wrong(f"a message that is none, {shown(self._noise)}")
+                if message is None:
                     continue
-                if hasattr(message.message, "result") or hasattr(message.message, "error"):
+                if isinstance(message.message, JSONRPCResponse | JSONRPCError):
                     allowed.reset()
                 try:
                     await deliver.send(message)

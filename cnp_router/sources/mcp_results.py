@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from cnp_router.sources.mcp_http import HTTP_ERROR
+from cnp_router.sources.result_size import MOST_SAID, bounded
 from cnp_router.sources.source import Attachment, CallFailure, CallResult, FailureKind
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["failure_of", "result_of"]
 
-_MESSAGE_LENGTH = 2_000
 _STATUS: dict[int, FailureKind] = {
     401: "permission",
     403: "permission",
@@ -26,44 +25,14 @@ _STATUS: dict[int, FailureKind] = {
 
 
 def result_of(answer: CallToolResult, max_bytes: int) -> CallResult:
-    """Return the result that a tool gave, of at most `max_bytes` of text, of data and of JSON.
-
-    Text comes first: of it the beginning is kept. An attachment or structured result that does not
-    fit is left out as a whole.
-    """
-    texts: list[str] = []
-    found: list[Attachment] = []
-    n_bytes = 0
-    for block in answer.content:
-        text, attachment = _parts(block)
-        if text:
-            texts.append(text)
-        if attachment is not None:
-            found.append(attachment)
-            n_bytes += len(attachment.data)
-    whole = "\n".join(texts).encode(errors="replace")
-    text = whole[:max_bytes].decode(errors="ignore")
-    n_bytes += len(whole)
-    is_cut = len(whole) > max_bytes
-
-    attachments = []
-    left = max_bytes
-    for each in found:
-        fits = len(each.data) <= left
-        left -= len(each.data) if fits else 0
-        attachments.append(each if fits else Attachment(each.media_type, uri=each.uri))
-        is_cut = is_cut or not fits
-
-    structured = answer.structured_content
-    if structured is not None:
-        size = len(json.dumps(structured, ensure_ascii=False).encode(errors="replace"))
-        n_bytes += size
-        if size > max_bytes:
-            structured, is_cut = None, True
+    """Return the result that a tool gave, bounded; ValueError where a part of it is none."""
+    parts = [_parts(block) for block in answer.content]
+    text = "\n".join(text for text, _ in parts if text)
     failure = None
     if answer.is_error:
-        failure = CallFailure("tool", text[:_MESSAGE_LENGTH] or "it failed, and does not say why")
-    return CallResult(text, structured, tuple(attachments), failure, n_bytes=n_bytes, is_cut=is_cut)
+        failure = CallFailure("tool", text[:MOST_SAID] or "it failed, and does not say why")
+    attachments = tuple(each for _, each in parts if each is not None)
+    return bounded(CallResult(text, answer.structured_content, attachments, failure), max_bytes)
 
 
 def _parts(block: Any) -> tuple[str, Attachment | None]:
@@ -112,7 +81,7 @@ def failure_of(error: MCPError) -> CallFailure:
         CONNECTION_CLOSED: ("lost", "unknown"),
         INTERNAL_ERROR: ("tool", "unknown"),
     }
-    message = error.message[:_MESSAGE_LENGTH] or f"error {error.code}, and no word about it"
+    message = error.message[:MOST_SAID] or f"error {error.code}, and no word about it"
     http = error.data.get(HTTP_ERROR) if isinstance(error.data, dict) else None
     if isinstance(http, dict):
         return _failure_of_http(http, message)

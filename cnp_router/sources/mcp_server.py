@@ -36,6 +36,7 @@ from cnp_router.sources.mcp_entry import (
 )
 from cnp_router.sources.mcp_http import ServerUrl
 from cnp_router.sources.mcp_process import ServerProcess
+from cnp_router.sources.result_size import MAX_BYTES
 from cnp_router.sources.source import (
     SEPARATOR,
     Call,
@@ -88,8 +89,8 @@ class McpServer(Source):
     start_timeout : float > 0, seconds, default=30.0
         For the start, until the tools are listed.
     max_bytes : int > 0, default=1_000_000
-        How much is kept of a result: of text, attachments and structure each. A message of more
-        than 16 times as much (at least 4 MB) ends the connection of a process.
+        How much is kept of a result. A message of more than 16 times as much (at least 4 MB) is
+        not read at all, and ends the connection of a process.
     max_concurrency : int > 0, default=8
     backoff : tuple of two floats >= 0, seconds, default=(0.5, 10.0)
         How long to wait after a start that failed, and at most after several.
@@ -122,7 +123,7 @@ class McpServer(Source):
         trusted: bool = False,
         mode: Mode = "auto",
         start_timeout: float = 30.0,
-        max_bytes: int = 1_000_000,
+        max_bytes: int = MAX_BYTES,
         max_concurrency: int = 8,
         backoff: tuple[float, float] = (0.5, 10.0),
         grace: float = 1.0,
@@ -189,6 +190,12 @@ class McpServer(Source):
         """
         given = entry_fields(fields, folder)
         return cls(name, **given, trusted=trusted)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it is not connected, or has said that its tools changed."""
+        connection = self._connection
+        return connection is None or not connection.is_open or connection.is_stale
 
     async def apis(self) -> tuple[Api, ...]:
         """Return its tools as APIs.

@@ -105,7 +105,7 @@ def api_of(source: str, tool: Any, trusted: bool) -> Api:
 
 
 def _check_schema(source: str, tool: Tool) -> None:
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator, FormatChecker
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
 
@@ -114,7 +114,9 @@ def _check_schema(source: str, tool: Tool) -> None:
         if len(json.dumps(schema)) > _SCHEMA_BYTES:
             problem = f"is longer than {_SCHEMA_BYTES:,} characters"
         else:
-            validator_for(schema, default=Draft202012Validator).check_schema(schema)
+            kind = validator_for(schema, default=Draft202012Validator)
+            # No formats: a pattern may be one of JavaScript's alone, which is no reason to refuse.
+            kind.check_schema(schema, format_checker=FormatChecker(formats=()))
             return
     except SchemaError as exc:
         where = "/".join(str(part) for part in exc.absolute_path)
