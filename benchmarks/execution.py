@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from cnp_router.sources.together import Sources
+
 from benchmarks.child import in_child
 from benchmarks.engine import resident_megabytes
 from benchmarks.report import environment, heading, number, table
@@ -32,7 +34,6 @@ from cnp_router.execution import (
 from cnp_router.execution.execute import Executor
 from cnp_router.protocols import ContractNet
 from cnp_router.sources import Call, CallResult, Source
-from cnp_router.sources.together import Sources
 
 __all__ = ["measure_memory", "measure_time", "run"]
 

@@ -13,19 +13,28 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from cnp_router.catalog import Api
-from cnp_router.exceptions import SourceAnswerError, SourceError, SourceUnavailableError
+from cnp_router.exceptions import (
+    InputError,
+    SourceAnswerError,
+    SourceError,
+    SourceUnavailableError,
+)
+from cnp_router.printing import printable
+from cnp_router.sources.input_check import input_check
 from cnp_router.sources.mcp_http import HTTP_ERROR
-from cnp_router.sources.mcp_tools import listed_apis
+from cnp_router.sources.mcp_tools import Listed, listed
 from cnp_router.version import __version__
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.client import Transport
+    from mcp_types import CallToolResult
 
 __all__ = ["Connection", "Link", "Mode"]
 
 Mode = Literal["auto", "legacy"]
 _NOTES = 20
+_LONGEST = 1_500  # characters of a problem
 _DECLINED = {
     "sampling/createMessage": "a model's answer (sampling)",
     "elicitation/create": "an answer of the user (elicitation)",
@@ -39,6 +48,10 @@ class Link(Protocol):
     ended: asyncio.Event
     problem: str
     is_nonsense: bool
+
+    @property
+    def cure(self) -> str:
+        """What may cure any problem."""
 
     @property
     def detail(self) -> str:
@@ -65,8 +78,6 @@ class Connection:
     Attributes
     ----------
     client : mcp.Client
-    apis : dict of str to Api
-        Its tools, by id.
     is_stale : bool
         Whether the server said that it has other tools now.
     is_suspect : bool
@@ -92,7 +103,7 @@ class Connection:
         self.trusted = trusted
         self.start_timeout = start_timeout
         self.clean = clean
-        self.apis: dict[str, Api] = {}
+        self._listed = Listed()
         self.is_stale = False
         self.is_suspect = False
         self.start_seconds = 0.0
@@ -101,6 +112,11 @@ class Connection:
         self._opened = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._error: SourceError | None = None
+
+    @property
+    def apis(self) -> dict[str, Api]:
+        """Its tools, by id."""
+        return self._listed.apis
 
     @property
     def is_open(self) -> bool:
@@ -153,7 +169,7 @@ class Connection:
         limit = asyncio.timeout(self.start_timeout)
         try:
             async with limit:
-                self.apis = await listed_apis(self.source, self.client, self.trusted)
+                self._listed = await listed(self.source, self.client, self.trusted)
             self.is_stale = False
         except Exception as exc:
             raise self._explained(exc, started=not limit.expired()) from None
@@ -207,7 +223,8 @@ class Connection:
                 ) as client,
             ):
                 self._decline(client)
-                self.apis = await listed_apis(self.source, client, self.trusted)
+                client.session.validate_tool_result = self._check  # type: ignore[method-assign]
+                self._listed = await listed(self.source, client, self.trusted)
                 self.client = client
                 self.start_seconds = time.perf_counter() - began
                 limit.reschedule(None)
@@ -230,30 +247,49 @@ class Connection:
 
         leaf = _leaf(exc)
         kind: type[SourceError] = SourceUnavailableError
-        cure = "start it by hand to see what is wrong" if not self.link.is_nonsense else None
+        cure: str | None = self.link.cure
         problem = self.link.problem
         if isinstance(leaf, SourceError):
             kind, problem, cure = type(leaf), leaf.problem, leaf.cure
         elif problem:
-            kind = SourceAnswerError if self.link.is_nonsense else kind
+            if self.link.is_nonsense:
+                kind, cure = SourceAnswerError, None
             problem += "" if started else " while it was being started"
         elif isinstance(leaf, TimeoutError) and not started:
             problem = f"it did not list its tools within {self.start_timeout:g} s"
         elif isinstance(leaf, MCPError):
             http = isinstance(leaf.data, dict) and leaf.data.get(HTTP_ERROR)
             if isinstance(http, dict) and http.get("unsent"):
-                problem, cure = leaf.message, "check its address, and that it runs"
+                problem = leaf.message
             else:
                 kind = SourceAnswerError
                 problem, cure = f"it does not answer as an MCP server does: {leaf.message}", None
         else:
             problem = f"{type(leaf).__name__}: {leaf}"
-        text = self.clean(f"{problem}{self.link.detail}")
+        text = printable(self.clean(f"{problem}{self.link.detail}"), _LONGEST)
         return kind(self.source, text, cure=cure)
 
     async def _heard(self, message: Any) -> None:
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self.is_stale = True
+
+    async def _check(self, name: str, result: CallToolResult) -> None:
+        """Check a structured result; RuntimeError if it does not fit, as the SDK's own check.
+
+        That one matches patterns of the server with `re`, which can take years.
+        """
+        schema = self._listed.outputs.get(name)
+        found = result.structured_content
+        if schema is None:
+            return
+        if found is None:
+            raise RuntimeError("its tool promises a structured result, and gives none")
+        if isinstance(found, dict):
+            try:
+                input_check(schema)(found)
+            except InputError as exc:
+                problem = str(exc).removeprefix("inputs")
+                raise RuntimeError(f"its structured result is not as promised: {problem}") from None
 
     def _decline(self, client: Client) -> None:
         """Take note of what the server asks for and is not given.

@@ -50,7 +50,7 @@ def entry_fields(fields: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             raise InputError(f"unknown field {shown(key)} ({hint})")
     kind = given.pop("type", None)
     if kind is not None:
-        if kind not in _TYPES:
+        if not isinstance(kind, str) or kind not in _TYPES:
             raise InputError(
                 f"field 'type' must be 'stdio' or 'http', got {shown(kind)} "
                 "(other ways to reach a server are not supported)"
@@ -101,9 +101,12 @@ def strings(name: str, value: Mapping[str, str] | None) -> dict[str, str]:
     for key, each in value.items():
         if not isinstance(key, str) or not key or "=" in key or not key.isprintable():
             raise InputError(f"{name} has a name that cannot be used, {shown(key)}")
-        wrong = not isinstance(each, str) or "\0" in each
-        if wrong or (name == "headers" and any(char in each for char in "\r\n")):
-            raise InputError(f"{name} {key!r} must be a string on one line, got {_hidden(each)}")
+        good = isinstance(each, str) and "\0" not in each
+        if name == "headers":
+            good = good and each.isascii() and each.isprintable()
+        if not good:
+            kind = "one line of ASCII" if name == "headers" else "a string without zero bytes"
+            raise InputError(f"{name} {key!r} must be {kind}, got {_hidden(each)}")
     return dict(value)
 
 

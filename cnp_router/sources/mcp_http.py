@@ -39,6 +39,7 @@ class ServerUrl:
 
     is_nonsense = False
     detail = ""
+    cure = "check its address, and that it runs"
 
     def __init__(
         self,
@@ -113,7 +114,9 @@ def _client_class(most: int, patience: float) -> type[httpx2.AsyncClient]:
             try:
                 response = await super().send(request, **options)
             except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as exc:
-                return _error(request, f"no connection: {_said(exc)}", unsent=True)
+                return _error(
+                    request, f"no connection to {_host(request)}: {_said(exc)}", unsent=True
+                )
             except httpx2.TransportError as exc:
                 return _error(request, f"the connection broke: {_said(exc)}", lost=True)
             response.stream = Bounded(response.stream)
@@ -156,6 +159,11 @@ def _forgotten(request: Any, status: int) -> bool:
 def _is_notification(request: Any) -> bool:
     """Return whether a message has no answer to wait for."""
     return request.method == "POST" and b'"id"' not in request.content[:60]
+
+
+def _host(request: Any) -> str:
+    host: bytes = request.url.netloc
+    return host.decode()
 
 
 def _said(exc: Exception) -> str:

@@ -5,7 +5,8 @@ hands its standard streams on to the program and never reads or writes them. Whe
 input is closed at the other end, when the process PARENT has died (however), or when it is itself
 told to terminate, it waits GRACE seconds for the program to end by itself; then it terminates and
 at last kills what is left. On Linux that reaches every descendant, also one that has left the
-process group: orphans are handed to this process. Elsewhere it reaches the process group.
+process group: orphans are handed to this process. Elsewhere it reaches the program's process
+group.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ def _become(command: list[str]) -> None:
     for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and that would be inherited
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
+    if sys.platform != "linux":
+        os.setpgid(0, 0)  # so that there is one to be ended
     try:
         os.execv(command[0], command)
     except OSError as exc:
@@ -122,42 +125,43 @@ def _end_all(child: int, grace: float) -> int | None:
     told: set[int] = set()
     for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, _KILL_SECONDS)):
         deadline = time.monotonic() + seconds
-        while True:
+        while time.monotonic() < deadline:
             status = _reap(child)
             found = status if found is None else found
-            left = _descendants()
-            if left is None:
-                os.killpg(0, number)
-            elif not left:
+            left = _descendants() if sys.platform == "linux" else _group(child)
+            if not left:
                 return found
-            for pid in left or ():
+            for pid in left:
                 if number == signal.SIGKILL or pid not in told:
                     told.add(pid)
                     _signal(pid, number)
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(_PAUSE if left is not None else seconds)
+            time.sleep(_PAUSE)
     return found
 
 
-def _signal(pid: int, number: int) -> None:
-    try:  # noqa: SIM105  (it is to import little)
+def _signal(pid: int, number: int) -> bool:
+    """Send a signal to a process, or to the group of a negative number; False if none is there."""
+    try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
-        pass
+        return False
+    return True
 
 
-def _descendants() -> set[int] | None:
-    """Return all living descendants of this process; None where the system does not say."""
-    if sys.platform != "linux":
-        return None
+def _group(child: int) -> set[int]:
+    """Return the group of the child, if anybody is left of it."""
+    return {-child} if _signal(-child, 0) else set()
+
+
+def _descendants() -> set[int]:
+    """Return all living descendants of this process."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208
+    for name in os.listdir("/proc"):  # noqa: PTH208  (it is to import little)
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
                     state, parent = file.read().rpartition(b")")[2].split()[:2]
-            except (OSError, ValueError):
+            except OSError:
                 continue
             if state != b"Z":
                 children.setdefault(int(parent), []).append(int(name))

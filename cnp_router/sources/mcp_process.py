@@ -26,6 +26,7 @@ _LAUNCHER = Path(__file__).with_name("mcp_launcher.py")
 _CHUNK = 65_536
 _STDERR_KEPT = 4_096
 _STDERR_LINES = 6
+_LINE = 200
 # Each request of the server is answered, and waits for that where the server reads nothing.
 _REQUEST_WEIGHT = 10
 # Messages to the server that wait: so that one that reads nothing does not hold up a cancellation.
@@ -74,6 +75,8 @@ class ServerProcess:
         Whether it was what it wrote.
     """
 
+    cure = "run its command by hand to see what is wrong"
+
     def __init__(
         self,
         program: str,
@@ -94,6 +97,7 @@ class ServerProcess:
         self.is_nonsense = False
         self.stderr = ""
         self._noise = ""
+        self._asked: set[str] = set()  # ids of requests without an answer yet
 
     def transport(self) -> Transport:
         """Return what the SDK's client enters: starts the process, and ends it on leaving."""
@@ -102,7 +106,7 @@ class ServerProcess:
     @property
     def detail(self) -> str:
         """What may explain a problem: what it wrote to standard error, or beside the protocol."""
-        lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
+        lines = [line.strip()[:_LINE] for line in self.stderr.splitlines() if line.strip()]
         said = " | ".join(lines[-_STDERR_LINES:])
         if said:
             return f"; on standard error: {said}"
@@ -218,12 +222,17 @@ class ServerProcess:
                 if message is None:
                     continue
                 if isinstance(message.message, JSONRPCResponse | JSONRPCError):
-                    allowed.reset()
+                    self._answered(message.message.id, allowed)
                 try:
                     await deliver.send(message)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return ""
         return ""
+
+    def _answered(self, request: object, allowed: Allowance) -> None:
+        if str(request) in self._asked:
+            self._asked.discard(str(request))
+            allowed.reset()
 
     def _wrong(self, problem: str) -> str:
         self.is_nonsense = True
@@ -234,8 +243,12 @@ class ServerProcess:
         process: asyncio.subprocess.Process,
         to_send: MemoryObjectReceiveStream[SessionMessage],
     ) -> None:
+        from mcp_types import JSONRPCRequest
+
         assert process.stdin is not None
         async for each in to_send:
+            if isinstance(each.message, JSONRPCRequest):
+                self._asked.add(str(each.message.id))
             text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
             process.stdin.write(text.encode() + b"\n")
             try:

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cnp_router.catalog import Api, Effects
 from cnp_router.exceptions import InputError, SourceAnswerError, shown
+from cnp_router.records import check_id
+from cnp_router.sources.input_check import input_check
 from cnp_router.sources.source import SEPARATOR
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import Tool
 
-__all__ = ["api_of", "listed_apis"]
+__all__ = ["Listed", "api_of", "listed"]
 
 _PAGES = 200
 _TOOLS = 10_000
 _NAME_LENGTH = 200
 _DESCRIPTION_LENGTH = 8_000
-_SCHEMA_BYTES = 500_000
 
 
-async def listed_apis(source: str, client: Client, trusted: bool) -> dict[str, Api]:
-    """Return the tools of all pages as APIs, by id.
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a server lists.
+
+    Parameters
+    ----------
+    apis : dict of str to Api, default={}
+        By id.
+    outputs : dict of str to dict, default={}
+        JSON Schemas of structured results, by the name of the tool.
+    """
+
+    apis: dict[str, Api] = field(default_factory=dict)
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+async def listed(source: str, client: Client, trusted: bool) -> Listed:
+    """Return the tools of all pages.
 
     Raises
     ------
@@ -31,13 +48,15 @@ async def listed_apis(source: str, client: Client, trusted: bool) -> dict[str, A
         If the list does not end, or a tool of it cannot be used: its name cannot be an id or comes
         twice, or its schema is none.
     """
-    apis: dict[str, Api] = {}
+    found = Listed()
     for tool in await _all_tools(source, client):
         api = api_of(source, tool, trusted)
-        if api.id in apis:
+        if api.id in found.apis:
             raise SourceAnswerError(source, f"it has several tools of the name {shown(tool.name)}")
-        apis[api.id] = api
-    return apis
+        found.apis[api.id] = api
+        if tool.output_schema is not None:
+            found.outputs[tool.name] = tool.output_schema
+    return found
 
 
 async def _all_tools(source: str, client: Client) -> list[Tool]:
@@ -84,13 +103,14 @@ def _said(exc: Any, before: int) -> str:
 
 def api_of(source: str, tool: Any, trusted: bool) -> Api:
     """Return a tool as an API; a SourceAnswerError says what is wrong with it."""
-    _check_schema(source, tool)
     title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
     hint = tool.annotations.read_only_hint if tool.annotations else None
     effects: Effects = "unknown"
     if trusted and hint is not None:
         effects = "reads" if hint else "writes"
     try:
+        check_id("tool", tool.name)
+        input_check(tool.input_schema)
         return Api(
             f"{source}{SEPARATOR}{tool.name}",
             _cut(title.strip() or tool.name, _NAME_LENGTH),
@@ -102,28 +122,6 @@ def api_of(source: str, tool: Any, trusted: bool) -> Api:
         raise SourceAnswerError(
             source, f"its tool {shown(tool.name)} cannot be used: {exc}"
         ) from None
-
-
-def _check_schema(source: str, tool: Tool) -> None:
-    from jsonschema import Draft202012Validator, FormatChecker
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import validator_for
-
-    schema = tool.input_schema
-    try:
-        if len(json.dumps(schema)) > _SCHEMA_BYTES:
-            problem = f"is longer than {_SCHEMA_BYTES:,} characters"
-        else:
-            kind = validator_for(schema, default=Draft202012Validator)
-            # No formats: a pattern may be one of JavaScript's alone, which is no reason to refuse.
-            kind.check_schema(schema, format_checker=FormatChecker(formats=()))
-            return
-    except SchemaError as exc:
-        where = "/".join(str(part) for part in exc.absolute_path)
-        problem = f"is not a JSON Schema: {where or 'it'}: {exc.message[:200]}"
-    except RecursionError:
-        problem = "is nested too deep"
-    raise SourceAnswerError(source, f"the schema of its tool {shown(tool.name)} {problem}")
 
 
 def _cut(text: str, most: int) -> str:

@@ -13,7 +13,10 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.server import Server
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
@@ -25,6 +28,9 @@ from mcp_types import (
     TextContent,
     Tool,
 )
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 from tool_servers import no_process_left, served, wait_until
 
 from cnp_router.exceptions import SourceAnswerError, SourceError, SourceUnavailableError
@@ -237,8 +243,12 @@ def served_at(port: int, app: Any) -> Iterator[None]:
 class Raw:
     """A server that answers what it is told, message by message."""
 
-    def __init__(self, answers: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(
+        self, answers: Callable[[dict[str, Any]], Any], session: str | None = None
+    ) -> None:
         self.answers = answers
+        self.session = session
+        self.on_delete: Callable[[], object] = lambda: None
         self.n_calls = 0
 
     @contextlib.contextmanager
@@ -262,13 +272,18 @@ class Raw:
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
+                if raw.session is not None:
+                    self.send_header("mcp-session-id", raw.session)
                 self.end_headers()
                 self.wfile.write(body)
 
             def do_DELETE(self) -> None:
-                self.send_error(405)
+                raw.on_delete()
+                self.do_GET()
 
-            do_GET = do_DELETE  # noqa: N815
+            def do_GET(self) -> None:
+                with contextlib.suppress(OSError):
+                    self.send_error(405)
 
             def log_message(self, *args: object) -> None:
                 pass
@@ -354,7 +369,7 @@ class TestStart:
         error = error_of(f"http://127.0.0.1:{port}/mcp?token=hidden")
         assert isinstance(error, SourceUnavailableError)
         assert str(error) == (
-            "source 'web': no connection: All connection attempts failed "
+            f"source 'web': no connection to 127.0.0.1:{port}: All connection attempts failed "
             "(check its address, and that it runs)"
         )
 
@@ -407,6 +422,22 @@ class TestStart:
         with Raw(plain).served() as url:
             error = error_of(url, auth=Auth())
         assert "PermissionError: nobody is there to log in" in str(error)
+
+    def test_a_server_that_hangs_when_it_is_left(self, monkeypatch):
+        monkeypatch.setattr("cnp_router.sources.mcp_http._PATIENCE", 0.2)
+        end = threading.Event()
+
+        async def use(server: McpServer) -> CallResult:
+            result = await server.call(call("say"))
+            raw.on_delete = lambda: end.wait(10)
+            return result
+
+        raw = Raw(plain, session="one")
+        with raw.served() as url:
+            try:
+                assert run(url, use).text == "said"
+            finally:
+                end.set()
 
     def test_silence(self):
         end = threading.Event()
@@ -513,3 +544,63 @@ def test_a_session_that_the_server_forgot():
     assert first.text == "one"
     assert (gone.failure.kind, gone.failure.was_done) == ("unavailable", "no")
     assert back.text == "two"
+
+
+def test_oauth_as_the_sdk_offers_it(good):
+    """Discovery, a token for client credentials, and calls with it."""
+    place = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{place.getsockname()[1]}"
+    asked: list[str] = []
+
+    async def metadata(request: Request) -> JSONResponse:
+        return JSONResponse(
+            {
+                "issuer": url,
+                "authorization_endpoint": f"{url}/authorize",
+                "token_endpoint": f"{url}/token",
+                "response_types_supported": ["code"],
+                "grant_types_supported": ["client_credentials"],
+                "token_endpoint_auth_methods_supported": ["client_secret_basic"],
+            }
+        )
+
+    async def token(request: Request) -> JSONResponse:
+        asked.append((await request.body()).decode())
+        return JSONResponse({"access_token": SECRET, "token_type": "Bearer", "expires_in": 3600})
+
+    class Verifier:
+        async def verify_token(self, token: str) -> AccessToken | None:
+            return AccessToken(token=token, client_id="me", scopes=[]) if token == SECRET else None
+
+    class Storage:
+        tokens: Any = None
+
+        async def get_tokens(self) -> Any:
+            return self.tokens
+
+        async def set_tokens(self, tokens: Any) -> None:
+            self.tokens = tokens
+
+        async def get_client_info(self) -> Any:
+            return None
+
+        async def set_client_info(self, client_info: Any) -> None:
+            pass
+
+    async def use(server: McpServer) -> CallResult:
+        return await server.call(call("say", text="hello"))
+
+    app = good.app(
+        auth=AuthSettings(issuer_url=url, resource_server_url=url, validate_token_resource=False),
+        token_verifier=Verifier(),
+        custom_starlette_routes=[
+            Route("/.well-known/oauth-authorization-server", metadata),
+            Route("/token", token, methods=["POST"]),
+        ],
+    )
+    auth = ClientCredentialsOAuthProvider(url, Storage(), "me", "my secret", issuer=url)
+    with served(app, place):
+        assert run(f"{url}/mcp", use, auth=auth).text == "hello"
+        error = error_of(f"{url}/mcp")
+    assert len(asked) == 1 and "grant_type=client_credentials" in asked[0]
+    assert "HTTP 401" in str(error)

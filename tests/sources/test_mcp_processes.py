@@ -24,8 +24,9 @@ from cnp_router.exceptions import (
     SourceUnavailableError,
     UnknownApiError,
 )
-from cnp_router.sources import Call, CallProgress, CallResult, McpServer
+from cnp_router.sources import Call, CallProgress, CallResult, McpServer, mcp_launcher
 
+LAUNCHER = Path(mcp_launcher.__file__)
 TOKEN = "xK9-very-secret"
 
 
@@ -163,7 +164,8 @@ class TestStart:
         assert isinstance(error, SourceUnavailableError)
         assert str(error) == (
             "source 'odd': the process ended with code 7 while it was being started; "
-            "on standard error: first | no licence for *** (start it by hand to see what is wrong)"
+            "on standard error: first | no licence for *** "
+            "(run its command by hand to see what is wrong)"
         )
 
     def test_it_hangs_in_the_handshake(self):
@@ -217,10 +219,7 @@ class TestList:
         [
             ("circle", "its list of tools goes in a circle at 'again'"),
             ("endless", "its list of tools has no end: 200 on 200 pages so far"),
-            (
-                "no-schema",
-                "schema of its tool 'big' is not a JSON Schema: properties/n/type: 'sidew",
-            ),
+            ("no-schema", "its tool 'big' cannot be used: not a JSON Schema: schema.properties.n"),
             ("text-schema", "tool 3 of its list of tools cannot be used: inputSchema: Input"),
             ("twice", "it has several tools of the name 'say'"),
             ("bad-name", r"its tool 'two\nlines' cannot be used: an id must not hold control"),
@@ -400,6 +399,27 @@ class TestCall:
         failure = one("result", **result).failure
         assert (failure.kind, failure.was_done) == ("unusable", "unknown")
 
+    @pytest.mark.parametrize(
+        ("structured", "problem"),
+        [
+            ({"code": "aaa"}, None),
+            ({"code": 7}, "its structured result is not as promised: .code: 7 is not of type"),
+            ({"code": "a" * 60 + "!"}, "does not match '^(a+)+$'"),  # `re` would take years
+            (None, "its tool promises a structured result, and gives none"),
+        ],
+    )
+    def test_a_structured_result_is_checked(self, structured, problem):
+        async def use(server: McpServer) -> CallResult:
+            fields = {} if structured is None else {"structuredContent": structured}
+            return await server.call(call("result", content=[], **fields))
+
+        result = run(use, "promise")
+        if problem is None:
+            assert result.data == structured
+        else:
+            assert result.failure.kind == "unusable"
+            assert problem in result.failure.message
+
     def test_nonsense_in_a_call_ends_the_connection(self):
         async def use(server: McpServer) -> tuple[CallResult, CallResult]:
             return (
@@ -443,7 +463,7 @@ class TestSize:
         assert "a message of more than 4,000,000 bytes" in result.failure.message
         assert after.text == "hello"
 
-    @pytest.mark.parametrize("kind", ["line", "text", "notes", "requests"])
+    @pytest.mark.parametrize("kind", ["answers", "line", "notes", "requests", "text"])
     def test_floods_fill_no_memory(self, kind):
         async def use(server: McpServer) -> CallResult:
             await server.call(call("say"))
@@ -556,6 +576,29 @@ class TestEnd:
             process.send_signal(number)
             process.wait(20)
         assert wait_until(lambda: not any(is_alive(pid) for pid in pids))
+
+    def test_elsewhere_than_on_linux_the_group_ends(self, tmp_path):
+        file = tmp_path / "pids"
+        program = (
+            f"import sys; sys.platform = 'darwin'; sys.path.insert(0, {str(LAUNCHER.parent)!r})"
+        )
+        program += "; import mcp_launcher; sys.exit(mcp_launcher.main(int(sys.argv[1]), 0.2,"
+        program += "sys.argv[2:]))"
+        entry = script_entry("odd", "children", str(file))
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, str(os.getpid()), entry["command"], *entry["args"]],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert wait_until(lambda: file.exists() and file.read_text().endswith("]"))
+        server, in_group, left = json.loads(file.read_text())
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(10) == 128 + signal.SIGKILL
+        assert wait_until(lambda: not (is_alive(server) or is_alive(in_group)))
+        assert is_alive(left)  # as documented
+        os.kill(left, signal.SIGKILL)
+        assert wait_until(lambda: not is_alive(left))
 
     def test_a_launcher_that_was_killed(self):
         async def use(server: McpServer) -> int:

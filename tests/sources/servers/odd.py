@@ -64,6 +64,9 @@ def tools() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{"name": n, "inputSchema": ANY} for n in (*TOOLS, *extra)]
     if START == "no-schema":
         found[2]["inputSchema"] = {**ANY, "properties": {"n": {"type": "sideways"}}}
+    if START == "promise":
+        properties = {"code": {"type": "string", "pattern": "^(a+)+$"}}
+        found[-1]["outputSchema"] = {"type": "object", "properties": properties}
     if START == "text-schema":
         found[2]["inputSchema"] = "anything"
     if START == "twice":
@@ -95,6 +98,8 @@ def flood(kind: str) -> None:
             sys.stdout.write("You have new mail.\n" * 1_000)
         elif kind == "notes":
             send(method="notifications/message", params={"level": "info", "data": "note " * 10})
+        elif kind == "answers":
+            text("nobody", "asked")
         elif kind == "requests":
             send(id="flood", method="roots/list")
 
