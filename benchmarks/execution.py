@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cnp_router.sources.together import Sources
 
 from benchmarks.child import in_child
 from benchmarks.engine import resident_megabytes
@@ -33,7 +32,7 @@ from cnp_router.execution import (
 )
 from cnp_router.execution.execute import Executor
 from cnp_router.protocols import ContractNet
-from cnp_router.sources import Call, CallResult, Source
+from cnp_router.sources import Call, CallResult, Source, Sources
 
 __all__ = ["measure_memory", "measure_time", "run"]
 
