@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-
 from benchmarks.child import in_child
 from benchmarks.engine import resident_megabytes
 from benchmarks.report import environment, heading, number, table
