@@ -72,6 +72,10 @@ from cnp_router.exceptions import (
     TranscriptError as TranscriptError,
     UnknownApiError as UnknownApiError,
 )
+from cnp_router.forgetting import (
+    Forgetting as Forgetting,
+    Forgotten as Forgotten,
+)
 from cnp_router.execution import (
     allow_writes as allow_writes,
     Approval as Approval,
@@ -112,6 +116,7 @@ from cnp_router.llm import (
 from cnp_router.online import (
     Observer as Observer,
     OnlineStore as OnlineStore,
+    Outcomes as Outcomes,
     Receipt as Receipt,
     RouterObserver as RouterObserver,
 )
@@ -195,6 +200,7 @@ from cnp_router.training import (
     Encoder as Encoder,
     LearnedRouter as LearnedRouter,
     fit_router as fit_router,
+    fit_without as fit_without,
     load_router as load_router,
     verify_router as verify_router,
 )

@@ -227,7 +227,7 @@ class LineFile:
             lock(self._file)  # before it is read: somebody else may be writing to it
         except (BlockingIOError, PermissionError) as exc:
             problem = f"another {kind} is writing to it"
-            cure = "wait for its end, or name another file"
+            cure = "wait, or name another file"
             raise DataFileError(self.path, problem, cure=cure) from exc
         try:
             self._file.seek(0)

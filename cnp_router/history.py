@@ -20,6 +20,7 @@ from cnp_router.records import (
     check_instance,
     check_number,
     check_text,
+    check_user,
     json_object,
     parse_date,
     read_records,
@@ -50,6 +51,8 @@ class Mashup:
     date : datetime.date or None, default=None
     ordered : bool, default=False
         Whether `apis` is in order of use.
+    user : str or None, default=None
+        Whose it is, so that a user's records can be forgotten. Nothing is learned from it.
 
     Raises
     ------
@@ -69,6 +72,7 @@ class Mashup:
     name: str | None = None
     date: datetime.date | None = None
     ordered: bool = False
+    user: str | None = None
 
     def __post_init__(self) -> None:
         apis = string_tuple("apis", self.apis)
@@ -80,6 +84,8 @@ class Mashup:
             check_text("name", self.name)
         check_date("date", self.date)
         check_flag("ordered", self.ordered)
+        if self.user is not None:
+            check_user(self.user)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this mashup, as in ``mashups.jsonl``."""
@@ -177,7 +183,7 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         ----------
         path : str, Path or iterable of them
             Each line ``{"id", "description", "apis", "categories"?, "name"?, "date"?,
-            "ordered"?}``. Other keys are ignored.
+            "ordered"?, "user"?}``. Other keys are ignored.
         catalog : Catalog, optional
             Check every API id against it.
         unknown : {"error", "skip"}, default="error"

@@ -34,6 +34,7 @@ __all__ = [
     "check_number",
     "check_request",
     "check_text",
+    "check_user",
     "instances",
     "json_object",
     "one_line",
@@ -90,6 +91,14 @@ def check_text(name: str, value: object, *, any_: bool = False) -> str:
                 "(replace it; UTF-8 cannot hold it)"
             ) from None
     return value
+
+
+def check_user(value: object) -> str:
+    """Return the name of a user."""
+    name = check_text("user", value)
+    if not name.strip():
+        raise InputError(f"user must be a name, got {shown(value)}")
+    return name
 
 
 def check_request(value: object) -> str:

@@ -15,6 +15,7 @@ from cnp_router.records import (
     check_id,
     check_number,
     check_text,
+    check_user,
     instances,
     json_object,
     read_records,
@@ -111,6 +112,8 @@ class Trajectory:
         Possibly empty.
     success : bool or None, default=None
         Whether the goal was reached; None if nobody said.
+    user : str or None, default=None
+        Whose it is, so that a user's records can be forgotten. Nothing is learned from it.
 
     Raises
     ------
@@ -127,6 +130,7 @@ class Trajectory:
     goal: str
     steps: tuple[Step, ...]
     success: bool | None = None
+    user: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", check_id("trajectory", self.id))
@@ -134,6 +138,8 @@ class Trajectory:
         object.__setattr__(self, "steps", instances("steps", self.steps, Step))
         if self.success is not None:
             check_flag("success", self.success)
+        if self.user is not None:
+            check_user(self.user)
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -155,8 +161,8 @@ def read_trajectories(path: str | Path | Iterable[str | Path]) -> tuple[Trajecto
     ----------
     path : str, Path or iterable of them
         Each line ``{"id", "goal", "steps": [{"tool", "inputs"?, "observation"?,
-        "input_tokens"?, "output_tokens"?, "seconds"?, "success"?}], "success"?}``. Other keys
-        are ignored.
+        "input_tokens"?, "output_tokens"?, "seconds"?, "success"?}], "success"?, "user"?}``.
+        Other keys are ignored.
 
     Returns
     -------

@@ -28,6 +28,7 @@ COMMANDS = (
     "evaluate",
     "execute",
     "fit",
+    "forget",
     "graph",
     "import",
     "negotiate",
@@ -35,6 +36,7 @@ COMMANDS = (
     "observe",
     "recommend",
     "replay",
+    "sync",
     "verify",
 )
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE has ended

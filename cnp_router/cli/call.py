@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import mimetypes
 import re
@@ -16,7 +17,7 @@ import click
 from cnp_router.cli import options
 from cnp_router.cli.output import counted, echo, echo_json, echo_lines, echo_pairs
 from cnp_router.cli.progress import Progress, ticking
-from cnp_router.cli.source_options import Origins, echo_problem, source_options
+from cnp_router.cli.source_options import Origins, echo_diff, source_options
 from cnp_router.exceptions import CnpRouterError, DataFileError, DefinitionChangedError, InputError
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
 
 @options.command(
-    "cnp-router call time__convert --inputs @inputs.json --sources mcp.json",
-    """cnp-router call time__now --inputs '{"timezone": "Asia/Tokyo"}' --sources mcp.json --json""",
+    "cnp-router call time__get_current_time --inputs @zone.json --mcp mcp.json",
 )
 @click.argument("api")
 @click.option(
@@ -64,7 +64,8 @@ def call(
             click.get_current_context().exit(1)
         return
     _echo_result(result)
-    echo_pairs(_facts(result, api, files))
+    if result.is_done or result.seconds:  # it was sent
+        echo_pairs(_facts(result, api, files))
     if result.failure is not None:
         unknown = "; nobody knows whether it was done" if result.failure.was_done != "no" else ""
         message = result.failure.message or "no reason given"
@@ -72,24 +73,27 @@ def call(
 
 
 async def _called(sources: Sources, api: str, inputs: dict[str, Any], timeout: float) -> CallResult:
-    from cnp_router.sources.source import Call, CallResult
+    from cnp_router.sources.source import Call
 
-    state = (f"starting {api.partition('__')[0]}", 0, 0)
+    state = (api, 0, 0)
 
     def told(progress: CallProgress) -> None:
         nonlocal state
         state = progress.message or api, int(progress.done), int(progress.total or 0)
 
+    def now() -> tuple[str, int, int]:
+        return (f"starting {sources.waiting[0]}", 0, 0) if sources.waiting else state
+
     with Progress("Calling") as progress:
-        async with sources, ticking(progress, lambda: state):
-            try:
-                await sources.api(api)
-            except DefinitionChangedError as exc:
-                echo_problem(exc)
-                return CallResult.failed("changed", str(exc))
-            state = (api, 0, 0)
+        async with sources, ticking(progress, now):
             call = Call(api=api, inputs=inputs, timeout=timeout, on_progress=told)
-            return await sources.call(call)
+            result = await sources.call(call)
+            if result.failure is not None and result.failure.kind == "changed":
+                try:
+                    await sources.api(api)
+                except DefinitionChangedError as exc:
+                    echo_diff(exc)
+            return result
 
 
 def _inputs(given: str) -> dict[str, Any]:
@@ -138,40 +142,37 @@ def _saved(result: CallResult, api: str, folder: Path) -> list[Path | None]:
 
 
 def _echo_result(result: CallResult) -> None:
-    """Print the text, and the structured result unless the text is the same."""
-    structured = result.structured
-    text = result.text
-    if structured is not None:
-        try:
-            is_same = json.loads(text) == structured
-        except (ValueError, RecursionError):
-            is_same = False
-        if text and not is_same:
-            echo_lines(text)
-            echo()
-        echo_json(structured)
-    elif text:
+    """Print the text, and the structured result, where they say more than what else is printed."""
+    text, structured = result.text, result.structured
+    if (result.failure is not None and text in result.failure.message) or _is_same(
+        text, structured
+    ):
+        text = ""
+    if text:
         echo_lines(text)
-    if text or structured is not None:
+        echo()
+    if structured is not None:
+        echo_json(structured)
         echo()
 
 
+def _is_same(text: str, structured: Any) -> bool:
+    try:
+        return structured is not None and json.loads(text) == structured
+    except (ValueError, RecursionError):
+        return False
+
+
 def _facts(result: CallResult, api: str, files: list[Path | None]) -> Iterator[tuple[str, str]]:
-    for number, attachment in enumerate(result.attachments):
+    for attachment, file in itertools.zip_longest(result.attachments, files):
         size = counted(len(attachment.data), "byte") if attachment.data else attachment.uri
-        file = files[number] if files else None
-        said = (
-            f", saved as {file}" if file else " (--save DIR writes it)" if attachment.data else ""
-        )
+        where = "--save DIR writes it" if file is None else f"saved as {file}"
+        said = f" ({where})" if attachment.data else ""
         yield "Attachment", f"{attachment.media_type}, {size}{said}"
-    source = api.partition("__")[0]
-    started = result.start_seconds
-    yield (
-        "Source",
-        f"{source}, " + ("was running" if started is None else f"started in {started:.2f} s"),
-    )
+    if result.start_seconds is not None:
+        yield "Started", f"{api.partition('__')[0]}, in {result.start_seconds:.2f} s"
     yield "Call", f"{result.seconds:.3f} s, {counted(result.n_bytes, 'byte')}"
     if result.is_cut:
-        yield "Cut", "the result is larger than what is shown"
-    for said in result.notes:
-        yield "Note", said
+        yield "Cut", "the result was larger than what is kept"
+    for note in result.notes:
+        yield "Note", note

@@ -13,7 +13,7 @@ import click
 from cnp_router.cli import options
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table
 from cnp_router.cli.progress import Progress, ticking
-from cnp_router.cli.source_options import PLACE, Origins, echo_problem, source_options
+from cnp_router.cli.source_options import PLACE, Origins, echo_diff, echo_problem, source_options
 
 if TYPE_CHECKING:
     from cnp_router.sources.all_sources import Loaded, Sources
@@ -23,7 +23,7 @@ _EFFECTS = ("reads", "writes", "unknown")
 
 @options.command(
     "cnp-router import --mcp mcp.json --output apis.jsonl",
-    "cnp-router import --openapi petstore.yaml --a2a http://localhost:9999 --output apis.jsonl",
+    "cnp-router import --openapi pets=petstore.yaml --output apis.jsonl",
     "cnp-router import --tools time=tools.json --output apis.jsonl",
 )
 @source_options
@@ -52,8 +52,10 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     saved = [(each.place, SavedList.read(each, trusted=origins.trust)) for each in tools]
     sources = origins.opened(saved)
     check_writable(output)
-    loaded = asyncio.run(_loaded(sources))
+    loaded = asyncio.run(load_showing(sources))
     if not loaded.apis:
+        for problem in loaded.problems:
+            echo_diff(problem)
         raise none_left(loaded)
     Catalog(loaded.apis).write(output)
     for problem in loaded.problems:
@@ -71,14 +73,15 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     echo_pairs(_facts(output, loaded, sources, changes))
 
 
-async def _loaded(sources: Sources) -> Loaded:
-    with Progress("Importing") as progress:
+async def load_showing(sources: Sources, title: str = "Importing") -> Loaded:
+    """Ask sources for what they have, showing which of them still think; close them."""
+    with Progress(title) as progress:
         async with sources:
             everyone = len(sources.names)
 
             def state() -> tuple[str, int, int]:
                 waiting = sources.waiting
-                return ", ".join(waiting), everyone - len(waiting), everyone
+                return ", ".join(waiting) or "closing", everyone - len(waiting), everyone
 
             async with ticking(progress, state):
                 return await sources.load()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,16 +71,20 @@ def next_tool_router(
 ) -> NextToolRouter:
     """Return a router of next tools that knows what has been observed.
 
-    The model that it asks, if any, chooses among that and the APIs of the fitted model.
+    The model that it asks, if any, chooses among that and the APIs of the fitted model. Those that
+    were removed from the fitted model's catalog are excluded.
     """
     from cnp_router.online import OnlineStore
     from cnp_router.prediction import NextToolRouter
-    from cnp_router.storage import is_model
+    from cnp_router.storage import is_model, summary_of
 
     fitted, observed = is_model(model), (model / ONLINE_FILE).exists()
     if not (fitted or observed):
         raise ModelNotFoundError(f"{model}: no model there, and nothing observed (observe first)")
     catalog: Iterable[Api] = ()
+    if fitted:
+        removed = summary_of(model).get("removed", ())
+        policy = replace(policy, exclude=(*policy.exclude, *removed))
     if asked is not None and fitted:
         from cnp_router.training import load_router
 

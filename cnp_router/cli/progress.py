@@ -76,6 +76,6 @@ def _started(said: str) -> Bar:
         console=console(sys.stderr),
         transient=True,
     )
-    bar.add_task(said)
+    bar.add_task(said, total=None)
     bar.start()
     return bar

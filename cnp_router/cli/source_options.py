@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
+from cnp_router.cli.output import note
 from cnp_router.exceptions import DefinitionChangedError, InputError, SourceError, shown
+from cnp_router.printing import printable
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Effects
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from cnp_router.sources.configuration import SourceRef
     from cnp_router.sources.source import Source
 
-__all__ = ["LOCK", "Origins", "echo_problem", "source_options"]
+__all__ = ["LOCK", "Origins", "echo_diff", "echo_problem", "source_options"]
 
 LOCK = "cnp-router.lock"
 
@@ -87,12 +89,12 @@ class Origins:
         found += others
         places: dict[str, str] = {}
         for place, source in found:
-            other = places.setdefault(source.name, place)
-            if other is not place:
+            if source.name in places:
                 raise InputError(
-                    f"two sources have the name {source.name!r}: one of {other} and one of "
-                    f"{place} (rename one, such as --openapi NAME={place})"
+                    f"two sources have the name {source.name!r}: one of {places[source.name]} and "
+                    f"one of {place} (rename one)"
                 )
+            places[source.name] = place
         if unknown := [name for name in self.trust if name not in places]:
             there = ", ".join(places) or "none"
             raise InputError(f"--trust: no source is called {shown(unknown[0])} (there: {there})")
@@ -105,10 +107,12 @@ class Origins:
 
 def echo_problem(problem: SourceError) -> None:
     """Say on standard error what is wrong with a source, and how a definition changed."""
-    from cnp_router.cli.output import note
-    from cnp_router.printing import printable
-
     note(str(problem), "Warning")
+    echo_diff(problem)
+
+
+def echo_diff(problem: SourceError) -> None:
+    """Show on standard error how a definition changed, if that is the problem."""
     if isinstance(problem, DefinitionChangedError):
         click.echo("\n".join(map(printable, problem.diff.split("\n"))), file=sys.stderr)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import NoneType
@@ -19,7 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation.comparison import RoundResult
 from cnp_router.exceptions import DataFileError
-from cnp_router.files import lock
+from cnp_router.files import LineFile
 from cnp_router.history import History
 from cnp_router.llm import ChatModel, WrappedChatModel
 from cnp_router.protocols import RoundSettings
@@ -45,7 +43,7 @@ class ResumeFile:
     """A JSON Lines file that only grows: the settings first, then a line for each round.
 
     A line is on disk when `add` returns. The end of a line that was cut off by a kill is dropped
-    when the file is opened again. While it is open, nobody else can open it.
+    when the next one is added. While it is open, nobody else can open it.
 
     Parameters
     ----------
@@ -67,21 +65,17 @@ class ResumeFile:
     """
 
     def __init__(self, path: str | Path, settings: Mapping[str, Any]) -> None:
-        self.path = Path(path)
-        with self._errors("written"):
-            # Unbuffered, and each line in one write: what is there is whole lines and one torn end.
-            self._out = self.path.open("a+b", buffering=0)
+        self._file = LineFile(path, "comparison")
+        self.path = self._file.path
         try:
-            with self._errors("written"):
-                self._lock()  # before it is read: another run may be writing to it
             self.records = self._begin(json.loads(json.dumps(settings)))
         except BaseException:
-            self._out.close()
+            self._file.close()
             raise
 
     def add(self, record: RoundResult) -> None:
         """Append a record, and return when it is on disk; DataFileError if it cannot be."""
-        self._put(_RECORD.dump_json(record) + b"\n")
+        self._put(_RECORD.dump_json(record))
 
     def __repr__(self) -> str:
         return f"ResumeFile({str(self.path)!r}, {len(self.records)} records)"
@@ -90,31 +84,18 @@ class ResumeFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._out.close()
-
-    def _lock(self) -> None:
-        try:
-            lock(self._out)
-        except (BlockingIOError, PermissionError) as exc:
-            problem = "another comparison is writing to it"
-            raise DataFileError(self.path, problem, cure="wait, or " + _NEW_FILE) from exc
+        self._file.close()
 
     def _begin(self, settings: dict[str, Any]) -> list[RoundResult]:
         begin = {"record": "comparison", "format": FORMAT_VERSION, "settings": settings}
-        first = json.dumps(begin).encode() + b"\n"
-        with self._errors("read"):
-            self._out.seek(0)
-            data = self._out.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        head, *lines = whole.splitlines() or [b""]
-        if not first.startswith(data):
-            self._check_head(head, settings)
-        records = [self._record(line, number) for number, line in enumerate(lines, 2)]
-        with self._errors("written"):
-            if len(whole) < len(data):
-                self._out.truncate(len(whole))
-        if not whole:
+        first = json.dumps(begin).encode()
+        lines, torn = self._file.lines, self._file.torn
+        if lines or not first.startswith(torn):
+            self._check_head(lines[0] if lines else b"", settings)
+        records = [self._record(line, number) for number, line in enumerate(lines[1:], 2)]
+        if not lines:
             self._put(first)
+        lines.clear()
         return records
 
     def _record(self, line: bytes, number: int) -> RoundResult:
@@ -147,22 +128,9 @@ class ResumeFile:
                 self.path, problem, cure="continue with the same, or name another file"
             )
 
-    @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
-            if isinstance(exc, DataFileError):
-                raise
-            reason = getattr(exc, "strerror", None) or exc
-            raise DataFileError(self.path, f"cannot be {what}: {reason}", cure=_NEW_FILE) from exc
-
     def _put(self, line: bytes) -> None:
-        left = memoryview(line)
-        with self._errors("written"):
-            while left:
-                left = left[self._out.write(left) :]
-            os.fsync(self._out.fileno())
+        self._file.append(line)
+        self._file.sync()
 
 
 def fingerprint(

@@ -225,19 +225,21 @@ class Caller:
             if not only_reads:
                 await journal.synced()
                 was_done = "unknown"
-            result = await self.tools.call(call)
+            result = await self._called(call)
         except asyncio.CancelledError:
             gave_up = CallFailure("cancelled", "given up while it ran", was_done)
             journal.finish(number, CallResult(failure=gave_up))
             raise
-        except UnknownApiError as exc:
-            result = CallResult.failed("changed", str(exc))
-        except InputError as exc:
-            result = CallResult.failed("inputs", str(exc))
         journal.finish(number, result)
-        if result.is_done or not only_reads:
-            await journal.synced()
         return result
+
+    async def _called(self, call: Call) -> CallResult:
+        try:
+            return await self.tools.call(call)
+        except UnknownApiError as exc:
+            return CallResult.failed("changed", str(exc))
+        except InputError as exc:
+            return CallResult.failed("inputs", str(exc))
 
     def _pause(self, attempts: int, result: CallResult) -> float:
         """Return for how many seconds to wait after so many attempts."""

@@ -48,7 +48,8 @@ class Directed(Protocol):
 
     async def run(self, round_: Round) -> Result:
         """Return the API, and what the router thinks of the others."""
-        router = round_.parties.router
+        router, among = round_.parties.router, round_.parties.among
         if router is None or not self.substitutes:
             return Result((self.api,))
-        return Result((self.api,), routing=router.route(round_.request, date=round_.date))
+        routing = router.route(round_.request, among=among, date=round_.date)
+        return Result((self.api,), routing=routing)

@@ -157,7 +157,7 @@ class Journal:
         self._settle(call, result)
 
     def end_job(self, job: str, end: JobEnd) -> None:
-        """Note how a job ended."""
+        """Note how a job ended. `synced` has it on disk, with all that came before."""
         if self.ends.get(job) != end:
             record = {"record": "job-ended", "job": job}
             self._write({**record, "state": end.state, "because": end.because})

@@ -16,7 +16,7 @@ import sqlite3
 import sys
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
@@ -50,6 +50,7 @@ _SCHEMA = [
 ]
 _RECORDS = "SELECT sequence, kind, id, content, digest FROM records"
 _ATTEMPTS = 5
+_AT_ONCE = 1_000  # records in memory
 _BUSY_SECONDS = 1.0
 # What the readers of JSON, zip and arrays raise on content that nobody wrote.
 _UNREADABLE = (
@@ -158,10 +159,54 @@ class Database:
         with _clear_errors(self.path), self._transaction():
             self._connection.executemany("REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", rows)
 
+    def rewrite(self, left_of: Callable[[Experience], Experience | None]) -> int:
+        """Replace each record by what is left of it, and return how many are left.
+
+        They are numbered anew without gaps, all of it or nothing. Where anything changes, the
+        checkpoints go: they hold what was learned. What is gone is gone from the bytes of the
+        file and of its log too, which is done even if nothing changes: another time may have been
+        broken off before it.
+        """
+        with _clear_errors(self.path):
+            self._connection.execute("PRAGMA secure_delete = ON")
+            with self._transaction():
+                n_left, is_changed = self._renumber(left_of)
+                if is_changed:
+                    self._connection.execute("DELETE FROM checkpoints")
+            self._connection.execute("VACUUM")
+            (busy, *_) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise ModelStoreError(
+                f"{self.path}: forgotten, but in the file as long as somebody reads it "
+                "(forget it once more when they are done)"
+            )
+        return n_left
+
     def close(self) -> None:
         """Let others write: the connection is closed, then the lock file."""
         # SQLite itself leaves the log of a store alone that took the place of this one.
         self._opened.close()
+
+    def _renumber(self, left_of: Callable[[Experience], Experience | None]) -> tuple[int, bool]:
+        """Rewrite the records; return how many are left, and whether any is not as it was."""
+        n_left, last, is_changed = 0, 0, False
+        query = f"{_RECORDS} WHERE sequence > ? ORDER BY sequence LIMIT {_AT_ONCE}"
+        while rows := self._connection.execute(query, (last,)).fetchall():
+            kept = []
+            for row in rows:
+                record = _record(self.path, row)
+                left = left_of(record)
+                is_changed |= left is not record
+                if left is not None:
+                    n_left += 1
+                    entry = Entry(*row[1:-1]) if left is record else encode(left)
+                    kept.append((n_left, *entry, _digest(n_left, *entry)))
+            first, last = rows[0][0], rows[-1][0]
+            if is_changed:  # the new numbers are never above the old ones
+                between = "DELETE FROM records WHERE sequence BETWEEN ? AND ?"
+                self._connection.execute(between, (first, last))
+                self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", kept)
+        return n_left, is_changed
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -13,9 +13,10 @@ from typing import Self
 
 from cnp_router.exceptions import DataFileError, InputError, ModelStoreError
 from cnp_router.files import as_path
+from cnp_router.forgetting import Forgetting, Forgotten
 from cnp_router.online.database import Contents, Database, Experience, corrupt, decode, encode
 from cnp_router.online.observers import Observer
-from cnp_router.records import check_number
+from cnp_router.records import check_instance, check_number
 
 __all__ = ["OnlineStore", "Receipt"]
 
@@ -163,6 +164,61 @@ class OnlineStore:
             if number - self._checkpointed >= self.checkpoint_every:
                 self._try_to_write_checkpoint(database)
             return Receipt(True, number)
+
+    def forget(self, what: Forgetting) -> Forgotten:
+        """Remove records, users or APIs from the file for good.
+
+        Those that are left are numbered anew. The checkpoints go too, since they hold what was
+        learned: observers learn again from what is left, when the store is opened the next time.
+        All of it is done or nothing; the bytes are gone from the file and its log when this
+        returns. If it is broken off, forget the same once more.
+
+        Parameters
+        ----------
+        what : Forgetting
+
+        Returns
+        -------
+        Forgotten
+            Nothing, if there was nothing of it.
+
+        Raises
+        ------
+        InputError
+            If the store has observers, which cannot unlearn.
+        ModelStoreError
+            If the store is closed or read-only, or if somebody reads the file: the records are
+            gone then, but the bytes still there.
+        DataFileError
+            If the disk fails.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from cnp_router import Forgetting, Mashup
+        >>> file = Path(tempfile.mkdtemp(), "a.sqlite")
+        >>> with OnlineStore(file, []) as store:
+        ...     _ = store.observe(Mashup("m1", "Text me the news.", ("sms",), user="ann"))
+        ...     store.forget(Forgetting(users=("ann",))).mashups, store.sequence
+        (['m1'], 0)
+        """
+        check_instance("what", what, Forgetting)
+        if self.observers:
+            raise InputError(
+                "observers cannot unlearn (open the store without any to forget, and then again)"
+            )
+        forgotten = Forgotten()
+
+        def left_of(record: Experience) -> Experience | None:
+            left = what.left_of(record)
+            forgotten.add(record, left)
+            return left
+
+        with self._mutex:
+            database = self._writable()
+            with self._sticky("forgetting"):
+                self.sequence = self._checkpointed = database.rewrite(left_of)
+        return forgotten
 
     def checkpoint(self) -> None:
         """Write what was learned now, if there is a record since the last checkpoint."""

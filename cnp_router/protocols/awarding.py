@@ -91,7 +91,4 @@ def substitutes(
             for name in known
             for holder in parties.holders_of([name])[:1]
         ]
-    awarded = [name for m in messages if isinstance(m, Award) for name in m.apis]
-    names = dict.fromkeys([*awarded, *(each.api for each in candidates)])
-    specifications = {name: parties.catalog[name] for name in names}
-    return Substitutes(candidates, specifications, evidence, in_order=not announced)
+    return Substitutes(candidates, parties.likeness, evidence, in_order=not announced)

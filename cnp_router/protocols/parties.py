@@ -12,6 +12,7 @@ from itertools import chain
 from cnp_router.catalog import Api, Catalog, Contractor
 from cnp_router.exceptions import InputError
 from cnp_router.graph import TransitionGraph
+from cnp_router.protocols.substitutes import Likeness
 from cnp_router.records import positions, shown
 from cnp_router.routing import Router
 from cnp_router.routing.restriction import Restriction, allowed
@@ -133,6 +134,11 @@ class Parties:
         known = [name for name in apis if name in graph.apis_]
         nearest = graph.predict_next(known, k=len(graph.apis_)) if known else []
         return self.holders_of(next_.api for next_ in nearest if next_.count)
+
+    @cached_property
+    def likeness(self) -> Likeness:
+        """How alike the APIs of the catalog are."""
+        return Likeness(self.catalog)
 
     @cached_property
     def _holders(self) -> dict[str, list[Contractor]]:

@@ -7,15 +7,49 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from scipy import sparse
-
 from cnp_router.agents import ApiEvidence
 from cnp_router.catalog import Api
 from cnp_router.text import TfidfEncoder, specification_text
 
-__all__ = ["Candidate", "Substitutes"]
+__all__ = ["LEAST_LIKENESS", "Candidate", "Likeness", "Substitutes"]
+
+# Cosine of specifications from which an API may do the job of another one without a category in
+# common. Of the pairs of the bundled sample that reach it, 41 % share a category, of any pairs 6 %.
+LEAST_LIKENESS = 0.1
 
 _DIGITS = 6  # likeness that differs by less is the same: the order is that of any machine
+
+
+class Likeness:
+    """How alike the APIs of a catalog are, by the words of their specifications and nothing else.
+
+    Examples
+    --------
+    >>> likeness = Likeness([Api("sms", "SMS", "Sends text messages."), Api("maps", "Maps"),
+    ...                      Api("text", "Texter", "Sends a text to phones.")])
+    >>> likeness.of("sms", ["maps", "text"])
+    {'maps': 0.0, 'text': 0.366447}
+    """
+
+    def __init__(self, apis: Iterable[Api]) -> None:
+        self._apis = {api.id: api for api in apis}
+
+    @cached_property
+    def _vectors(self) -> tuple[dict[str, int], Any]:
+        """The place of each API, and the vectors; nobody needs them before something fails."""
+        texts = [specification_text(api) for api in self._apis.values()]
+        places = {name: i for i, name in enumerate(self._apis)}
+        return places, TfidfEncoder("content", min_df=1).fit_transform(texts)
+
+    def of(self, api: str, others: Iterable[str]) -> dict[str, float]:
+        """Return the cosine of each of some other specifications with one, in [0, 1]."""
+        places, rows = self._vectors
+        products = (rows @ rows[[places[api]]].T).toarray().ravel()
+        return {name: round(float(products[places[name]]), _DIGITS) for name in others}
+
+    def share_category(self, api: str, other: str) -> bool:
+        """Return whether two APIs have a category in common."""
+        return not set(self._apis[api].categories).isdisjoint(self._apis[other].categories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +71,8 @@ class Substitutes:
     ----------
     candidates : sequence of Candidate
         In the order of proposals, or of the router.
-    specifications : mapping of str to Api
-        Those of the candidates, and of all that can fail.
+    likeness : Likeness
+        Of the catalog.
     evidence : mapping of str to ApiEvidence, default={}
         What the router knows of APIs.
     in_order : bool, default=False
@@ -46,23 +80,23 @@ class Substitutes:
 
     Examples
     --------
-    >>> apis = {"sms": Api("sms", "SMS", "Sends text messages."), "maps": Api("maps", "Maps"),
-    ...         "text": Api("text", "Texter", "Sends a text to phones.")}
+    >>> likeness = Likeness([Api("sms", "SMS", "Sends text messages."), Api("maps", "Maps"),
+    ...                      Api("text", "Texter", "Sends a text to phones.")])
     >>> proposed = [Candidate(name, name, 9) for name in ("maps", "sms", "text")]
-    >>> [each.api for each in Substitutes(proposed, apis).of("sms", None)]
+    >>> [each.api for each in Substitutes(proposed, likeness).of("sms", None)]
     ['text']
     """
 
     def __init__(
         self,
         candidates: Sequence[Candidate],
-        specifications: Mapping[str, Api],
+        likeness: Likeness,
         evidence: Mapping[str, ApiEvidence] | None = None,
         *,
         in_order: bool = False,
     ) -> None:
         self.candidates = tuple(candidates)
-        self.specifications = specifications
+        self.likeness = likeness
         self.evidence = evidence or {}
         self.in_order = in_order
 
@@ -70,33 +104,16 @@ class Substitutes:
         """Return who could do the job of an API, best first; the API itself is none of them.
 
         If a function was awarded, those who proposed an API for it. If a whole request was, those
-        whose API has a category or words in common with the one that failed. The most alike come
-        first, then the most probable.
+        whose API has a category in common with the one that failed, or is alike. The most alike
+        come first, then the most probable.
         """
         others = [c for c in self.candidates if c.api != api and c.function == function]
-        likeness = self._likeness(api, {c.api for c in others})
+        like = self.likeness.of(api, {c.api for c in others})
         if function is None:
-            own = set(self.specifications[api].categories)
-            others = [
-                c
-                for c in others
-                if likeness[c.api] > 0 or own.intersection(self.specifications[c.api].categories)
-            ]
+            shares = self.likeness.share_category
+            others = [c for c in others if like[c.api] >= LEAST_LIKENESS or shares(api, c.api)]
         if self.in_order:
             return others
         known = self.evidence
         p = {c.api: known[c.api].probability if c.api in known else 0.0 for c in others}
-        return sorted(others, key=lambda c: (-likeness[c.api], -p[c.api]))
-
-    def _likeness(self, api: str, others: Iterable[str]) -> dict[str, float]:
-        """Return the cosine of specifications, in [0, 1]."""
-        places, rows = self._vectors
-        products = (rows @ rows[[places[api]]].T).toarray().ravel()
-        return {name: round(float(products[places[name]]), _DIGITS) for name in others}
-
-    @cached_property
-    def _vectors(self) -> tuple[dict[str, int], Any]:
-        """The place of each specification, and their vectors, of the words that carry meaning."""
-        texts = [specification_text(each) for each in self.specifications.values()]
-        rows = TfidfEncoder("content", min_df=1).fit_transform(texts)
-        return {name: i for i, name in enumerate(self.specifications)}, sparse.csr_array(rows)
+        return sorted(others, key=lambda c: (-like[c.api], -p[c.api]))

@@ -352,7 +352,12 @@ class Sources:
         known = [id_ for held in self._held.values() if held.answer for id_ in held.answer.apis]
         if self.lock is not None:
             known += [api.id for name in self.names for api in self.lock.known(name)]
-        return UnknownApiError(api_id, close=difflib.get_close_matches(api_id, known, n=1))
+        close = difflib.get_close_matches(api_id, known, n=1)
+        name, separator, tool = api_id.partition(SEPARATOR)
+        if not close and name not in self._held:
+            names = difflib.get_close_matches(name, self._held, n=1)
+            close = [each + (separator or SEPARATOR) + (tool or "tool") for each in names]
+        return UnknownApiError(api_id, close=close)
 
     async def _found(self, held: _Held) -> _Definitions | SourceError:
         """Return what a source answered, now or before."""

@@ -88,11 +88,24 @@ class SourceRef:
     --------
     >>> SourceRef.parse("pets=petstore.yaml")
     SourceRef(place='petstore.yaml', name='pets')
-    >>> SourceRef.parse("http://localhost:9999/?a=b").name
+    >>> SourceRef.parse("http://localhost:9999/?a=b").named
+    'localhost'
     """
 
     place: str
     name: str | None = None
+
+    @property
+    def named(self) -> str:
+        """The name; without one, that of the file without its ending, or of the host.
+
+        Nothing that stands in the document or that the agent says: what is accepted is kept by it.
+        """
+        if self.name is not None:
+            return self.name
+        is_url = "://" in self.place
+        text = urlsplit(self.place).hostname if is_url else Path(self.place).stem
+        return check_source_name(re.sub("_{2,}", "_", text or "").strip("_ "))
 
     @classmethod
     def parse(cls, text: str) -> SourceRef:
@@ -160,27 +173,24 @@ variable 'TIME' (set it, or write ${TIME:-default})
 
 
 def read_openapi(reference: SourceRef) -> Source:
-    """Return the source of an OpenAPI document, a file or a URL."""
-    source: Source = KINDS["openapi"].load().read(reference.place, name=reference.name)
+    """Return the source of an OpenAPI document, a file or a URL, which is read when needed."""
+    source: Source = KINDS["openapi"].load()(reference.named, reference.place)
     return source
 
 
 def read_a2a(reference: SourceRef) -> Source:
-    """Return the source of an A2A agent, called as its host where it has no other name."""
-    name = reference.name
-    if name is None:
-        host = urlsplit(reference.place).hostname
-        if not host:
-            raise InputError(f"not the URL of an agent: {shown(reference.place)}")
-        name = check_source_name(host)
-    source: Source = KINDS["a2a"].load()(name, reference.place)
+    """Return the source of an A2A agent."""
+    if "://" not in reference.place:
+        raise InputError(f"not the URL of an agent: {shown(reference.place)}")
+    source: Source = KINDS["a2a"].load()(reference.named, reference.place)
     return source
 
 
 def kind_of(source: Source) -> str:
     """Return what the kind of a source is called; that of one's own by its class."""
-    name = type(source).__name__
-    return next((k.label for k in KINDS.values() if k.place.endswith(f":{name}")), name)
+    name, module = type(source).__name__, type(source).__module__
+    known = {kind.place: kind.label for kind in KINDS.values()}
+    return known.get(f"{module}:{name}") or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def _keys() -> str:

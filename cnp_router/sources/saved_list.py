@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self
@@ -25,32 +25,12 @@ class SavedList(Source):
     ----------
     name : str
         First part of the ids of its APIs.
-    tools : iterable of dict
-        As an MCP server lists them.
-    trusted : bool, default=False
-        Whether ``readOnlyHint`` counts.
-
-    Raises
-    ------
-    InputError
-        If a tool cannot be used: it says which.
-
-    Examples
-    --------
-    >>> import asyncio
-    >>> saved = SavedList("time", [{"name": "now", "inputSchema": {"type": "object"}}])
-    >>> asyncio.run(saved.apis())
-    (Api('time__now', 'now', ''),)
+    apis : tuple of Api
     """
 
-    def __init__(
-        self, name: str, tools: Iterable[dict[str, Any]], *, trusted: bool = False
-    ) -> None:
+    def __init__(self, name: str, apis: tuple[Api, ...]) -> None:
         self.name = check_source_name(name)
-        self._apis = tuple(
-            self._api(Record(tool, f"the saved list of {name!r}", None, place), trusted)
-            for place, tool in enumerate(tools, 1)
-        )
+        self._apis = apis
 
     @classmethod
     def read(cls, reference: SourceRef, *, trusted: Collection[str] = ()) -> Self:
@@ -66,13 +46,25 @@ class SavedList(Source):
         Raises
         ------
         DataFileError
-            If the file is not such a list.
+            If the file is not such a list, or a tool in it cannot be used.
+
+        Examples
+        --------
+        >>> import asyncio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "time.json"
+        ...     _ = file.write_text('[{"name": "now", "inputSchema": {"type": "object"}}]')
+        ...     saved = SavedList.read(SourceRef(str(file)))
+        >>> asyncio.run(saved.apis())
+        (Api('time__now', 'now', ''),)
         """
         path = Path(reference.place)
-        name = reference.name or path.stem
+        name = reference.named
+        document = read_json(path)
         try:
-            tools = list(_tools(read_json(path)))
-            return cls(name, tools, trusted=name in trusted)
+            tools = enumerate(_tools(document), 1)
+            records = [Record(_object("a tool", tool), path, None, place) for place, tool in tools]
+            return cls(name, tuple(_api(name, each, name in trusted) for each in records))
         except DataFileError:
             raise
         except (InputError, SourceAnswerError) as exc:
@@ -86,38 +78,44 @@ class SavedList(Source):
         """Raise InputError: who could be called is not known."""
         raise InputError(f"{call.api} is one of a saved list (call it by its server)")
 
-    def _api(self, tool: Record, trusted: bool) -> Api:
-        notes = tool.get("annotations", _object, default={})
-        hint = notes.get("readOnlyHint")
-        fields = SimpleNamespace(
-            name=tool.get("name"),
-            title=tool.get("title", default=None),
-            description=tool.get("description", default=None),
-            input_schema=tool.get("inputSchema", _object),
-            annotations=SimpleNamespace(
-                title=None if notes.get("title") is None else check_text("title", notes["title"]),
-                read_only_hint=None if hint is None else check_flag("readOnlyHint", hint),
-            ),
-        )
-        return api_of(self.name, fields, trusted)
+
+def _api(name: str, tool: Record, trusted: bool) -> Api:
+    notes = tool.get("annotations", _object, default={})
+    hint, title = notes.get("readOnlyHint"), notes.get("title")
+    fields = SimpleNamespace(
+        name=tool.get("name"),
+        title=tool.get("title", default=None),
+        description=tool.get("description", default=None),
+        input_schema=tool.get("inputSchema", _object),
+        annotations=SimpleNamespace(
+            title=None if title is None else tool.checked(check_text, "title", title),
+            read_only_hint=None if hint is None else tool.checked(check_flag, "readOnlyHint", hint),
+        ),
+    )
+    return api_of(name, fields, trusted)
 
 
-def _tools(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the tools of a result, a response or a list of tools, or of several of them."""
+def _tools(document: Any) -> list[dict[str, Any]]:
+    """Return the tools of an answer, or of several pages of one."""
+    tools = []
+    for each in _page(document):
+        is_tool = isinstance(each, dict) and "name" in each
+        tools += [each] if is_tool else _page(each)
+    return tools
+
+
+def _page(value: Any) -> list[Any]:
+    """Return what a result, a response or a list has in it."""
     if isinstance(value, dict) and "error" in value:
         raise InputError(f"the answer is an error: {shown(value['error'])} (ask the server again)")
     if isinstance(value, dict) and "result" in value:
         value = value["result"]
-    if isinstance(value, dict) and isinstance(value.get("tools"), list):
+    if isinstance(value, dict) and "tools" in value:
         value = value["tools"]
     if not isinstance(value, list):
         cure = 'write {"tools": [...]}'
         raise InputError(f"not an answer to tools/list: {shown(value)} ({cure})")
-    for each in value:
-        if isinstance(each, dict) and "name" in each:
-            yield each
-        else:
-            yield from _tools(each)
+    return value
 
 
 def _object(name: str, value: Any) -> dict[str, Any]:

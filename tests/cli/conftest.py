@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,17 @@ from cnp_router.cli.app import app
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 ROOT = Path(__file__).resolve().parents[2]
+PETSTORE = """\
+openapi: 3.1.0
+info: {title: Pets, version: "1"}
+servers: [{url: "http://127.0.0.1:9"}]
+paths:
+  /pets:
+    get:
+      operationId: listPets
+      summary: List all pets
+      responses: {"200": {description: Pets}}
+"""
 
 
 @pytest.fixture
@@ -70,6 +82,11 @@ def files(run, sample):
     steps = (Step("openweather", {"city": "Kyoto"}, "Rain in Kyoto.", 100, 9, 1.5), Step("twilio"))
     log = [Trajectory(f"t{n}", "Text me when it rains.", steps) for n in range(8)]
     write_trajectories("trajectories.jsonl", log)
+    time = {"command": sys.executable, "args": ["-m", "mcp_server_time"]}
+    Path("mcp.json").write_text(json.dumps({"mcpServers": {"time": time}}))
+    Path("zone.json").write_text('{"timezone": "Asia/Tokyo"}')
+    Path("tools.json").write_text('{"tools": [{"name": "now", "inputSchema": {"type": "object"}}]}')
+    Path("petstore.yaml").write_text(PETSTORE)
 
 
 @pytest.fixture

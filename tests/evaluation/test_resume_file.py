@@ -82,9 +82,9 @@ def test_another_format(file, written):
 
 
 def test_places_that_cannot_be_used(tmp_path):
-    with pytest.raises(DataFileError, match="cannot be written: Is a directory"):
+    with pytest.raises(DataFileError, match="is a directory"):
         ResumeFile(tmp_path, SETTINGS)
-    with pytest.raises(DataFileError, match="cannot be written: No such file"):
+    with pytest.raises(DataFileError, match="its folder does not exist"):
         ResumeFile(tmp_path / "nowhere" / "run.jsonl", SETTINGS)
 
 

@@ -267,8 +267,8 @@ class TestOffline:
 
     def test_what_stays_open_is_named_with_the_cure(self, model):
         problem = (
-            r"^job 'text', 'sms__send': no value for 'to' \(a phone number\), 'body': give it in the "
-            r"inputs of the plan, or fill it by a language model$"
+            r"^job 'text', 'sms__send': no value for 'to' \(a phone number\), 'body': give it in "
+            r"the inputs of the plan, or fill it by a language model$"
         )
         with pytest.raises(ExecutionError, match=problem):
             fill(model)

@@ -49,7 +49,7 @@ from cnp_router.protocols import (
     Transcript,
     validate,
 )
-from cnp_router.protocols.substitutes import Candidate, Substitutes
+from cnp_router.protocols.substitutes import Candidate, Likeness, Substitutes
 from cnp_router.routing import TopK
 
 PERFORMED = {"attempts": 1, "seconds": 0.1, "n_bytes": 3}
@@ -213,7 +213,11 @@ class TestAgain:
         assert outcome.recommendation == ("mail",)
 
     def test_what_is_not_alike_does_not_come(self):
-        apis = [Api("sms", "SMS", "Sends texts."), Api("sun", "Sun", "Weather of tomorrow.")]
+        apis = [
+            Api("sms", "SMS", "Sends a text message to a phone, where it is read."),
+            Api("sun", "Sun", "Tells the weather of tomorrow, where a place is named."),
+            Api("tide", "Tide", "Tells when the sea comes, in a message of many words for boats."),
+        ]
         catalog = Catalog(apis)
         model = acting({}, {InterpretRequest: propose, SelectApis: select("sms")}, catalog=catalog)
         outcome = executed(FakeActor({"sms": "lost"}), model, catalog=catalog)
@@ -258,7 +262,7 @@ class TestAgain:
 
     def test_evidence_and_then_the_order_of_calls_decide_between_equals(self):
         names = ("one", "two", "three", "four")
-        apis = {name: Api(name, "SMS", "Sends texts.") for name in names}
+        apis = Likeness(Api(name, "SMS", "Sends texts.") for name in names)
         evidence = {"three": ApiEvidence("three", 0.7), "two": ApiEvidence("two", 0.1)}
         proposed = [Candidate(name, name, i) for i, name in enumerate(names)]
         found = Substitutes(proposed, apis).of("one", None)

@@ -1,4 +1,4 @@
-"""One whole transcript for each protocol and announcement.
+"""One whole transcript for each protocol and announcement, and of rounds that are acted on.
 
 A change of a prompt, of the offline model or of a protocol changes them. To renew the files and
 then read the difference before it is kept::
@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 
 import pytest
-from negotiation import CATALOG, PlantedRouter, hold
+from negotiation import CATALOG, FakeActor, PlantedRouter, hold
 
 from cnp_router.agents import offline_model
 from cnp_router.protocols import ContractNet, Transcript, validate
@@ -25,15 +25,26 @@ CASES = [
       for a in ("broadcast", "routed")),
     ("learned", "routed"),
 ]  # fmt: skip
+EXECUTED = [("contractor-led", "broadcast"), ("collaborative", "routed"), ("learned", "routed")]
+ENDS = {"sms": "unavailable", "weather": "cancel"}
 RENEW = "CNP_ROUTER_RENEW_TRANSCRIPTS"
 
 
 @pytest.mark.parametrize(("protocol", "announcement"), CASES, ids="-".join)
 def test_the_transcript_is_that_of_the_file(protocol, announcement):
+    compare(f"{protocol}-{announcement}", protocol, announcement)
+
+
+@pytest.mark.parametrize(("protocol", "announcement"), EXECUTED, ids="-".join)
+def test_the_transcript_of_an_executed_round_is_that_of_the_file(protocol, announcement):
+    compare(f"{protocol}-{announcement}-executed", protocol, announcement, FakeActor(ENDS))
+
+
+def compare(name, protocol, announcement, actor=None):
     net = ContractNet(CATALOG, offline_model(CATALOG), router=PlantedRouter())
-    outcome = hold(net, protocol=protocol, announcement=announcement)
+    outcome = hold(net, protocol=protocol, announcement=announcement, actor=actor)
     transcript = dataclasses.replace(outcome.transcript, seconds=0.0)
-    path = FOLDER / f"{protocol}-{announcement}.jsonl"
+    path = FOLDER / f"{name}.jsonl"
     if os.environ.get(RENEW):
         transcript.write(path)
         pytest.skip(f"{path.name} is renewed: read the difference")
@@ -45,5 +56,6 @@ def test_the_transcript_is_that_of_the_file(protocol, announcement):
 
 
 def test_there_is_no_other_file():
-    names = {f"{protocol}-{announcement}.jsonl" for protocol, announcement in CASES}
-    assert {path.name for path in FOLDER.iterdir()} == names
+    names = {f"{protocol}-{announcement}" for protocol, announcement in CASES}
+    names |= {f"{protocol}-{announcement}-executed" for protocol, announcement in EXECUTED}
+    assert {path.stem for path in FOLDER.iterdir()} == names

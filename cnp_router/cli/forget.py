@@ -1,0 +1,187 @@
+"""``cnp-router forget``: remove a mashup, a user's records or an API for good."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cnp_router.cli import options
+from cnp_router.cli.models import ONLINE_FILE
+from cnp_router.cli.output import counted, echo, echo_json, echo_pairs
+from cnp_router.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from cnp_router.forgetting import Forgetting, Forgotten
+    from cnp_router.training import Remainder
+
+_NOT_REACHED = (
+    "files of your own: histories, trajectories, catalogs, transcripts, exports and backups",
+    "what language models and encoders keep, their caches (--cache, --encoder-cache) included",
+    "other texts in which the same is said: goals, inputs and observations of other steps",
+)
+
+
+@options.command(
+    "cnp-router forget --model model --mashup m17",
+    "cnp-router forget --model model --user ann --dry-run",
+)
+@options.folder("--model", required=True, help="Folder of a model, or one that was observed into.")
+@options.several("--mashup", "mashups", metavar="ID", help="A mashup, and the run of the same id.")
+@options.several("--user", "users", metavar="NAME", help="All mashups and runs of this user.")
+@options.several("--api", "apis", metavar="ID", help="An API, with its part in mashups and runs.")
+@options.encoder_options
+@options.count("--jobs", "n_jobs", type=int, default=-1, help="Cores to use; -1, the default: all.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@options.as_json
+def forget(
+    *,
+    model: Path,
+    mashups: tuple[str, ...],
+    users: tuple[str, ...],
+    apis: tuple[str, ...],
+    vectors: options.Vectors,
+    n_jobs: int,
+    dry_run: bool,
+    json_: bool,
+) -> None:
+    """Remove a mashup, a user's records or an API from a model and from what was observed.
+
+    First from what was observed (online.sqlite), then from the model, which is fitted again on
+    what is left: it is then as if it had never known them. If the command is interrupted, give it
+    once more. A mashup that used no other API than a forgotten one goes with it.
+    """
+    if not (mashups or users or apis):
+        raise click.UsageError("Give --mashup, --user or --api.")
+    from cnp_router.exceptions import ModelNotFoundError
+    from cnp_router.forgetting import Forgetting
+    from cnp_router.storage import is_model
+    from cnp_router.training import fit_without, load_router, remainder
+
+    what = Forgetting(mashups, users, apis)
+    file = model / ONLINE_FILE
+    if not (is_model(model) or file.exists()):
+        raise ModelNotFoundError(f"{model}: no model there, and nothing observed (name another)")
+    start = time.perf_counter()
+    with _opened(file, what, dry_run) as forget_observed:  # nobody writes meanwhile
+        router = load_router(model, **vectors.made(model)) if is_model(model) else None
+        left = remainder(router, what) if router else None
+        fitted = None
+        if router and left and not dry_run:
+            with Progress("Fitting") as progress:
+                fitted = fit_without(router, what, n_jobs=n_jobs, progress=progress)
+        # All that could go wrong has gone well.
+        observed = forget_observed() if forget_observed else None
+        if fitted:
+            fitted.save(model, overwrite=True)
+    seconds = time.perf_counter() - start
+    result = {
+        "observed": None if observed is None else _facts(observed),
+        "model": None if left is None else _of_model(left, fitted=bool(left) and not dry_run),
+        "removed": not dry_run,
+        "not_reached": list(_NOT_REACHED),
+    }
+    echo_json(result) if json_ else _echo(observed, left, seconds, dry_run=dry_run)
+
+
+@contextmanager
+def _opened(
+    file: Path, what: Forgetting, dry_run: bool
+) -> Iterator[Callable[[], Forgotten] | None]:
+    """Yield what removes it from what was observed, or only looks what would be."""
+    from cnp_router.online import OnlineStore
+
+    if not file.exists():
+        yield None
+    elif dry_run:
+        counter = _Counter(what)
+        OnlineStore(file, [counter], read_only=True)
+        yield lambda: counter.forgotten
+    else:
+        with OnlineStore(file, []) as store:
+            yield lambda: store.forget(what)
+
+
+class _Counter:
+    """Counts what would be forgotten, as an observer that a store does not know."""
+
+    kind = "forgotten"
+
+    def __init__(self, what: Forgetting) -> None:
+        from cnp_router.forgetting import Forgotten
+
+        self._what, self.forgotten = what, Forgotten()
+
+    def check(self, record: Any) -> None:
+        """Accept any record."""
+
+    def apply(self, records: Any) -> None:
+        """Count."""
+        for record in records:
+            self.forgotten.add(record, self._what.left_of(record))
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing: it writes none."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take nothing."""
+
+
+def _facts(found: Forgotten) -> dict[str, Any]:
+    return {
+        "mashups": found.mashups,
+        "trajectories": found.trajectories,
+        "changed": found.n_changed,
+        "steps": found.n_steps,
+    }
+
+
+def _of_model(left: Remainder, *, fitted: bool) -> dict[str, Any]:
+    return {
+        "mashups": left.forgotten.mashups,
+        "changed": left.forgotten.n_changed,
+        "apis": list(left.apis),
+        "lost": left.n_lost,
+        "fitted": fitted,
+    }
+
+
+def _echo(
+    observed: Forgotten | None, left: Remainder | None, seconds: float, *, dry_run: bool
+) -> None:
+    echo_pairs(_pairs(observed, left, seconds, "would be " if dry_run else ""))
+    if observed or left:
+        echo()
+        echo("Not reached:", *(f"- {each}" for each in _NOT_REACHED))
+
+
+def _pairs(
+    observed: Forgotten | None, left: Remainder | None, seconds: float, would: str
+) -> Iterator[tuple[str, str]]:
+    if observed is not None:
+        gone = _said(observed)
+        steps = f", {counted(observed.n_steps, 'step')} of runs" if observed.n_steps else ""
+        yield "Observed", f"{gone}{steps} {would}removed" if observed else "nothing of it"
+    if left is None:
+        return
+    if not left:
+        yield "Model", "nothing of it"
+        return
+    apis = f"{counted(len(left.apis), 'API')}, " if left.apis else ""
+    yield "Model", f"{apis}{_said(left.forgotten)} {would}removed"
+    past = f"{counted(len(left.history), 'mashup')} over {counted(len(left.catalog), 'API')}"
+    took = "" if would else f" in {seconds:.1f} s"
+    yield "Fitted again", f"{would and 'on '}{past}{took}"
+    if left.n_lost:
+        yield "Dropped", f"{counted(left.n_lost, 'mashup')} that only removed APIs served"
+
+
+def _said(found: Forgotten) -> str:
+    runs = f", {counted(len(found.trajectories), 'run')}" if found.trajectories else ""
+    changed = f", an API of {counted(found.n_changed, 'record')}" if found.n_changed else ""
+    return f"{counted(len(found.mashups), 'mashup')}{runs}{changed}"

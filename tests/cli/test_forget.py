@@ -1,0 +1,142 @@
+"""``forget``: a mashup, a user or an API, for good."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cnp_router.history import History, Mashup
+from cnp_router.trajectories import Step, Trajectory, write_trajectories
+
+SECRET = "zanzibar"
+
+
+@pytest.fixture
+def model(run, sample):
+    """A model of a few mashups, one of them Ann's, and what was observed of Ann and others."""
+    sample.catalog.write("apis.jsonl")
+    past = [*sample.history[:20], Mashup("a1", f"Bars of {SECRET}.", ("flickr",), user="ann")]
+    History(past).write("mashups.jsonl")
+    arguments = ("--catalog", "apis.jsonl", "--history", "mashups.jsonl", "--jobs", "1")
+    assert run("fit", *arguments, "--output", "m").exit_code == 0
+    late = [
+        Mashup("a2", f"Parks of {SECRET}.", ("flickr", "twilio"), user="ann"),
+        Mashup("b2", "Text me a photo.", ("flickr", "twilio"), user="bob"),
+    ]
+    History(late).write("more.jsonl")
+    log = [
+        Trajectory("a3", f"Where is {SECRET}?", (Step("flickr"),), user="ann"),
+        Trajectory("b3", "A photo by text.", (Step("flickr"), Step("twilio"))),
+    ]
+    write_trajectories("log.jsonl", log)
+    told = run("observe", "--model", "m", "--history", "more.jsonl", "--trajectories", "log.jsonl")
+    assert told.exit_code == 0
+    for name in ("mashups", "more", "log"):
+        (run.folder / f"{name}.jsonl").unlink()
+    return "m"
+
+
+@pytest.fixture
+def run(run, tmp_path):
+    run.folder = tmp_path
+    return run
+
+
+def bytes_of(folder):
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def document(result):
+    assert (result.exit_code, result.stderr) == (0, "")
+    return json.loads(result.stdout)
+
+
+def test_a_user(run, model):
+    folder = run.folder / "m"
+    assert SECRET.encode() in bytes_of(folder)
+    told = document(run("forget", "--model", model, "--user", "ann", "--jobs", "1", "--json"))
+    assert told["observed"] == {"mashups": ["a2"], "trajectories": ["a3"], "changed": 0, "steps": 0}
+    assert told["model"] == {
+        "mashups": ["a1"], "changed": 0, "apis": [], "lost": 0, "fitted": True,
+    }  # fmt: skip
+    assert told["removed"] is True and any("caches" in each for each in told["not_reached"])
+    assert SECRET.encode() not in bytes_of(folder)
+    assert b"ann" not in (folder / "online.sqlite").read_bytes()
+    assert document(run("verify", "--model", model, "--json"))["mashups"] == 20
+    again = run("forget", "--model", model, "--user", "ann")
+    assert again.exit_code == 0
+    assert [line.split() for line in again.stdout.splitlines()] == [
+        ["Observed", "nothing", "of", "it"],
+        ["Model", "nothing", "of", "it"],
+    ]
+
+
+def test_an_api(run, model):
+    result = run("forget", "--model", model, "--api", "flickr", "--jobs", "1")
+    assert result.exit_code == 0
+    assert "an API of 3 records, 1 step of runs removed" in " ".join(result.stdout.split())
+    assert "Model         1 API, " in result.stdout and "Not reached:" in result.stdout
+    assert b"flickr" not in (run.folder / "m" / "online.sqlite").read_bytes()
+    catalog = next((run.folder / "m").glob("generation-*/catalog.jsonl")).read_text()
+    assert '"flickr"' not in catalog
+    told = document(run("recommend", "--model", model, "--json", "photos of flickr"))
+    assert "flickr" not in json.dumps(told["recipients"])
+
+
+def test_a_mashup_that_the_model_does_not_know(run, model):
+    before = next((run.folder / "m").glob("generation-*"))
+    told = document(run("forget", "--model", model, "--mashup", "b2", "--json"))
+    assert told["observed"]["mashups"] == ["b2"] and told["model"]["fitted"] is False
+    assert before.exists()
+
+
+def test_dry(run, model):
+    before = bytes_of(run.folder / "m")
+    told = document(run("forget", "--model", model, "--user", "ann", "--dry-run", "--json"))
+    assert told["observed"]["mashups"] == ["a2"] and told["model"]["mashups"] == ["a1"]
+    assert told["model"]["fitted"] is told["removed"] is False
+    text = run("forget", "--model", model, "--user", "ann", "--dry-run").stdout
+    assert "1 mashup, 1 run would be removed" in text
+    assert bytes_of(run.folder / "m") == before
+
+
+def test_where_only_was_observed(run):
+    write_trajectories("log.jsonl", [Trajectory("t1", SECRET, (Step("x"),), user="ann")])
+    run("observe", "--model", "o", "--trajectories", "log.jsonl")
+    told = document(run("forget", "--model", "o", "--user", "ann", "--json"))
+    assert told["observed"]["trajectories"] == ["t1"] and told["model"] is None
+    assert SECRET.encode() not in bytes_of(run.folder / "o")
+
+
+def test_wrong_usage(run, model):
+    assert run("forget", "--model", model).exit_code == 2
+    result = run("forget", "--model", "nowhere", "--user", "ann")
+    assert result.exit_code == 1 and "no model there, and nothing observed" in result.stderr
+    assert not (run.folder / "nowhere").exists()
+
+
+def test_what_cannot_be_is_said_before_anything_is_removed(run, model):
+    lines = (run.folder / "apis.jsonl").read_text().splitlines()
+    ids = [json.loads(line)["id"] for line in lines]
+    named = [part for name in ids for part in ("--api", name)]
+    result = run("forget", "--model", model, *named)
+    assert result.exit_code == 1 and "no API would be left" in result.stderr
+    assert SECRET.encode() in (run.folder / "m" / "online.sqlite").read_bytes()
+
+
+def test_a_refit_that_is_interrupted_leaves_all_and_again_finishes(run, model, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cnp_router.training.LearnedRouter.save", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run("forget", "--model", model, "--user", "ann", "--jobs", "1")
+    # What was observed is forgotten first, then the model.
+    assert SECRET.encode() not in (run.folder / "m" / "online.sqlite").read_bytes()
+    assert SECRET.encode() in bytes_of(run.folder / "m")
+    assert document(run("verify", "--model", model, "--json"))["mashups"] == 21
+    told = document(run("forget", "--model", model, "--user", "ann", "--jobs", "1", "--json"))
+    assert told["observed"]["mashups"] == [] and told["model"]["fitted"] is True
+    assert SECRET.encode() not in bytes_of(run.folder / "m")
