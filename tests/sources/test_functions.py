@@ -399,7 +399,8 @@ def test_a_plain_function_does_not_hold_up_the_others():
 
 def test_a_plain_function_that_hangs_is_left_behind_and_still_counts():
     gate = threading.Event()
-    tools = FunctionSource("f", {"hang": lambda: gate.wait(10)}, max_concurrency=1)
+    tools = FunctionSource("f", {"hang": lambda: gate.wait(10)})
+    tools.max_concurrency = 1  # as a file of sources does
 
     async def calls():
         first = await tools.call(Call(api="f__hang", timeout=0.05))
