@@ -150,13 +150,13 @@ def _flat(value: Any, explode: bool) -> list[str]:
 def _path(template: str, given: Iterable[tuple[Parameter, Any]]) -> str:
     values = {each.name: _in_path(each, value) for each, value in given}
 
-    def filled(match: re.Match[str]) -> str:
-        return values[match[1]]
-
     segments = []
     for segment in template.split("/"):
-        done = re.sub(r"\{([^{}]*)\}", filled, quote(segment, safe="{}%:@!$&'()*+,;=~"))
-        if done != segment and unquote(done) in ("", ".", ".."):
+        parts = re.split(r"\{([^{}]*)\}", segment)  # what is between, and every other one a name
+        parts[::2] = [quote(part, safe="%:@!$&'()*+,;=~") for part in parts[::2]]
+        parts[1::2] = [values[name] for name in parts[1::2]]
+        done = "".join(parts)
+        if len(parts) > 1 and unquote(done) in ("", ".", ".."):
             # Servers take these away with what stands before them, escaped or not.
             raise InputError(f"{shown(unquote(done))} cannot be a part of the path {template}")
         segments.append(done)
