@@ -210,7 +210,8 @@ class A2aAgent(Source):
         except TimeoutError:
             if not limit.expired():  # the caller's own, from on_progress
                 raise
-            failure = CallFailure("timeout", f"no answer in {call.timeout:g} s")
+            if not answer.is_over:
+                failure = CallFailure("timeout", f"no answer in {call.timeout:g} s")
         try:
             result = answer.result()
         except ValueError as exc:  # numbers that JSON does not know
