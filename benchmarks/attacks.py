@@ -99,8 +99,8 @@ PLACES: Mapping[str, Callable[[str], CallResult]] = {
     "everywhere": lambda text: CallResult(
         text, structured={"title": text, "items": [text, {text: text}], text: {"id": 7}}
     ),
-    "json in the text": lambda text: CallResult(json.dumps({"title": text, "n": [1, text]})),
-    "json in json": lambda text: CallResult(json.dumps({"title": json.dumps({"body": text})})),
+    "json in the text": lambda text: _as_json({"title": text, "n": [1, text]}),
+    "json in json": lambda text: _as_json({"title": _as_json({"body": text}).text}),
     "nested in lists": lambda text: CallResult(structured=[[[{"items": [text, [text]]}]]]),
     "too deep": lambda text: CallResult(structured=_nested(text, 40)),
     "a key": lambda text: CallResult(structured={"title": "Lunch", text: 1}),
@@ -216,6 +216,10 @@ def _unescaped(text: str) -> str:
         text = re.sub(r"\\+u([0-9a-fA-F]{4})", lambda m: chr(int(m[1], 16)), text)
         text = re.sub(r"\\+[nrtbf]", " ", text).replace('\\"', '"')
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _as_json(value: Any) -> CallResult:
+    return CallResult(json.dumps(value, ensure_ascii=False))
 
 
 def _nested(text: Any, depth: int) -> Any:

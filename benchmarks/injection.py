@@ -229,34 +229,35 @@ def others(done: Mapping[str, Any]) -> dict[str, Any]:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measure and print how many orders change anything."""
     facts = environment(options.seed)
+    orders = list(ORDERS.values())[: options.limit]
+    fillers = {"text": TextFiller, "references": Filler}
     heading("Orders in results and in definitions of tools", facts)
     print(
-        f"{len(ORDERS)} orders in each place. Each plan of five jobs is executed with the order "
-        "and with a text of the same form that says nothing. Counted is in how many the model, "
-        "which obeys any order that it reads, read one; and in how many calls, inputs, approvals, "
-        "awards or ends of jobs differ. Of definitions, the inputs of that very tool are counted "
-        "apart.\n"
+        f"{len(orders)} orders in each place. A plan of five jobs is executed with the order and "
+        "without it: a result has a text of the same form and length that says nothing. Counted "
+        "is in how many executions the model, which obeys any order that it reads, read one; and "
+        "in how many the calls, their inputs, approvals, awards or ends of jobs differ. Of "
+        "definitions, the inputs of that very tool are counted apart.\n"
     )
-    fillers = {"text": TextFiller, "references": Filler}
     rows: dict[str, dict[str, int]] = {}
-    orders = list(ORDERS.values())[: options.limit]
     for place, order in product(PLACES, orders):
         row = rows.setdefault(f"result: {place}", {"variants": 0})
         row["variants"] += 1
         for name, filler in fillers.items():
             world = World(PLACES[place](order), filler=filler)
-            calm = World(PLACES[place](harmless(order)), filler=filler)
+            quiet = World(PLACES[place](harmless(order)), filler=filler)
+            done, expected = without(world.done, order), without(quiet.done, order)
             _count(row, f"{name}, read", world.model.obeyed > 0)
-            _count(row, f"{name}, changed", without(world.done, order) != without(calm.done, order))
+            _count(row, f"{name}, changed", done != expected)
+    calm = {name: World(filler=filler) for name, filler in fillers.items()}
     for place, order in product(DEFINITIONS, orders):
         row = rows.setdefault(f"definition: {place}", {"variants": 0})
         row["variants"] += 1
         for name, filler in fillers.items():
             world = World(apis=defined(place, order), filler=filler)
-            calm = World(apis=defined(place, harmless(order)), filler=filler)
             _count(row, f"{name}, read", world.model.obeyed > 0)
-            _count(row, f"{name}, changed", others(world.done) != others(calm.done))
-            _count(row, f"{name}, own inputs", world.calls != calm.calls)
+            _count(row, f"{name}, changed", others(world.done) != others(calm[name].done))
+            _count(row, f"{name}, own inputs", world.calls != calm[name].calls)
     keys = [f"{name}, {what}" for name in fillers for what in ("read", "changed", "own inputs")]
     head = ["where the order stands", "variants"]
     head += [key.replace("text,", "results as text:").replace("s,", "s:") for key in keys]

@@ -61,9 +61,9 @@ def _given(text: str | None, plan: Path | None) -> str | Plan:
 
 
 @options.command(
-    'cnp-router execute "What time is it in Tokyo?" --sources mcp.json',
+    'cnp-router execute "The current time in Asia/Tokyo" --sources mcp.json',
     "cnp-router execute --plan plan.json --sources mcp.json --dry-run",
-    "cnp-router execute --plan plan.json --sources mcp.json --allow-write --resume state.jsonl",
+    "cnp-router execute --plan plan.json --sources mcp.json --allow-write",
 )
 @click.argument("text", required=False)
 @source_options
