@@ -23,6 +23,7 @@ from cnp_router.exceptions import (
     UnknownApiError,
 )
 from cnp_router.llm.secret import Secret
+from cnp_router.printing import printable
 from cnp_router.records import check_number, check_text, shown
 from cnp_router.sources.result_size import MAX_BYTES, bounded
 from cnp_router.sources.source import (
@@ -209,8 +210,13 @@ class A2aAgent(Source):
         except TimeoutError:
             if not limit.expired():  # the caller's own, from on_progress
                 raise
-            failure = CallFailure("timeout", f"no answer in {call.timeout:g} s")
-        result = answer.result()
+            if not answer.is_over:
+                failure = CallFailure("timeout", f"no answer in {call.timeout:g} s")
+        try:
+            result = answer.result()
+        except ValueError as exc:  # numbers that JSON does not know
+            said = f"the answer cannot be used: {printable(str(exc), 300)}"
+            result = CallResult.failed("unusable", said)
         if failure is None:
             failure = result.failure
         if answer.is_waiting or (failure is not None and not answer.is_over and answer.task_id):

@@ -526,6 +526,10 @@ def result(**fields):
 BEGUN = result(task={"id": "t1", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}})
 
 
+def odd_data(value):
+    return result(message={"messageId": "m", "parts": [{"data": {"a": value}}]})
+
+
 @pytest.mark.parametrize(
     ("endpoint", "kind", "was_done", "said"),
     [
@@ -548,6 +552,8 @@ BEGUN = result(task={"id": "t1", "contextId": "c", "status": {"state": "TASK_STA
         (events({"jsonrpc": "2.0"}), "unusable", "unknown", "neither 'result' nor 'error'"),
         (events(result(task={"status": {"state": "DONE"}})), "unusable", "unknown", "answered no"),
         (events(BEGUN), "lost", "unknown", "HTTP 500 (its task cannot be looked at)"),
+        (events(odd_data(float("nan"))), "unusable", "unknown", "cannot be used"),
+        (events(odd_data("\ud800")), "unusable", "unknown", "cannot be used"),
         (endless, "unusable", "unknown", "larger than"),
     ],
 )

@@ -7,6 +7,7 @@ import datetime
 import enum
 import functools
 import itertools
+import subprocess
 import sys
 import threading
 from dataclasses import dataclass
@@ -478,6 +479,18 @@ def test_many_at_once():
         return await asyncio.gather(*calls)
 
     assert [result.data for result in asyncio.run(gathered())] == list(range(1, 51))
+
+
+def test_a_function_that_hangs_does_not_keep_the_process_from_ending():
+    code = (
+        "import asyncio, time\n"
+        "from cnp_router.sources import Call, FunctionSource\n"
+        "source = FunctionSource('f', {'hang': lambda: time.sleep(60)})\n"
+        "print(asyncio.run(source.call(Call(api='f__hang', timeout=0.05))).failure.kind)\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("timeout\n", "")
 
 
 MODULE = '''
