@@ -152,16 +152,7 @@ class _Filling:
             for name in job.after
             if name in results and results[name].is_done
         }
-        hints = filler.hints
-        names = {parameter.name for parameter in self.parameters}
-        self.task = FillInputs(
-            request,
-            job.task,
-            api,
-            self.given,
-            {name: outline(data, names) for name, data in self.data.items()},
-            () if hints is None else input_hints(hints, api.id, names, self.data, apis),
-        )
+        self.request, self.hints, self.apis = request, filler.hints, apis
         self.responses: list[ChatResponse] = []
 
     async def run(self) -> Filled:
@@ -182,15 +173,16 @@ class _Filling:
 
     async def ask(self) -> WrittenInputs:
         """Have the inputs written that are not given; what does not fit is repaired once."""
-        request, wrong = self.task.chat_request(), None
+        task = self.task()
+        request, wrong = task.chat_request(), None
         for _ in range(_ATTEMPTS):
             if self.model is None:
-                written = self.task.read(certain_inputs(self.task))
+                written = task.read(certain_inputs(task))
             else:
                 try:
                     response = check_response(self.model, await self.model.complete(request))
                     self.responses.append(response)
-                    written = self.task.read(response.data)
+                    written = task.read(response.data)
                 except LanguageModelError as exc:
                     raise self.error(f"the inputs could not be filled: {exc}") from exc
             missing = [each for each in self.parameters if each.name in written.missing]
@@ -204,6 +196,14 @@ class _Filling:
                 break
             request = repair_request(request, response.text, wrong)
         raise self.error(f"what the model wrote cannot be used: {wrong}")
+
+    def task(self) -> FillInputs:
+        """Return what is asked for: only where somebody is, for results can be many and large."""
+        names = {parameter.name for parameter in self.parameters}
+        hints = self.hints
+        told = () if hints is None else input_hints(hints, self.api.id, names, self.data, self.apis)
+        outlines = {name: outline(data, names) for name, data in self.data.items()}
+        return FillInputs(self.request, self.job.task, self.api, self.given, outlines, told)
 
     def misfit(self, inputs: Mapping[str, Any], *, whole: bool) -> str | None:
         """Return what is wrong with inputs before any result is looked at, or None.
