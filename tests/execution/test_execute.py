@@ -187,7 +187,6 @@ def test_a_write_that_was_not_done_goes_to_the_next_proposal():
     execution = world.run(
         "Send a text message to phones.", protocol="contractor-led", announcement="broadcast"
     )
-    print(execution.jobs)
     assert any(act.by == "re-award" for job in execution.jobs for act in job.acts), execution
 
 
