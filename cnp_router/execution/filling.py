@@ -27,6 +27,7 @@ __all__ = ["Filled", "Filler"]
 
 _ATTEMPTS = 2  # an answer, and its repair
 _MOST_SHOWN = 300  # characters of a problem
+_MOST_SAID = 80  # of the description of a parameter
 # Of the outline of a result, and of those of all results together.
 _MOST_ENTRIES = 100
 _MOST_IN_ALL = 300
@@ -261,7 +262,8 @@ class _Filling:
     def open(self, missing: list[Parameter]) -> ExecutionError:
         """Return the error that says what nobody gave."""
         named = ", ".join(
-            repr(each.name) + (f" ({said})" if (said := each.description) else "")
+            repr(each.name)
+            + (f" ({printable(said, _MOST_SAID)})" if (said := each.description) else "")
             for each in missing
         )
         cure = "name it in the request, or give it in the inputs of the plan"
