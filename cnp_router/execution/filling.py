@@ -15,7 +15,13 @@ from cnp_router.execution.input_hints import input_hints
 from cnp_router.execution.outlines import outline
 from cnp_router.execution.references import is_reference, resolve
 from cnp_router.execution.task_graph import Job
-from cnp_router.llm import ChatModel, ChatResponse, OfflineChatModel, Usage, check_response
+from cnp_router.llm import (
+    ChatModel,
+    ChatRequest,
+    OfflineChatModel,
+    Usage,
+    check_response,
+)
 from cnp_router.llm.parsing import repair_request
 from cnp_router.prediction import ParameterHints
 from cnp_router.printing import printable
@@ -148,8 +154,8 @@ class _Filling:
         results: Mapping[str, CallResult],
         apis: Mapping[str, str],
     ) -> None:
-        self.model = filler.model
-        self.job, self.api = job, api
+        self.model, self.learned = filler.model, filler.hints
+        self.job, self.api, self.request, self.apis = job, api, request, apis
         self.given = dict(job.inputs or {})
         self.parameters = parameters_of(api)
         self.data = {
@@ -157,18 +163,20 @@ class _Filling:
             for name in job.after
             if name in results and results[name].is_done
         }
-        hints = filler.hints
-        most = max(min(_MOST_ENTRIES, _MOST_IN_ALL // max(len(self.data), 1)), _LEAST_ENTRIES)
+        self.usages: list[Usage] = []
+        self.calls, self.seconds = 0, 0.0
+
+    def task(self) -> FillInputs:
+        """Return what the executor is asked."""
         names = {parameter.name for parameter in self.parameters}
-        self.task = FillInputs(
-            request,
-            job.task,
-            api,
-            self.given,
-            {name: outline(data, names, most=most) for name, data in self.data.items()},
-            () if hints is None else input_hints(hints, api.id, names, self.data, apis),
+        most = max(min(_MOST_ENTRIES, _MOST_IN_ALL // max(len(self.data), 1)), _LEAST_ENTRIES)
+        outlines = {name: outline(data, names, most=most) for name, data in self.data.items()}
+        hints = (
+            ()
+            if self.learned is None
+            else input_hints(self.learned, self.api.id, names, self.data, self.apis)
         )
-        self.responses: list[ChatResponse] = []
+        return FillInputs(self.request, self.job.task, self.api, self.given, outlines, hints)
 
     async def run(self) -> Filled:
         wrong = self.misfit(self.given, whole=False)
@@ -177,8 +185,7 @@ class _Filling:
         written = await self.ask() if self.is_incomplete() else WrittenInputs({})
         inputs = resolve({**self.given, **written.inputs}, self.data)
         self.check(inputs, {**self.given, **written.inputs})
-        seconds = sum(response.seconds for response in self.responses)
-        return Filled(inputs, self.usage, self.calls, seconds, written.hallucinated)
+        return Filled(inputs, self.usage, self.calls, self.seconds, written.hallucinated)
 
     def is_incomplete(self) -> bool:
         """Whether somebody has to be asked."""
@@ -188,17 +195,13 @@ class _Filling:
 
     async def ask(self) -> WrittenInputs:
         """Have the inputs written that are not given; what does not fit is repaired once."""
-        request, wrong = self.task.chat_request(), None
+        task, wrong = self.task(), None
+        request = task.chat_request()
         for _ in range(_ATTEMPTS):
             if self.model is None:
-                written = self.task.read(certain_inputs(self.task))
+                written = task.read(certain_inputs(task))
             else:
-                try:
-                    response = check_response(self.model, await self.model.complete(request))
-                    self.responses.append(response)
-                    written = self.task.read(response.data)
-                except LanguageModelError as exc:
-                    raise self.error(f"the inputs could not be filled: {exc}") from exc
+                text, written = await self.complete(self.model, request, task)
             missing = [each for each in self.parameters if each.name in written.missing]
             missing = [each for each in missing if each.is_required]
             if missing:
@@ -208,8 +211,23 @@ class _Filling:
                 return written
             if self.model is None:
                 break
-            request = repair_request(request, response.text, wrong)
+            request = repair_request(request, text, wrong)
         raise self.error(f"what the model wrote cannot be used: {wrong}")
+
+    async def complete(
+        self, model: ChatModel, request: ChatRequest, task: FillInputs
+    ) -> tuple[str, WrittenInputs]:
+        """Ask the model, keep what that has cost, and return what it said and what that means."""
+        try:
+            response = check_response(model, await model.complete(request))
+            self.usages.append(response.usage)
+            self.calls += response.calls
+            self.seconds += response.seconds
+            return response.text, task.read(response.data)
+        except LanguageModelError as exc:
+            self.usages += [] if exc.usage is None else [exc.usage]
+            self.calls += exc.calls
+            raise self.error(f"the inputs could not be filled: {exc}") from exc
 
     def misfit(self, inputs: Mapping[str, Any], *, whole: bool) -> str | None:
         """Return what is wrong with inputs before any result is looked at, or None.
@@ -277,12 +295,8 @@ class _Filling:
 
     @property
     def usage(self) -> Usage | None:
-        usages = [response.usage for response in self.responses]
-        return sum(usages[1:], usages[0]) if usages else None
-
-    @property
-    def calls(self) -> int:
-        return sum(response.calls for response in self.responses)
+        """What the model was paid until now."""
+        return sum(self.usages[1:], self.usages[0]) if self.usages else None
 
 
 def _refers(value: Any) -> bool:
