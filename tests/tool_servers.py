@@ -101,6 +101,7 @@ def local_pages(pages: Mapping[str, str]) -> Iterator[str]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error = lambda *_: None  # a client that goes away is no matter
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

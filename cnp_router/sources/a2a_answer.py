@@ -124,13 +124,13 @@ def _attachments(parts: Iterable[Part]) -> Iterable[Attachment]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the JSON value, whole numbers as such: on the wire of protobuf all are floats."""
+    """Return the JSON value. Protobuf knows neither whole numbers nor an order of keys."""
     return _whole(MessageToDict(value))
 
 
 def _whole(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
+        return {key: _whole(each) for key, each in sorted(value.items())}
     if isinstance(value, list):
         return [_whole(each) for each in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:

@@ -161,7 +161,9 @@ async def fetch_document(url: str, *, source: str, timeout: float) -> Document:
         problem = f"{place} did not come in {timeout:g} s"
         raise SourceUnavailableError(source, problem, cure="ask again later") from exc
     except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-        problem = f"{place} cannot be fetched: {type(exc).__name__}"
+        query = urlsplit(url).query
+        said = str(exc) if str(exc) and not (query and query in str(exc)) else type(exc).__name__
+        problem = f"{place} cannot be fetched: {said}"
         raise SourceUnavailableError(source, problem, cure="check the URL") from None
     # In a thread: a large document takes seconds, and others go on meanwhile.
     return await asyncio.to_thread(_document, bytes(data), place, found)

@@ -49,14 +49,15 @@ def resolve(root: Json, value: Any) -> tuple[Any, str | None]:
     DocumentError
         If one leaves the document, leads nowhere or in a circle.
     """
-    seen: list[str] = []
+    seen: dict[str, None] = {}
+    ref = None
     while isinstance(value, dict) and isinstance(value.get("$ref"), str):
         ref = value["$ref"]
         if ref in seen:
             raise DocumentError(f"the reference {shown(ref)} leads back to itself")
-        seen.append(ref)
+        seen[ref] = None
         value = _lookup(root, ref)
-    return value, seen[-1] if seen else None
+    return value, ref
 
 
 def _lookup(root: Json, ref: str) -> Any:
@@ -124,7 +125,7 @@ class Schemas:
         found: dict[str, list[Any]] = {}
         required: dict[str, None] = {}
         hidden: set[str] = set()
-        parts = list(self._parts(schema))
+        parts = list(self._parts(schema, (), set()))
         for part in parts:
             if not isinstance(part, dict) or not _SPREAD.issuperset(_keywords(part)):
                 return None
@@ -151,13 +152,16 @@ class Schemas:
         media = schema.get("contentMediaType")
         return schema.get("format") == "binary" or (media is not None and "type" not in schema)
 
-    def _parts(self, schema: Any, above: tuple[int, ...] = ()) -> Iterator[Any]:
-        """Yield a schema and those that it joins by ``allOf`` and ``$ref``."""
+    def _parts(self, schema: Any, above: tuple[int, ...], seen: set[int]) -> Iterator[Any]:
+        """Yield a schema and those that it joins by ``allOf`` and ``$ref``, each once."""
         if id(schema) in above:
             raise DocumentError("a schema that contains itself by 'allOf'")
+        if id(schema) in seen:
+            return
         above = (*above, id(schema))
+        seen.add(id(schema))
         if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
-            yield from self._parts(_lookup(self._root, schema["$ref"]), above)
+            yield from self._parts(_lookup(self._root, schema["$ref"]), above, seen)
             if self._is_3_0:
                 return
             schema = {key: value for key, value in schema.items() if key != "$ref"}
@@ -165,7 +169,7 @@ class Schemas:
                 return
         yield schema
         for part in _sequence(_mapping(schema).get("allOf")):
-            yield from self._parts(part, above)
+            yield from self._parts(part, above, seen)
 
     def _definition(self, ref: str) -> tuple[Any, frozenset[str]]:
         if ref not in self._done:

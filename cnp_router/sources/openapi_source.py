@@ -20,6 +20,7 @@ from cnp_router.exceptions import (
     InputError,
     SourceAnswerError,
     SourceError,
+    SourceUnavailableError,
     UnknownApiError,
     shown,
 )
@@ -229,8 +230,10 @@ class OpenApiSource(Source):
         is_read = self._operations is not None
         try:
             operations = await self._loaded()
-        except SourceError as exc:
+        except SourceUnavailableError as exc:
             return CallResult.failed("unavailable", str(exc))
+        except SourceError as exc:
+            return CallResult(failure=CallFailure("unusable", str(exc), "no"))
         operation = operations.by_id.get(call.api)
         if operation is None:
             close = difflib.get_close_matches(call.api, operations.by_id, n=1)
@@ -301,9 +304,10 @@ class OpenApiSource(Source):
             raise DataFileError(place, "nested too deep") from None
         if operations.left_out:
             self._warn(operations.left_out)
-        hosts = {urlsplit(each.server).hostname for each in operations.by_id.values()}
-        fetched = urlsplit(document.url).hostname if document.url else None
-        self._may_sign = self._base_url is not None or not fetched or hosts == {fetched}
+        servers = {each.server for each in operations.by_id.values()}
+        self._may_sign = self._base_url is not None or all(
+            _is_at(document.url, server) for server in servers
+        )
         return operations
 
     def _warn(self, left_out: list[LeftOut]) -> None:
@@ -343,6 +347,13 @@ class OpenApiSource(Source):
             redact=redact,
             credentials=self._credentials.wanted(operation.security, operations.schemes),
         )
+
+
+def _is_at(document_url: str, server: str) -> bool:
+    """Whether a document from a URL may say that this server gets credentials."""
+    here, there = urlsplit(document_url), urlsplit(server)
+    same = here.hostname == there.hostname
+    return not document_url or (same and there.scheme in ("https", here.scheme))
 
 
 def _strings(name: str, value: Mapping[str, str] | None) -> dict[str, str]:

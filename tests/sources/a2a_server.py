@@ -148,7 +148,10 @@ class Agent(AgentExecutor):
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[str]:
     """Serve an ASGI application or Starlette in this loop, and yield its address."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    # By the protocol's number asyncio knows TCP, and lets small answers go without delay.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(100)
     config = uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))

@@ -240,6 +240,13 @@ def served_at(port: int, app: Any) -> Iterator[None]:
         yield
 
 
+class Quiet(ThreadingHTTPServer):
+    """A server that does not mind clients that go away."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass
+
+
 class Raw:
     """A server that answers what it is told, message by message."""
 
@@ -288,7 +295,7 @@ class Raw:
             def log_message(self, *args: object) -> None:
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server = Quiet(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:

@@ -88,6 +88,14 @@ def test_values_are_not_taken_for_schemas():
     assert converted(schema) == schema
 
 
+def test_parts_that_are_joined_many_times_are_looked_at_once():
+    schemas = {"S40": {"properties": {"a": {"type": "string"}}}}
+    for n in range(40):
+        schemas[f"S{n}"] = {"allOf": [{"$ref": f"#/components/schemas/S{n + 1}"}] * 2}
+    found = inputs_of(body({"$ref": "#/components/schemas/S0"}), components={"schemas": schemas})
+    assert found["properties"] == {"a": {"type": "string"}}
+
+
 def test_what_is_read_only_is_no_input():
     schema = {
         "type": "object",
