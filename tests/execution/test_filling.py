@@ -9,7 +9,7 @@ import pytest
 
 from cnp_router.agents import offline_model
 from cnp_router.catalog import Api, Catalog
-from cnp_router.exceptions import ChatRateLimitError, ExecutionError, InputError
+from cnp_router.exceptions import ChatAnswerError, ChatRateLimitError, ExecutionError, InputError
 from cnp_router.execution.filling import Filler
 from cnp_router.execution.task_graph import Job
 from cnp_router.llm import ChatResponse, Usage
@@ -139,6 +139,18 @@ class TestModel:
         for wrong in ("no JSON", ChatRateLimitError("too many", model="m")):
             with pytest.raises(ExecutionError, match=r"job 'text', .* could not be filled: "):
                 fill(ScriptedChatModel([wrong]))
+
+    def test_an_answer_of_another_form_is_an_error_that_says_what_was_paid(self):
+        class Odd(ScriptedChatModel):
+            async def complete(self, request):
+                return ChatResponse("{}", None, Usage(7, 1, "server"), "odd", 0.5)
+
+        with pytest.raises(ExecutionError, match="could not be filled: the answer does not") as e:
+            fill(Odd([]))
+        assert (e.value.usage, e.value.calls) == (Usage(7, 1, "server"), 1)
+        with pytest.raises(ExecutionError) as e:
+            fill(ScriptedChatModel([ChatAnswerError("odd", usage=Usage(5, 1, "server"), calls=2)]))
+        assert (e.value.usage, e.value.calls) == (Usage(5, 1, "server"), 2)
 
     def test_what_json_cannot_hold_is_repaired_too(self):
         class Odd(ScriptedChatModel):
