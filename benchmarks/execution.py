@@ -31,8 +31,7 @@ from cnp_router.execution import (
 )
 from cnp_router.execution.execute import Executor
 from cnp_router.protocols import ContractNet
-from cnp_router.sources import Call, CallResult, Source
-from cnp_router.sources.together import Sources
+from cnp_router.sources import Call, CallResult, Source, Sources
 
 __all__ = ["measure_memory", "measure_time", "run"]
 
