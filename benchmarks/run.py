@@ -19,6 +19,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
     python benchmarks/run.py injection [--limit N]
+    python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
 
@@ -55,6 +56,7 @@ from benchmarks import (
     routed_vs_broadcast,
     scaling,
     speed,
+    tool_servers,
     trust,
 )
 from benchmarks.peers import PEERS
@@ -76,6 +78,7 @@ TRACKS = {
     "engine": engine,
     "execution": execution,
     "injection": injection,
+    "tool_servers": tool_servers,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -178,6 +181,16 @@ def _injection(track: argparse.ArgumentParser) -> None:
     track.add_argument("--limit", type=int, metavar="N", help="the first N orders only")
 
 
+def _tool_servers(track: argparse.ArgumentParser) -> None:
+    track.add_argument(
+        "--node",
+        type=Path,
+        metavar="NODE_MODULES",
+        help=f"a folder with servers that run in Node (default: {tool_servers.NODE_SERVERS})",
+    )
+    track.add_argument("--calls", type=int, metavar="N", default=tool_servers.CALLS)
+
+
 def _compound(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--history", type=int, metavar="N", help="learn from N past mashups, drawn by the seed"
@@ -196,6 +209,7 @@ _OPTIONS = {
     "engine": _engine,
     "execution": _execution,
     "injection": _injection,
+    "tool_servers": _tool_servers,
 }
 
 

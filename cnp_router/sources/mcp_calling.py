@@ -49,21 +49,27 @@ async def send(
     except TimeoutError:
         connection.is_suspect = True
         return CallResult.failed("timeout", f"no answer within {call.timeout:g} s")
-    except MCPError as exc:
-        return CallResult(failure=await _refusal(connection, exc, notes))
-    except (ValueError, RuntimeError) as exc:  # how the SDK says that an answer is none
+    except (MCPError, ValueError, RuntimeError) as exc:
+        if connection.link.ended.is_set():
+            return CallResult(failure=await _loss(connection))
+        if isinstance(exc, MCPError):
+            return CallResult(failure=_refusal(connection, exc, notes))
+        # The other two are how the SDK says that an answer is none.
         text = connection.clean(f"an answer that cannot be used: {str(exc)[:500]}")
         return CallResult.failed("unusable", text)
 
 
-async def _refusal(connection: Connection, exc: MCPError, notes: list[str]) -> CallFailure:
+async def _loss(connection: Connection) -> CallFailure:
+    """Return why a connection ended in a call, once everything of it is gone."""
+    await connection.wait_over()
+    error = connection.error()
+    if isinstance(error, SourceAnswerError):
+        return CallFailure("unusable", error.problem)
+    return CallFailure("lost", f"the connection was lost: {error.problem}")
+
+
+def _refusal(connection: Connection, exc: MCPError, notes: list[str]) -> CallFailure:
     """Return the failure that an error of the protocol is."""
-    if connection.link.ended.is_set():
-        await connection.wait_over()
-        error = connection.error()
-        if isinstance(error, SourceAnswerError):
-            return CallFailure("unusable", error.problem)
-        return CallFailure("lost", f"the connection was lost: {error.problem}")
     http = exc.data.get(HTTP_ERROR) if isinstance(exc.data, dict) else None
     if isinstance(http, dict) and (http.get("unsent") or http.get("status") == 404):
         connection.end(exc.message)  # its session is gone

@@ -257,6 +257,7 @@ class Connection:
             problem += "" if started else " while it was being started"
         elif isinstance(leaf, TimeoutError) and not started:
             problem = f"it did not list its tools within {self.start_timeout:g} s"
+            cure = f"{cure}, or raise start_timeout"
         elif isinstance(leaf, MCPError):
             http = isinstance(leaf.data, dict) and leaf.data.get(HTTP_ERROR)
             if isinstance(http, dict) and http.get("unsent"):

@@ -15,6 +15,7 @@ from cnp_router.records import string_tuple
 __all__ = ["entry_fields", "http_url", "plain", "secrets_of", "several", "strings"]
 
 _FIELDS = ("command", "args", "env", "cwd", "url", "headers", "type")
+_SETTINGS = ("max_bytes", "mode", "start_timeout")  # this library's own
 # Settings that other programs keep in the same files, for themselves.
 _OTHERS = {
     "alwaysAllow",
@@ -44,8 +45,8 @@ def entry_fields(fields: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """
     given = {key: value for key, value in fields.items() if key not in _OTHERS}
     for key in given:
-        if key not in _FIELDS:
-            close = difflib.get_close_matches(str(key), _FIELDS, n=1)
+        if key not in (*_FIELDS, *_SETTINGS):
+            close = difflib.get_close_matches(str(key), (*_FIELDS, *_SETTINGS), n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_FIELDS)}"
             raise InputError(f"unknown field {shown(key)} ({hint})")
     kind = given.pop("type", None)

@@ -18,6 +18,7 @@ HTTP_ERROR = "cnp_router_http"
 """Key in the data of the JSON-RPC errors that are made here of what HTTP says."""
 
 _PATIENCE = 5.0  # seconds that a message may take which has no answer
+_PLAIN = {"Accept-Encoding": "identity"}  # compressed, a small answer can be of any size
 _NEGOTIATED = (400, 404, 405)  # what they mean is a matter between the SDK and the server
 
 
@@ -70,7 +71,7 @@ class ServerUrl:
         # How long an answer may take is the affair of each call.
         timeout = httpx2.Timeout(self.connect_timeout, read=None)
         client = _client_class(self.max_message, min(self.connect_timeout, _PATIENCE))(
-            headers=dict(self.headers), auth=self.auth, timeout=timeout
+            headers={**self.headers, **_PLAIN}, auth=self.auth, timeout=timeout
         )
         async with (
             client,
@@ -119,6 +120,9 @@ def _client_class(most: int, patience: float) -> type[httpx2.AsyncClient]:
                 )
             except httpx2.TransportError as exc:
                 return _error(request, f"the connection broke: {_said(exc)}", lost=True)
+            if response.headers.get("content-encoding", "identity") != "identity":
+                await response.aclose()
+                return _error(request, "a compressed answer, which was not asked for", packed=True)
             response.stream = Bounded(response.stream)
             if request.method != "POST" or (response.status_code < 400 and not _is_json(response)):
                 return response

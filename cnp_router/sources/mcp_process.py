@@ -217,7 +217,7 @@ class ServerProcess:
                     return self._wrong("it floods its output with what nobody asked for")
                 if message is None and line.strip():
                     self._noise = self._noise or line[:200].decode(errors="replace")
-                    if line.lstrip().startswith((b"{", b"[")):
+                    if b'"jsonrpc"' in line:  # and not something that was printed by mistake
                         return self._wrong(f"a message that is none, {shown(self._noise)}")
                 if message is None:
                     continue
@@ -243,12 +243,14 @@ class ServerProcess:
         process: asyncio.subprocess.Process,
         to_send: MemoryObjectReceiveStream[SessionMessage],
     ) -> None:
-        from mcp_types import JSONRPCRequest
+        from mcp_types import JSONRPCNotification, JSONRPCRequest
 
         assert process.stdin is not None
         async for each in to_send:
             if isinstance(each.message, JSONRPCRequest):
                 self._asked.add(str(each.message.id))
+            elif isinstance(each.message, JSONRPCNotification):  # perhaps that it was given up
+                self._asked.discard(str((each.message.params or {}).get("requestId")))
             text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
             process.stdin.write(text.encode() + b"\n")
             try:

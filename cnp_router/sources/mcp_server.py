@@ -141,16 +141,22 @@ class McpServer(Source):
         self._url = None if url is None else http_url(url)
         self._headers = strings("headers", headers)
         if self._url is None and (self._headers or auth is not None):
-            raise InputError("headers and auth belong to a 'url', and source has a 'command'")
+            raise InputError(f"headers and auth belong to a 'url', and {name!r} has a 'command'")
         if self._command is None and (self._args or self._env or self._cwd):
-            raise InputError("args, env and cwd belong to a 'command', and source has a 'url'")
+            raise InputError(f"args, env and cwd belong to a 'command', and {name!r} has a 'url'")
         self._auth = auth
         self._trusted = check_flag("trusted", trusted)
         self._mode: Mode = mode
         self._start_timeout = check_number("start_timeout", start_timeout, 0, 10**6, ends=False)
-        self._max_bytes = int(check_number("max_bytes", max_bytes, 1, 10**10))
-        self.max_concurrency = int(check_number("max_concurrency", max_concurrency, 1, 10**6))
-        self._backoff = backoff
+        self._max_bytes = check_number("max_bytes", max_bytes, 1, 10**10, whole=True)
+        self.max_concurrency = check_number(
+            "max_concurrency", max_concurrency, 1, 10**6, whole=True
+        )
+        first, most = backoff
+        self._backoff = (
+            check_number("backoff", first, 0, 3600),
+            check_number("backoff", most, 0, 3600),
+        )
         self._grace = check_number("grace", grace, 0, 3600, ends=False)
         self._secrets = secrets_of(self._env, self._headers)
         self._connection: Connection | None = None
@@ -171,8 +177,9 @@ class McpServer(Source):
         name : str
             Its key.
         fields : mapping of str to JSON value
-            `command`, `args`, `env`, `cwd`; or `url`, `headers`; and `type`, if it is to be said.
-            Some that other programs keep there for themselves are passed over.
+            `command`, `args`, `env`, `cwd`; or `url`, `headers`; `type`, if it is to be said; and
+            of the settings `max_bytes`, `mode` and `start_timeout`. Some that other programs keep
+            there for themselves are passed over.
         folder : Path
             What relative paths in `command` and `cwd` are relative to.
         trusted : bool
@@ -208,8 +215,6 @@ class McpServer(Source):
             If it does not speak the protocol, or a tool of its list cannot be used.
         """
         connection = await self._connected()
-        if connection.is_stale:
-            await connection.list_again()
         return tuple(connection.apis.values())
 
     async def call(self, call: Call) -> CallResult:
@@ -258,11 +263,13 @@ class McpServer(Source):
             await connection.close()
 
     async def _connected(self) -> Connection:
-        """Return an open connection, started if there is none."""
+        """Return an open connection whose tools are known, started if there is none."""
         connection = self._connection
         if connection is not None and connection.is_suspect and not connection.n_running:
             await self._probe(connection)
         if connection is not None and connection.is_open:
+            if connection.is_stale:
+                await connection.list_again()
             return connection
         if self._starting is None:
             self._starting = asyncio.create_task(self._start(), name=f"start of {self.name}")

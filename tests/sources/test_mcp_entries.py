@@ -48,6 +48,7 @@ class TestEntry:
         assert server._url == "http://127.0.0.1:1/mcp"
 
     def test_what_other_programs_keep_there_is_passed_over(self):
+        assert read(command="run", mode="legacy", start_timeout=90)._start_timeout == 90
         others = {"alwaysAllow": [], "autoApprove": ["a"], "timeout": 60, "description": "It."}
         assert read(command="run", **others)._command == "run"
 

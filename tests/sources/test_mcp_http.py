@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import json
 import socket
 import threading
@@ -517,6 +518,20 @@ class TestCall:
         result = result_of(lambda message: flood, max_bytes=1_000)
         assert result.failure.was_done == "unknown"
         assert result.failure.kind in ("unusable", "lost")
+
+    def test_a_compressed_answer_is_not_read(self):
+        def packed(handler: Any) -> None:
+            body = gzip.compress(b"x" * 50_000_000)
+            handler.send_response(200)
+            handler.send_header("Content-Type", "application/json")
+            handler.send_header("Content-Encoding", "gzip")
+            handler.send_header("Content-Length", str(len(body)))
+            handler.end_headers()
+            handler.wfile.write(body)
+
+        failure = result_of(lambda message: packed).failure
+        assert (failure.kind, failure.was_done) == ("unusable", "unknown")
+        assert "a compressed answer" in failure.message
 
     def test_parallel_failures_are_each_its_own(self):
         async def use(server: McpServer) -> list[CallResult]:

@@ -234,10 +234,12 @@ class TestList:
         async def use(server: McpServer) -> tuple[int, int, CallResult]:
             before = len(await server.apis())
             await server.call(call("change"))
-            return before, len(await server.apis()), await server.call(call("new"))
+            new = await server.call(call("new", text="hello"))
+            return before, len(await server.apis()), new
 
-        before, after, _ = run(use)
+        before, after, new = run(use)
         assert after == before + 1
+        assert new.text == "hello"
 
     def test_a_tool_that_it_does_not_have(self):
         async def use(server: McpServer) -> None:
@@ -432,8 +434,9 @@ class TestCall:
         assert "a message that is none" in result.failure.message
         assert after.text == "hello"
 
-    def test_text_between_messages_is_no_harm(self):
-        assert one("line", line="You have mail.", answer=True).text == "answered"
+    @pytest.mark.parametrize("line", ["You have mail.", '{"level": 30, "msg": "hello"}', "{", ""])
+    def test_what_is_printed_between_messages_is_no_harm(self, line):
+        assert one("line", line=line, answer=True).text == "answered"
 
 
 class TestSize:
