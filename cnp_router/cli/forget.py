@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from cnp_router.training import Remainder
 
 _NOT_REACHED = (
-    "files of your own: histories, trajectories, catalogs, transcripts, exports and backups",
-    "what language models and encoders keep, their caches (--cache, --encoder-cache) included",
-    "other texts in which the same is said: goals, inputs and observations of other steps",
+    "files of your own: histories, trajectories, catalogs, transcripts, exports, backups",
+    "what language models and encoders keep, their caches (--encoder-cache) included",
+    "other records whose texts say the same",
+    "programs that still run with the old model",
 )
 
 

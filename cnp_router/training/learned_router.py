@@ -78,7 +78,7 @@ class LearnedRouter(Router):
     history : History
         What it was fitted on, and has observed since.
     removed : tuple of str
-        Ids of the APIs that the catalog once had. In `history` they stand as they were.
+        Ids of the APIs that the catalog once had; `history` names them (see `History.without`).
     categories : CategoryClassifier or None
         None where the catalog has no categories.
     compound : bool or None, default=None

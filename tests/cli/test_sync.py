@@ -92,6 +92,14 @@ def test_a_removed_tool_is_never_the_next(run, model):
     assert document(run(*asked))["tool"] == "git__diff"
 
 
+def test_the_graph_is_of_what_is_there(run, model):
+    History([Mashup("m1", "Mushrooms", ("git__diff", "git__log", "time__now"))]).write("m.jsonl")
+    run("fit", *("--catalog", "apis.jsonl", "--history", "m.jsonl"), "--output", "m", "--overwrite")
+    run("sync", "--model", model, "--catalog", "now.jsonl")
+    following = run("graph", "next", "--model", model, "git__log").stdout
+    assert "time__now" in following and "git__diff" not in following
+
+
 def test_what_was_observed_stays(run, model):
     History([Mashup("m1", "Mushrooms by mail", ("git__diff", "git__log"))]).write("more.jsonl")
     run("observe", "--model", model, "--history", "more.jsonl")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -202,6 +204,48 @@ def test_broken_off_it_is_done_or_not_and_again_finishes(filled, where, monkeypa
     forget(filled, users=("ann",), apis=("fax",))
     assert len(rows(filled)) == 9
     assert SECRET.encode() not in bytes_of(filled)
+
+
+def test_killed_at_any_statement_it_is_done_or_not_and_again_finishes(filled, tmp_path):
+    before = rows(filled)
+    copies = []
+
+    class Copying:
+        """A connection whose files are copied before each statement, as a kill leaves them."""
+
+        def __init__(self, connection):
+            self._connection = connection
+
+        def __getattr__(self, name):
+            return getattr(self._connection, name)
+
+        def _copy(self):
+            copies.append(tmp_path / "killed" / str(len(copies)))
+            copies[-1].mkdir(parents=True)
+            for path in filled.parent.glob("online.sqlite*"):
+                shutil.copy(path, copies[-1])
+
+        def execute(self, *statement):
+            self._copy()
+            return self._connection.execute(*statement)
+
+        def executemany(self, *statement):
+            self._copy()
+            return self._connection.executemany(*statement)
+
+    with OnlineStore(filled, []) as store:
+        store._database._connection = Copying(store._database._connection)
+        store.forget(Forgetting(users=("ann",), apis=("fax",)))
+    after = rows(filled)
+    found = []
+    for folder in copies:
+        file = folder / "online.sqlite"
+        found.append(rows(file))
+        forget(file, users=("ann",), apis=("fax",))
+        assert rows(file) == after
+        assert SECRET.encode() not in bytes_of(file)
+    assert len(copies) > 8
+    assert [before, after] == [state for state, _ in itertools.groupby(found)]
 
 
 def test_somebody_who_reads_is_told(filled):
