@@ -117,7 +117,7 @@ def test_a_plan_is_done_in_order_and_results_travel_by_reference():
 
 def test_a_request_is_awarded_and_what_writes_waits_for_what_reads():
     world = World(sky__forecast=["rain"], air__weather=["rain"], phone__send=["sent"])
-    request = "Forecast the weather with rain and wind, and send text messages to phones."
+    request = "weather forecast rain, sends text messages"
     execution = world.run(request, protocol="learned")
     assert execution.jobs
     writing = [job for job in execution.plan.jobs if CATALOG[job.api].effects == "writes"]
