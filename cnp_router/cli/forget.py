@@ -147,7 +147,6 @@ def _of_model(left: Remainder, *, fitted: bool) -> dict[str, Any]:
         "mashups": left.forgotten.mashups,
         "changed": left.forgotten.n_changed,
         "apis": list(left.apis),
-        "lost": left.n_lost,
         "fitted": fitted,
     }
 
@@ -178,8 +177,6 @@ def _pairs(
     past = f"{counted(len(left.history), 'mashup')} over {counted(len(left.catalog), 'API')}"
     took = "" if would else f" in {seconds:.1f} s"
     yield "Fitted again", f"{would and 'on '}{past}{took}"
-    if left.n_lost:
-        yield "Dropped", f"{counted(left.n_lost, 'mashup')} that only removed APIs served"
 
 
 def _said(found: Forgotten) -> str:

@@ -69,6 +69,9 @@ _FIELDS = ("name", "description", "categories", "parameters", "effects")
 )
 @options.fitted_model
 @source_options
+@options.several(
+    "--remove", "gone", metavar="NAME", help="A source that is no longer there: remove its APIs."
+)
 @options.file(
     "--catalog",
     help="Instead of sources, all APIs that there are now, as JSON Lines: what is not among them "
@@ -81,6 +84,7 @@ def sync(
     *,
     model: Path,
     origins: Origins,
+    gone: tuple[str, ...],
     catalog: Path | None,
     vectors: options.Vectors,
     dry_run: bool,
@@ -96,18 +100,19 @@ def sync(
     that fails changes none. A definition that is not the one in the lock file is refused, with the
     difference shown, until --accept; the model keeps the old one.
     """
-    if bool(origins) == (catalog is not None):
-        raise click.UsageError("Give --sources, --openapi or --a2a, or else --catalog.")
+    if bool(origins or gone) == (catalog is not None):
+        raise click.UsageError("Give --sources, --openapi, --a2a or --remove, or else --catalog.")
     from cnp_router.catalog import Catalog
     from cnp_router.training import load_router
 
     router = load_router(model, **vectors.made(model))
+    loaded = asyncio.run(_loaded(origins, dry_run)) if origins else None
+    refused = _refused(origins, loaded) if loaded else []
+    failed = _failed(loaded) if loaded else []
     if catalog is not None:
-        now, refused, failed = Catalog.read(catalog), [], []
+        now = Catalog.read(catalog)
     else:
-        loaded = asyncio.run(_loaded(origins, dry_run))
-        refused, failed = _refused(origins, loaded), _failed(loaded)
-        now = _updated(router.catalog, loaded, refused, failed)
+        now = _updated(router.catalog, loaded, {*refused}, {*failed}, gone)
     difference = _Difference.between(router.catalog, now)
     start = time.perf_counter()
     if difference and not dry_run:
@@ -117,6 +122,7 @@ def sync(
         **difference.ids(),
         "refused": refused,
         "failed": failed,
+        "not_asked": _not_asked(now, loaded) if catalog is None else [],
         "apis": len(now),
         "saved": bool(difference) and not dry_run,
     }
@@ -131,6 +137,8 @@ def sync(
     echo()
     said = ", ".join(f"{len(result[name]):,} {name}" for name in ("added", "changed", "removed"))
     facts = [("Catalog", f"{counted(len(now), 'API')}: {said}")]
+    if others := result["not_asked"]:
+        facts.append(("Not asked", f"{', '.join(others)} (kept; --remove if no longer there)"))
     how = f"saved in {seconds:.1f} s" if difference else "as it was"
     how = "not saved (--dry-run)" if dry_run else how
     echo_pairs([*facts, ("Model", f"{model}, {how}")])
@@ -171,12 +179,24 @@ def _failed(loaded: Loaded) -> list[str]:
     return [name for name in loaded.seconds if name in broken - said]
 
 
-def _updated(before: Catalog, loaded: Loaded, refused: list[str], failed: list[str]) -> Catalog:
+def _updated(
+    before: Catalog,
+    loaded: Loaded | None,
+    refused: set[str],
+    failed: set[str],
+    gone: tuple[str, ...],
+) -> Catalog:
     """Return the model's catalog with what the sources say of their own APIs."""
     from cnp_router.catalog import Catalog
+    from cnp_router.exceptions import InputError
 
-    there = {api.id: api for api in loaded.apis}
-    asked = set(loaded.seconds) - set(failed)
+    sources = {_source(api.id) for api in before} - {""}
+    if strange := [name for name in gone if name not in sources]:
+        raise InputError(f"--remove: the model has no API of a source {strange[0]!r}")
+    there = {api.id: api for api in loaded.apis} if loaded else {}
+    asked = ({*loaded.seconds} - failed if loaded else set()) | {*gone}
+    if both := [name for name in gone if loaded and name in loaded.seconds]:
+        raise InputError(f"--remove: source {both[0]!r} is among those that are asked")
     now = []
     for api in before:
         new = there.pop(api.id, None)
@@ -185,6 +205,13 @@ def _updated(before: Catalog, loaded: Loaded, refused: list[str], failed: list[s
         elif _source(api.id) not in asked or api.id in refused:
             now.append(api)
     return Catalog([*now, *there.values()])
+
+
+def _not_asked(now: Catalog, loaded: Loaded | None) -> list[str]:
+    """Return the names of the model's sources that nobody asked for."""
+    asked = loaded.seconds if loaded else ()
+    names = dict.fromkeys(_source(api.id) for api in now)
+    return [name for name in names if name and name not in asked]
 
 
 def _source(api: str) -> str:

@@ -31,9 +31,6 @@ class Remainder:
         Forgotten APIs that the catalog had, or once had.
     forgotten : Forgotten
         Of the history.
-    n_lost : int
-        Mashups that can teach nothing once the router is fitted again: all that they used was
-        removed from the catalog. 0 where it need not be.
     """
 
     catalog: Catalog
@@ -41,7 +38,6 @@ class Remainder:
     removed: tuple[str, ...]
     apis: tuple[str, ...]
     forgotten: Forgotten
-    n_lost: int
 
     def __bool__(self) -> bool:
         return bool(self.apis or self.forgotten)
@@ -68,16 +64,13 @@ def remainder(router: LearnedRouter, what: Forgetting) -> Remainder:
             left.append(rest)
     apis = tuple(api for api in what.apis if api in router.catalog or api in router.removed)
     if not (apis or forgotten):
-        return Remainder(router.catalog, router.history, router.removed, (), forgotten, 0)
+        return Remainder(router.catalog, router.history, router.removed, (), forgotten)
     catalog = [api for api in router.catalog if api.id not in what.apis]
     if not catalog:
         raise InputError("no API would be left (remove the folder of the model instead)")
     removed = tuple(api for api in router.removed if api not in what.apis)
-    kept = [m for m in left if not all(api in removed for api in m.apis)]
-    history = History(kept, skipped=int(router.summary.get("skipped", 0)))
-    return Remainder(
-        Catalog(catalog), history, removed, apis, forgotten, n_lost=len(left) - len(kept)
-    )
+    history = History(left, skipped=int(router.summary.get("skipped", 0)))
+    return Remainder(Catalog(catalog), history, removed, apis, forgotten)
 
 
 def fit_without(
@@ -91,7 +84,7 @@ def fit_without(
 
     With the same seed and encoder, so the result is what would have been fitted had that never
     been there. What the router has observed since it was fitted is fitted on, too. APIs that were
-    removed from its catalog stay removed; mashups that used nothing else are dropped.
+    removed from its catalog stay removed; mashups that used nothing else come last.
 
     Parameters
     ----------
@@ -130,17 +123,20 @@ def fit_without(
             f"to forget, the model is fitted again with its encoder {dense.name!r} "
             "(give the encoder when it is loaded)"
         )
+    gone = frozenset(left.removed)
+    serving = [mashup for mashup in left.history if not gone.issuperset(mashup.apis)]
+    past = History(serving, skipped=left.history.skipped)
     fitted = fit_router(
         left.catalog,
-        left.history.without(left.removed),
+        past.without(gone),
         encoder=None if dense is None else dense.encoder,
         random_state=router.summary["random_state"],
         n_jobs=n_jobs,
         progress=progress,
     )
-    # So that what is removed is known again with its history, if it comes back.
-    fitted.history, fitted.removed = left.history, left.removed
-    if left.removed:
-        fitted.summary["removed"] = list(left.removed)
     fitted.compound = router.compound
+    if gone:  # it is known again with its history, if it comes back
+        fitted.history, fitted.removed = past, left.removed
+        fitted.summary["removed"] = list(left.removed)
+        fitted.observe(mashup for mashup in left.history if gone.issuperset(mashup.apis))
     return fitted

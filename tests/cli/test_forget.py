@@ -58,7 +58,7 @@ def test_a_user(run, model):
     told = document(run("forget", "--model", model, "--user", "ann", "--jobs", "1", "--json"))
     assert told["observed"] == {"mashups": ["a2"], "trajectories": ["a3"], "changed": 0, "steps": 0}
     assert told["model"] == {
-        "mashups": ["a1"], "changed": 0, "apis": [], "lost": 0, "fitted": True,
+        "mashups": ["a1"], "changed": 0, "apis": [], "fitted": True,
     }  # fmt: skip
     assert told["removed"] is True and any("caches" in each for each in told["not_reached"])
     assert SECRET.encode() not in bytes_of(folder)

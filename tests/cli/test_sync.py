@@ -217,6 +217,19 @@ class TestSources:
         assert json.loads(before)["recipients"][0]["contractor"] == "git__log"
         assert "git__log" in recommended(run, "the commits")
 
+    def test_one_that_is_no_longer_there(self, run, sources):
+        told = document(run("sync", "--model", "m", "--sources", "mcp.json", "--json"))
+        assert told["not_asked"] == ["time"]
+        told = document(run("sync", "--model", "m", "--remove", "git", "--dry-run", "--json"))
+        assert told["removed"] == ["git__log", "git__diff"]
+        arguments = ("sync", "--model", "m", "--sources", "mcp.json", "--remove", "time", "--json")
+        told = document(run(*arguments))
+        assert told["removed"] == ["time__now"] and told["not_asked"] == []
+        again = run(*arguments)
+        assert again.exit_code == 1 and "no API of a source 'time'" in again.stderr
+        both = run("sync", "--model", "m", "--sources", "mcp.json", "--remove", "git")
+        assert both.exit_code == 1 and "among those that are asked" in both.stderr
+
     def test_categories_of_the_model_stay_where_a_source_has_none(self, run, sources):
         catalog = Catalog.read("apis.jsonl")
         Catalog(replace(api, categories=("Code",)) for api in catalog).write("apis.jsonl")
