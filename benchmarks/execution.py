@@ -64,17 +64,27 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         ms = [case[name]["engine_ms_a_job"] for name in _STAGES]
         seconds, share = case["execution"]["seconds"], 100 * case["execution"]["engine_share"]
         verdict = "pass" if ms[-1] <= TARGET_MS else "FAIL"
-        times = [number(case["tool_seconds"]), number(seconds), *map(number, ms), number(share, 1)]
+        cpu = case["execution"]["cpu_ms_a_job"]
+        times = [number(case["tool_seconds"]), number(seconds), *map(number, [*ms, cpu])]
+        times.append(number(share, 1))
         rows.append([title, str(case["jobs"]), *times, verdict])
-    head = ["jobs", "tool, s", "execution, median s", *_STAGES, "engine, %"]
+    head = ["jobs", "tool, s", "execution, median s", *_STAGES, "of it CPU", "engine, %"]
     table([["", *head, "target"], *rows])
-    memory = in_child(measure_memory, options.executions)
+    memory = {
+        title: in_child(measure_memory, options.executions, is_traced)
+        for title, is_traced in (("resident", False), ("allocated by Python", True))
+    }
     print(f"Memory over executions of {_MEMORY_JOBS} jobs each, one after another (MB):\n")
     rows = [
-        [str(p["executions"]), number(p["rss"], 1), number(p["traced"], 2)] for p in memory["at"]
+        [
+            title,
+            *(number(mb, 2) for mb in case["megabytes"].values()),
+            number(case["last_to_first"]),
+        ]
+        for title, case in memory.items()
     ]
-    rows.append(["last / first", number(memory["rss_ratio"]), number(memory["traced_ratio"])])
-    table([["executions", "resident", "allocated by Python"], *rows])
+    after = [f"after {n:,}" for n in memory["resident"]["megabytes"]]
+    table([["", *after, "last / first"], *rows])
     return {"environment": facts, "time": cases, "memory": memory}
 
 
@@ -196,11 +206,12 @@ def _measured(plan: Plan, seconds: float, effects: Effects, on_disk: bool) -> di
     ideal, source = seconds * len(plan.levels), Waiting(seconds, effects)
     found: dict[str, Any] = {"jobs": len(plan.jobs), "tool_seconds": ideal}
     for name, execute in _STAGES.items():
-        times = list(_repeated(execute, plan, source, on_disk))
-        wall = statistics.median(times)
+        runs = list(_repeated(execute, plan, source, on_disk))
+        wall = statistics.median(seconds for seconds, _ in runs)
         found[name] = {
             "seconds": wall,
-            "all_seconds": times,
+            "all_seconds": [seconds for seconds, _ in runs],
+            "cpu_ms_a_job": 1e3 * statistics.median(cpu for _, cpu in runs) / len(plan.jobs),
             "engine_ms_a_job": 1e3 * (wall - ideal) / len(plan.jobs),
             "engine_share": (wall - ideal) / wall,
         }
@@ -212,13 +223,13 @@ def _repeated(
     plan: Plan,
     source: Waiting,
     on_disk: bool,
-) -> Iterator[float]:
-    """Yield what several runs took, after one that warms up."""
+) -> Iterator[tuple[float, float]]:
+    """Yield the seconds several runs took, of wall and of CPU time, after one that warms up."""
 
-    async def timed(file: Path | None) -> float:
-        begin = time.perf_counter()
+    async def timed(file: Path | None) -> tuple[float, float]:
+        wall, cpu = time.perf_counter(), time.process_time()
         await execute(plan, source, file)
-        return time.perf_counter() - begin
+        return time.perf_counter() - wall, time.process_time() - cpu
 
     for turn in range(REPEATS + 1):
         with tempfile.TemporaryDirectory() as folder:
@@ -236,11 +247,14 @@ async def _loop(plan: Plan, source: Waiting, file: Path | None) -> None:
 _STAGES = {"loop": _loop, "calls": calls, "execution": whole}
 
 
-def measure_memory(executions: int) -> dict[str, Any]:
-    """Note the memory after a tenth of the executions and after all. Runs in its own process."""
+def measure_memory(executions: int, is_traced: bool) -> dict[str, Any]:
+    """Note the memory after a tenth of the executions and after all. Runs in its own process.
+
+    What Python allocates is traced in a process of its own: tracing takes memory too.
+    """
     plan, source = levels(_MEMORY_JOBS // 2, 2), Waiting(0.0)
     first = max(executions // 10, 1)
-    points: list[dict[str, Any]] = []
+    points: dict[int, float | None] = {}
 
     async def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -252,15 +266,12 @@ def measure_memory(executions: int) -> dict[str, Any]:
                 if n in (first, executions):
                     gc.collect()
                     traced = tracemalloc.get_traced_memory()[0] / 1e6
-                    points.append({"executions": n, "rss": resident_megabytes(), "traced": traced})
+                    points[n] = traced if is_traced else resident_megabytes()
 
-    tracemalloc.start()
+    if is_traced:
+        tracemalloc.start()
     asyncio.run(main())
     tracemalloc.stop()
-    begin, end = points[0], points[-1]
-    return {
-        "jobs": _MEMORY_JOBS,
-        "at": points,
-        "rss_ratio": end["rss"] / begin["rss"] if begin["rss"] else None,
-        "traced_ratio": end["traced"] / begin["traced"],
-    }
+    begin, end = points[first], points[executions]
+    ratio = end / begin if begin and end else None
+    return {"megabytes": points, "last_to_first": ratio}

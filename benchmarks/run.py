@@ -19,6 +19,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
+    python benchmarks/run.py injection [--limit N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
 
@@ -46,6 +47,7 @@ from benchmarks import (
     engine,
     evidence,
     execution,
+    injection,
     languages,
     learning_curve,
     next_tool,
@@ -76,6 +78,7 @@ TRACKS = {
     "engine": engine,
     "execution": execution,
     "tool_servers": tool_servers,
+    "injection": injection,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -184,6 +187,10 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
     track.add_argument("--calls", type=int, metavar="N", default=tool_servers.CALLS)
 
 
+def _injection(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--limit", type=int, metavar="N", help="the first N orders only")
+
+
 def _compound(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--history", type=int, metavar="N", help="learn from N past mashups, drawn by the seed"
@@ -202,6 +209,7 @@ _OPTIONS = {
     "engine": _engine,
     "execution": _execution,
     "tool_servers": _tool_servers,
+    "injection": _injection,
 }
 
 

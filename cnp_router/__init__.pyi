@@ -179,6 +179,7 @@ from cnp_router.routing import (
     TopK as TopK,
 )
 from cnp_router.sources import (
+    A2aAgent as A2aAgent,
     Attachment as Attachment,
     Call as Call,
     CallFailure as CallFailure,
@@ -187,6 +188,7 @@ from cnp_router.sources import (
     FunctionSource as FunctionSource,
     LockFile as LockFile,
     McpServer as McpServer,
+    OpenApiSource as OpenApiSource,
     Source as Source,
     Sources as Sources,
 )

@@ -176,6 +176,8 @@ class ScriptedSource(Source):
     cancelled : list of Call
         Those that were given up while they ran.
     is_closed : bool
+    is_stale : bool
+        Set it where the definitions are to be asked for again, as after a restart.
 
     Raises
     ------
@@ -214,9 +216,12 @@ class ScriptedSource(Source):
         self.cancelled: list[Call] = []
         self.starts, self.is_closed = 0, False
 
+    is_stale: bool = False
+
     async def apis(self) -> tuple[Api, ...]:
         """Return the definitions, which a test may have changed."""
         self.starts += 1
+        self.is_stale = False
         if self.unavailable is not None:
             raise self.unavailable
         return tuple(self.definitions.values())

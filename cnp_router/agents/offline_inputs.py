@@ -14,7 +14,7 @@ from typing import Any
 from cnp_router.agents.fill_inputs import FillInputs
 from cnp_router.agents.parameters import Parameter, parameters_of
 from cnp_router.agents.said import Said, Value
-from cnp_router.text.tokenise import split_identifier
+from cnp_router.text.tokenise import STOP_WORDS, split_identifier
 
 __all__ = ["certain_inputs"]
 
@@ -25,6 +25,8 @@ _FREE_TEXT = (
     "search task text topic"
 )
 _FREE = frozenset(_FREE_TEXT.split())
+_CARRIES = frozenset({"body", "content", "message", "note", "text"})  # what others have found
+_SHORTEST_NAMED = 3  # a shorter value of an enumeration stands in many a text by chance
 _BY_FORMAT = {"uri": "url", "uri-reference": "url", "iri": "url", "email": "email"}
 _BY_FORMAT |= {"date": "date", "date-time": "datetime", "time": "time"}
 # The first that a name or, after all names, a description has is the kind.
@@ -56,7 +58,8 @@ def certain_inputs(task: FillInputs) -> dict[str, Any]:
     of the same name in a result, the value of its kind that is said (a URL, an e-mail address, a
     path, a date, a time, a time zone, a number), where it came from in most calls before, its
     default. A single text that is then still required gets what stands in quotation marks or, if
-    it is one of free words, the job or the request.
+    it is one of free words, the job or the request; one that carries words to others, such as a
+    body or a message, gets the results that the job waits for, if there are any.
 
     Examples
     --------
@@ -114,7 +117,8 @@ class _Certain:
             yield from listed if len(listed) == 1 else ()
 
     def listed(self, parameter: Parameter) -> Iterator[Any]:
-        texts = [value for value in _enumeration(parameter.schema) if isinstance(value, str)]
+        listed = (value for value in _enumeration(parameter.schema) if isinstance(value, str))
+        texts = [v for v in listed if len(v) >= _SHORTEST_NAMED and v.lower() not in STOP_WORDS]
         for said in self.said:
             if named := [value for value in texts if said.has(value)]:
                 yield from named
@@ -176,7 +180,11 @@ class _Certain:
         if len(quoted) == 1:
             self.take(parameter, quoted[0].value)
         elif not quoted and _kind(parameter) is None and words and words[-1] in _FREE:
-            self.take(parameter, self.task.job or self.task.request)
+            results = [job for job in self.task.results if not re.search("[{}#]", job)]
+            if results and words[-1] in _CARRIES:
+                self.take(parameter, {"$text": "\n".join(f"{{{job}#}}" for job in results)})
+            else:
+                self.take(parameter, self.task.job or self.task.request)
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:

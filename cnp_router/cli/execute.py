@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,9 @@ from cnp_router.printing import printable
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
-    from cnp_router.execution import Execution, Executor, Filler, Plan
+    from cnp_router.execution import Execution, Executor, Plan
+    from cnp_router.online import Observer
+    from cnp_router.prediction import ParameterHints
     from cnp_router.sources import Sources
     from cnp_router.training import LearnedRouter
 
@@ -61,9 +63,9 @@ def _given(text: str | None, plan: Path | None) -> str | Plan:
 
 
 @options.command(
-    'cnp-router execute "What time is it in Tokyo?" --sources mcp.json',
+    'cnp-router execute "The current time in Asia/Tokyo" --sources mcp.json',
     "cnp-router execute --plan plan.json --sources mcp.json --dry-run",
-    "cnp-router execute --plan plan.json --sources mcp.json --allow-write --resume state.jsonl",
+    "cnp-router execute --plan plan.json --sources mcp.json --allow-write",
 )
 @click.argument("text", required=False)
 @source_options
@@ -187,10 +189,11 @@ class _Run:
                     raise
 
     async def _executor(self, sources: Sources, view: LiveView) -> Executor:
-        from cnp_router.execution import ExecutionSettings, Executor
+        from cnp_router.execution import ExecutionSettings, Executor, Filler
         from cnp_router.protocols import ContractNet
 
         router = await self._router(sources)
+        hints, rate = self._learned()
         asked = self.chat.model(router.catalog)
         return Executor(
             ContractNet(router.catalog, asked, router=router),
@@ -201,8 +204,9 @@ class _Run:
                 fallback=self.how.fallback,
             ),
             approve=approver(view, allow_write=self.how.allow_write),
-            filler=self._filler(asked if self.chat.is_server else None),
+            filler=Filler(asked if self.chat.is_server else None, hints=hints),
             watch=view,
+            rate=rate,
         )
 
     async def _router(self, sources: Sources) -> LearnedRouter:
@@ -221,18 +225,17 @@ class _Run:
         made = self.vectors.made()
         return await asyncio.to_thread(fit_router, catalog, **made)
 
-    def _filler(self, model: Any) -> Filler:
-        from cnp_router.execution import Filler
-        from cnp_router.prediction import ParameterHints
+    def _learned(self) -> tuple[ParameterHints | None, Callable[[str], float] | None]:
+        """Return what the model knows of inputs, and of who succeeds."""
+        if self.model is None or not (self.model / ONLINE_FILE).exists():
+            return None, None
+        from cnp_router.online import OnlineStore, Outcomes
+        from cnp_router.prediction import NextToolRouter, ParameterHints
 
-        hints = None
-        if self.model is not None and (self.model / ONLINE_FILE).exists():
-            from cnp_router.online import OnlineStore
-            from cnp_router.prediction import NextToolRouter
-
-            hints = ParameterHints()
-            OnlineStore(self.model / ONLINE_FILE, [NextToolRouter(hints=hints)], read_only=True)
-        return Filler(model, hints=hints)
+        hints, outcomes = ParameterHints(), Outcomes()
+        observers: list[Observer] = [NextToolRouter(hints=hints), outcomes]
+        OnlineStore(self.model / ONLINE_FILE, observers, read_only=True)
+        return hints, outcomes.rate
 
     def report(self, json_: bool) -> None:
         """Print what came of it."""
@@ -255,12 +258,12 @@ class _Run:
         if self.model is None or self.how.no_learn or self.execution is None:
             return
         from cnp_router.execution.learning import learn
-        from cnp_router.online import Observer, OnlineStore, RouterObserver
+        from cnp_router.online import OnlineStore, Outcomes, RouterObserver
         from cnp_router.prediction import NextToolRouter
         from cnp_router.training import load_router
 
         router = load_router(self.model, **self.vectors.made(self.model))
-        observers: list[Observer] = [NextToolRouter(), RouterObserver(router)]
+        observers: list[Observer] = [NextToolRouter(), RouterObserver(router), Outcomes()]
         with OnlineStore(self.model / ONLINE_FILE, observers) as store:
             learn(store, self.execution, user=self.how.user)
 

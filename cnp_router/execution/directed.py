@@ -48,8 +48,8 @@ class Directed(Protocol):
 
     async def run(self, round_: Round) -> Result:
         """Return the API, and what the router thinks of the others."""
-        router, among = round_.parties.router, round_.parties.among
+        router = round_.parties.router
         if router is None or not self.substitutes:
             return Result((self.api,))
-        routing = router.route(round_.request, among=among, date=round_.date)
+        routing = router.route(round_.request, among=round_.parties.among, date=round_.date)
         return Result((self.api,), routing=routing)

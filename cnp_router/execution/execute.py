@@ -55,6 +55,9 @@ class Executor:
         Learns from each execution.
     watch : callable, optional
         Is given each `JobEvent` as it happens.
+    rate : callable, optional
+        How often an API has succeeded, in [0, 1], such as `Outcomes.rate`: who failed more often
+        than not comes behind the others when a job is awarded again.
 
     Attributes
     ----------
@@ -91,16 +94,17 @@ class Executor:
         filler: Filler | None = None,
         store: OnlineStore | None = None,
         watch: Watch | None = None,
+        rate: Callable[[str], float] | None = None,
     ) -> None:
         check_instance("net", net, ContractNet)
-        announced = "none" if net.router is None else "manager"
-        self.net = net.with_settings(grounds="hidden", evidence=announced)
+        self.net = net
         self.sources = sources
         self.settings = settings or ExecutionSettings()
         self.approve = approve
         self.filler = filler or Filler(None)
         self.store = store
         self.watch = watch
+        self.rate = rate
         self.last: Execution | None = None
 
     def execute_sync(self, request: str | Plan, **how: object) -> Execution:
@@ -153,7 +157,15 @@ class Executor:
             If it is cancelled: what ran was given up, and `last` says how far it came.
         """
         how = self._how(protocol, announcement, among, date)
-        means = Means(self.net, self.sources, self.settings, self.approve, self.filler, self.watch)
+        means = Means(
+            self._hidden(announcement),
+            self.sources,
+            self.settings,
+            self.approve,
+            self.filler,
+            self.watch,
+            self.rate,
+        )
         with Journal(journal) as kept:
             running = Running(means, kept, how)
             try:
@@ -184,10 +196,15 @@ class Executor:
             return request
         drafting = Drafting(self.net.catalog.__getitem__)
         how = self._how(protocol, announcement, among, date)
-        await self.net.run(request, actor=drafting, **how)
+        await self._hidden(announcement).run(request, actor=drafting, **how)
         if drafting.plan is None:
             raise ExecutionError("nothing was awarded (say it in other words)")
         return drafting.plan
+
+    def _hidden(self, announcement: Announcement) -> ContractNet:
+        """Return the net whose manager is not shown what contractors say of themselves."""
+        is_routed = self.net.router is not None and announcement == "routed"
+        return self.net.with_settings(grounds="hidden", evidence="manager" if is_routed else "none")
 
     def _how(
         self,

@@ -27,6 +27,10 @@ __all__ = ["Filled", "Filler"]
 
 _ATTEMPTS = 2  # an answer, and its repair
 _MOST_SHOWN = 300  # characters of a problem
+# Of the outline of a result, and of those of all results together.
+_MOST_ENTRIES = 100
+_MOST_IN_ALL = 300
+_LEAST_ENTRIES = 5
 # What a schema says of an object as a whole can be judged only when all of it is there.
 _OF_THE_WHOLE = {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "minProperties"}
 _OF_THE_WHOLE |= {"dependencies", "dependentRequired", "dependentSchemas", "unevaluatedProperties"}
@@ -153,13 +157,14 @@ class _Filling:
             if name in results and results[name].is_done
         }
         hints = filler.hints
+        most = max(min(_MOST_ENTRIES, _MOST_IN_ALL // max(len(self.data), 1)), _LEAST_ENTRIES)
         names = {parameter.name for parameter in self.parameters}
         self.task = FillInputs(
             request,
             job.task,
             api,
             self.given,
-            {name: outline(data, names) for name, data in self.data.items()},
+            {name: outline(data, names, most=most) for name, data in self.data.items()},
             () if hints is None else input_hints(hints, api.id, names, self.data, apis),
         )
         self.responses: list[ChatResponse] = []

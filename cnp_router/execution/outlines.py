@@ -14,7 +14,6 @@ from cnp_router.execution.plain_keys import is_identifier, is_plain
 
 __all__ = ["outline", "path_of"]
 
-_MOST_ENTRIES = 100
 _MOST_KEYS = 20
 _MOST_ITEMS = 5
 _DEEPEST = 6
@@ -25,7 +24,7 @@ _TIME = "[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:Z|[+-][0-9]{2}:[0-9]{2})?"
 _DATE = re.compile(rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:{_TIME})?")
 
 
-def outline(data: Any, names: Collection[str] = ()) -> list[dict[str, Any]]:
+def outline(data: Any, names: Collection[str] = (), *, most: int = 100) -> list[dict[str, Any]]:
     """Return the structure of a result without any text in it.
 
     Each entry is a place: its path, its type, and how much is there. Numbers of at most six
@@ -39,12 +38,14 @@ def outline(data: Any, names: Collection[str] = ()) -> list[dict[str, Any]]:
     data : JSON value
     names : collection of str, default=()
         Keys that are shown too, as those of the parameters that are to be filled.
+    most : int, default=100
+        Entries.
 
     Returns
     -------
     list of dict
         ``path``, ``type`` (one of JSON's or "date"), and ``size`` (characters, items or keys) or
-        ``value``. At most 100 entries, those of less depth first.
+        ``value``. Those of less depth come first.
 
     Examples
     --------
@@ -58,7 +59,7 @@ def outline(data: Any, names: Collection[str] = ()) -> list[dict[str, Any]]:
     """
     entries: list[dict[str, Any]] = []
     waiting = deque([("", 0, data)])
-    while waiting and len(entries) < _MOST_ENTRIES:
+    while waiting and len(entries) < most:
         path, depth, value = waiting.popleft()
         entries.append({"path": path, **_looks(value)})
         if depth < _DEEPEST:

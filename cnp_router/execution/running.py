@@ -43,6 +43,7 @@ class Means:
     approve: Approve | None
     filler: Filler
     watch: Callable[[JobEvent], object] | None
+    rate: Callable[[str], float] | None
 
 
 class Drafting:
@@ -132,7 +133,9 @@ class Running:
 
     async def _in_a_round(self, job: Job) -> bool:
         report, text = self.reports[job.id], job.task or self._goal
-        protocol = Directed(job.api) if job.api is not None else self.how["protocol"]
+        protocol = (
+            Directed(job.api, substitutes=bool(job.task)) if job.api else self.how["protocol"]
+        )
         self._enter(report, "asking", job.api)
         actor = _OneAward(self, job)
         try:
@@ -161,7 +164,7 @@ class Running:
         report.asked = _n_called(acting)
         failed: AwardedApi | None = None
         while True:
-            awarded = waiting.pop(0) if waiting else failed and acting.next_for(failed)
+            awarded = waiting.pop(0) if waiting else failed and self._next(acting, failed)
             if awarded is None:
                 return False
             act, then = await self._act(job, awarded.api, by)
@@ -192,6 +195,21 @@ class Running:
                     acting.cancel(other, "the job is done" if failure is None else "it is given up")
                 return failure is None
             failed, by = awarded, "re-award"
+
+    def _next(self, acting: Acting, failed: AwardedApi) -> AwardedApi | None:
+        """Return who does a job after one who failed.
+
+        Who proposed to do it may. Where nobody did, and it is only alike, nothing but reading goes
+        to another one: what creates may be most like what deletes.
+        """
+        catalog, rate = self.by.net.catalog, self.by.rate
+
+        def reads(api: str) -> bool:
+            return catalog[api].effects == "reads"
+
+        if _n_called(acting):
+            return acting.next_for(failed, rate=rate)
+        return acting.next_for(failed, among=reads, rate=rate) if reads(failed.api) else None
 
     async def _act(self, job: Job, api_id: str, by: By) -> tuple[Act, Then]:
         report = self.reports[job.id]

@@ -104,10 +104,25 @@ class Acting:
         """The results until now, in the order of the awards."""
         return tuple(sorted(self._results, key=lambda each: self._job[each.in_reply_to]))
 
-    def next_for(self, failed: AwardedApi) -> AwardedApi | None:
+    def next_for(
+        self,
+        failed: AwardedApi,
+        *,
+        among: Callable[[str], bool] | None = None,
+        rate: Callable[[str], float] | None = None,
+    ) -> AwardedApi | None:
         """Award a job that failed to the next one who has not failed it, and return that award.
 
         Who comes next is decided by `Substitutes`. None if nobody is left: the job has failed.
+
+        Parameters
+        ----------
+        failed : AwardedApi
+        among : callable, optional
+            Whether an API may do it.
+        rate : callable, optional
+            How often an API has succeeded, in [0, 1]. Those that failed more often than not come
+            behind the others.
 
         Raises
         ------
@@ -122,8 +137,12 @@ class Acting:
         self._failed.remove(failed.award)
         function = self._functions[failed.award]
         found = self._substitutes.of(self._first_api(failed), function)
-        left = (c for c in found if (c.api, function) not in self._given)
-        candidate = next(left, None)
+        left = [c for c in found if (c.api, function) not in self._given]
+        if among is not None:
+            left = [c for c in left if among(c.api)]
+        if rate is not None:
+            left.sort(key=lambda c: rate(c.api) < 0.5)
+        candidate = next(iter(left), None)
         if candidate is None:
             return None
         award = self._send(

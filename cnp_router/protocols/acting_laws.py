@@ -62,7 +62,6 @@ class ActingLaws:
 
     def award_again(self, award: Award, check: Check) -> None:
         """Take an award instead of one that failed."""
-        check(self.executed, "nothing is acted on in this round")
         failed = self.failed.pop(award.instead_of or 0, None)
         if failed is None:
             return check(False, f"award {award.instead_of} does not wait for another contractor")

@@ -163,7 +163,7 @@ class Round:
         else:
             await self._act(self.actor, acting, result)
         transcript = self._transcript(result)
-        if transcript.failure:
+        if transcript.failure and self.actor is None:  # an actor knows what it has failed
             logger.warning("%s", transcript.failure)
         return result, transcript
 

@@ -1,9 +1,11 @@
 """Where tools come from and how they are called."""
 
+from cnp_router.sources.a2a_agent import A2aAgent
 from cnp_router.sources.all_sources import Loaded, Sources
 from cnp_router.sources.functions import FunctionSource
 from cnp_router.sources.lock_file import Changed, Changes, LockFile, fingerprint
 from cnp_router.sources.mcp_server import McpServer
+from cnp_router.sources.openapi_source import OpenApiSource
 from cnp_router.sources.source import (
     Attachment,
     Call,
@@ -15,6 +17,7 @@ from cnp_router.sources.source import (
 )
 
 __all__ = [
+    "A2aAgent",
     "Attachment",
     "Call",
     "CallFailure",
@@ -27,6 +30,7 @@ __all__ = [
     "Loaded",
     "LockFile",
     "McpServer",
+    "OpenApiSource",
     "Source",
     "Sources",
     "fingerprint",

@@ -23,7 +23,8 @@ from cnp_router.exceptions import (
     UnknownApiError,
 )
 from cnp_router.llm.secret import Secret
-from cnp_router.records import check_number, check_text, positions, shown
+from cnp_router.printing import printable
+from cnp_router.records import check_number, check_text, shown
 from cnp_router.sources.result_size import MAX_BYTES, bounded
 from cnp_router.sources.source import (
     SEPARATOR,
@@ -36,6 +37,8 @@ from cnp_router.sources.source import (
 )
 
 if TYPE_CHECKING:
+    from a2a.types import AgentCard, AgentSkill
+
     from cnp_router.sources.a2a_connection import Connection
 
 __all__ = ["A2aAgent"]
@@ -93,8 +96,6 @@ class A2aAgent(Source):
     --------
     >>> A2aAgent("weather", "http://127.0.0.1:9999", headers={"Authorization": "Bearer 12345"})
     A2aAgent('weather')
-    >>> A2aAgent.slug("Weather & Sea: an agent!")
-    'weather-sea-an-agent'
     """
 
     def __init__(
@@ -154,35 +155,8 @@ class A2aAgent(Source):
         except InputError as exc:
             raise InputError(f"source {name!r}: {exc}") from None
 
-    @classmethod
-    async def discover(cls, url: str, **options: Any) -> Self:
-        """Return the agent at an address, named as its card names it.
-
-        Parameters
-        ----------
-        url : str
-        **options
-            As those of the class.
-
-        Raises
-        ------
-        SourceError
-            If there is no card that can be used.
-        """
-        agent = cls("agent", url, **options)
-        connection, _ = await agent._connected()
-        agent.name = cls.slug(connection.card.name)
-        agent._apis = agent._tools(connection)
-        return agent
-
-    @staticmethod
-    def slug(card_name: str) -> str:
-        """Return a name for a source, out of that on a card."""
-        words = re.findall(r"[^\W_]+", card_name.casefold())
-        return "-".join(words)[:64].strip("-") or "agent"
-
     async def apis(self) -> tuple[Api, ...]:
-        """Return the skills of the agent's card.
+        """Return the skills of the agent's card, which is read each time.
 
         Raises
         ------
@@ -191,7 +165,10 @@ class A2aAgent(Source):
         MissingExtraError
             If ``a2a-sdk`` is not installed.
         """
-        await self._connected()
+        connection, seconds = await self._connected()
+        if seconds is None:
+            card = await connection.read_card()
+            self._apis = self._tools(card)
         return tuple(self._apis.values())
 
     async def call(self, call: Call) -> CallResult:
@@ -233,8 +210,13 @@ class A2aAgent(Source):
         except TimeoutError:
             if not limit.expired():  # the caller's own, from on_progress
                 raise
-            failure = CallFailure("timeout", f"no answer in {call.timeout:g} s")
-        result = answer.result()
+            if not answer.is_over:
+                failure = CallFailure("timeout", f"no answer in {call.timeout:g} s")
+        try:
+            result = answer.result()
+        except ValueError as exc:  # numbers that JSON does not know
+            said = f"the answer cannot be used: {printable(str(exc), 300)}"
+            result = CallResult.failed("unusable", said)
         if failure is None:
             failure = result.failure
         if answer.is_waiting or (failure is not None and not answer.is_over and answer.task_id):
@@ -256,7 +238,7 @@ class A2aAgent(Source):
                 raise MissingExtraError(
                     "calling A2A agents", package="a2a-sdk", extra="a2a"
                 ) from exc
-            connection = await Connection.open(
+            connection = Connection(
                 self.name,
                 self.url,
                 {name: value.reveal() for name, value in self._headers.items()},
@@ -264,39 +246,38 @@ class A2aAgent(Source):
                 _WIRE * self.max_bytes + _SLACK,
             )
             try:
-                self._apis = self._tools(connection)
+                self._apis = self._tools(await connection.read_card())
             except BaseException:
                 await connection.aclose()
                 raise
             self._connection = connection
             return connection, time.perf_counter() - start
 
-    def _tools(self, connection: Connection) -> dict[str, Api]:
-        card = connection.card
-        start = f"{self.name}{SEPARATOR}"
-        if not card.skills:
-            name, text = card.name or "ask", card.description
-            return {f"{start}ask": Api(f"{start}ask", name, text, (), _PARAMETERS)}
-        apis = []
-        for place, skill in enumerate(card.skills, 1):
-            text = skill.description
-            if skill.examples:
-                text = f"{text} Examples: {'; '.join(skill.examples)}".strip()
+    def _tools(self, card: AgentCard) -> dict[str, Api]:
+        """Return the tools that a card speaks of, by id."""
+        found = [
+            (skill.id, skill.name or skill.id, _described(skill), skill.tags)
+            for skill in card.skills
+        ]
+        apis: dict[str, Api] = {}
+        clean = self._clean
+        for place, (tool, name, text, tags) in enumerate(found, 1):
             try:
-                if not skill.id:
+                if not tool:
                     raise InputError("it has no id")
-                tags = tuple(dict.fromkeys(skill.tags))
-                apis.append(
-                    Api(f"{start}{skill.id}", skill.name or skill.id, text, tags, _PARAMETERS)
-                )
+                categories = tuple(dict.fromkeys(map(clean, tags)))
+                id_ = f"{self.name}{SEPARATOR}{clean(tool)}"
+                api = Api(id_, clean(name), clean(text), categories, _PARAMETERS)
+                if apis.setdefault(api.id, api) is not api:
+                    raise InputError(f"duplicate API id {api.id!r} (ids must be unique)")
             except InputError as exc:
-                problem = f"skill {place} of its card cannot be used: {exc}"
+                problem = f"skill {place} of its card cannot be used: {clean(str(exc))}"
                 raise SourceAnswerError(self.name, problem) from None
-        try:
-            positions("API", (api.id for api in apis))
-        except InputError as exc:
-            raise SourceAnswerError(self.name, f"the skills of its card: {exc}") from None
-        return {api.id: api for api in apis}
+        if not apis:
+            name, text = clean(card.name) or "ask", clean(card.description)
+            api = Api(f"{self.name}{SEPARATOR}ask", name, text, (), _PARAMETERS)
+            apis[api.id] = api
+        return apis
 
     def _redacted(self, result: CallResult) -> CallResult:
         """Return a result without the secrets of the headers, which an agent may echo."""
@@ -323,6 +304,11 @@ class A2aAgent(Source):
             await connection.aclose()
 
 
+def _described(skill: AgentSkill) -> str:
+    examples = f"Examples: {'; '.join(skill.examples)}" if skill.examples else ""
+    return f"{skill.description} {examples}".strip()
+
+
 def _checked_url(url: object) -> str:
     text = check_text("url", url)
     try:
@@ -335,6 +321,8 @@ def _checked_url(url: object) -> str:
         raise InputError(f"url must be an address such as 'http://host:1234', got {shown(url)}")
     if parts.username or parts.password:
         raise InputError("url must not hold a name or password (give them as a header)")
+    if (parts.query or parts.fragment) and not parts.path.endswith(".json"):
+        raise InputError("url must not hold a query, unless it is that of the card itself")
     return text
 
 

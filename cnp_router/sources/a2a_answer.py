@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from a2a.types import Message, Part, Role, StreamResponse, Task, TaskState
+from a2a.types import Message, Part, StreamResponse, Task, TaskState
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
 
 from cnp_router.sources.result_size import MOST_SAID
@@ -37,7 +37,6 @@ class Answer:
         self.task_id = ""
         self._state: int = TaskState.TASK_STATE_UNSPECIFIED
         self._message: Message | None = None
-        self._history: tuple[Message, ...] = ()
         self._artifacts: dict[str, list[list[Part]]] = {}  # by id: parts by chunk
         self._on_progress = on_progress
         self._steps = 0
@@ -73,7 +72,6 @@ class Answer:
     def take_task(self, task: Task) -> None:
         """Take a task as it is now."""
         self.task_id = task.id
-        self._history = tuple(task.history)
         if task.artifacts:
             self._artifacts = {each.artifact_id: [list(each.parts)] for each in task.artifacts}
         self._take_status(task.status)
@@ -95,11 +93,7 @@ class Answer:
             parts += [part for chunk in chunks for part in chunk]
         end = _ENDS.get(self._state)
         if not parts or end is not None:
-            message = self._message
-            if message is None and end is None:
-                said = (each for each in reversed(self._history) if each.role == Role.ROLE_AGENT)
-                message = next(said, None)
-            more = [] if message is None else list(message.parts)
+            more = [] if self._message is None else list(self._message.parts)
             texts.append(_text(more))
             parts += more
         data = [_plain(part.data) for part in parts if part.WhichOneof("content") == "data"]
@@ -130,13 +124,13 @@ def _attachments(parts: Iterable[Part]) -> Iterable[Attachment]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the JSON value, whole numbers as such: on the wire of protobuf all are floats."""
+    """Return the JSON value. Protobuf knows neither whole numbers nor an order of keys."""
     return _whole(MessageToDict(value))
 
 
 def _whole(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
+        return {key: _whole(each) for key, each in sorted(value.items())}
     if isinstance(value, list):
         return [_whole(each) for each in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:

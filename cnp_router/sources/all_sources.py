@@ -96,8 +96,9 @@ class Sources:
     """Several sources as one. It is also an asynchronous context manager, which closes them.
 
     A source is started when one of its tools is needed, or by `load`, and kept until `aclose`.
-    Definitions are asked for once; `load` asks again. One source that fails does not disturb the
-    others.
+    Definitions are asked for once, and again by `load` and when the source says that they may have
+    changed: after a server was started anew, its tools are compared with what was accepted before
+    one is called. One source that fails does not disturb the others.
 
     Parameters
     ----------
@@ -362,7 +363,7 @@ class Sources:
     async def _found(self, held: _Held) -> _Definitions | SourceError:
         """Return what a source answered, now or before."""
         self._check_open()
-        if held.answer is not None:
+        if held.answer is not None and not held.source.is_stale:
             return held.answer
         found = await self._asked(held)
         self._write_lock()

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
@@ -119,7 +120,10 @@ class FunctionSource(Source):
         if known:
             raise InputError(f"effects of {shown(next(iter(known)))}, which is no function here")
         self._tools = {tool.api.id: tool for tool in tools}
-        self._free = asyncio.Semaphore(self.max_concurrency)
+
+    @cached_property
+    def _free(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(self.max_concurrency)  # which a file of sources may have set
 
     @classmethod
     def from_entry(

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cnp_router.printing import printable
 from cnp_router.sources.openapi_text import strict_json
 from cnp_router.sources.source import Attachment, CallFailure, CallResult, FailureKind
 
@@ -177,15 +178,17 @@ def _head(answer: Answer, redact: Redactor) -> dict[str, Any]:
 def _notes(answer: Answer, redact: Redactor) -> tuple[str, ...]:
     notes = [] if answer.body else [f"HTTP {answer.status}, no body"]
     told = {name: answer.headers.get(name.lower()) for name in ("Retry-After", "Location")}
-    notes += [f"{name}: {_plain(redact.text(value))}" for name, value in told.items() if value]
+    notes += [
+        f"{name}: {printable(redact.text(value), _SHOWN)}" for name, value in told.items() if value
+    ]
     return tuple(notes)
 
 
 def _failure(answer: Answer, text: str, redact: Redactor, credentials: str) -> CallFailure:
     status = answer.status
     kind = _KINDS.get(status, "lost" if status >= 500 else "tool")
-    message = f"HTTP {status} {_plain(redact.text(answer.phrase))}".strip()
-    if said := _plain(text):
+    message = f"HTTP {status} {printable(redact.text(answer.phrase), _SHOWN)}".strip()
+    if said := printable(text, _SHOWN):
         message += f": {said}"
     if kind == "permission" and credentials:
         message += f" (check {credentials})"
@@ -197,9 +200,3 @@ def _failure(answer: Answer, text: str, redact: Redactor, credentials: str) -> C
 def _is_unsure(status: int) -> bool:
     """Whether a write with this status, which is no success, may have been done all the same."""
     return status < 400 or (status >= 500 and status not in (501, 503, 505))
-
-
-def _plain(text: str) -> str:
-    """Return the beginning of a text on one line, without what steers a terminal."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 2 * _SHOWN]).split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 3]}..."

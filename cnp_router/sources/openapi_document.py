@@ -32,6 +32,8 @@ __all__ = [
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _MODELS = {"Callback", "Example", "Header", "Link", "Parameter", "PathItem", "Reference"}
 _MODELS |= {"RequestBody", "Response", "Schema", "SecurityScheme"}
+_MAPS = {"callbacks", "content", "encoding", "examples", "headers", "links", "parameters"}
+_MAPS |= {"paths", "requestBodies", "responses", "securitySchemes", "variables"}
 _NEWER = ("query", "additionalOperations")  # of 3.2
 
 
@@ -159,7 +161,9 @@ async def fetch_document(url: str, *, source: str, timeout: float) -> Document:
         problem = f"{place} did not come in {timeout:g} s"
         raise SourceUnavailableError(source, problem, cure="ask again later") from exc
     except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-        problem = f"{place} cannot be fetched: {type(exc).__name__}"
+        query = urlsplit(url).query
+        said = str(exc) if str(exc) and not (query and query in str(exc)) else type(exc).__name__
+        problem = f"{place} cannot be fetched: {said}"
         raise SourceUnavailableError(source, problem, cure="check the URL") from None
     # In a thread: a large document takes seconds, and others go on meanwhile.
     return await asyncio.to_thread(_document, bytes(data), place, found)
@@ -204,13 +208,33 @@ def _check(root: dict[str, Any]) -> None:
         warnings.warn(f"OpenAPI {version} is read as 3.1", stacklevel=2)
     # Versions differ in their last number by words only, and the library knows those of its day.
     model = openapi_pydantic.v3.v3_0 if minor == "3.0" else openapi_pydantic.v3.v3_1
-    stated = {**root, "openapi": "3.0.3" if minor == "3.0" else "3.1.1"}
+    stated = {"openapi": "3.0.3" if minor == "3.0" else "3.1.1"}
     try:
+        stated = {**_without_schemas(root), **stated}
         model.OpenAPI.model_validate(stated)
     except ValidationError as exc:
         raise DocumentError(f"not OpenAPI {minor}: {_said(exc)}") from None
     except RecursionError:
         raise DocumentError("nested too deep") from None
+
+
+def _without_schemas(value: Any, under: str = "") -> Any:
+    """Return a document without its schemas, which are checked where they are used.
+
+    One that is none costs its operation, not the document; and the library knows no schemas that
+    are true or false.
+    """
+    if isinstance(value, list):
+        return [_without_schemas(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if under in _MAPS:  # its keys are names
+        return {name: _without_schemas(each) for name, each in value.items()}
+    return {
+        key: _without_schemas(each, key)
+        for key, each in value.items()
+        if key != "schema" and (under, key) != ("components", "schemas")
+    }
 
 
 def _said(exc: Any) -> str:

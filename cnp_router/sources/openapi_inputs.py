@@ -11,9 +11,9 @@ from cnp_router.exceptions import shown
 from cnp_router.sources.openapi_document import Document
 from cnp_router.sources.openapi_schema import Schemas, resolve
 from cnp_router.sources.openapi_security import TOKEN
-from cnp_router.sources.openapi_text import DocumentError
+from cnp_router.sources.openapi_text import DocumentError, UnusableError
 
-__all__ = ["CONNECTION", "Body", "InputReader", "Inputs", "Parameter", "UnusableError"]
+__all__ = ["CONNECTION", "Body", "InputReader", "Inputs", "Parameter"]
 
 Json = dict[str, Any]
 
@@ -31,10 +31,6 @@ CONNECTION |= {"upgrade", "keep-alive", "expect", "proxy-authorization", "proxy-
 CONNECTION |= {"cookie"}
 """Headers of the connection itself, and of what is written for cookies: nobody chooses them."""
 _MEDIA_TYPE = re.compile(r"[!#$&^_.+*\w-]+/[!#$&^_.+*\w-]+( *;[ -~]*)?", re.ASCII)
-
-
-class UnusableError(Exception):
-    """Why an operation is left out."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError, shown
 from cnp_router.records import check_id
 from cnp_router.sources.openapi_document import METHODS, Document
-from cnp_router.sources.openapi_inputs import InputReader, Inputs, UnusableError
+from cnp_router.sources.openapi_inputs import InputReader, Inputs
 from cnp_router.sources.openapi_security import Scheme, read_schemes
-from cnp_router.sources.openapi_text import DocumentError
+from cnp_router.sources.openapi_text import DocumentError, UnusableError
 from cnp_router.sources.source import SEPARATOR
 
 __all__ = ["LeftOut", "Operation", "Operations", "check_base_url"]

@@ -18,8 +18,8 @@ from cnp_router.sources.openapi_security import Signature, header_problem
 __all__ = ["HttpRequest", "build_request", "written"]
 
 _ACCEPT = "application/json, */*;q=0.5"
-_DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
-_CHARACTERS = {"spaceDelimited": " ", "pipeDelimited": "|"}
+_CHARACTERS = {"spaceDelimited": " ", "pipeDelimited": "|"}  # which nothing tells from a value's
+_FORM_CHARACTERS = {"form": ",", **_CHARACTERS}  # a form is unescaped before it is parted
 
 Pairs = list[tuple[str, str]]
 
@@ -150,13 +150,13 @@ def _flat(value: Any, explode: bool) -> list[str]:
 def _path(template: str, given: Iterable[tuple[Parameter, Any]]) -> str:
     values = {each.name: _in_path(each, value) for each, value in given}
 
-    def filled(match: re.Match[str]) -> str:
-        return values[match[1]]
-
     segments = []
     for segment in template.split("/"):
-        done = re.sub(r"\{([^{}]*)\}", filled, quote(segment, safe="{}%:@!$&'()*+,;=~"))
-        if done != segment and unquote(done) in ("", ".", ".."):
+        parts = re.split(r"\{([^{}]*)\}", segment)  # what is between, and every other one a name
+        parts[::2] = [quote(part, safe="%:@!$&'()*+,;=~") for part in parts[::2]]
+        parts[1::2] = [values[name] for name in parts[1::2]]
+        done = "".join(parts)
+        if len(parts) > 1 and unquote(done) in ("", ".", ".."):
             # Servers take these away with what stands before them, escaped or not.
             raise InputError(f"{shown(unquote(done))} cannot be a part of the path {template}")
         segments.append(done)
@@ -200,8 +200,10 @@ def _query(parameter: Parameter, value: Any, names: set[str]) -> Pairs:
     return _styled(parameter.name, value, parameter.style, parameter.explode)
 
 
-def _styled(name: str, value: Any, style: str, explode: bool) -> Pairs:
-    """Return a value as pairs of a query, escaped."""
+def _styled(
+    name: str, value: Any, style: str, explode: bool, marks: Mapping[str, str] = _CHARACTERS
+) -> Pairs:
+    """Return a value as pairs of a query, escaped. The `marks` between values are escaped too."""
     if style == "deepObject":
         return _deep(quote(name, safe=""), value)
     called = quote(name, safe="")
@@ -211,10 +213,10 @@ def _styled(name: str, value: Any, style: str, explode: bool) -> Pairs:
         return [(quote(key, safe=""), _quoted(each)) for key, each in value.items()]
     if explode:
         return [(called, _quoted(each)) for each in value]
-    mark = _CHARACTERS.get(style)
+    mark = marks.get(style)
     if mark is not None and any(mark in written(each) for each in _values(value)):
         raise InputError(f"the values of {name!r} are parted by {mark!r} and cannot contain it")
-    return [(called, _DELIMITERS[style].join(_flat(value, explode=False)))]
+    return [(called, ("," if mark is None else quote(mark)).join(_flat(value, explode=False)))]
 
 
 def _values(value: Any) -> list[Any]:
@@ -277,9 +279,10 @@ def _form(body: Body, name: str, value: Any) -> Pairs:
             return [(quote(name, safe=""), _quoted(each)) for each in value]
         return [(quote(name, safe=""), _quoted(value))]
     style = style or "form"
-    if style not in ("deepObject", *_DELIMITERS):
+    if style not in ("deepObject", *_FORM_CHARACTERS):
         raise InputError(f"the property {name!r} has the style {shown(style)}")
-    return _styled(name, value, style, style == "form" if explode is None else bool(explode))
+    explode = style == "form" if explode is None else bool(explode)
+    return _styled(name, value, style, explode, _FORM_CHARACTERS)
 
 
 def _multipart(body: Body, value: Mapping[str, Any]) -> tuple[str, bytes]:

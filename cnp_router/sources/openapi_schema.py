@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
 from cnp_router.exceptions import shown
-from cnp_router.sources.openapi_text import DocumentError
+from cnp_router.sources.openapi_text import DocumentError, UnusableError
 
 __all__ = ["Schemas", "resolve"]
 
@@ -50,14 +49,15 @@ def resolve(root: Json, value: Any) -> tuple[Any, str | None]:
     DocumentError
         If one leaves the document, leads nowhere or in a circle.
     """
-    seen: list[str] = []
+    seen: dict[str, None] = {}
+    ref = None
     while isinstance(value, dict) and isinstance(value.get("$ref"), str):
         ref = value["$ref"]
         if ref in seen:
             raise DocumentError(f"the reference {shown(ref)} leads back to itself")
-        seen.append(ref)
+        seen[ref] = None
         value = _lookup(root, ref)
-    return value, seen[-1] if seen else None
+    return value, ref
 
 
 def _lookup(root: Json, ref: str) -> Any:
@@ -125,7 +125,7 @@ class Schemas:
         found: dict[str, list[Any]] = {}
         required: dict[str, None] = {}
         hidden: set[str] = set()
-        parts = list(self._parts(schema))
+        parts = list(self._parts(schema, (), set()))
         for part in parts:
             if not isinstance(part, dict) or not _SPREAD.issuperset(_keywords(part)):
                 return None
@@ -152,13 +152,16 @@ class Schemas:
         media = schema.get("contentMediaType")
         return schema.get("format") == "binary" or (media is not None and "type" not in schema)
 
-    def _parts(self, schema: Any, above: tuple[int, ...] = ()) -> Iterator[Any]:
-        """Yield a schema and those that it joins by ``allOf`` and ``$ref``."""
+    def _parts(self, schema: Any, above: tuple[int, ...], seen: set[int]) -> Iterator[Any]:
+        """Yield a schema and those that it joins by ``allOf`` and ``$ref``, each once."""
         if id(schema) in above:
             raise DocumentError("a schema that contains itself by 'allOf'")
+        if id(schema) in seen:
+            return
         above = (*above, id(schema))
+        seen.add(id(schema))
         if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
-            yield from self._parts(_lookup(self._root, schema["$ref"]), above)
+            yield from self._parts(_lookup(self._root, schema["$ref"]), above, seen)
             if self._is_3_0:
                 return
             schema = {key: value for key, value in schema.items() if key != "$ref"}
@@ -166,7 +169,7 @@ class Schemas:
                 return
         yield schema
         for part in _sequence(_mapping(schema).get("allOf")):
-            yield from self._parts(part, above)
+            yield from self._parts(part, above, seen)
 
     def _definition(self, ref: str) -> tuple[Any, frozenset[str]]:
         if ref not in self._done:
@@ -180,7 +183,7 @@ class Schemas:
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
-            raise DocumentError(f"expected a schema, got {shown(schema)}")
+            raise UnusableError(f"expected a schema, got {shown(schema)}")
         if isinstance(schema.get("$ref", schema.get("$dynamicRef")), str):
             return self._reference(schema, refs, place)
         return self._keywords(schema, refs, place)
@@ -213,14 +216,14 @@ class Schemas:
             if value is None and key not in ("default", "const"):
                 continue
             inside = place if key in _IN_PLACE else None
-            if key == "required":
-                done[key] = [name for name in _sequence(value) if name not in hidden]
-            elif key in _NAMED:
+            if key == "required" and isinstance(value, list):
+                done[key] = [name for name in value if name not in hidden]
+            elif key in _NAMED and isinstance(value, dict):
                 skipped = hidden if key == "properties" else ()
-                kept = {name: each for name, each in _mapping(value).items() if name not in skipped}
+                kept = {name: each for name, each in value.items() if name not in skipped}
                 done[key] = {n: self._schema(each, refs, inside) for n, each in kept.items()}
-            elif key in _LISTED:
-                done[key] = [self._schema(each, refs, inside) for each in _sequence(value)]
+            elif key in _LISTED and isinstance(value, list):
+                done[key] = [self._schema(each, refs, inside) for each in value]
             elif key in _ONE or key in _CONDITIONS:
                 done[key] = self._schema(value, refs, inside)
             else:
@@ -337,10 +340,6 @@ def _modern(schema: Json, done: Json) -> Json:
             done[exclusive] = done.pop(limit)
     if "example" in schema and "examples" not in done:
         done["examples"] = [schema["example"]]
-    pattern = done.get("pattern")
-    if isinstance(pattern, str) and not _is_pattern(pattern):
-        # One of ECMA 262 that Python does not have: the server checks it.
-        done["$comment"] = f"pattern: {done.pop('pattern')}"
     return _nullable(done) if schema.get("nullable") is True else done
 
 
@@ -356,11 +355,3 @@ def _nullable(done: Json) -> Json:
         return done
     notes: Json = {key: done.pop(key) for key in ("title", "description") if key in done}
     return {**notes, "anyOf": [done, {"type": "null"}]}
-
-
-def _is_pattern(pattern: str) -> bool:
-    try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return True

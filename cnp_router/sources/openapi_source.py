@@ -20,6 +20,7 @@ from cnp_router.exceptions import (
     InputError,
     SourceAnswerError,
     SourceError,
+    SourceUnavailableError,
     UnknownApiError,
     shown,
 )
@@ -42,6 +43,7 @@ from cnp_router.sources.openapi_operations import LeftOut, Operation, Operations
 from cnp_router.sources.openapi_request import HttpRequest, build_request
 from cnp_router.sources.openapi_security import TOKEN, Credentials, CredentialsError, header_problem
 from cnp_router.sources.openapi_text import DocumentError
+from cnp_router.sources.result_size import MAX_BYTES
 from cnp_router.sources.source import Call, CallFailure, CallResult, Source, check_source_name
 
 __all__ = ["OpenApiSource"]
@@ -106,7 +108,7 @@ class OpenApiSource(Source):
         base_url: str | None = None,
         credentials: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        max_bytes: int = 1_000_000,
+        max_bytes: int = MAX_BYTES,
         document_timeout: float = 30.0,
     ) -> None:
         self.name = check_source_name(name)
@@ -188,18 +190,13 @@ class OpenApiSource(Source):
         """
         for field in fields:
             if field not in _FIELDS:
-                raise InputError(
-                    f"openapi entry {name!r}: unknown field {shown(field)} "
-                    f"(it may have {', '.join(_FIELDS)})"
-                )
+                known = f"it may have {', '.join(_FIELDS)}"
+                raise InputError(f"unknown field {shown(field)} ({known})")
         document = fields.get("document")
         if not isinstance(document, str) or not document:
-            raise InputError(f"openapi entry {name!r}: field 'document' must be a path or a URL")
+            raise InputError("field 'document' must be a path or a URL")
         place = document if is_url(document) else folder / document
-        try:
-            return cls(name, place, **{k: v for k, v in fields.items() if k != "document"})
-        except InputError as exc:
-            raise InputError(f"openapi entry {name!r}: {exc}") from None
+        return cls(name, place, **{key: v for key, v in fields.items() if key != "document"})
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -233,8 +230,10 @@ class OpenApiSource(Source):
         is_read = self._operations is not None
         try:
             operations = await self._loaded()
-        except SourceError as exc:
+        except SourceUnavailableError as exc:
             return CallResult.failed("unavailable", str(exc))
+        except SourceError as exc:
+            return CallResult(failure=CallFailure("unusable", str(exc), "no"))
         operation = operations.by_id.get(call.api)
         if operation is None:
             close = difflib.get_close_matches(call.api, operations.by_id, n=1)
@@ -305,9 +304,10 @@ class OpenApiSource(Source):
             raise DataFileError(place, "nested too deep") from None
         if operations.left_out:
             self._warn(operations.left_out)
-        hosts = {urlsplit(each.server).hostname for each in operations.by_id.values()}
-        fetched = urlsplit(document.url).hostname if document.url else None
-        self._may_sign = self._base_url is not None or not fetched or hosts == {fetched}
+        servers = {each.server for each in operations.by_id.values()}
+        self._may_sign = self._base_url is not None or all(
+            _is_at(document.url, server) for server in servers
+        )
         return operations
 
     def _warn(self, left_out: list[LeftOut]) -> None:
@@ -347,6 +347,13 @@ class OpenApiSource(Source):
             redact=redact,
             credentials=self._credentials.wanted(operation.security, operations.schemes),
         )
+
+
+def _is_at(document_url: str, server: str) -> bool:
+    """Whether a document from a URL may say that this server gets credentials."""
+    here, there = urlsplit(document_url), urlsplit(server)
+    same = here.hostname == there.hostname
+    return not document_url or (same and there.scheme in ("https", here.scheme))
 
 
 def _strings(name: str, value: Mapping[str, str] | None) -> dict[str, str]:

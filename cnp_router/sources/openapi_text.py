@@ -8,10 +8,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from cnp_router.exceptions import MissingExtraError, shown
-from cnp_router.files import reason
+from cnp_router.exceptions import DataFileError, MissingExtraError, shown
+from cnp_router.files import value_of
 
-__all__ = ["MAX_BYTES", "DocumentError", "parse_document", "strict_json"]
+__all__ = ["MAX_BYTES", "DocumentError", "UnusableError", "parse_document", "strict_json"]
 
 MAX_BYTES = 64_000_000
 """How large a document may be."""
@@ -19,8 +19,9 @@ MAX_BYTES = 64_000_000
 _MAX_VALUES = 4_000_000  # with what aliases of YAML repeat
 _MAX_DEPTH = 200
 
-_MERGE = "<<"
+_MERGE: Any = object()  # the key << where it is not quoted
 _TAG = "tag:yaml.org,2002:"
+_SCALARS = {None, "!", *(f"{_TAG}{kind}" for kind in ("str", "int", "float", "bool", "null"))}
 _LITERALS: dict[str, bool | None] = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
 _LITERALS |= {"true": True, "True": True, "TRUE": True}
 _LITERALS |= {"false": False, "False": False, "FALSE": False}
@@ -36,6 +37,10 @@ class DocumentError(Exception):
         self.line = line
         self.cure = cure
         super().__init__(problem)
+
+
+class UnusableError(Exception):
+    """Why one operation of a document cannot be used; the others can."""
 
 
 def parse_document(data: bytes) -> dict[str, Any]:
@@ -65,7 +70,7 @@ def parse_document(data: bytes) -> dict[str, Any]:
         raise DocumentError("not UTF-8", line=line, cure="save it as UTF-8") from exc
     if not text.strip():
         raise DocumentError("it is empty", cure="give an OpenAPI document")
-    value = _json(text) if text.lstrip().startswith("{") else _Yaml().read(text)
+    value = _json(data) if text.lstrip().startswith("{") else _Yaml().read(text)
     if not isinstance(value, dict):
         problem = f"expected an object, got {shown(value)}"
         raise DocumentError(problem, cure="give an OpenAPI document")
@@ -80,14 +85,11 @@ def strict_json(text: str) -> Any:
     return value
 
 
-def _json(text: str) -> Any:
+def _json(data: bytes) -> Any:
     try:
-        return strict_json(text)
-    except json.JSONDecodeError as exc:
-        problem = f"not JSON at column {exc.colno}: {exc.msg}"
-        raise DocumentError(problem, line=exc.lineno, cure="give valid JSON or YAML") from exc
-    except (ValueError, RecursionError) as exc:
-        raise DocumentError(f"not JSON: {reason(exc)}") from exc
+        return value_of(data, "document")
+    except DataFileError as exc:
+        raise DocumentError(exc.problem, line=exc.line, cure=exc.cure) from exc
 
 
 def _refuse(name: str) -> Any:
@@ -145,11 +147,12 @@ class _Yaml:
     def _take(self, event: Any, yaml: Any) -> None:
         if isinstance(event, yaml.ScalarEvent):
             self._count(1)
-            if not event.implicit[0] and not (event.tag or _TAG).startswith(_TAG):
+            if event.tag not in _SCALARS:
                 raise self._error(f"the tag {shown(event.tag)}", "write it without tags")
-            as_text = not event.implicit[0] and (event.tag or "!") in ("!", f"{_TAG}str")
+            as_text = not event.implicit[0] and event.tag in (None, "!", f"{_TAG}str")
             if self._wants_key():
-                value: Any = event.value
+                is_merge = event.implicit[0] and event.value == "<<"
+                value: Any = _MERGE if is_merge else event.value
             else:
                 value = event.value if as_text else self._scalar(event.value)
             self._remember(event.anchor, value, 1)
@@ -183,7 +186,7 @@ class _Yaml:
         others = value.pop(_MERGE)
         for other in others if isinstance(others, list) else [others]:
             if not isinstance(other, dict):
-                raise self._error(f"{_MERGE!r} with something else than mappings")
+                raise self._error("'<<' with something else than mappings")
             value.update({key: each for key, each in other.items() if key not in value})
 
     def _wants_key(self) -> bool:
@@ -201,10 +204,11 @@ class _Yaml:
         if isinstance(parent.value, list):
             parent.value.append(value)
         elif parent.key is None:
-            if not isinstance(value, str):
+            if not isinstance(value, str) and value is not _MERGE:
                 raise self._error("a key that is not a string", "use strings as keys")
             if value in parent.value:
-                raise self._error(f"key {shown(value)} occurs twice in one mapping")
+                name = "<<" if value is _MERGE else value
+                raise self._error(f"key {shown(name)} occurs twice in one mapping")
             parent.key = value
         else:
             parent.value[parent.key] = value

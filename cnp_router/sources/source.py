@@ -296,6 +296,14 @@ class Source(ABC):
     name: str
     max_concurrency: int = 8
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether `apis` may return something else than it did last, and should be asked again.
+
+        As after a server has ended, or has said that its tools changed.
+        """
+        return False
+
     @abstractmethod
     async def apis(self) -> tuple[Api, ...]:
         """Return what can be called now, with JSON Schemas of the inputs as `parameters`.

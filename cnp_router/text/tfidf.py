@@ -90,6 +90,29 @@ class TfidfEncoder:
         self._column = {term: i for i, term in enumerate(terms)}
         return self
 
+    @property
+    def n_texts(self) -> int:
+        """How many texts it was fitted on."""
+        return round(math.exp(self.rare_ - 1)) - 1
+
+    def grown(self, texts: Iterable[str]) -> TfidfEncoder:
+        """Return an encoder that has the terms of more texts, too, at the end of its terms.
+
+        Each counts as if one text had it; what the other terms count stays as it is.
+
+        Examples
+        --------
+        >>> TfidfEncoder(min_df=1).fit(["a map", "a song"]).grown(["a map of bars"]).terms_
+        ['map', 'song', 'bar', 'map bar']
+        """
+        documents = map(ANALYZERS[self.analyzer], texts)
+        new = sorted({term for terms in documents for term in terms}.difference(self._column))
+        if not new:
+            return self
+        once = np.full(len(new), self.rare_ - math.log(2), dtype=np.float32)
+        other = TfidfEncoder(self.analyzer, min_df=self.min_df, max_terms=self.max_terms)
+        return other._set([*self.terms_, *new], np.concatenate([self.idf_, once]), self.rare_)
+
     def transform(self, texts: Sequence[str]) -> sparse.csr_array:
         """Encode texts as rows of length 1, or 0 where a text has no known term; float32."""
         documents = map(ANALYZERS[self.analyzer], texts)

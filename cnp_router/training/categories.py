@@ -16,10 +16,12 @@ from cnp_router.routing.selection import expected_f1_size
 from cnp_router.text import TfidfEncoder
 from cnp_router.training.corpus import matrix_of_ones
 from cnp_router.training.linear import Logistic, ridge_weights
+from cnp_router.training.views import CategoryView, Views
 
 __all__ = ["CategoryClassifier"]
 
 _N_FEATURES = 4
+_LIKELY = 0.2
 
 
 class CategoryClassifier:
@@ -152,6 +154,11 @@ class CategoryClassifier:
         """Return the probabilities that belong to the linear model's scores, of the same shape."""
         return self._scale.probability(self._features(scores))
 
+    def likely(self, scores: NDArray[Any]) -> dict[str, float]:
+        """Return how probable the categories are that a request is likely about."""
+        p = self.calibrated(scores)
+        return {self.classes_[i]: float(p[i]) for i in np.flatnonzero(p > _LIKELY)}
+
     def predict(self, texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         """Return each request's categories: the set of the highest expected F1.
 
@@ -166,10 +173,11 @@ class CategoryClassifier:
             answers.append(tuple(self.classes_[i] for i in kept))
         return tuple(answers)
 
-    def reweighted(self, weights: sparse.csr_array) -> CategoryClassifier:
-        """Return this classifier with other weights of the same shape, calibrated as it is."""
+    def reweighted(self, views: Views) -> CategoryClassifier:
+        """Return this classifier with the weights and words of views, calibrated as it is."""
         other = copy.copy(self)
-        other._weights = weights
+        other._weights = views[CategoryView].weights
+        other._encoder = views.corpus.encoders.word
         return other
 
     def state(self) -> dict[str, Any]:

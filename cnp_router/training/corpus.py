@@ -68,14 +68,15 @@ class Specifications(Part, Memo):
 
     def synced(self, catalog: Catalog, change: CatalogChange) -> Specifications:
         """Return those of another catalog; only what it says anew is encoded."""
-        new, encoders = np.flatnonzero(change.respecified), self.encoders
+        new = np.flatnonzero(change.respecified)
+        texts = [specification_text(catalog[int(i)]) for i in new]
+        encoders = self.encoders.grown(texts)
         same = sparse.diags_array((~change.respecified).astype(np.float32))
-        kept = self.moved(
-            {"apis": sparse.csr_array(change.apis @ same)}, catalog=catalog, encoders=encoders
-        )
-        if not len(new):  # a model that is loaded without its encoder can do without, too
+        by = {"apis": sparse.csr_array(change.apis @ same), **self.encoders.widening(encoders)}
+        kept = self.moved(by, catalog=catalog, encoders=encoders)
+        if not texts:  # a model that is loaded without its encoder can do without, too
             return kept
-        encoded = encoders.encode([specification_text(catalog[int(i)]) for i in new])
+        encoded = encoders.encode(texts)
         kept.latent[new] = _latent(encoders, encoded.word)
         kept.vectors[new] = encoded.dense
         every = np.arange(len(catalog))
@@ -122,6 +123,11 @@ class Corpus(Part):
             requests.day,
             requests.dense,
         )
+
+    @property
+    def encoders(self) -> Encoders:
+        """The encoders of requests and specifications."""
+        return self.specifications.encoders
 
     @cached_property
     def sizes(self) -> dict[str, int]:

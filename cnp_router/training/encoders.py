@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -103,6 +103,27 @@ class Encoders(Part):
         _, _, right = randomized_svd(encoded.word, rank, n_iter=2, random_state=random_state)
         projection = np.ascontiguousarray(right.T.astype(np.float32))
         return cls(word, character, projection, dense), encoded
+
+    def grown(self, texts: Sequence[str]) -> Encoders:
+        """Return encoders that know the terms of new specifications, where `fit` keeps them all.
+
+        Of the latent space they are no part.
+        """
+        if self.word.n_texts >= FEW_TEXTS:
+            return self
+        word, character = self.word.grown(texts), self.character.grown(texts)
+        projection = np.zeros((len(word.terms_), self.projection.shape[1]), dtype=np.float32)
+        projection[: len(self.projection)] = self.projection
+        return replace(self, word=word, character=character, projection=projection)
+
+    def widening(self, now: Encoders) -> dict[str, sparse.csr_array]:
+        """Return what `Part.moved` needs to make arrays as wide as those of grown encoders."""
+        both = ("words", self.word, now.word), ("characters", self.character, now.character)
+        return {
+            name: sparse.csr_array(sparse.eye_array(len(a.terms_), len(b.terms_), dtype=np.float32))
+            for name, a, b in both
+            if a is not b
+        }
 
     def encode(self, texts: Sequence[str], days: NDArray[Any] | None = None) -> EncodedRequests:
         """Encode requests, whose days may be known, or specifications."""

@@ -52,7 +52,6 @@ from cnp_router.training.views.together import MOST_REASONS
 __all__ = ["LearnedRouter"]
 
 CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
-_LIKELY_CATEGORY = 0.2
 _REPEAT = 0.7  # similarity to a past request from which it is nearly the same
 _LEARNED = ("encoders", "ranker", "tail", "completion", "answerable", "decision")
 
@@ -250,9 +249,7 @@ class LearnedRouter(Router):
         categories = {}
         if self.categories is not None:
             (linear,) = scores.batch.product("categories")
-            p = self.categories.calibrated(linear)
-            likely = np.flatnonzero(p > _LIKELY_CATEGORY)
-            categories = {self.categories.classes_[i]: float(p[i]) for i in likely}
+            categories = self.categories.likely(linear)
         evidence = Evidence(scores.batch, self.history, scores.known, categories)
         positions = [int(i) for i in chosen if scores.probabilities[i] > 0]
         reasons = scores.views.reasons(evidence, positions)
@@ -302,7 +299,7 @@ class LearnedRouter(Router):
         Raises
         ------
         InputError
-            If it is not a catalog, or there are new texts for an encoder that was not given.
+            If it is no Catalog, or there are new texts for an encoder that was not given.
 
         Examples
         --------
@@ -319,11 +316,14 @@ class LearnedRouter(Router):
         usage = usage_matrix(catalog, now.history, removed)
         classes = now.categories.classes_ if now.categories else ()
         views = now.views.synced(catalog, usage, category_membership(catalog, classes))
+        learned = {name: getattr(now, name) for name in (*_LEARNED, "history")}
+        learned["encoders"] = views.corpus.encoders
         router = LearnedRouter(
             catalog=catalog,
             views=views,
             summary={**now.summary, **views.corpus.summary, "removed": removed},
-            **{name: getattr(now, name) for name in (*_LEARNED, "history", "categories")},
+            categories=now.categories and now.categories.reweighted(views),
+            **learned,
         )
         router.compound = now.compound
         return router
@@ -333,10 +333,9 @@ class LearnedRouter(Router):
 
         The next request already finds them: as past requests, in use, co-use and the graph, and
         one step further in the linear models (`Views.observed`). How many of those that served
-        would have been recipients moves the threshold of target recalls
-        (`RecallControl.adapted`). The ranker and
-        the calibration stay as they were fitted: fit again from time to time, and always where it
-        was fitted on little or nothing, which takes a moment then. Threads may
+        would have been recipients moves the threshold of target recalls (`RecallControl.adapted`).
+        The ranker and the calibration stay as they were fitted: fit again from time to time, and
+        always where it was fitted on little or nothing, which takes a moment then. Threads may
         observe and route at the same time. Takes time linear in the size of the model, so give
         many mashups at once where there are many.
 
@@ -393,10 +392,10 @@ class LearnedRouter(Router):
         self.history = History((*before, *new), skipped=before.skipped)
         self.n_mashups = len(self.history)
         if counted is not None and counted[0] is before:
-            there = new.without(self.removed)
-            self._graph = (self.history, copy.copy(counted[1]).partial_fit(there))
+            graph = copy.copy(counted[1]).partial_fit(new.without(self.removed))
+            self._graph = (self.history, graph)
         if self.categories is not None:
-            self.categories = self.categories.reweighted(views[CategoryView].weights)
+            self.categories = self.categories.reweighted(views)
         self.views = views
         self.decision = decision
         self.recall_control = decision.recall_control

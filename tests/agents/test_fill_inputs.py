@@ -179,6 +179,7 @@ class TestCertain:
             ("2.5", {"n": {"type": "integer"}}),
             ("celsius or fahrenheit", {"unit": {"enum": ["celsius", "fahrenheit"]}}),
             ("yes", {"sure": {"type": "boolean"}}),
+            ("a day in it", {"x": {"enum": ["a", "in", "it", "AND"]}}),
             ('"a" and "b"', {"name": TEXT}),
             ("text me", {"message": TEXT, "query": TEXT}),
         ],
@@ -233,6 +234,15 @@ class TestCertain:
             InputHint("place", "find", "inputs", "id", 4, 4),
         ):
             assert certain("x", {"place": TEXT}, hints=(hint,)) == ({}, ["place"])
+
+    def test_what_carries_words_gets_the_results(self):
+        outline = [{"path": "", "type": "string", "size": 9}]
+        two = {"mail": outline, "sky": outline}
+        carried = {"$text": "{mail#}\n{sky#}"}
+        assert certain("x", {"note_text": TEXT}, results=two) == ({"note_text": carried}, [])
+        assert certain('Say "hi"', {"text": TEXT}, results=two) == ({"text": "hi"}, [])
+        assert certain("x", {"query": TEXT}, results=two) == ({"query": "x"}, [])
+        assert certain("x", {"text": TEXT}, results={"a}": outline}) == ({"text": "x"}, [])
 
     def test_given_ones_are_left_alone(self):
         assert certain("url=b", {"url": TEXT}, given={"url": "a"}) == ({}, [])

@@ -1,9 +1,26 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from cnp_router.catalog import Api, Catalog
+from cnp_router.sources.lock_file import LockFile, fingerprint
+
+PETS = """\
+openapi: 3.1.0
+info: {title: Pets, version: "1"}
+servers: [{url: "URL"}]
+paths:
+  /pets/{id}:
+    get:
+      operationId: getPet
+      parameters: [{name: id, in: path, required: true, schema: {type: integer}}]
+      responses: {"200": {description: A pet}}
+"""
 
 TOOLS = '''
 import asyncio
@@ -152,6 +169,44 @@ class TestInputs:
         assert result.stderr.count("\n") == 1
 
 
+class Pets(BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = json.dumps({"name": "Rex", "asked": self.path}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_an_openapi_document(run):
+    """It is imported by its place, and called by the same."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pets) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}"
+            Path("pets.yaml").write_text(PETS.replace("URL", url))
+            imported = run("import", "--openapi", "pets.yaml", "--output", "apis.jsonl")
+            inputs = ("--inputs", '{"id": 7}')
+            called = [
+                run("call", "pets__getPet", *inputs, "--sources", "pets.yaml"),
+                run("call", "mine__getPet", *inputs, "--openapi", "mine=pets.yaml"),
+            ]
+        finally:
+            server.shutdown()
+            thread.join()
+    assert (imported.exit_code, imported.stderr) == (0, "")
+    assert Catalog.read("apis.jsonl")["pets__getPet"].effects == "reads"
+    for result in called:
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert json.loads(result.stdout.split("\n\n")[0]) == {"name": "Rex", "asked": "/pets/7"}
+    assert LockFile("pets.yaml.lock").sources == ("mine", "pets")
+
+
 class TestFailure:
     @pytest.mark.parametrize(
         ("arguments", "said"),
@@ -191,9 +246,6 @@ class TestFailure:
         assert call("it__both").exit_code == 0
         lock = Path("mcp.json.lock")
         document = json.loads(lock.read_text())
-        from cnp_router.catalog import Api
-        from cnp_router.sources.lock_file import fingerprint
-
         for entry in document["sources"]["it"]:
             if entry["id"] == "it__both":
                 entry["description"] = "Neither."

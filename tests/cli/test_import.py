@@ -257,25 +257,45 @@ def eventually(condition, seconds=10.0):
         time.sleep(0.02)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="no SIGINT to another process")
-@pytest.mark.parametrize("command", ["import", "call"])
-def test_interrupted(process, tmp_path, command):
-    """A server that never answers, beside one that works: nothing of either is left."""
-    hangs = "import os, sys, time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)"
+@pytest.fixture
+def hanging(process, tmp_path):
+    """Start a command that waits for a server that never answers; return both."""
+    hangs = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)"
     works = {"command": sys.executable, "args": ["-m", "mcp_server_time"]}
     entry = {"command": sys.executable, "args": ["-c", hangs]}
     document = {"mcpServers": {"hangs": entry, "time": works}}
     (tmp_path / "mcp.json").write_text(json.dumps(document))
-    arguments = {
+    file = tmp_path / "pid"
+    commands = {
         "import": ("import", "--mcp", "mcp.json", "--output", "apis.jsonl"),
         "call": ("call", "hangs__it", "--mcp", "mcp.json"),
-    }[command]
-    running = process(*arguments, code=MAIN, cwd=tmp_path)
-    eventually((tmp_path / "pid").exists)
-    eventually((tmp_path / "pid").read_text)
+    }
+
+    def hanging(command):
+        running = process(*commands[command], code=MAIN, cwd=tmp_path)
+        eventually(lambda: file.exists() and file.read_text())
+        return running, int(file.read_text())
+
+    return hanging
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no SIGINT to another process")
+@pytest.mark.parametrize("command", ["import", "call"])
+def test_interrupted(hanging, tmp_path, command):
+    """Nothing is left of the server, nor of another one that works, and nothing is written."""
+    running, server = hanging(command)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=20)
     assert (running.returncode, out, err.strip()) == (130, b"", b"Interrupted.")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mcp.json", "pid"]
-    pid = int((tmp_path / "pid").read_text())
-    eventually(lambda: not is_running(pid))
+    eventually(lambda: not is_running(server))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
+def test_killed(hanging, tmp_path):
+    """A server does not outlive the command, however that ends."""
+    running, server = hanging("import")
+    running.kill()
+    running.communicate(timeout=20)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["mcp.json", "pid"]
+    eventually(lambda: not is_running(server))

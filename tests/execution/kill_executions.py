@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import random
 import shutil
@@ -22,40 +23,44 @@ from collections import Counter
 from itertools import count
 from pathlib import Path
 
-from cnp_router.catalog import Api
-from cnp_router.execution import Caller, Job, JobEnd, Journal, Plan, allow_writes, run_jobs
+from cnp_router.agents import offline_model
+from cnp_router.catalog import Api, Catalog
+from cnp_router.execution import ExecutionSettings, Executor, Job, Plan, allow_writes
 from cnp_router.files import LineFile
-from cnp_router.sources import CallResult
+from cnp_router.protocols import ContractNet
+from cnp_router.sources import CallResult, Source, Sources
 
+logging.disable()
 ROOM = f"{os.sep}cnp_router{os.sep}execution{os.sep}"
 PLAN = Plan(
     "Text everyone when it rains.",
     (
-        Job("rain", api="read"),
-        Job("one", api="write", inputs={"to": 1}, after=("rain",)),
-        Job("two", api="write", inputs={"to": 2}),
-        Job("three", api="write", inputs={"to": 3}, after=("one", "two")),
-        Job("busy", api="write", inputs={"to": 4}, after=("rain",)),
-        Job("end", api="read", after=("three",)),
+        Job("rain", api="world__read"),
+        Job("one", api="world__write", inputs={"to": 1}, after=("rain",)),
+        Job("two", api="world__write", inputs={"to": 2}),
+        Job("three", api="world__write", inputs={"to": 3}, after=("one", "two")),
+        Job("busy", api="world__write", inputs={"to": 4}, after=("rain",)),
+        Job("end", api="world__read", after=("three",)),
     ),
 )
-WRITES = ["busy", "one", "three", "two"]
-APIS = {"read": Api("read", "read", effects="reads"), "write": Api("write", "write")}
+APIS = (Api("world__read", "read", effects="reads"), Api("world__write", "write"))
 
 
-class World:
+class World(Source):
     """Where writes are done: a line each. One of them is busy when it is first asked."""
+
+    name = "world"
 
     def __init__(self, file):
         self.file = file
         self.is_busy = True
 
-    async def api(self, api_id):
-        return APIS[api_id]
+    async def apis(self):
+        return APIS
 
     async def call(self, call):
         await asyncio.sleep(0.001)
-        if call.api == "write":
+        if call.api == "world__write":
             if call.inputs["to"] == 4 and self.is_busy:
                 self.is_busy = False
                 return CallResult.failed("busy", "come again")
@@ -66,7 +71,7 @@ class World:
 
 
 def execute(folder, approve):
-    """Run the plan, or go on with it; return the jobs that are done and what was asked."""
+    """Execute the plan, or go on with it; return the jobs that are done and what was asked."""
     asked = []
 
     def note(approval):
@@ -74,20 +79,16 @@ def execute(folder, approve):
         return approve(approval)
 
     async def main():
-        with Journal(folder / "journal") as journal:
-            journal.begin(PLAN)
-            world = World(folder / "world")
-            caller = Caller(world, approve=note, journal=journal, sleep=lambda _: asyncio.sleep(0))
-
-            async def run(job):
-                api = await world.api(job.api)
-                performed = await caller.perform(job.id, api, job.inputs or {})
-                is_done = performed.then == "done"
-                journal.end_job(job.id, JobEnd("done" if is_done else "failed"))
-                return is_done
-
-            await run_jobs(PLAN, run)
-            return sorted(journal.results)
+        catalog = Catalog(APIS)
+        async with Sources([World(folder / "world")]) as sources:
+            executor = Executor(
+                ContractNet(catalog, offline_model(catalog)),
+                sources,
+                settings=ExecutionSettings(wait=(0, 0)),
+                approve=note,
+            )
+            execution = await executor.execute(PLAN, journal=folder / "journal")
+        return sorted(job.id for job in execution.jobs if job.state == "done")
 
     return asyncio.run(main()), asked
 
@@ -125,7 +126,7 @@ def in_a_line(fatal):
 
 def at_moment(fatal):
     """Have the process end after some thousandths of a second."""
-    seconds = random.Random(fatal).random() * 0.02
+    seconds = random.Random(fatal).random() * 0.05
     threading.Thread(target=lambda: (time.sleep(seconds), die()), daemon=True).start()
 
 
@@ -148,7 +149,7 @@ def world(folder):
 
 
 def main(folder):
-    for way, stride, most in ((at_line, 23, 5_000), (in_a_line, 1, 100), (at_moment, 1, 30)):
+    for way, stride, most in ((at_line, 53, 50_000), (in_a_line, 1, 100), (at_moment, 1, 30)):
         for fatal in range(1, most, stride):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
@@ -156,7 +157,7 @@ def main(folder):
             if not was_killed and way is not at_moment:
                 break
             killed = world(folder)
-            in_a_child(folder, at_line, 100 + 37 * fatal % 400)
+            in_a_child(folder, at_line, 100 + 37 * fatal % 1_000)
             killed_again = world(folder)
             cautious, _ = execute(folder, allow_writes)
             without = world(folder)

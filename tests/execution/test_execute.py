@@ -36,7 +36,8 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 
 def tool(id_, description, effects="reads", parameters=CITY):
-    return Api(id_, id_.split("__")[1], description, parameters=parameters, effects=effects)
+    kind = ("Messaging",) if "text message" in description else ("Weather",)
+    return Api(id_, id_.split("__")[1], description, kind, parameters, effects)
 
 
 APIS = (
@@ -94,7 +95,7 @@ def plan(*jobs, request="Text me the weather of Oslo."):
     return Plan(request, jobs)
 
 
-FORECAST = Job("rain", api="sky__forecast", inputs={"city": "Oslo"})
+FORECAST = Job("rain", "The weather of a city.", "sky__forecast", {"city": "Oslo"})
 NOTE = Job(
     "note",
     api="phone__send",
@@ -116,7 +117,8 @@ def test_a_plan_is_done_in_order_and_results_travel_by_reference():
 
 def test_a_request_is_awarded_and_what_writes_waits_for_what_reads():
     world = World(sky__forecast=["rain"], air__weather=["rain"], phone__send=["sent"])
-    execution = world.run("Send a text message with the weather forecast.", protocol="learned")
+    request = "Forecast the weather with rain and wind, and send text messages to phones."
+    execution = world.run(request, protocol="learned")
     assert execution.jobs
     writing = [job for job in execution.plan.jobs if CATALOG[job.api].effects == "writes"]
     reading = {job.id for job in execution.plan.jobs} - {job.id for job in writing}
@@ -128,10 +130,11 @@ def test_a_request_is_awarded_and_what_writes_waits_for_what_reads():
 
 
 @pytest.mark.parametrize("protocol", ["contractor-led", "collaborative", "manager-led"])
-def test_every_protocol_can_be_acted_on(protocol):
-    results = {api.id.replace("__", "__"): ["fine"] * 4 for api in APIS}
-    world = World(**results)
-    execution = world.run("Send a text message with the weather forecast.", protocol=protocol)
+@pytest.mark.parametrize("announcement", ["routed", "broadcast"])
+def test_every_protocol_can_be_acted_on(protocol, announcement):
+    world = World(**{api.id: ["fine"] * 4 for api in APIS})
+    request = "Send a text message with the weather forecast."
+    execution = world.run(request, protocol=protocol, announcement=announcement)
     assert execution.is_done, execution.to_dict()
     assert set(world.calls) == set(execution.apis)
 
@@ -163,6 +166,29 @@ def test_only_then_the_job_fails_and_what_waits_for_it_is_skipped():
     assert execution.jobs[1].problem == "it waits for 'rain', which failed"
     assert "phone__send" not in world.calls
     assert not execution.is_done
+
+
+def test_without_proposals_only_what_reads_goes_to_another_one():
+    failed = CallFailure("tool", "broken")
+    world = World(phone__send=[failed], mail__send=["sent"], sky__forecast=[failed])
+    write = Job("note", "Send a text message.", "phone__send", {"text": "hello"})
+    named = Job("rain", api="sky__forecast")  # without a task, nobody else can know what is wanted
+    execution = world.run(plan(write, named))
+    assert [[act.api for act in job.acts] for job in execution.jobs] == [
+        ["phone__send"],
+        ["sky__forecast"],
+    ]
+    assert not execution.is_done
+
+
+def test_a_write_that_was_not_done_goes_to_the_next_proposal():
+    failed = CallFailure("tool", "broken")
+    world = World(phone__send=[failed], mail__send=[failed, "sent"])
+    execution = world.run(
+        "Send a text message to phones.", protocol="contractor-led", announcement="broadcast"
+    )
+    print(execution.jobs)
+    assert any(act.by == "re-award" for job in execution.jobs for act in job.acts), execution
 
 
 def test_a_write_of_unknown_outcome_goes_to_nobody_else():
@@ -274,3 +300,20 @@ def test_nothing_awarded_is_not_done():
     assert not execution.is_done
     assert execution.problem == "nothing was awarded"
     assert json.dumps(execution.to_dict())
+
+
+@pytest.mark.parametrize("rate", [None, {"b__rain": 0.2, "c__rain": 0.5}.get])
+def test_who_failed_more_often_than_not_comes_last(rate):
+    apis = [
+        tool("a__rain", "Forecasts rain in a city."),
+        tool("b__rain", "Forecasts rain in a city, by the hour."),
+        tool("c__rain", "Forecasts rain in a city, by the hour, for farmers."),
+    ]
+    results = {"a": [CallFailure("tool", "broken")], "b": ["sun"], "c": ["sun"]}
+    sources = [ScriptedSource(a.id[0], {"rain": results[a.id[0]]}, apis=[a]) for a in apis]
+    catalog = Catalog(apis)
+    net = ContractNet(catalog, offline_model(catalog), router=fit_router(catalog))
+    executor = Executor(net, Sources(sources), settings=QUICK, rate=rate)
+    request = Plan("Rain in Oslo.", (Job("rain", "Forecast rain, by the hour.", api="a__rain"),))
+    acts = asyncio.run(executor.execute(request)).jobs[0].acts
+    assert [act.api for act in acts] == ["a__rain", "b__rain" if rate is None else "c__rain"]

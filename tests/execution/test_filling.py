@@ -155,6 +155,12 @@ class TestModel:
             1.0,
         )
 
+    def test_the_prompt_stays_small_however_much_there_is(self):
+        many = {f"job{n}": CallResult(structured=[{"id": 1}] * 99) for n in range(100)}
+        model = ScriptedChatModel([said({"to": "Bob", "body": "hi"})])
+        fill(model, Job("text", "Text it.", after=tuple(many)), results=many)
+        assert len(prompt(model)) < 40_000
+
 
 class TestResolved:
     """What fits is judged once more when the data is there; that is no fault of the model."""
@@ -282,6 +288,13 @@ class TestOffline:
             fill(model, api=api)
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("name", ["text", "message"])
+def test_without_a_model_results_are_carried_on(name):
+    api = Api("x", "x", parameters={"properties": {name: TEXT}, "required": [name]})
+    job = Job("send", "Send it.", after=("weather",))
+    assert "Rain, says Eve." in fill(None, job, api).inputs[name]
 
 
 class TestHints:

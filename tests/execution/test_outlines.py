@@ -98,6 +98,8 @@ class TestBounds:
         assert len(outline(deep)) == 7
         assert len(outline([[{f"id{n}": n for n in range(20)}] * 5] * 5)) == 100
 
+        assert len(outline([0] * 1_000, most=3)) == 3
+
     def test_the_shape_comes_before_the_depths(self):
         data = {"items": [{f"id{n}": n for n in range(20)}] * 5, "total": 5}
         assert list(by_path(data))[:3] == ["", "/items", "/total"]

@@ -29,6 +29,7 @@ from cnp_router.agents import (
     SelectApis,
     ServeFunction,
 )
+from cnp_router.catalog import Contractor
 from cnp_router.exceptions import TranscriptError
 from cnp_router.protocols import (
     Award,
@@ -367,8 +368,75 @@ class TestReports:
             validate(with_messages(transcript, transcript.messages, executed=False))
 
 
+def awarded_again(transcript, **fields):
+    """Return the transcript with another re-award, and all that follows it in accord with that."""
+    messages = list(transcript.messages)
+    [award] = [m for m in messages if isinstance(m, Award) and m.instead_of]
+    end = ends_of(messages)[award.id]
+    award = dataclasses.replace(award, **fields)
+    messages[award.id - 1] = award
+    messages[end.id - 1] = dataclasses.replace(end, sender=award.receiver, api=award.apis[0])
+    report = messages[-1]
+    apis = dict.fromkeys(messages[each - 1].api for each in report.results)
+    messages[-1] = dataclasses.replace(report, apis=tuple(apis))
+    return with_messages(transcript, messages)
+
+
 class TestRounds:
     """Breaches that take more than one message."""
+
+    @pytest.mark.parametrize("transcript", ROUNDS, ids=IDS)
+    def test_a_re_award_is_in_accord_with_a_proposal(self, transcript):
+        validate(awarded_again(transcript))
+        directed = transcript.messages[1].performative == "accept-proposal"
+        for name in ("user", "manager"):
+            with pytest.raises(TranscriptError, match=r"no contractor|another one proposed"):
+                conclude(awarded_again(transcript, receiver=name))
+        for api in ("sms", "weather", "maps"):
+            with pytest.raises(TranscriptError, match=r"what is awarded|not proposed"):
+                conclude(awarded_again(transcript, apis=(api,)))
+        if not directed:
+            with pytest.raises(TranscriptError, match="another one proposed"):
+                conclude(awarded_again(transcript, receiver="photos"))
+            with pytest.raises(TranscriptError, match="it awards what was not proposed"):
+                conclude(awarded_again(transcript, apis=("evil",)))
+
+    def test_an_api_is_not_awarded_twice_for_one_job(self):
+        everything = [Contractor("all", tuple(CATALOG)), Contractor("again", tuple(CATALOG))]
+        model = acting({}, {InterpretRequest: propose, SelectApis: lambda t: {"apis": ["sms"]}})
+        net = ContractNet(CATALOG, model, organisation=everything)
+        transcript = hold(
+            net, announcement="broadcast", actor=FakeActor({"sms": "lost"})
+        ).transcript
+        conclude(transcript)
+        other = next(m for m in transcript.messages if m.sender == "again")
+        for fields in ({"in_reply_to": other.id, "receiver": "again"}, {}):
+            with pytest.raises(TranscriptError, match="it awards what is awarded"):
+                conclude(awarded_again(transcript, apis=("sms",), **fields))
+
+    def test_a_directed_contract_after_others_were_acted_on(self):
+        *messages, report = ROUNDS[-1].messages
+        late = Award(
+            id=report.id, sender="manager", receiver="photos", in_reply_to=1, apis=("photos",)
+        )
+        with pytest.raises(TranscriptError, match="it decides after awards were acted on"):
+            conclude(with_messages(ROUNDS[-1], [*messages, late, report]))
+
+    def test_results_of_a_round_that_is_not_executed(self):
+        transcript = hold(ContractNet(CATALOG, acting()), announcement="broadcast").transcript
+        *messages, report = transcript.messages
+        for results in ((report.id - 1,), (1,)):
+            said = [*messages, dataclasses.replace(report, results=results)]
+            with pytest.raises(TranscriptError, match="nothing is acted on in this round"):
+                conclude(with_messages(transcript, said))
+
+    def test_a_re_award_in_a_round_that_is_not_executed(self):
+        transcript = hold(ContractNet(CATALOG, acting()), announcement="broadcast").transcript
+        messages = list(transcript.messages)
+        place = next(i for i, m in enumerate(messages) if isinstance(m, Award))
+        messages[place] = dataclasses.replace(messages[place], instead_of=place)
+        with pytest.raises(TranscriptError, match=r"has no decision|does not wait"):
+            conclude(with_messages(transcript, messages))
 
     @pytest.fixture
     def transcript(self):

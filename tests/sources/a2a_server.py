@@ -139,15 +139,19 @@ class Agent(AgentExecutor):
         await updater.complete(self.say(updater, "waited"))
 
     async def do_flood(self, updater: TaskUpdater, text: str) -> None:
-        for _ in range(int(text)):
-            await updater.add_artifact([new_text_part("x" * 1000)], artifact_id="a", append=True)
+        for place in range(int(text)):
+            parts = [new_text_part("x" * 1000)]
+            await updater.add_artifact(parts, artifact_id="a", append=place > 0)
         await updater.complete()
 
 
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[str]:
     """Serve an ASGI application or Starlette in this loop, and yield its address."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    # By the protocol's number asyncio knows TCP, and lets small answers go without delay.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(100)
     config = uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
@@ -185,7 +189,7 @@ async def serve(
         handler = DefaultRequestHandler(agent, InMemoryTaskStore(), made)
         app.router.routes += create_agent_card_routes(made)
         if binding == "JSONRPC":
-            app.router.routes += create_jsonrpc_routes(handler, "/rpc")
+            app.router.routes += create_jsonrpc_routes(handler, "/rpc", enable_v0_3_compat=True)
         else:
             app.router.routes += create_rest_routes(handler, path_prefix="/rpc")
         try:

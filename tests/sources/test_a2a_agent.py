@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("a2a.server.routes")
 
 from a2a.types import AgentInterface, AgentSkill
-from a2a_server import SKILLS, serve, serving
+from a2a_server import serve, serving
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -120,11 +120,31 @@ def test_an_answer(streaming, binding):
     assert result.notes == ()
 
 
+def before(card):
+    card.supported_interfaces[0].protocol_version = "0.3"
+    return card
+
+
+@both
+@pytest.mark.parametrize(
+    ("text", "said"), [("say a", None), ("fail no", "no"), ("ask which?", "which?")]
+)
+def test_an_agent_of_the_protocol_before(streaming, text, said):
+    async def once():
+        async with agent(streaming, change=before) as (source, _):
+            return await ask(source, text)
+
+    result = run(once())
+    assert result.text == (said or "a")
+    assert (result.failure and result.failure.message) == said
+
+
 @both
 def test_answers_without_an_artifact(streaming):
     assert asked("message at once", streaming=streaming).text == "at once"
     assert asked("end at last", streaming=streaming).text == "at last"
-    assert asked("nothing", streaming=streaming).is_done
+    nothing = asked("nothing", streaming=streaming)
+    assert (nothing.is_done, nothing.text) == (True, "")
 
 
 def test_pieces_of_a_streamed_artifact_are_put_together():
@@ -143,6 +163,7 @@ def test_parts_of_all_kinds(streaming):
         "none": None,
     }
     assert isinstance(result.structured["mm"], int)
+    assert list(result.structured) == sorted(result.structured)
     assert result.attachments == (
         Attachment("image/png", b"\x89PNG"),
         Attachment("image/png", uri="https://example.org/map.png"),
@@ -306,6 +327,20 @@ def test_headers_that_are_refused_later_are_not_shown():
     assert failure.message == "HTTP 401: not let in: Bearer ***"
 
 
+def echoing(card):
+    card.skills[0].description = f"Ask with {KEY}."
+    card.skills[0].examples.append(KEY)
+    return card
+
+
+def test_secrets_that_a_card_echoes_do_not_come_into_the_catalog():
+    async def apis():
+        async with agent(change=echoing, options={"headers": {"X-Key": KEY}}) as (source, _):
+            return await source.apis()
+
+    assert "zq81" not in repr([api.to_dict() for api in run(apis())])
+
+
 def elsewhere(card):
     interface = AgentInterface(
         protocol_binding="JSONRPC", url="http://127.0.0.1:1/x", protocol_version="1.0"
@@ -372,8 +407,9 @@ def test_a_card_that_cannot_be_used(change, said):
 
 async def endless(request):
     async def body():
-        while True:
+        for _ in range(1000):
             yield b" " * 65_536
+            await asyncio.sleep(0.001)  # a server does not wait for a client that is gone
 
     return StreamingResponse(body())
 
@@ -433,7 +469,7 @@ def unused_port():
 
 def test_a_dead_address_and_one_that_comes_to_life():
     async def dead():
-        async with A2aAgent("w", f"http://127.0.0.1:{unused_port()}/?key=zq81") as source:
+        async with A2aAgent("w", f"http://127.0.0.1:{unused_port()}/a.json?key=zq81") as source:
             with pytest.raises(SourceUnavailableError, match="no connection to http") as error:
                 await source.apis()
             assert "zq81" not in str(error.value)
@@ -490,6 +526,10 @@ def result(**fields):
 BEGUN = result(task={"id": "t1", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}})
 
 
+def odd_data(value):
+    return result(message={"messageId": "m", "parts": [{"data": {"a": value}}]})
+
+
 @pytest.mark.parametrize(
     ("endpoint", "kind", "was_done", "said"),
     [
@@ -512,6 +552,8 @@ BEGUN = result(task={"id": "t1", "contextId": "c", "status": {"state": "TASK_STA
         (events({"jsonrpc": "2.0"}), "unusable", "unknown", "neither 'result' nor 'error'"),
         (events(result(task={"status": {"state": "DONE"}})), "unusable", "unknown", "answered no"),
         (events(BEGUN), "lost", "unknown", "HTTP 500 (its task cannot be looked at)"),
+        (events(odd_data(float("nan"))), "unusable", "unknown", "cannot be used"),
+        (events(odd_data("\ud800")), "unusable", "unknown", "cannot be used"),
         (endless, "unusable", "unknown", "larger than"),
     ],
 )
@@ -564,33 +606,30 @@ def test_an_agent_that_does_not_cancel_is_left_behind_with_a_note():
     assert failure.message == "the agent asks for more"
 
 
-def test_discover_names_the_agent_as_its_card_does():
-    async def discover():
-        async with serve() as (url, _):
-            source = await A2aAgent.discover(url)
-            async with source:
-                assert (await source.apis())[0].id == "weather-sea-an-agent__forecast"
-            source = await A2aAgent.discover(f"{url}/.well-known/agent-card.json")
-            async with source:
-                call = Call(api="weather-sea-an-agent__sea", inputs={"text": "say high"})
-                return (await source.call(call)).text
+def test_the_address_of_the_card_itself():
+    async def ask_it():
+        async with agent() as (source, _):
+            source.url += "/.well-known/agent-card.json?version=1"
+            return await ask(source, "say high")
 
-    assert run(discover()) == "high"
+    assert run(ask_it()).text == "high"
 
 
-@pytest.mark.parametrize(
-    ("name", "slug"),
-    [
-        ("", "agent"),
-        ("__", "agent"),
-        ("A__b", "a-b"),
-        ("天気 予報", "天気-予報"),
-        ("x" * 99, "x" * 64),
-    ],
-)
-def test_slugs(name, slug):
-    assert A2aAgent.slug(name) == slug
-    A2aAgent(slug, "http://127.0.0.1:1")
+def test_a_card_that_changes_is_read_again():
+    async def again():
+        cards = []
+        async with agent(change=lambda card: cards.append(card) or card) as (source, _):
+            assert len(await source.apis()) == 2
+            del cards[0].skills[0]
+            after = await source.apis()
+            cards[0].skills[0].id = ""
+            with pytest.raises(SourceAnswerError):
+                await source.apis()
+            return after, await source.call(Call(api="w__sea", inputs={"text": "say high"}))
+
+    after, result = run(again())
+    assert [api.id for api in after] == ["w__sea"]
+    assert (result.text, result.start_seconds) == ("high", None)
 
 
 def test_closed_and_used_again():
@@ -620,6 +659,7 @@ def test_closed_and_used_again():
         ("http://a b", "url must be an address"),
         (None, "url must be a string"),
         ("http://ann:zq81@example.org", "must not hold a name or password"),
+        ("http://example.org/?key=zq81", "must not hold a query"),
     ],
 )
 def test_addresses(url, said):
@@ -669,7 +709,3 @@ def test_without_the_sdk(monkeypatch):
     monkeypatch.setitem(sys.modules, "a2a.client", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'cnp-router\[a2a\]'"):
         run(A2aAgent("w", "http://127.0.0.1:1").apis())
-
-
-def test_an_agent_of_the_protocol_before(monkeypatch):
-    assert SKILLS[0].id == "forecast"

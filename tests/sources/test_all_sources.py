@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 import pytest
+from tool_servers import script_entry
 
 from cnp_router.catalog import Api
 from cnp_router.exceptions import (
@@ -18,6 +19,7 @@ from cnp_router.exceptions import (
 )
 from cnp_router.sources.all_sources import Sources
 from cnp_router.sources.lock_file import LockFile
+from cnp_router.sources.mcp_server import McpServer
 from cnp_router.sources.source import Call, CallFailure, CallResult, Source
 from cnp_router.testing import Delayed, FakeError, ScriptedSource
 
@@ -552,6 +554,33 @@ class TestLock:
                 assert (failure.kind, failure.was_done) == ("changed", "no")
             assert source.calls == []
             assert LockFile(lock.path).known("time")[:1] == before
+
+        run(main())
+
+    def test_one_that_changes_while_it_is_used(self, lock):
+        async def main():
+            source = time("noon", "one")
+            async with Sources([source], lock=lock) as sources:
+                assert (await sources.call(now())).text == "noon"
+                source.definitions["time__now"] = CHANGED
+                source.is_stale = True  # it was started anew
+                assert (await sources.call(now())).failure.kind == "changed"
+                assert (await sources.call(now())).failure.kind == "changed"
+                with pytest.raises(DefinitionChangedError):
+                    await sources.api("time__now")
+            assert (len(source.calls), source.starts) == (1, 2)
+
+        run(main())
+
+    def test_a_server_that_says_that_its_tools_changed(self, tmp_path):
+        async def main():
+            server = McpServer("odd", **script_entry("odd"), grace=0.1)
+            async with Sources([server], lock=LockFile(tmp_path / "lock.json")) as sources:
+                with pytest.raises(UnknownApiError):
+                    await sources.call(Call(api="odd__new"))
+                assert (await sources.call(Call(api="odd__change"))).is_done
+                assert (await sources.call(Call(api="odd__new"))).failure is None
+            assert "odd__new" in [api.id for api in LockFile(tmp_path / "lock.json").known("odd")]
 
         run(main())
 

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from cnp_router.exceptions import DataFileError, InputError
+from cnp_router.sources.all_sources import Sources
 from cnp_router.sources.configuration import KINDS, Kind, SourceRef, kind_of, read_a2a, read_sources
 from cnp_router.sources.functions import FunctionSource
+from cnp_router.sources.source import Call
 from cnp_router.testing import ScriptedSource
 
 
@@ -212,7 +214,7 @@ def test_what_kinds_are_called(monkeypatch):
     assert kind_of(ScriptedSource("a", {})) == "scripted source"
 
 
-@pytest.mark.parametrize("key", ["mcpServers", "openapi", "functions"])
+@pytest.mark.parametrize("key", ["mcpServers", "openapi", "a2a", "functions"])
 def test_real_kinds_are_where_they_should_be(monkeypatch, key):
     monkeypatch.undo()
     assert callable(KINDS[key].load().from_entry)
@@ -226,3 +228,22 @@ def test_functions_of_a_file(read, monkeypatch, tmp_path):
     (api,) = asyncio.run(found.sources[0].apis())
     assert api.id == "dice__roll"
     assert found.overrides == {"dice__roll": "reads"}
+
+
+def test_so_many_functions_run_at_a_time(read, monkeypatch, tmp_path):
+    monkeypatch.undo()
+    code = (
+        "import asyncio\nrunning = set()\n"
+        "async def wait() -> int:\n"
+        "    running.add(asyncio.current_task())\n"
+        "    await asyncio.sleep(0.05)\n"
+        "    return len(running)\n"
+    )
+    (tmp_path / "waiting_tools.py").write_text(code)
+    entry = {"module": "waiting_tools.py", "functions": ["wait"], "max_concurrency": 20}
+
+    async def main():
+        async with Sources(read({"functions": {"it": entry}}).sources, max_concurrency=50) as every:
+            return await asyncio.gather(*(every.call(Call(api="it__wait")) for _ in range(20)))
+
+    assert {result.data for result in asyncio.run(main())} == {20}

@@ -7,6 +7,7 @@ import datetime
 import enum
 import functools
 import itertools
+import subprocess
 import sys
 import threading
 from dataclasses import dataclass
@@ -399,7 +400,8 @@ def test_a_plain_function_does_not_hold_up_the_others():
 
 def test_a_plain_function_that_hangs_is_left_behind_and_still_counts():
     gate = threading.Event()
-    tools = FunctionSource("f", {"hang": lambda: gate.wait(10)}, max_concurrency=1)
+    tools = FunctionSource("f", {"hang": lambda: gate.wait(10)})
+    tools.max_concurrency = 1  # as a file of sources does
 
     async def calls():
         first = await tools.call(Call(api="f__hang", timeout=0.05))
@@ -477,6 +479,18 @@ def test_many_at_once():
         return await asyncio.gather(*calls)
 
     assert [result.data for result in asyncio.run(gathered())] == list(range(1, 51))
+
+
+def test_a_function_that_hangs_does_not_keep_the_process_from_ending():
+    code = (
+        "import asyncio, time\n"
+        "from cnp_router.sources import Call, FunctionSource\n"
+        "source = FunctionSource('f', {'hang': lambda: time.sleep(60)})\n"
+        "print(asyncio.run(source.call(Call(api='f__hang', timeout=0.05))).failure.kind)\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("timeout\n", "")
 
 
 MODULE = '''

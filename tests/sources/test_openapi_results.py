@@ -177,7 +177,7 @@ def test_a_status_is_a_kind_of_failure(status, kind, read, write):
 
 def test_what_the_server_says_is_in_the_failure_without_what_steers_a_terminal():
     result = answer(b"no \x1b[31mway\r\nhome " + b"x" * 5_000, "text/plain", status=404)
-    assert result.failure.message.startswith("HTTP 404 Said: no [31mway home xxx")
+    assert result.failure.message.startswith("HTTP 404 Said: no \\x1b[31mway home xxx")
     assert len(result.failure.message) < 400
     assert len(result.text) > 5_000
 

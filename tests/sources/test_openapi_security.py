@@ -14,6 +14,7 @@ from validating_server import Reply, ValidatingServer
 from cnp_router.exceptions import InputError, SourceAnswerError
 from cnp_router.sources.openapi_security import Credentials
 from cnp_router.sources.openapi_source import OpenApiSource
+from cnp_router.sources.openapi_source import _is_at as is_at
 from cnp_router.sources.source import Call
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*are left out")
@@ -333,6 +334,21 @@ def test_a_cookie_of_an_answer_goes_along_with_no_later_call(environment):
         return server
 
     assert run(main()).seen[1].header("cookie") is None
+
+
+@pytest.mark.parametrize(
+    ("document", "server", "may"),
+    [
+        ("", "http://x.example", True),
+        ("https://x.example/api.json", "https://x.example:8443/v1", True),
+        ("http://x.example/api.json", "http://x.example/v1", True),
+        ("http://x.example/api.json", "https://x.example/v1", True),
+        ("https://x.example/api.json", "http://x.example/v1", False),
+        ("https://x.example/api.json", "https://y.example/v1", False),
+    ],
+)
+def test_which_servers_a_document_may_name(document, server, may):
+    assert is_at(document, server) is may
 
 
 def test_a_document_from_elsewhere_does_not_say_where_credentials_go(environment):

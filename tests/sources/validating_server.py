@@ -469,7 +469,7 @@ class Checker:
                 value[name] = [self.typed(unquote_plus(v), items) for v in mine]
             else:
                 assert len(mine) == 1
-                mark = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}.get(style, ",")
+                mark = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}.get(style, "%2C")
                 parted = _kind(own) == "array"
                 value[name] = (
                     self._parted(mine[0], own, mark, False, unquote_plus)

@@ -17,7 +17,7 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, ModelCorruptError, UnknownApiError
 from cnp_router.history import History, Mashup
 from cnp_router.routing import TopK
-from cnp_router.training import fit_router, load_router
+from cnp_router.training import encoders, fit_router, load_router
 from cnp_router.training.corpus import MANY, Corpus
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.examples import Past
@@ -215,14 +215,16 @@ class TestRemoved:
 
 class TestChanged:
     def test_a_cold_one_is_as_if_it_had_come_with_the_new_text(self, world, router):
-        wide = router.extended([Api("tidewatch", "Waterlog", "Says nothing.", ("Farming",))])
+        said = world.catalog[0].description  # no new words, which would stay
+        wide = router.extended([Api("tidewatch", world.catalog[3].name, said, ("Farming",))])
         now = wide.synced(router.catalog.extended([NEW]))
         direct = router.extended([NEW])
         requests = [*(case.request for case in world.cases), "Tidewatch, high water for surfers"]
         for request in requests:
             left, right = (r.route(request).to_dict() for r in (now, direct))
             assert left == right
-        before, after = direct.views.state(), now.views.state()
+        again = wide.synced(router.catalog).extended([NEW])
+        before, after = again.views.state(), now.views.state()
         for part, state in before.items():
             for name, array in state.items():
                 np.testing.assert_array_equal(plain(after[part][name]), plain(array), name)
@@ -271,6 +273,35 @@ class TestChanged:
 def _reasons(router, request, api):
     routing = router.route(request, select=TopK(len(router.apis)))
     return next(r.reasons for r in routing.recipients if r.contractor == api)
+
+
+class TestNewWords:
+    def test_they_find_what_says_them(self, world, router):
+        wide = router.extended([NEW])
+        assert wide.score("water for surfers").top(1)[0][0] == "tidewatch"
+        (first, *_) = wide.route("water for surfers", select=TopK(1)).recipients
+        assert "“surfer”" in " ".join(reason.text for reason in first.reasons)
+        assert wide.encoders is not router.encoders
+        assert wide.views.corpus.encoders is wide.encoders
+        assert set(wide.encoders.word.terms_) - set(router.encoders.word.terms_) > {"surfer"}
+        assert wide.categories.predict_proba(["water for surfers"]).shape[1] == 6
+        assert wide.observe(Mashup("t", "What do surfers call beekeepers?", ("tidewatch",))) == 1
+
+    def test_it_is_as_good_as_fitting_on_them_from_the_start(self):
+        """Without history, where words are all that there is."""
+        world = planted(n_cliques=12, size=4, rounds=1)
+        new = {api.id for api in world.catalog[::2]}
+        part = fit_router(Catalog(api for api in world.catalog if api.id not in new))
+        grown, whole = part.synced(world.catalog), fit_router(world.catalog)
+        texts = [" ".join(world.catalog[api].description.split()[:2]) for api in sorted(new)]
+        for text, api in zip(texts, sorted(new), strict=True):
+            for router in (grown, whole):
+                assert router.score(text).top(1)[0][0] == api
+
+    def test_where_rare_words_are_not_kept_none_are_added(self, world, router, monkeypatch):
+        monkeypatch.setattr(encoders, "FEW_TEXTS", router.encoders.word.n_texts)
+        assert router.extended([NEW]).encoders is router.encoders
+        assert router.encoders.word.n_texts == len(world.catalog) + len(world.history)
 
 
 class TestLater:

@@ -253,11 +253,15 @@ class View(Part, ABC):
     def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
         """Return the view of the same past requests and another catalog.
 
-        Arrays of shapes that name ``"apis"`` or ``"labels"`` are put where those are now; what
-        they say of APIs that had no place in them is 0, until a subclass fills it in.
+        Arrays whose shapes name APIs, labels, words or characters are put where those are now;
+        what they say of those that had no place in them is 0, until a subclass fills it in.
         """
-        labels = change.labels(self.corpus.labels, corpus.labels)
-        return self.moved({"apis": change.apis, "labels": labels}, corpus=corpus)
+        by = {
+            "apis": change.apis,
+            "labels": change.labels(self.corpus.labels, corpus.labels),
+            **self.corpus.encoders.widening(corpus.encoders),
+        }
+        return self.moved(by, corpus=corpus)
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
         """Return the view of a corpus with more past requests at its end, which are given too."""

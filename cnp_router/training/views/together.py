@@ -121,8 +121,11 @@ class Views:
         before = self.corpus.specifications
         change = CatalogChange.between(before.catalog, catalog)
         specifications = before.synced(catalog, change)
+        wider = before.encoders.widening(specifications.encoders)
         corpus = replace(
-            self.corpus, specifications=specifications, usage=usage, membership=membership
+            self.corpus.moved(wider, specifications=specifications),
+            usage=usage,
+            membership=membership,
         )
         return self._made(corpus, lambda view: view.synced(corpus, change))
 
