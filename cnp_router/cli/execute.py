@@ -305,7 +305,7 @@ def _result(result: Any) -> str:
 
 
 def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
-    acts = [act for job in execution.jobs for act in job.acts]
+    acts = [act for job in execution.jobs if not job.is_resumed for act in job.acts]
     done = sum(job.state == "done" for job in execution.jobs)
     resumed = sum(job.is_resumed for job in execution.jobs)
     before = f", {resumed} of them before" if resumed else ""
@@ -323,6 +323,8 @@ def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
     tokens = sum(t.ledger.tokens for t in execution.transcripts)
     if asked:
         yield "Announced", f"{asked} calls for proposals, {tokens:,} tokens"
+    if tokens := sum(act.tokens for act in acts):
+        yield "Inputs", f"{tokens:,} tokens to fill them"
     for act in acts:
         if act.result.start_seconds is not None:
             name = act.api.partition("__")[0]

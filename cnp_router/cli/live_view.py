@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from cnp_router.cli.output import console, note
 from cnp_router.printing import printable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _ENDS = ("done", "failed", "skipped", "cancelled")
 _TEXT = 60
+_LONGEST, _MOST = 1_000, 20  # characters of a text, and items of a list, that are asked about
 
 
 @dataclass(slots=True)
@@ -53,9 +54,31 @@ class LiveView:
             line.ended = monotonic()
 
     def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop()
+
+    async def approve(self, approval: Approval) -> bool:
+        """Ask at the terminal whether something may be called; the real tool and inputs are shown.
+
+        Anything but y or yes is a no.
+        """
+        self._stop()
+        try:
+            for line in question(approval):
+                note(line)
+            answer = await _read_line()
+        finally:
+            self._start()
+        return answer.strip().lower() in ("y", "yes")
+
+    def _start(self) -> None:
         if sys.stderr.isatty():
             from rich.live import Live
 
+            # Each time anew: one that goes on would wipe out what was asked meanwhile.
             self._live = Live(
                 get_renderable=self._table,
                 console=console(sys.stderr),
@@ -63,27 +86,11 @@ class LiveView:
                 transient=True,
             )
             self._live.start()
-        return self
 
-    def __exit__(self, *error: object) -> None:
+    def _stop(self) -> None:
         if self._live is not None:
             self._live.stop()
-
-    async def approve(self, approval: Approval) -> bool:
-        """Ask at the terminal whether something may be called; the real tool and inputs are shown.
-
-        Anything but y or yes is a no.
-        """
-        if self._live is not None:
-            self._live.stop()
-        try:
-            for line in question(approval):
-                note(line)
-            answer = await _read_line()
-        finally:
-            if self._live is not None:
-                self._live.start()
-        return answer.strip().lower() in ("y", "yes")
+            self._live = None
 
     def _table(self) -> Table:
         from rich.table import Table
@@ -101,13 +108,24 @@ class LiveView:
 
 def question(approval: Approval) -> list[str]:
     """Return what a person is asked, as lines."""
-    inputs = json.dumps(dict(approval.inputs), ensure_ascii=False, indent=1)
+    inputs = json.dumps(_short(dict(approval.inputs)), ensure_ascii=False, indent=1)
     return [
         f"Job {approval.job}: {approval.reason}.",
         f"  tool    {approval.api.id} ({approval.api.effects})",
         *(f"  {'inputs' if n == 0 else '':6}  {line}" for n, line in enumerate(inputs.split("\n"))),
         "Call it? [y/N]",
     ]
+
+
+def _short(value: Any) -> Any:
+    """Return inputs in which no text is so long that it moves the others out of sight."""
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return f"{value[:_LONGEST]}... ({len(value):,} characters)"
+    if isinstance(value, dict):
+        return {_short(name): _short(each) for name, each in value.items()}
+    if isinstance(value, list) and len(value) > _MOST:
+        return [*map(_short, value[:_MOST]), f"... ({len(value):,} items)"]
+    return [_short(each) for each in value] if isinstance(value, list) else value
 
 
 async def _read_line() -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from cnp_router.execution.task_graph import Plan
+from cnp_router.llm import Usage
 from cnp_router.protocols import Transcript
 from cnp_router.records import one_line
 from cnp_router.sources import CallResult
@@ -55,7 +56,11 @@ class Act:
     attempts : int >= 0
         Calls made; 0 where it was not called.
     seconds : float >= 0, seconds
-        Of all attempts, waiting between them included.
+        Of all attempts.
+    usage : Usage or None, default=None
+        What the model was paid that filled the inputs; None if none was asked.
+    dropped : tuple of str, default=()
+        Parameters that this model made up; they did not go along.
     """
 
     api: str
@@ -64,6 +69,8 @@ class Act:
     result: CallResult
     attempts: int
     seconds: float
+    usage: Usage | None = None
+    dropped: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object."""
@@ -73,8 +80,15 @@ class Act:
             "inputs": dict(self.inputs),
             "attempts": self.attempts,
             "seconds": round(self.seconds, 6),
+            "tokens": self.tokens,
+            "dropped": list(self.dropped),
             "result": self.result.to_dict(),
         }
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in and out of the model that filled the inputs."""
+        return 0 if self.usage is None else self.usage.tokens_in + self.usage.tokens_out
 
     __repr__ = one_line
 
@@ -211,6 +225,7 @@ class Execution:
             "calls": sum(act.attempts for act in acts),
             "retries": sum(max(act.attempts - 1, 0) for act in acts),
             "bytes": sum(act.result.n_bytes for act in acts),
+            "tokens_of_inputs": sum(act.tokens for act in acts),
             "rounds": [transcript.ledger.to_dict() for transcript in self.transcripts],
             "seconds": round(self.seconds, 6),
         }

@@ -50,6 +50,7 @@ def trajectory_of(execution: Execution, *, user: str | None = None) -> Trajector
         execution.request,
         tuple(steps),
         success=execution.is_done,
+        user=user,
     )
 
 
@@ -66,6 +67,7 @@ def mashup_of(execution: Execution, *, user: str | None = None) -> Mashup | None
         execution.request,
         execution.apis,
         date=datetime.datetime.now(datetime.UTC).date(),
+        user=user,
     )
 
 

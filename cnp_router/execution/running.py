@@ -26,6 +26,7 @@ from cnp_router.execution.filling import Filler
 from cnp_router.execution.job_reports import Act, By, Execution, JobEvent, JobReport, JobState
 from cnp_router.execution.journal import Journal
 from cnp_router.execution.task_graph import Job, JobEnd, Plan, run_jobs
+from cnp_router.llm import Usage
 from cnp_router.protocols import ContractNet
 from cnp_router.protocols.acting import Acting, AwardedApi
 from cnp_router.sources import CallProgress, CallResult
@@ -214,8 +215,8 @@ class Running:
     async def _act(self, job: Job, api_id: str, by: By) -> tuple[Act, Then]:
         report = self.reports[job.id]
 
-        def nothing(result: CallResult, then: Then) -> tuple[Act, Then]:
-            return Act(api_id, by, {}, result, 0, 0.0), then
+        def nothing(result: CallResult, then: Then, usage: Usage | None = None) -> tuple[Act, Then]:
+            return Act(api_id, by, {}, result, 0, 0.0, usage), then
 
         self._enter(report, "filling", api_id)
         try:
@@ -231,7 +232,8 @@ class Running:
         except SourceError as exc:
             return nothing(_unreachable(exc), "reaward")
         except (ExecutionError, InputError) as exc:
-            return nothing(CallResult.failed("inputs", str(exc)), "reaward")
+            usage = getattr(exc, "usage", None)
+            return nothing(CallResult.failed("inputs", str(exc)), "reaward", usage)
 
         def progress(each: CallProgress) -> None:
             share = f"{each.done:g}" + (f" of {each.total:g}" if each.total else "")
@@ -240,7 +242,14 @@ class Running:
         self._enter(report, "acting", api_id)
         performed = await self.caller.perform(job.id, api, filled.inputs, on_progress=progress)
         act = Act(
-            api_id, by, filled.inputs, performed.result, performed.attempts, performed.seconds
+            api_id,
+            by,
+            filled.inputs,
+            performed.result,
+            performed.attempts,
+            performed.seconds,
+            filled.usage,
+            filled.dropped,
         )
         return act, performed.then
 

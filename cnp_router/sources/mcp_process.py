@@ -38,8 +38,8 @@ class Allowance:
     """How much may come within some seconds that answers nothing: more is a flood."""
 
     most_bytes: int
-    most_messages: int = 10_000
-    seconds: float = 10.0
+    most_messages: int = 5_000
+    seconds: float = 30.0
     n_bytes: int = 0
     n_messages: int = 0
     since: float = field(default_factory=time.monotonic)

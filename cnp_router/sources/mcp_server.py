@@ -161,6 +161,7 @@ class McpServer(Source):
         self._secrets = secrets_of(self._env, self._headers)
         self._connection: Connection | None = None
         self._starting: asyncio.Task[Connection] | None = None
+        self._given: dict[str, Api] | None = None  # what `apis` returned last
         self._n_failed = 0
         self._next_start = 0.0
         self._unreported: float | None = None
@@ -200,9 +201,11 @@ class McpServer(Source):
 
     @property
     def is_stale(self) -> bool:
-        """Whether it is not connected, or has said that its tools changed."""
+        """Whether it is not connected, was since, or has said that its tools changed."""
         connection = self._connection
-        return connection is None or not connection.is_open or connection.is_stale
+        if connection is None or not connection.is_open or connection.is_stale:
+            return True
+        return connection.apis is not self._given
 
     async def apis(self) -> tuple[Api, ...]:
         """Return its tools as APIs.
@@ -215,7 +218,10 @@ class McpServer(Source):
             If it does not speak the protocol, or a tool of its list cannot be used.
         """
         connection = await self._connected()
-        return tuple(connection.apis.values())
+        if connection.is_stale:
+            await connection.list_again()
+        self._given = connection.apis
+        return tuple(self._given.values())
 
     async def call(self, call: Call) -> CallResult:
         """Call a tool. What goes wrong there is a `CallResult.failure`, not an exception.
@@ -237,6 +243,10 @@ class McpServer(Source):
         if call.api not in connection.apis:
             close = difflib.get_close_matches(call.api, connection.apis, n=1)
             raise UnknownApiError(call.api, close=close)
+        given = (self._given or {}).get(call.api)
+        if given is not None and given != connection.apis[call.api]:
+            message = "the server was started anew, and this tool is another one now"
+            return CallResult.failed("changed", message)
         start_seconds, self._unreported = self._unreported, None
         ended_by, self._ended_by = self._ended_by, ""
         began = time.perf_counter()
@@ -263,13 +273,11 @@ class McpServer(Source):
             await connection.close()
 
     async def _connected(self) -> Connection:
-        """Return an open connection whose tools are known, started if there is none."""
+        """Return an open connection, started if there is none."""
         connection = self._connection
         if connection is not None and connection.is_suspect and not connection.n_running:
             await self._probe(connection)
         if connection is not None and connection.is_open:
-            if connection.is_stale:
-                await connection.list_again()
             return connection
         if self._starting is None:
             self._starting = asyncio.create_task(self._start(), name=f"start of {self.name}")

@@ -233,13 +233,30 @@ class TestList:
     def test_it_is_asked_for_anew_when_the_server_says_so(self):
         async def use(server: McpServer) -> tuple[int, int, CallResult]:
             before = len(await server.apis())
+            assert not server.is_stale
             await server.call(call("change"))
-            new = await server.call(call("new", text="hello"))
-            return before, len(await server.apis()), new
+            assert server.is_stale
+            after = len(await server.apis())
+            assert not server.is_stale
+            return before, after, await server.call(call("new", text="hello"))
 
         before, after, new = run(use)
         assert after == before + 1
         assert new.text == "hello"
+
+    def test_a_tool_that_changed_unseen_is_not_called(self, tmp_path):
+        async def use(server: McpServer) -> tuple[list[str], CallResult, CallResult]:
+            first = (await server.apis())[0].description
+            await server.call(call("die"))  # the call after that starts it anew
+            changed = await server.call(call("say", text="hello"))
+            assert server.is_stale
+            second = (await server.apis())[0].description
+            return [first, second], changed, await server.call(call("say", text="hello"))
+
+        versions, changed, after = run(use, "versions", str(tmp_path / "starts"))
+        assert versions == ["Version 1", "Version 2"]
+        assert (changed.failure.kind, changed.failure.was_done) == ("changed", "no")
+        assert after.text == "hello"
 
     def test_a_tool_that_it_does_not_have(self):
         async def use(server: McpServer) -> None:

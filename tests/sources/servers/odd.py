@@ -62,6 +62,8 @@ def text(request: Any, value: object, **fields: Any) -> None:
 
 def tools() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{"name": n, "inputSchema": ANY} for n in (*TOOLS, *extra)]
+    if START == "versions":
+        found[0]["description"] = f"Version {Path(sys.argv[2]).stat().st_size}"
     if START == "no-schema":
         found[2]["inputSchema"] = {**ANY, "properties": {"n": {"type": "sideways"}}}
     if START == "promise":
@@ -218,6 +220,9 @@ def main() -> None:
             serve()
         except SystemExit:
             time.sleep(1000)
+    if START == "versions":  # another one at each start
+        with Path(sys.argv[2]).open("a") as counts:
+            counts.write("x")
     if START == "flaky":  # fails at every start but those after the first few
         file = Path(sys.argv[2])
         starts = int(file.read_text()) + 1 if file.exists() else 1
