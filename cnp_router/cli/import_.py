@@ -36,11 +36,12 @@ _EFFECTS = ("reads", "writes", "unknown")
 @options.file("--output", required=True, help="The catalog, as JSON Lines.")
 @options.as_json
 def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bool) -> None:
-    """Make a catalog of the tools that MCP servers, OpenAPI documents and agents have.
+    """Make a catalog of the tools that you have.
 
-    Sources are started side by side. Where some fail, the others are written; where all do,
-    nothing is. What is new is accepted and noted in the lock file; a tool whose definition has
-    changed since is left out, with the difference shown, until --accept.
+    They are those of MCP servers, OpenAPI documents, agents and functions, which are started side
+    by side. Where some fail, the others are written; where all do, nothing is. What is new is
+    accepted and noted in the lock file; a tool whose definition has changed since is left out,
+    with the difference shown, until --accept.
     """
     from cnp_router.catalog import Catalog
     from cnp_router.files import check_writable
