@@ -81,8 +81,6 @@ TRACKS = {
     "execution": execution,
     "injection": injection,
     "tool_servers": tool_servers,
-    "tool_servers": tool_servers,
-    "injection": injection,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -218,8 +216,6 @@ _OPTIONS = {
     "execution": _execution,
     "injection": _injection,
     "tool_servers": _tool_servers,
-    "tool_servers": _tool_servers,
-    "injection": _injection,
 }
 
 
