@@ -20,8 +20,6 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py execution [--jobs N] [--executions N]
     python benchmarks/run.py injection [--limit N]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
-    python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
-    python benchmarks/run.py injection [--limit N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
 
@@ -191,10 +189,6 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
         help=f"a folder with servers that run in Node (default: {tool_servers.NODE_SERVERS})",
     )
     track.add_argument("--calls", type=int, metavar="N", default=tool_servers.CALLS)
-
-
-def _injection(track: argparse.ArgumentParser) -> None:
-    track.add_argument("--limit", type=int, metavar="N", help="the first N orders only")
 
 
 def _compound(track: argparse.ArgumentParser) -> None:
