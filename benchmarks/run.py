@@ -20,8 +20,6 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py execution [--jobs N] [--executions N]
     python benchmarks/run.py injection [--limit N]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
-    python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
-    python benchmarks/run.py injection [--limit N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
 
@@ -81,8 +79,6 @@ TRACKS = {
     "execution": execution,
     "injection": injection,
     "tool_servers": tool_servers,
-    "tool_servers": tool_servers,
-    "injection": injection,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -195,10 +191,6 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
     track.add_argument("--calls", type=int, metavar="N", default=tool_servers.CALLS)
 
 
-def _injection(track: argparse.ArgumentParser) -> None:
-    track.add_argument("--limit", type=int, metavar="N", help="the first N orders only")
-
-
 def _compound(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--history", type=int, metavar="N", help="learn from N past mashups, drawn by the seed"
@@ -218,8 +210,6 @@ _OPTIONS = {
     "execution": _execution,
     "injection": _injection,
     "tool_servers": _tool_servers,
-    "tool_servers": _tool_servers,
-    "injection": _injection,
 }
 
 

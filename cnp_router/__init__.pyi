@@ -189,6 +189,7 @@ from cnp_router.sources import (
     LockFile as LockFile,
     McpServer as McpServer,
     OpenApiSource as OpenApiSource,
+    read_sources as read_sources,
     Source as Source,
     Sources as Sources,
 )

@@ -101,6 +101,8 @@ def run(command: str, folder: Path) -> str:
         "COLUMNS": "80",
         "NO_COLOR": "1",
         "PYTHONIOENCODING": "utf-8",
+        # What commands start is of the same environment.
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         # This checkout, whatever is installed.
         "PYTHONPATH": str(ROOT),
         # A model that an earlier version of this checkout has kept would answer otherwise.

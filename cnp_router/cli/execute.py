@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ import click
 from cnp_router.cli import options
 from cnp_router.cli.live_view import LiveView, approver
 from cnp_router.cli.models import ONLINE_FILE, fitted_router
-from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table, note
+from cnp_router.cli.output import console, counted, echo, echo_json, echo_pairs, echo_table, note
 from cnp_router.cli.source_options import Origins, echo_problem, source_options
 from cnp_router.exceptions import ExecutionError, InputError, SourceError
 from cnp_router.printing import printable
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from cnp_router.execution import Execution, Executor, Plan
     from cnp_router.online import Observer
     from cnp_router.prediction import ParameterHints
-    from cnp_router.sources import Sources
+    from cnp_router.sources import CallResult, Sources
     from cnp_router.training import LearnedRouter
 
 _RESULT = 300  # characters of a result in the report
@@ -142,7 +144,8 @@ def execute(
             run.report(json_)
         raise
     if run.planned is not None:
-        echo_json(run.planned.to_dict()) if json_ else echo(*run.planned.draw().split("\n"))
+        drawn = run.planned.draw(console(sys.stdout).width)
+        echo_json(run.planned.to_dict()) if json_ else echo(*drawn.split("\n"))
         return
     run.report(json_)
     run.learn()
@@ -300,8 +303,12 @@ async def _catalog(sources: Sources) -> Catalog:
     return Catalog(loaded.apis)
 
 
-def _result(result: Any) -> str:
-    return "" if result is None else printable(result.text or str(result.structured), _RESULT)
+def _result(result: CallResult | None) -> str:
+    if result is None:
+        return ""
+    text = result.data if isinstance(result.data, str) else json.dumps(result.data, default=str)
+    more = f"{len(result.attachments)} attachments" if result.attachments else ""
+    return printable(text, _RESULT) or more
 
 
 def _facts(execution: Execution) -> Iterator[tuple[str, str]]:

@@ -240,11 +240,15 @@ class Running:
             self._enter(report, "acting", api_id, f"{share} {each.message}".rstrip())
 
         self._enter(report, "acting", api_id)
-        performed = await self.caller.perform(job.id, api, filled.inputs, on_progress=progress)
+        inputs, key = filled.inputs, None
+        for begun in self.journal.unsettled(job.id):
+            if begun.api == api_id:  # the same act once more: a model might fill it otherwise now
+                inputs, key = dict(begun.inputs), begun.key
+        performed = await self.caller.perform(job.id, api, inputs, key=key, on_progress=progress)
         act = Act(
             api_id,
             by,
-            filled.inputs,
+            inputs,
             performed.result,
             performed.attempts,
             performed.seconds,
@@ -272,7 +276,10 @@ class Running:
         """Say of what has no end that it was broken off."""
         self.problem = problem
         for report in self.reports.values():
-            if report.state not in ("done", "failed", "skipped"):
+            if report.id in self.journal.results:  # it came just in time
+                report.problem = ""
+                self._enter(report, "done", report.api)
+            elif report.state not in ("done", "failed", "skipped"):
                 begun = report.state != "waiting"
                 report.problem = problem if begun else f"it was not begun: {problem}"
                 self._enter(report, state if begun else "skipped", report.api, report.problem)

@@ -237,19 +237,29 @@ class Plan:
         with atomic_write(path) as out:
             out.write(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
 
-    def draw(self) -> str:
-        """Return a drawing of the plan by levels, as plain text that steers no terminal."""
+    def draw(self, width: int = _WIDTH) -> str:
+        """Return a drawing of the plan by levels, as plain text that steers no terminal.
+
+        Parameters
+        ----------
+        width : int, default=100
+            Of its lines, in characters; they can be longer where names are long.
+        """
         n, levels = len(self.jobs), len(self.levels)
         counts = f"{n} job{'s'[: n != 1]} on {levels} level{'s'[: levels != 1]}"
-        lines = [printable(self.request, _WIDTH), f"{counts}, parallelism {self.parallelism}", ""]
+        lines = [
+            printable(self.request, max(width, 20)),
+            f"{counts}, parallelism {self.parallelism}",
+            "",
+        ]
         names = {job.id: printable(job.id, _NAME) for job in self.jobs}
-        width = max(map(len, names.values()))
+        widest = max(map(len, names.values()))
         for number, level in enumerate(self.levels, start=1):
             lines.append(f"level {number}" + (f", {len(level)} jobs" if len(level) > 10 else ""))
             for job in level:
                 after = _some([names[name] for name in job.after])
-                room = max(_WIDTH - width - len(after) - 4, 20)
-                lines.append(f"  {names[job.id]:{width}}  {_what(job, room)}{after}")
+                room = max(width - widest - len(after) - 4, 20)
+                lines.append(f"  {names[job.id]:{widest}}  {_what(job, room)}{after}")
         return "\n".join(lines)
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from cnp_router.sources.a2a_agent import A2aAgent
 from cnp_router.sources.all_sources import Loaded, Sources
+from cnp_router.sources.configuration import Configured, read_sources
 from cnp_router.sources.functions import FunctionSource
 from cnp_router.sources.lock_file import Changed, Changes, LockFile, fingerprint
 from cnp_router.sources.mcp_server import McpServer
@@ -25,6 +26,7 @@ __all__ = [
     "CallResult",
     "Changed",
     "Changes",
+    "Configured",
     "FailureKind",
     "FunctionSource",
     "Loaded",
@@ -34,4 +36,5 @@ __all__ = [
     "Source",
     "Sources",
     "fingerprint",
+    "read_sources",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from cnp_router.catalog import Api
@@ -11,7 +12,10 @@ from cnp_router.text.tokenise import split_identifier
 __all__ = ["specification_text"]
 
 _SERVER = "__"  # ids of tools from several servers are server__tool
-_DEPTH = 4  # schemas may be nested without end
+_DEPTH = 4  # schemas may be nested without end,
+_MOST = 1_000  # and name more than anyone reads
+_ALTERNATIVES = ("allOf", "anyOf", "oneOf")
+_KEYWORDS = {"properties", "$ref", "$defs", *_ALTERNATIVES}
 
 
 def specification_text(api: Api) -> str:
@@ -33,26 +37,52 @@ def specification_text(api: Api) -> str:
         split_identifier(server),
         api.description,
         " , ".join(api.categories),
-        " ".join(dict.fromkeys(_said(api.parameters or {}, _DEPTH))),
+        " ".join(dict.fromkeys(islice(_said(api.parameters or {}), _MOST))),
     )
     return " . ".join(part for part in parts if part)
 
 
-def _said(schema: Mapping[str, Any], depth: int) -> Iterator[str]:
+def _said(parameters: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names and descriptions of parameters."""
+    if not _KEYWORDS.isdisjoint(parameters) or isinstance(parameters.get("type"), str | list):
+        yield from _within(parameters, parameters, _DEPTH)
+    else:
+        yield from _named(parameters, {}, _DEPTH)
+
+
+def _within(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Iterator[str]:
+    """Yield what the schemas of the properties of a schema say, wherever it has them."""
+    if not depth:
+        return
+    schema = _target(schema, root)
     properties = schema.get("properties")
-    if not isinstance(properties, Mapping):
-        properties = {} if isinstance(schema.get("type"), str | list) else schema
+    if isinstance(properties, Mapping):
+        yield from _named(properties, root, depth)
+    inner = [schema.get("items")]
+    for keyword in _ALTERNATIVES:
+        more = schema.get(keyword)
+        inner += more if isinstance(more, list) else []
+    for each in inner:
+        if isinstance(each, Mapping):
+            yield from _within(each, root, depth - 1)
+
+
+def _named(properties: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Iterator[str]:
     for name, value in properties.items():
         yield split_identifier(str(name))
         if isinstance(value, Mapping):
             if isinstance(value.get("description"), str):
                 yield value["description"]
-            if depth:
-                yield from _said(_inner(value), depth - 1)
+            yield from _within(value, root, depth - 1)
 
 
-def _inner(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of an array's items, or the schema itself."""
-    items = schema.get("items")
-    return items if isinstance(items, Mapping) else schema
+def _target(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the definition that a schema refers to, if it is one of its own document."""
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/"):
+        found: Any = root
+        for part in reference[2:].split("/"):
+            found = found.get(part) if isinstance(found, Mapping) else None
+        if isinstance(found, Mapping):
+            return found
+    return schema

@@ -489,7 +489,7 @@ class TestSize:
             await server.call(call("say"))
             tracemalloc.start()
             try:
-                result = await server.call(call("flood", kind=kind))
+                result = await server.call(call("flood", kind=kind, timeout=60))
                 assert tracemalloc.get_traced_memory()[1] < 60_000_000
             finally:
                 tracemalloc.stop()

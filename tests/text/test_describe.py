@@ -113,3 +113,25 @@ class TestParameters:
         for _ in range(200):
             schema = {"properties": {"node": {"type": "object", **schema}}}
         assert set(said(parameters=schema)) == {"a", "node"}
+
+
+def test_references_and_alternatives_are_followed_and_are_no_names():
+    schema = {
+        "type": "object",
+        "properties": {
+            "pet": {"$ref": "#/$defs/Pet"},
+            "when": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        },
+        "$defs": {
+            "Pet": {
+                "type": "object",
+                "properties": {
+                    "furColour": {"description": "As the owner sees it."},
+                    "parents": {"type": "array", "items": {"$ref": "#/$defs/Pet"}},
+                },
+            }
+        },
+    }
+    text = specification_text(Api("pets__add", "add", "Adds.", parameters=schema))
+    assert "fur Colour As the owner sees it. parents" in text
+    assert not {"anyOf", "any Of", "$ref", "default", "ref"} & set(text.split())
