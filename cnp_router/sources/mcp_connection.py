@@ -7,7 +7,6 @@ the client from tasks of their own.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -82,7 +81,6 @@ class Connection:
         Whether the server said that it has other tools now.
     is_suspect : bool
         Whether a call had no answer in time.
-    start_seconds : float >= 0, seconds
     """
 
     client: Client
@@ -106,7 +104,6 @@ class Connection:
         self._listed = Listed()
         self.is_stale = False
         self.is_suspect = False
-        self.start_seconds = 0.0
         self._running: list[list[str]] = []
         self._is_closing = False
         self._opened = asyncio.Event()
@@ -206,7 +203,6 @@ class Connection:
             self._running = [each for each in self._running if each is not notes]
 
     async def _own(self) -> None:
-        began = time.perf_counter()
         from mcp import Client
         from mcp_types import Implementation
 
@@ -226,7 +222,6 @@ class Connection:
                 client.session.validate_tool_result = self._check  # type: ignore[method-assign]
                 self._listed = await listed(self.source, client, self.trusted)
                 self.client = client
-                self.start_seconds = time.perf_counter() - began
                 limit.reschedule(None)
                 self._opened.set()
                 try:

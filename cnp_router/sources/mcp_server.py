@@ -297,14 +297,14 @@ class McpServer(Source):
             task.exception()  # has been seen: those who wait for it raise it
 
     async def _start(self) -> Connection:
+        began = time.perf_counter()
         _check_sdk()
         last, self._connection = self._connection, None
         if last is not None:
             await last.wait_over()
             self._ended_by = last.error().problem
-        delay = self._next_start - time.monotonic()
-        if delay > 0:
-            await asyncio.sleep(delay)
+        delay = max(self._next_start - time.monotonic(), 0.0)
+        await asyncio.sleep(delay)
         connection = Connection(
             self.name,
             self._link(),
@@ -322,7 +322,7 @@ class McpServer(Source):
             raise
         self._n_failed = 0
         self._connection = connection
-        self._unreported = connection.start_seconds
+        self._unreported = time.perf_counter() - began - delay
         return connection
 
     def _link(self) -> Link:
