@@ -5,6 +5,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+NODE_SERVERS := $(addprefix @modelcontextprotocol/server-,everything@2026 filesystem@2026 memory@2026)
 READY := $(VENV)/.cnp-router-ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -54,4 +55,8 @@ $(READY): pyproject.toml
 	@# --group, for what developers need, came with pip 25.1.
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --editable '.[plot,mcp,openapi,a2a]' --group dev
+	@# Servers of tools that run in Node: without them, their tests are skipped.
+	@if command -v npm > /dev/null; then \
+	  npm install --silent --no-audit --no-fund --prefix '$(VENV)/node' $(NODE_SERVERS) || \
+	    echo 'no servers in Node: their tests are skipped' >&2; fi
 	@touch '$@'

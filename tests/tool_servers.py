@@ -19,7 +19,9 @@ import pytest
 
 SCRIPTS = Path(__file__).parent / "sources" / "servers"
 NODE_SERVERS = "CNP_ROUTER_NODE_SERVERS"
-"""Environment variable: a `node_modules` folder with the servers that run in Node."""
+"""Environment variable: a `node_modules` folder with the servers that run in Node.
+
+Without it they are looked for where ``make`` installs them, in the virtual environment."""
 
 
 def time_entry() -> dict[str, Any]:
@@ -55,10 +57,10 @@ def memory_entry(file: Path) -> dict[str, Any]:
 
 def _node_entry(name: str, *args: str) -> dict[str, Any]:
     """Return the entry of a server in Node; the test is skipped where it is not installed."""
-    folder = os.environ.get(NODE_SERVERS)
-    if not folder or shutil.which("node") is None:
-        pytest.skip(f"needs node, and {NODE_SERVERS} to name a folder node_modules")
+    folder = os.environ.get(NODE_SERVERS) or Path(sys.prefix, "node", "node_modules")
     program = Path(folder) / ".bin" / f"mcp-server-{name}"
+    if shutil.which("node") is None:
+        pytest.skip("needs node")
     if not program.exists():
         pytest.skip(f"{program} is not installed")
     return {"command": str(program), "args": list(args)}

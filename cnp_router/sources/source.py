@@ -189,7 +189,7 @@ class CallResult:
     seconds : float >= 0, seconds, default=0.0
         From sending to the answer; the start of the source is in `start_seconds`.
     start_seconds : float >= 0 or None, default=None
-        How long the source took to start, where this call started it.
+        How long the source took to start, in the first call after a start; None in later ones.
     n_bytes : int >= 0, default=0
         Size of what came back, before anything was cut.
     is_cut : bool, default=False
