@@ -293,13 +293,13 @@ async def _catalog(sources: Sources) -> Catalog:
     if lock is not None and not sources.accept and set(sources.names) <= set(lock.sources):
         return sources.known_catalog()
     from cnp_router.catalog import Catalog
-    from cnp_router.sources.all_sources import none_left
+    from cnp_router.sources.faults import none_left
 
     loaded = await sources.load()
     for problem in loaded.problems:
         echo_problem(problem) if isinstance(problem, SourceError) else None
     if not loaded.apis:
-        raise none_left(loaded)
+        raise none_left(loaded.problems)
     return Catalog(loaded.apis)
 
 

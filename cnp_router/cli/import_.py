@@ -45,7 +45,7 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     """
     from cnp_router.catalog import Catalog
     from cnp_router.files import check_writable
-    from cnp_router.sources.all_sources import none_left
+    from cnp_router.sources.faults import none_left
     from cnp_router.sources.saved_list import SavedList
 
     if not (origins or tools):
@@ -57,7 +57,7 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     if not loaded.apis:
         for problem in loaded.problems:
             echo_diff(problem)
-        raise none_left(loaded)
+        raise none_left(loaded.problems)
     Catalog(loaded.apis).write(output)
     for problem in loaded.problems:
         echo_problem(problem)

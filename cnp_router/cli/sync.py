@@ -146,7 +146,7 @@ def sync(
 
 async def _loaded(origins: Origins, dry_run: bool) -> Loaded:
     """Ask the sources for their tools; what is new is accepted in the lock file, if not dry."""
-    from cnp_router.sources.all_sources import none_left
+    from cnp_router.sources.faults import none_left
     from cnp_router.sources.lock_file import LockFile
 
     class Unwritten(LockFile):
@@ -160,7 +160,7 @@ async def _loaded(origins: Origins, dry_run: bool) -> Loaded:
     for problem in loaded.problems:
         echo_problem(problem)
     if len(_failed(loaded)) == len(sources.names):
-        raise none_left(loaded)
+        raise none_left(loaded.problems)
     return loaded
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Self
 
 from cnp_router.catalog import Api, Catalog, Effects
 from cnp_router.exceptions import (
-    CnpRouterError,
     DefinitionChangedError,
     InputError,
     SourceAnswerError,
@@ -22,25 +21,23 @@ from cnp_router.exceptions import (
     SourceUnavailableError,
     UnknownApiError,
 )
-from cnp_router.printing import printable
 from cnp_router.records import check_number, instances, shown, string_tuple
+from cnp_router.sources.faults import called, failure_of, none_left, refusal, said
 from cnp_router.sources.input_check import InputCheck, input_check
 from cnp_router.sources.source import (
     SEPARATOR,
     Call,
-    CallFailure,
     CallResult,
     Source,
     check_source_name,
 )
 
 if TYPE_CHECKING:
-    from cnp_router.sources.lock_file import Changed, Changes, LockFile
+    from cnp_router.sources.lock_file import Changes, LockFile
 
 __all__ = ["Loaded", "Sources"]
 
 _LOGGER = logging.getLogger(__name__)
-_MOST_SHOWN = 500  # characters of what somebody else's code raised
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +239,7 @@ class Sources:
         """
         loaded = await self.load()
         if not loaded.apis:
-            raise none_left(loaded)
+            raise none_left(loaded.problems)
         for problem in loaded.problems:
             _LOGGER.warning("%s", problem)
         return Catalog(loaded.apis)
@@ -297,9 +294,9 @@ class Sources:
         found = await self._found(held)
         started = None if was_warm else monotonic() - began
         if isinstance(found, SourceError):
-            return CallResult(failure=_failure(found), start_seconds=started)
+            return CallResult(failure=failure_of(found), start_seconds=started)
         if call.api in found.refused:
-            return CallResult(failure=_failure(found.refused[call.api]), start_seconds=started)
+            return CallResult(failure=failure_of(found.refused[call.api]), start_seconds=started)
         if call.api not in found.apis:
             raise self._unknown(call.api)
         try:
@@ -308,7 +305,7 @@ class Sources:
             return CallResult.failed("inputs", str(exc), start_seconds=started)
         async with held.limit, self._limit:
             self.calls[held.name] += 1
-            result = await _called(held.source, call)
+            result = await called(held.source, call)
         if result.start_seconds is not None:
             started = result.start_seconds
         return dataclasses.replace(result, start_seconds=started, notes=(*notes, *result.notes))
@@ -385,7 +382,7 @@ class Sources:
             except SourceError as exc:
                 return exc
             except Exception as exc:  # of a source of one's own: it disturbs no other
-                error = SourceUnavailableError(held.name, _said(exc))
+                error = SourceUnavailableError(held.name, said(exc))
                 error.__cause__ = exc
                 return error
             finally:
@@ -430,6 +427,9 @@ class Sources:
             return
         changes = self.lock.compare(name, apis)
         if not (changes.added or changes.changed or changes.removed):
+            if {api.id: api for api in self.lock.known(name)} != {api.id: api for api in apis}:
+                self.lock.accept(name, apis)  # effects and categories are not pinned
+                self._is_locked = False
             return
         found.changes = changes
         if self.accept:
@@ -439,7 +439,7 @@ class Sources:
         if changes.added:  # a removed tool stays known: it may come back as something else
             self.lock.accept(name, (*self.lock.known(name), *changes.added))
             self._is_locked = False
-        found.refused = {each.new.id: _refusal(name, each) for each in changes.changed}
+        found.refused = {each.new.id: refusal(name, each) for each in changes.changed}
         found.problems += found.refused.values()
 
     def _write_lock(self) -> None:
@@ -450,47 +450,3 @@ class Sources:
     def _overridden(self, api: Api) -> Api:
         effects = self.overrides.get(api.id, api.effects)
         return api if effects == api.effects else dataclasses.replace(api, effects=effects)
-
-
-def none_left(loaded: Loaded) -> CnpRouterError:
-    """Return (not raise) the error that no source gives a tool."""
-    if len(loaded.problems) == 1:
-        return loaded.problems[0]
-    if not loaded.problems:
-        return InputError("the sources have no tools (give others)")
-    return CnpRouterError(f"no source can be used: {'; '.join(map(str, loaded.problems))}")
-
-
-def _refusal(name: str, changed: Changed) -> DefinitionChangedError:
-    problem = f"the definition of {changed.new.id!r} is not the one that was accepted"
-    cure = "see what changed, then accept it with --accept"
-    return DefinitionChangedError(name, problem, cure=cure, diff=changed.diff)
-
-
-def _failure(error: SourceError) -> CallFailure:
-    if isinstance(error, DefinitionChangedError):
-        return CallFailure("changed", str(error))
-    if isinstance(error, SourceUnavailableError):
-        return CallFailure("unavailable", str(error))
-    return CallFailure("unusable", str(error), was_done="no")
-
-
-async def _called(source: Source, call: Call) -> CallResult:
-    try:
-        result = await source.call(call)
-    except InputError:  # the caller's mistake
-        raise
-    except Exception as exc:  # of a source of one's own: other jobs go on
-        _LOGGER.debug("a call of %s raised", call.api, exc_info=True)
-        return CallResult.failed("unusable", _said(exc))
-    if not isinstance(result, CallResult):
-        return CallResult.failed("unusable", f"the source returned {shown(result)}")
-    return result
-
-
-def _said(exc: Exception) -> str:
-    """Return what an exception says; that of a library after its kind."""
-    text = str(exc)
-    if not isinstance(exc, CnpRouterError):
-        text = f"{type(exc).__name__}{': ' if text else ''}{text}"
-    return printable(text, _MOST_SHOWN)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from cnp_router.catalog import Api, Effects
 from cnp_router.exceptions import InputError, SourceAnswerError, shown
 from cnp_router.records import check_id
-from cnp_router.sources.input_check import input_check
 from cnp_router.sources.source import SEPARATOR
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ async def listed(source: str, client: Client, trusted: bool) -> Listed:
     ------
     SourceAnswerError
         If the list does not end, or a tool of it cannot be used: its name cannot be an id or comes
-        twice, or its schema is none.
+        twice.
     """
     found = Listed()
     for tool in await _all_tools(source, client):
@@ -110,7 +109,6 @@ def api_of(source: str, tool: Any, trusted: bool) -> Api:
         effects = "reads" if hint else "writes"
     try:
         check_id("tool", tool.name)
-        input_check(tool.input_schema)
         return Api(
             f"{source}{SEPARATOR}{tool.name}",
             _cut(title.strip() or tool.name, _NAME_LENGTH),

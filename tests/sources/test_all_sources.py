@@ -669,3 +669,25 @@ class TestScriptedSource:
                 source.assert_done()
 
         run(main())
+
+
+def test_a_source_that_heeds_no_time_is_given_up(monkeypatch):
+    class Deaf(ScriptedSource):
+        async def call(self, call):
+            await asyncio.sleep(30)
+
+    monkeypatch.setattr("cnp_router.sources.faults._GRACE", 0.05)
+    sources = Sources([Deaf("it", {"look": []})])
+    result = asyncio.run(sources.call(Call(api="it__look", timeout=0.05)))
+    assert (result.failure.kind, result.failure.was_done) == ("timeout", "unknown")
+
+
+def test_effects_are_not_pinned_and_the_lock_has_the_latest(tmp_path):
+    source = ScriptedSource("it", {"look": []})
+    lock = LockFile(tmp_path / "lock")
+    asyncio.run(Sources([source], lock=lock).load())
+    assert lock.known("it")[0].effects == "reads"
+    source.definitions = {"it__look": Api("it__look", "look", effects="writes")}
+    loaded = asyncio.run(Sources([source], lock=LockFile(tmp_path / "lock")).load())
+    assert (loaded.problems, loaded.changes) == ((), {})
+    assert LockFile(tmp_path / "lock").known("it")[0].effects == "writes"

@@ -24,7 +24,15 @@ from cnp_router.exceptions import (
     SourceUnavailableError,
     UnknownApiError,
 )
-from cnp_router.sources import Call, CallProgress, CallResult, McpServer, mcp_launcher
+from cnp_router.sources import (
+    Call,
+    CallProgress,
+    CallResult,
+    Loaded,
+    McpServer,
+    Sources,
+    mcp_launcher,
+)
 
 LAUNCHER = Path(mcp_launcher.__file__)
 TOKEN = "xK9-very-secret"
@@ -219,7 +227,6 @@ class TestList:
         [
             ("circle", "its list of tools goes in a circle at 'again'"),
             ("endless", "its list of tools has no end: 200 on 200 pages so far"),
-            ("no-schema", "its tool 'big' cannot be used: not a JSON Schema: schema.properties.n"),
             ("text-schema", "tool 3 of its list of tools cannot be used: inputSchema: Input"),
             ("twice", "it has several tools of the name 'say'"),
             ("bad-name", r"its tool 'two\nlines' cannot be used: an id must not hold control"),
@@ -229,6 +236,15 @@ class TestList:
         error = error_of(start)
         assert isinstance(error, SourceAnswerError)
         assert problem in str(error)
+
+    def test_a_tool_whose_schema_is_none_is_left_out_and_named(self):
+        async def use(server: McpServer) -> Loaded:
+            return await Sources([server]).load()
+
+        loaded = run(use, "no-schema")
+        assert "odd__big" not in [api.id for api in loaded.apis]
+        (problem,) = loaded.problems
+        assert "'odd__big' cannot be checked, so it is left out: not a JSON Schema" in str(problem)
 
     def test_it_is_asked_for_anew_when_the_server_says_so(self):
         async def use(server: McpServer) -> tuple[int, int, CallResult]:

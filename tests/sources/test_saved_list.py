@@ -74,7 +74,6 @@ def test_it_is_that_of_the_server_itself(read):
         ([NOW, {"name": "a"}], "entry 2: missing field 'inputSchema'"),
         ([{**NOW, "inputSchema": []}], "entry 1: field 'inputSchema' must be an object, got []"),
         ([{**NOW, "annotations": {"readOnlyHint": "no"}}], "readOnlyHint must be true or false"),
-        ([{**NOW, "inputSchema": {"type": 5}}], "not a JSON Schema"),
         ([{**NOW, "name": " "}], "' '"),
         ([[[NOW]]], "a tool must be an object, got [{"),
     ],
