@@ -11,14 +11,14 @@ from typing import Any
 from cnp_router.exceptions import InputError, shown
 from cnp_router.printing import printable
 from cnp_router.records import check_json
-from cnp_router.sources.patterns import Budget, PatternError, is_found
+from cnp_router.sources.patterns import Matcher, PatternError
 
 __all__ = ["InputCheck", "input_check"]
 
 _MOST_SHOWN = 300  # characters of what is wrong
 _LONGEST = 500_000  # characters of a schema
 _MOST_STEPS = 50_000  # keywords looked at in one check
-_MOST_PATTERN_STEPS = 500_000
+_PATTERN_SECONDS = 0.25  # for all patterns of one check
 _MOST_ERRORS = 100  # among which the most telling one is looked for
 _ANYTHING = {"type": "object"}
 
@@ -52,13 +52,13 @@ def input_check(schema: Mapping[str, Any] | None) -> InputCheck:
 class InputCheck:
     """Checks inputs by one schema; made by `input_check`.
 
-    Nothing is ever fetched. Patterns are matched without backtracking, and steps are counted, so
-    that no schema takes more than about a second.
+    Nothing is ever fetched. Keywords are counted and patterns timed, so that no schema takes more
+    than about a second.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._notes: dict[str, None] = {}
-        self._steps = self._pattern_steps = Budget(0)
+        self._steps, self._matcher = 0, Matcher(0)
         self._validator = self._for(schema)
 
     def __call__(self, inputs: Mapping[str, Any]) -> tuple[str, ...]:
@@ -74,11 +74,11 @@ class InputCheck:
         # As they are sent: tuples are lists.
         sent = json.loads(json.dumps(dict(check_json("inputs", inputs))))
         self._notes = {}
-        self._steps, self._pattern_steps = Budget(_MOST_STEPS), Budget(_MOST_PATTERN_STEPS)
+        self._steps, self._matcher = 0, Matcher(_PATTERN_SECONDS)
         try:
             errors = itertools.islice(self._validator.iter_errors(sent), _MOST_ERRORS)
             error = best_match(errors)
-        except (PatternError, RecursionError):
+        except (_TooLargeError, RecursionError):
             raise InputError(
                 "inputs: they cannot be checked, since they or their schema are too deep or too "
                 "large (give smaller ones)"
@@ -92,6 +92,7 @@ class InputCheck:
 
     def _for(self, schema: Mapping[str, Any]) -> Any:
         """Return the validator of a schema, every keyword of which is counted."""
+        import attrs
         from jsonschema import Draft202012Validator, FormatChecker, validators
         from jsonschema.exceptions import SchemaError
         from referencing import Registry
@@ -121,12 +122,17 @@ class InputCheck:
             for name in {"unevaluatedProperties"} & keywords.keys():
                 keywords[name] = self._left
         counted = {name: self._counted(function) for name, function in keywords.items()}
+        checked = validators.extend(kind, counted)
+        # Its own goes over to a class without these keywords wherever another `$schema` stands.
+        checked.evolve = attrs.evolve
         # An empty registry: that of jsonschema would fetch what a reference points to.
-        return validators.extend(kind, counted)(schema, registry=Registry())
+        return checked(schema, registry=Registry())
 
     def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def step(*arguments: Any) -> Any:
-            self._steps.spend(1)
+            self._steps += 1
+            if self._steps > _MOST_STEPS:
+                raise _TooLargeError
             return function(*arguments)
 
         return step
@@ -150,13 +156,13 @@ class InputCheck:
     def _note(self, what: str) -> None:
         self._notes[printable(f"not checked: {what}", _MOST_SHOWN)] = None
 
-    def _is_found(self, pattern: str, text: str) -> bool:
-        """Return whether a pattern is found; True, with a note, where nobody can tell."""
+    def _is_found(self, pattern: str, text: str, *, unknown: bool = True) -> bool:
+        """Return whether a pattern is found; `unknown`, with a note, where nobody can tell."""
         try:
-            return is_found(pattern, text, self._pattern_steps)
+            return self._matcher.is_found(pattern, text)
         except PatternError as exc:
             self._note(f"the pattern {pattern!r}: {exc}")
-            return True
+            return unknown
 
     def _pattern(self, validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:
         if validator.is_type(instance, "string") and not self._is_found(pattern, instance):
@@ -168,7 +174,7 @@ class InputCheck:
         if validator.is_type(instance, "object"):
             for pattern, subschema in patterns.items():
                 for key, value in instance.items():
-                    if self._is_found(pattern, key):
+                    if self._is_found(pattern, key, unknown=False):
                         yield from validator.descend(value, subschema, key, pattern)
 
     def _additional_properties(
@@ -185,6 +191,10 @@ class InputCheck:
                 yield _error(f"{key!r} is not a parameter (it takes {there})")
             else:
                 yield from validator.descend(instance[key], wanted, key)
+
+
+class _TooLargeError(Exception):
+    """Too many keywords were looked at."""
 
 
 def _unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[Any]:
