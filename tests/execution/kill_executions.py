@@ -30,7 +30,6 @@ from cnp_router.files import LineFile
 from cnp_router.protocols import ContractNet
 from cnp_router.sources import CallResult, Source, Sources
 
-logging.disable()
 ROOM = f"{os.sep}cnp_router{os.sep}execution{os.sep}"
 PLAN = Plan(
     "Text everyone when it rains.",
@@ -169,4 +168,5 @@ def main(folder):
 
 
 if __name__ == "__main__":
+    logging.disable()
     main(Path(sys.argv[1]) / "execution")

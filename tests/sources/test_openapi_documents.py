@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import re
 import sys
 
 import openapi_documents as documents
@@ -265,14 +266,16 @@ def test_aliases_cannot_make_a_small_text_a_large_document(form):
         parse_document("\n".join(lines).encode())
 
 
+# PyYAML writes YAML 1.1, which leaves some texts bare that are numbers in 1.2, such as 0E0.
+texts = st.text(max_size=8).filter(lambda text: not re.fullmatch(r"[-+.0-9eEoO_]+", text))
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    st.none() | st.booleans() | st.integers(-(10**12), 10**12) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner),
     max_leaves=10,
 )
 
 
-@given(st.dictionaries(st.text(max_size=5), json_values, min_size=1))
+@given(st.dictionaries(texts, json_values, min_size=1))
 def test_what_is_written_as_yaml_is_read(value):
     text = json.dumps(value)
     assert parse_document(text.encode()) == value
