@@ -1,0 +1,247 @@
+"""The command execute: what it calls, asks, prints, keeps and learns."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cnp_router.catalog import Api
+from cnp_router.cli.live_view import question
+from cnp_router.execution import Approval
+
+TOOLS = '''
+import asyncio
+from pathlib import Path
+
+
+def forecast(city: str = "Oslo") -> dict[str, str]:
+    """Forecast the weather: rain, wind and sun in a city."""
+    return {"city": city, "sky": "rain"}
+
+
+def send(to: str, text: str) -> str:
+    """Send a text message to a phone."""
+    with Path("sent.txt").open("a") as out:
+        out.write(f"{to}: {text}\\n")
+    return "sent"
+
+
+def fail() -> str:
+    """Break."""
+    raise ValueError("it is broken")
+
+
+async def wait(seconds: float = 60.0) -> str:
+    """Wait for a while."""
+    Path("waiting").touch()
+    await asyncio.sleep(seconds)
+    return "over"
+'''
+EFFECTS = {"forecast": "reads", "fail": "reads", "wait": "reads", "send": "writes"}
+LOOK = {"id": "look", "api": "desk__forecast", "inputs": {"city": "Oslo"}}
+TELL = {
+    "id": "tell",
+    "api": "desk__send",
+    "inputs": {"to": "me", "text": {"$text": "It is {look#/sky}."}},
+    "after": ["look"],
+}
+BREAK = {"id": "break", "api": "desk__fail"}
+WAIT = {"id": "wait", "api": "desk__wait"}
+
+
+@pytest.fixture
+def tools(run, tmp_path):
+    """Tools and sources in the working folder; returns a writer of plans."""
+    Path("tools.py").write_text(TOOLS)
+    entry = {"module": "tools.py", "functions": list(EFFECTS), "effects": EFFECTS}
+    Path("mcp.json").write_text(json.dumps({"functions": {"desk": entry}}))
+
+    def plan(*jobs):
+        Path("plan.json").write_text(json.dumps({"request": "Text me the sky.", "jobs": jobs}))
+
+    return plan
+
+
+@pytest.fixture
+def execute(run, tools):
+    def execute(*arguments, **options):
+        return run("execute", "--sources", "mcp.json", *arguments, **options)
+
+    return execute
+
+
+def sent():
+    return Path("sent.txt").read_text() if Path("sent.txt").exists() else ""
+
+
+def test_a_plan(execute, tools):
+    tools(LOOK, TELL)
+    result = execute("--plan", "plan.json", "--allow-write")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert sent() == "me: It is rain.\n"
+    assert "2 of 2 done" in result.stdout
+
+
+def test_a_request(execute):
+    result = execute("Forecast the weather with rain in a city.")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "desk__forecast" in result.stdout
+
+
+def test_a_dry_run_calls_nothing(execute, tools):
+    tools(LOOK, TELL)
+    result = execute("--plan", "plan.json", "--dry-run", "--allow-write")
+    assert result.exit_code == 0
+    assert "2 jobs on 2 levels, parallelism 1" in result.stdout
+    assert sent() == ""
+    tools({"id": "a", "task": "x", "after": ["b"]}, {"id": "b", "task": "x", "after": ["a"]})
+    result = execute("--plan", "plan.json", "--dry-run")
+    assert result.exit_code == 1
+    assert "in a circle: 'a' -> 'b' -> 'a'" in result.stderr
+
+
+def test_what_writes_is_not_called_where_nobody_can_be_asked(execute, tools):
+    tools(LOOK, TELL)
+    result = execute("--plan", "plan.json")
+    assert (result.exit_code, sent()) == (1, "")
+    assert "1 of 2 jobs not done: tell: nobody was there to approve it" in result.stderr
+    assert "--allow-write" in result.stderr
+
+
+def test_json_is_one_document_also_after_a_failure(execute, tools):
+    tools(LOOK, BREAK)
+    result = execute("--plan", "plan.json", "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert [job["state"] for job in document["jobs"]] == ["done", "failed"]
+    assert document["jobs"][1]["acts"][0]["result"]["failure"]["kind"] == "tool"
+    assert (document["done"], document["parallelism"], document["calls"]) == (False, 2, 2)
+
+
+def test_it_goes_on_where_it_was(execute, tools):
+    tools(LOOK, TELL)
+    assert execute("--plan", "plan.json", "--resume", "state.jsonl").exit_code == 1
+    result = execute("--plan", "plan.json", "--resume", "state.jsonl", "--allow-write")
+    assert result.exit_code == 0
+    assert "2 of 2 done, 1 of them before" in result.stdout
+    again = execute("--plan", "plan.json", "--resume", "state.jsonl", "--allow-write")
+    assert again.exit_code == 0
+    assert sent() == "me: It is rain.\n"
+    assert Path("state.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_model_learns_from_it(execute, run, tools):
+    run("import", "--sources", "mcp.json", "--output", "apis.jsonl")
+    run("fit", "--catalog", "apis.jsonl", "--output", "model")
+    tools(LOOK)
+    args = ("--plan", "plan.json", "--model", "model")
+    assert execute(*args, "--no-learn").exit_code == 0
+    assert not Path("model/online.sqlite").exists()
+    assert execute(*args, "--user", "aiko").exit_code == 0
+    result = run("recommend", "--model", "model", "Text me the sky.", "--json")
+    assert json.loads(result.stdout)["recommendation"][0] == "desk__forecast"
+    assert run("forget", "--model", "model", "--user", "aiko").exit_code == 0
+    assert b"aiko" not in Path("model/online.sqlite").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "Give a request, or --plan."),
+        ((" ",), 2, "The request is empty."),
+        (("Rain?", "--plan", "plan.json"), 2, "The plan has a request of its own"),
+        (("--plan", "none.json"), 1, "none.json: no such file"),
+        (("Rain?", "--model", "none"), 1, "none: no model there"),
+        (("zzz qqq",), 1, "nothing was awarded"),
+    ],
+)
+def test_wrong_use(execute, tools, arguments, code, said):
+    tools(LOOK)
+    result = execute(*arguments)
+    assert result.exit_code == code
+    assert said in result.stderr
+
+
+def test_without_sources(run):
+    result = run("execute", "Rain?")
+    assert result.exit_code == 2
+    assert "Give --sources, --openapi or --a2a." in result.stderr
+
+
+def test_a_question_shows_the_tool_and_the_inputs_and_nothing_hides_the_rest():
+    inputs = {"text": "x" * 5_000 + "\x1b[2J", "to": "eve", "many": list(range(100))}
+    shown = "\n".join(
+        question(Approval("note", Api("sms__send", "Send", effects="writes"), inputs, "writes"))
+    )
+    assert "sms__send (writes)" in shown
+    assert "eve" in shown
+    assert "(5,004 characters)" in shown
+    assert "(100 items)" in shown
+    assert len(shown) < 2_500
+
+
+MAIN = (
+    "import signal, sys\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "sys.argv[0] = 'cnp-router'\n"
+    "from cnp_router.cli import main\n"
+    "main()\n"
+)
+
+
+def started(*arguments, **streams):
+    command = [sys.executable, "-c", MAIN, "execute", "--sources", "mcp.json", *arguments]
+    root = str(Path(__file__).resolve().parents[2])
+    environment = {**os.environ, "PYTHONPATH": root, "COLUMNS": "80", "TERM": "xterm"}
+    return subprocess.Popen(command, env=environment, **streams)
+
+
+def test_interrupted_it_prints_what_was_done(tools):
+    tools(LOOK, WAIT)
+    pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    running = started("--plan", "plan.json", stdin=subprocess.DEVNULL, **pipes)
+    end = time.monotonic() + 30
+    while not Path("waiting").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert b"Interrupted. Until then:" in err
+    assert b"1 of 2 done" in out
+    assert b"cancelled" in out
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "text"), [(b"y\n", 0, "me: It is rain.\n"), (b"\n", 1, "")]
+)
+def test_a_person_at_the_terminal_is_asked(tools, answer, code, text):
+    tools(LOOK, TELL)
+    own, terminal = pty.openpty()
+    streams = {"stdin": terminal, "stdout": terminal, "stderr": terminal}
+    running = started("--plan", "plan.json", start_new_session=True, **streams)
+    os.close(terminal)
+    said, end = b"", time.monotonic() + 30
+    while running.poll() is None or select.select([own], [], [], 0)[0]:
+        assert time.monotonic() < end, said
+        if select.select([own], [], [], 0.05)[0]:
+            try:
+                said += os.read(own, 4096)
+            except OSError:  # the other end is closed
+                break
+            if answer and b"[y/N]" in said:
+                os.write(own, answer)
+                answer = b""
+    os.close(own)
+    assert (running.wait(timeout=20), sent()) == (code, text), said.decode()
+    assert b"desk__send (writes)" in said
+    assert b"It is rain." in said
