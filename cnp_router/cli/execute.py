@@ -18,7 +18,7 @@ from cnp_router.cli.live_view import LiveView, approver
 from cnp_router.cli.models import ONLINE_FILE, fitted_router
 from cnp_router.cli.output import console, counted, echo, echo_json, echo_pairs, echo_table, note
 from cnp_router.cli.source_options import Origins, echo_problem, source_options
-from cnp_router.exceptions import ExecutionError, InputError, SourceError
+from cnp_router.exceptions import CnpRouterError, ExecutionError, InputError, SourceError
 from cnp_router.printing import printable
 
 if TYPE_CHECKING:
@@ -138,10 +138,13 @@ def execute(
     run = _Run(wanted, origins, model, vectors, how, chat)
     try:
         asyncio.run(run.main())
-    except KeyboardInterrupt:
-        if run.execution is not None:
-            note("Interrupted. Until then:")
+    except (KeyboardInterrupt, CnpRouterError) as exc:
+        if run.execution is not None and run.execution.jobs:
+            note(
+                "Interrupted. Until then:" if isinstance(exc, KeyboardInterrupt) else "Until then:"
+            )
             run.report(json_)
+            run.learn()
         raise
     if run.planned is not None:
         drawn = run.planned.draw(console(sys.stdout).width)
@@ -180,16 +183,15 @@ class _Run:
                     self.planned = await executor.plan(self.wanted, date=self.how.date, **args)
                     return
                 try:
-                    self.execution = await executor.execute(
+                    await executor.execute(
                         self.wanted,
                         date=self.how.date,
                         user=self.how.user,
                         journal=self.how.resume,
                         **args,
                     )
-                except asyncio.CancelledError:
+                finally:
                     self.execution = executor.last
-                    raise
 
     async def _executor(self, sources: Sources, view: LiveView) -> Executor:
         from cnp_router.execution import ExecutionSettings, Executor, Filler
@@ -249,10 +251,14 @@ class _Run:
             return
         rows = []
         for job in self.execution.jobs:
+            asked = str(job.asked) if job.asked else ""
             said = job.problem or _result(job.acts[-1].result if job.acts else None)
-            rows.append([job.id, job.state, job.api or "", said])
+            rows.append([job.id, job.state, asked, job.api or "", said])
         if rows:
-            echo_table(["job", "state", "by", "result"], rows)
+            heads = ["job", "state", "asked", "by", "result"]
+            if not any(row[2] for row in rows):
+                heads, rows = [*heads[:2], *heads[3:]], [[*r[:2], *r[3:]] for r in rows]
+            echo_table(heads, rows)
             echo()
         echo_pairs(_facts(self.execution))
 

@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from cnp_router.cli.output import console, note
 from cnp_router.printing import printable
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
     from cnp_router.execution import Approval, Approve, JobEvent
 
+_VERBS = {
+    "repeat": "Have it done all the same, by this tool or another one",
+    "permission": "Call it once more, now that the right is there",
+}
 _ENDS = ("done", "failed", "skipped", "cancelled")
 _TEXT = 60
-_LONGEST, _MOST = 1_000, 20  # characters of a text, and items of a list, that are asked about
+_LONGEST = 20_000  # characters of inputs that a person is shown
 
 
 @dataclass(slots=True)
@@ -32,6 +36,7 @@ class _Line:
     api: str
     text: str
     began: float
+    asked: int = 0
     ended: float | None = None
 
 
@@ -49,7 +54,7 @@ class LiveView:
         """Show an event."""
         line = self._lines.setdefault(event.job, _Line("", "", "", monotonic()))
         line.state, line.text = event.state, event.text
-        line.api = event.api or line.api
+        line.api, line.asked = event.api or line.api, event.asked
         if event.state in _ENDS and line.ended is None:
             line.ended = monotonic()
 
@@ -63,8 +68,16 @@ class LiveView:
     async def approve(self, approval: Approval) -> bool:
         """Ask at the terminal whether something may be called; the real tool and inputs are shown.
 
-        Anything but y or yes is a no.
+        Anything but y or yes is a no. So are inputs that are too large to be shown whole.
         """
+        size = len(_json(approval))
+        if size > _LONGEST:
+            note(
+                f"job {approval.job}: the inputs of {approval.api.id} have {size:,} characters, too many "
+                "to be shown and approved here (--allow-write, or approve them from Python)",
+                "Warning",
+            )
+            return False
         self._stop()
         try:
             for line in question(approval):
@@ -97,35 +110,29 @@ class LiveView:
         from rich.text import Text
 
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-        for title in ("job", "state", "API", "s", ""):
+        for title in ("job", "state", "asked", "API", "s", ""):
             table.add_column(title, overflow="ellipsis", no_wrap=True)
         for job, line in self._lines.items():
             seconds = (line.ended or monotonic()) - line.began
-            cells = (job, line.state, line.api, f"{seconds:.1f}", line.text)
+            asked = str(line.asked or "")
+            cells = (job, line.state, asked, line.api, f"{seconds:.1f}", line.text)
             table.add_row(*(Text(printable(cell, _TEXT)) for cell in cells))
         return table
 
 
 def question(approval: Approval) -> list[str]:
     """Return what a person is asked, as lines."""
-    inputs = json.dumps(_short(dict(approval.inputs)), ensure_ascii=False, indent=1)
+    inputs = _json(approval)
     return [
         f"Job {approval.job}: {approval.reason}.",
-        f"  tool    {approval.api.id} ({approval.api.effects})",
         *(f"  {'inputs' if n == 0 else '':6}  {line}" for n, line in enumerate(inputs.split("\n"))),
-        "Call it? [y/N]",
+        f"  tool    {approval.api.id} ({approval.api.effects})",
+        f"{_VERBS.get(approval.why, 'Call it')}? [y/N]",
     ]
 
 
-def _short(value: Any) -> Any:
-    """Return inputs in which no text is so long that it moves the others out of sight."""
-    if isinstance(value, str) and len(value) > _LONGEST:
-        return f"{value[:_LONGEST]}... ({len(value):,} characters)"
-    if isinstance(value, dict):
-        return {_short(name): _short(each) for name, each in value.items()}
-    if isinstance(value, list) and len(value) > _MOST:
-        return [*map(_short, value[:_MOST]), f"... ({len(value):,} items)"]
-    return [_short(each) for each in value] if isinstance(value, list) else value
+def _json(approval: Approval) -> str:
+    return json.dumps(dict(approval.inputs), ensure_ascii=False, indent=1)
 
 
 async def _read_line() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 import json
 import random
@@ -214,7 +215,7 @@ class Caller:
         why = "repeat" if self.journal.unsettled(job) else api.effects
         if why == "reads":
             return None
-        approval = Approval(job, api, inputs, why)
+        approval = Approval(job, api, copy.deepcopy(dict(inputs)), why)
         return None if await self.ask(approval) else declined(self._approve, approval)
 
     async def _attempt(self, job: str, api: Api, call: Call) -> CallResult:

@@ -157,15 +157,7 @@ class Executor:
             If it is cancelled: what ran was given up, and `last` says how far it came.
         """
         how = self._how(protocol, announcement, among, date)
-        means = Means(
-            self._hidden(announcement),
-            self.sources,
-            self.settings,
-            self.approve,
-            self.filler,
-            self.watch,
-            self.rate,
-        )
+        means = self._means(announcement)
         with Journal(journal) as kept:
             running = Running(means, kept, how)
             try:
@@ -175,8 +167,8 @@ class Executor:
                 raise
             finally:
                 self.last = running.execution(request)
-        if self.store is not None:
-            learn(self.store, self.last, user=user)
+                if self.store is not None:
+                    learn(self.store, self.last, user=user)
         return self.last
 
     async def plan(
@@ -192,14 +184,27 @@ class Executor:
 
         Parameters and errors are those of `execute`; an ExecutionError if nothing is awarded.
         """
+        how = self._how(protocol, announcement, among, date)
         if isinstance(request, Plan):
+            with Journal() as kept:
+                Running(self._means(announcement), kept, how).check(request)
             return request
         drafting = Drafting(self.net.catalog.__getitem__)
-        how = self._how(protocol, announcement, among, date)
         await self._hidden(announcement).run(request, actor=drafting, **how)
         if drafting.plan is None:
             raise ExecutionError("nothing was awarded (say it in other words)")
         return drafting.plan
+
+    def _means(self, announcement: Announcement) -> Means:
+        return Means(
+            self._hidden(announcement),
+            self.sources,
+            self.settings,
+            self.approve,
+            self.filler,
+            self.watch,
+            self.rate,
+        )
 
     def _hidden(self, announcement: Announcement) -> ContractNet:
         """Return the net whose manager is not shown what contractors say of themselves."""
@@ -217,7 +222,8 @@ class Executor:
         there = getattr(self.sources, "names", None)
         if there is not None and not callable(among):
             wanted = self.net.catalog.ids if among is None else string_tuple("among", among)
-            among = [name for name in wanted if name.partition(SEPARATOR)[0] in there]
+            left = [name for name in wanted if name.partition(SEPARATOR)[0] in there]
+            among = None if len(left) == len(self.net.catalog) else left
         return {
             "protocol": protocol,
             "announcement": announcement,

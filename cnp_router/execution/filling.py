@@ -25,7 +25,7 @@ from cnp_router.llm import (
 from cnp_router.llm.parsing import repair_request
 from cnp_router.prediction import ParameterHints
 from cnp_router.printing import printable
-from cnp_router.records import check_json, one_line
+from cnp_router.records import check_json
 from cnp_router.sources import CallResult
 from cnp_router.sources.input_check import input_check
 
@@ -66,7 +66,8 @@ class Filled:
     seconds: float = 0.0
     dropped: tuple[str, ...] = ()
 
-    __repr__ = one_line
+    def __repr__(self) -> str:  # the inputs may hold what no log should
+        return f"Filled({len(self.inputs)} inputs, {self.calls} answers of a model)"
 
 
 class Filler:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from cnp_router.execution.task_graph import Plan
 from cnp_router.llm import Usage
 from cnp_router.protocols import Transcript
-from cnp_router.records import one_line
 from cnp_router.sources import CallResult
 
 __all__ = ["Act", "By", "Execution", "JobEvent", "JobReport", "JobState"]
@@ -33,12 +32,15 @@ class JobEvent:
         Who acts, or is to.
     text : str, default=""
         What there is to say of it.
+    asked : int, default=0
+        Contractors that were called for proposals.
     """
 
     job: str
     state: JobState
     api: str | None = None
     text: str = ""
+    asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ class Act:
         """Tokens in and out of the model that filled the inputs."""
         return 0 if self.usage is None else self.usage.tokens_in + self.usage.tokens_out
 
-    __repr__ = one_line
+    def __repr__(self) -> str:  # the inputs may hold what no log should
+        return f"Act({self.api!r}, {self.by!r}, {self.result!r}, {self.attempts} attempts)"
 
 
 @dataclass(slots=True)

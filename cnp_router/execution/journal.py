@@ -173,6 +173,10 @@ class Journal:
         """How many calls were begun, in earlier runs too."""
         return len(self._calls)
 
+    def calls_of(self, job: str) -> tuple[StartedCall, ...]:
+        """Return the calls that were begun for a job."""
+        return tuple(call for call in self._calls if call.job == job)
+
     def done_by(self, job: str) -> StartedCall:
         """Return the call that gave the result of a job."""
         return self._done[job]

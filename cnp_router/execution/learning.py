@@ -84,7 +84,10 @@ def _step(act: Act) -> Step:
     text = act.result.text or (act.result.failure.message if act.result.failure else "")
     if not text and act.result.structured is not None:
         text = json.dumps(act.result.structured, ensure_ascii=False)
-    return Step(act.api, dict(act.inputs), text[:OBSERVATION], success=act.result.is_done)
+    failure = act.result.failure
+    is_known = failure is None or failure.was_done == "no"
+    success = act.result.is_done if is_known else None
+    return Step(act.api, dict(act.inputs), text[:OBSERVATION], success=success)
 
 
 def _is_empty(record: Trajectory | Mashup) -> bool:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from cnp_router.catalog import Api
 from cnp_router.exceptions import (
+    CnpRouterError,
+    DataFileError,
     DefinitionChangedError,
     ExecutionError,
     InputError,
@@ -29,9 +33,11 @@ from cnp_router.execution.task_graph import Job, JobEnd, Plan, run_jobs
 from cnp_router.llm import Usage
 from cnp_router.protocols import ContractNet
 from cnp_router.protocols.acting import Acting, AwardedApi
-from cnp_router.sources import CallProgress, CallResult
+from cnp_router.sources import CallFailure, CallProgress, CallResult
 
 __all__ = ["Drafting", "Means", "Running", "plan_of"]
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,7 @@ class Running:
 
     async def work(self, plan: Plan, run: Callable[[Job], object]) -> None:
         """Do the jobs of a plan; `run` does one."""
+        self.check(plan)
         self.journal.begin(plan)
         self.plan = plan
         for job in plan.jobs:
@@ -119,7 +126,12 @@ class Running:
                 report.acts.append(Act(call.api, "award", call.inputs, there, 0, 0.0))
                 self._enter(report, "done", call.api, "done before")
                 return True
-            is_done = bool(await run(job))  # type: ignore[misc]
+            try:
+                is_done = bool(await run(job))  # type: ignore[misc]
+            except CnpRouterError as exc:  # of one job: the others go on
+                if isinstance(exc, DataFileError) or isinstance(exc.__cause__, DataFileError):
+                    raise
+                report.problem, is_done = str(exc), False
             self._enter(report, "done" if is_done else "failed", report.api, report.problem)
             self.journal.end_job(job.id, JobEnd("done" if is_done else "failed"))
             await self.journal.synced()
@@ -142,7 +154,7 @@ class Running:
         try:
             await self.by.net.run(text, actor=actor, **{**self.how, "protocol": protocol})
         except RoundFailedError as exc:
-            report.problem = str(exc)
+            report.problem = report.problem or str(exc)
         if not actor.is_done and not report.acts and not report.problem:
             report.problem = "nobody proposed to do it"
         return actor.is_done or await self.by_fallback(job)
@@ -164,13 +176,24 @@ class Running:
         report, waiting = self.reports[job.id], list(awards)
         report.asked = _n_called(acting)
         failed: AwardedApi | None = None
+        is_approved = False
         while True:
-            awarded = waiting.pop(0) if waiting else failed and self._next(acting, failed)
+            awarded = None
+            if waiting:
+                awarded = waiting.pop(0)
+            elif failed is not None:
+                awarded = self._next(acting, failed, is_approved)
             if awarded is None:
                 return False
-            act, then = await self._act(job, awarded.api, by)
+            try:
+                act, then = await self._act(job, awarded.api, by)
+            except asyncio.CancelledError:
+                self._give_up(job, acting, awarded, by)
+                raise
             report.acts.append(act)
             result, failure = act.result, act.result.failure
+            is_approved = await self._may_go_on(job, acting, act, then)
+            then = "reaward" if is_approved else then
             cost: dict[str, Any] = {"seconds": act.seconds, "n_bytes": result.n_bytes}
             if failure is None:
                 report.problem = ""
@@ -178,7 +201,7 @@ class Running:
                     awarded,
                     text=result.text or json.dumps(result.structured, ensure_ascii=False),
                     digest=_digest(result),
-                    attempts=max(act.attempts, 1),
+                    attempts=act.attempts,
                     **cost,
                 )
             else:
@@ -197,7 +220,40 @@ class Running:
                 return failure is None
             failed, by = awarded, "re-award"
 
-    def _next(self, acting: Acting, failed: AwardedApi) -> AwardedApi | None:
+    async def _may_go_on(self, job: Job, acting: Acting, act: Act, then: Then) -> bool:
+        """Ask whether another one may do what may have been done already."""
+        failure = act.result.failure
+        if then != "stop" or failure is None or failure.kind == "declined":
+            return False
+        if not (_n_called(acting) or self.by.settings.fallback):
+            return False  # nobody is left
+        api = self.by.net.catalog[act.api]
+        return await self.caller.ask(Approval(job.id, api, dict(act.inputs), "repeat"))
+
+    def _give_up(self, job: Job, acting: Acting, awarded: AwardedApi, by: By) -> None:
+        """Report a call that was broken off while it ran."""
+        calls = [
+            call
+            for call in self.journal.calls_of(job.id)
+            if call.number >= self.n_before and call.api == awarded.api
+        ]
+        if not calls:
+            return
+        was_done: Literal["no", "unknown"] = "no" if calls[-1].effects == "reads" else "unknown"
+        failure = CallFailure("cancelled", "given up while it ran", was_done)
+        result = CallResult(failure=failure)
+        act = Act(awarded.api, by, calls[-1].inputs, result, len(calls), 0.0)
+        self.reports[job.id].acts.append(act)
+        acting.failed(
+            awarded,
+            kind=failure.kind,
+            error=failure.message,
+            attempts=act.attempts,
+            seconds=0.0,
+            n_bytes=0,
+        )
+
+    def _next(self, acting: Acting, failed: AwardedApi, is_approved: bool) -> AwardedApi | None:
         """Return who does a job after one who failed.
 
         Who proposed to do it may. Where nobody did, and it is only alike, nothing but reading goes
@@ -221,9 +277,9 @@ class Running:
         self._enter(report, "filling", api_id)
         try:
             api = await self.by.sources.api(api_id)
-            before = self._before(job)
+            before = {name: self.reports[name] for name in job.after}
             filled = await self.by.filler.fill(
-                replace(job, after=tuple(before)),
+                job,
                 api,
                 self._goal,
                 {name: each.result for name, each in before.items() if each.result},
@@ -245,6 +301,12 @@ class Running:
             if begun.api == api_id:  # the same act once more: a model might fill it otherwise now
                 inputs, key = dict(begun.inputs), begun.key
         performed = await self.caller.perform(job.id, api, inputs, key=key, on_progress=progress)
+        if performed.then == "escalate":
+            question = Approval(job.id, api, copy.deepcopy(inputs), "permission")
+            if await self.caller.ask(question):  # who has the right has given it
+                performed = await self.caller.perform(
+                    job.id, api, inputs, key=key, on_progress=progress
+                )
         act = Act(
             api_id,
             by,
@@ -267,6 +329,10 @@ class Running:
             self._limit.reschedule(None)
             try:
                 return await asked(self.by.approve, approval)
+            except CnpRouterError:
+                raise
+            except Exception as exc:
+                raise ExecutionError(f"approve raised {type(exc).__name__}: {exc}") from exc
             finally:
                 if left is not None and not self._limit.expired():
                     self._limit.reschedule(loop.time() + left)
@@ -282,6 +348,9 @@ class Running:
             elif report.state not in ("done", "failed", "skipped"):
                 begun = report.state != "waiting"
                 report.problem = problem if begun else f"it was not begun: {problem}"
+                failure = report.acts[-1].result.failure if report.acts else None
+                if failure is not None and failure.was_done == "unknown":
+                    report.problem += f"; nobody knows whether {report.api} did it"
                 self._enter(report, state if begun else "skipped", report.api, report.problem)
 
     def execution(self, request: str | Plan) -> Execution:
@@ -301,21 +370,25 @@ class Running:
     def _goal(self) -> str:
         return self.plan.request if self.plan is not None else ""
 
-    def _before(self, job: Job) -> dict[str, JobReport]:
-        """Return the reports of all that a job waits for, and of what that waits for."""
-        found: dict[str, JobReport] = {}
-        names = list(job.after)
-        while names:
-            name = names.pop()
-            if name not in found:
-                found[name] = self.reports[name]
-                names += found[name].after
-        return found
+    def check(self, plan: Plan) -> None:
+        """Raise UnknownApiError for what nobody has, before anything is called."""
+        named = [job.api for job in plan.jobs if job.api is not None]
+        if self.by.settings.fallback is not None:
+            named.append(self.by.settings.fallback)
+        source_of = getattr(self.by.sources, "source_of", None)
+        for api in named:
+            self.by.net.catalog.position(api)
+            if source_of is not None:
+                source_of(api)
 
     def _enter(self, report: JobReport, state: JobState, api: str | None, text: str = "") -> None:
         report.state = state
-        if self.by.watch is not None:
-            self.by.watch(JobEvent(report.id, state, api, text))
+        if self.by.watch is None:
+            return
+        try:
+            self.by.watch(JobEvent(report.id, state, api, text, report.asked))
+        except Exception:  # who looks on stops no job
+            _LOGGER.warning("watch raised an error at %r", report.id, exc_info=True)
 
 
 class _AllAwards:
@@ -331,8 +404,8 @@ class _AllAwards:
         if not acting.awards:
             running.problem = "nothing was awarded"
             return
-        awards = {each.api: each for each in acting.awards}
         plan = plan_of(acting.request, acting.awards, running.by.net.catalog.__getitem__)
+        awards = {job.id: each for job, each in zip(plan.jobs, acting.awards, strict=True)}
         how: By = "award" if _n_called(acting) else "directed"
 
         async def run(job: Job) -> bool:
@@ -359,19 +432,24 @@ class _OneAward:
 def plan_of(request: str, awards: Sequence[AwardedApi], api: Callable[[str], Api]) -> Plan:
     """Return awards as a plan: a job each, and what may change something waits for what reads.
 
+    Jobs are numbered: the name of a tool, which is somebody else's text, is seen by its own
+    contractor only.
+
     Examples
     --------
     >>> apis = {"rain": Api("rain", "Rain", effects="reads"), "text": Api("text", "Text")}
     >>> awards = [AwardedApi(4, "text", "text", "Text me."), AwardedApi(5, "rain", "rain", "Rain?")]
-    >>> [(job.id, job.after) for job in plan_of("Text me rain.", awards, apis.get).jobs]
-    [('text', ('rain',)), ('rain', ())]
+    >>> [(job.id, job.api, job.after) for job in plan_of("Text me rain.", awards, apis.get).jobs]
+    [('job-1', 'text', ('job-2',)), ('job-2', 'rain', ())]
     """
-    reading = tuple(each.api for each in awards if api(each.api).effects == "reads")
+    ids = [f"job-{number}" for number, _ in enumerate(awards, 1)]
+    effects = [api(each.api).effects for each in awards]
+    reading = tuple(name for name, each in zip(ids, effects, strict=True) if each == "reads")
     return Plan(
         request,
         tuple(
-            Job(each.api, each.task, each.api, after=() if each.api in reading else reading)
-            for each in awards
+            Job(name, each.task, each.api, after=() if name in reading else reading)
+            for name, each in zip(ids, awards, strict=True)
         ),
     )
 

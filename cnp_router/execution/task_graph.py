@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cnp_router.exceptions import DataFileError, InputError
+from cnp_router.execution.references import references_in
 from cnp_router.files import atomic_write, read_json
 from cnp_router.printing import printable
 from cnp_router.records import (
@@ -25,7 +26,6 @@ from cnp_router.records import (
     check_text,
     instances,
     json_object,
-    one_line,
     positions,
     shown,
     string_tuple,
@@ -89,7 +89,8 @@ class Job:
         inputs = None if self.inputs is None else dict(self.inputs)
         return json_object(self, task=self.task or None, inputs=inputs, after=self.after or None)
 
-    __repr__ = one_line
+    def __repr__(self) -> str:  # the inputs may hold what no log should
+        return f"Job({self.id!r}, {shown(self.task)}, {self.api!r}, after={self.after!r})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,6 +148,16 @@ class Plan:
                     close = difflib.get_close_matches(name, places, n=1)
                     cure = f"did you mean {close[0]!r}?" if close else "use the id of another job"
                     raise InputError(f"job {job.id!r} waits for {name!r}, which is no job ({cure})")
+            try:
+                named = references_in(job.inputs or {})
+            except InputError as exc:
+                raise InputError(f"job {job.id!r}: {exc}") from None
+            for name in named:
+                if name not in job.after:
+                    raise InputError(
+                        f"job {job.id!r} refers to the result of {name!r}, which it does not wait "
+                        "for (add it to its 'after')"
+                    )
         try:
             self._sorter().prepare()
         except CycleError as exc:
@@ -210,7 +221,7 @@ class Plan:
         >>> file = pathlib.Path(tempfile.mkdtemp(), "plan.json")
         >>> Plan("Rain?", (Job("forecast", api="weather__today"),)).write(file)
         >>> Plan.read(file).jobs
-        (Job(id='forecast', task='', api='weather__today', inputs=None, after=()),)
+        (Job('forecast', '', 'weather__today', after=()),)
         """
         document = read_json(path)
         if not isinstance(document, dict):

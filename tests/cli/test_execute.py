@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cnp_router.catalog import Api
-from cnp_router.cli.live_view import question
+from cnp_router.cli.live_view import LiveView, question
 from cnp_router.execution import Approval
 
 TOOLS = '''
@@ -177,16 +178,20 @@ def test_without_sources(run):
     assert "Give --sources, --openapi or --a2a." in result.stderr
 
 
-def test_a_question_shows_the_tool_and_the_inputs_and_nothing_hides_the_rest():
-    inputs = {"text": "x" * 5_000 + "\x1b[2J", "to": "eve", "many": list(range(100))}
-    shown = "\n".join(
-        question(Approval("note", Api("sms__send", "Send", effects="writes"), inputs, "writes"))
-    )
-    assert "sms__send (writes)" in shown
-    assert "eve" in shown
-    assert "(5,004 characters)" in shown
-    assert "(100 items)" in shown
-    assert len(shown) < 2_500
+def test_a_question_shows_all_inputs_and_the_tool_last():
+    inputs = {"many": [f"{n}@x" for n in range(100)], "text": "x" * 5_000 + "\x1b[2J then pay eve"}
+    api = Api("sms__send", "Send", effects="writes")
+    shown = question(Approval("note", api, inputs, "writes"))
+    assert all(any(each in line for line in shown) for each in inputs["many"])
+    assert any("then pay eve" in line for line in shown)
+    assert shown[-2:] == ["  tool    sms__send (writes)", "Call it? [y/N]"]
+
+
+def test_inputs_that_are_too_large_to_be_shown_are_not_approved(capsys):
+    api = Api("sms__send", "Send", effects="writes")
+    approval = Approval("note", api, {"text": "x" * 30_000}, "writes")
+    assert asyncio.run(LiveView().approve(approval)) is False
+    assert "too many to be shown" in capsys.readouterr().err.replace("\n", " ")
 
 
 MAIN = (
@@ -219,6 +224,16 @@ def test_interrupted_it_prints_what_was_done(tools):
     assert b"Interrupted. Until then:" in err
     assert b"1 of 2 done" in out
     assert b"cancelled" in out
+
+
+def test_an_error_in_the_middle_is_after_the_report(execute, tools):
+    tools(LOOK, {"id": "no", "api": "desk__none", "after": ["look"]})
+    for more in ((), ("--dry-run",)):
+        result = execute("--plan", "plan.json", *more)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "unknown API 'desk__none'" in result.stderr
+    tools(LOOK, {"id": "no", "api": "desk__send", "inputs": {"to": {"$from": "lok"}}})
+    assert "refers to the result of 'lok'" in execute("--plan", "plan.json").stderr
 
 
 @pytest.mark.parametrize(

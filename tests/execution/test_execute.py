@@ -18,7 +18,12 @@ from cnp_router import (
     fit_router,
     offline_model,
 )
-from cnp_router.exceptions import DataFileError, SourceUnavailableError
+from cnp_router.exceptions import (
+    DataFileError,
+    InputError,
+    SourceUnavailableError,
+    UnknownApiError,
+)
 from cnp_router.execution import (
     ExecutionSettings,
     Executor,
@@ -26,7 +31,8 @@ from cnp_router.execution import (
     Plan,
     allow_writes,
 )
-from cnp_router.protocols import validate
+from cnp_router.protocols import Protocol, validate
+from cnp_router.protocols.round import Result
 from cnp_router.sources import CallFailure
 from cnp_router.sources.all_sources import Sources
 from cnp_router.testing import Delayed, ScriptedSource
@@ -239,7 +245,7 @@ def test_a_resumed_request_holds_no_second_round(tmp_path):
     execution = again.run(request, protocol="contractor-led", journal=file)
     assert execution.is_done
     assert execution.plan == first.plan
-    assert set(again.calls) == {name for name, state in states.items() if state == "failed"}
+    assert set(again.calls) == {job.api for job in first.jobs if states[job.id] == "failed"}
     assert all("cfp" not in t.ledger.messages for t in execution.transcripts)
 
 
@@ -275,8 +281,12 @@ def test_cancelled_it_says_how_far_it_came():
             await task
 
     asyncio.run(main())
-    states = {job.id: job.state for job in world.executor.last.jobs}
-    assert states == {"rain": "done", "note": "cancelled"}
+    rain, note = world.executor.last.jobs
+    assert (rain.state, note.state) == ("done", "cancelled")
+    assert note.problem == "it was cancelled; nobody knows whether phone__send did it"
+    assert [(act.attempts, act.result.failure.kind) for act in note.acts] == [(1, "cancelled")]
+    (_, transcript) = world.executor.last.transcripts
+    assert transcript.ledger.executions["phone__send"].calls == 1
     assert world.sources["phone"].cancelled
 
 
@@ -316,3 +326,78 @@ def test_who_failed_more_often_than_not_comes_last(rate):
     request = Plan("Rain in Oslo.", (Job("rain", "Forecast rain, by the hour.", api="a__rain"),))
     acts = asyncio.run(executor.execute(request)).jobs[0].acts
     assert [act.api for act in acts] == ["a__rain", "b__rain" if rate is None else "c__rain"]
+
+
+def test_a_wrong_api_is_named_before_anything_is_called():
+    world = World(sky__forecast=["sun"])
+    wrong = plan(FORECAST, Job("x", api="sky__none"))
+    with pytest.raises(UnknownApiError, match="sky__none"):
+        world.run(wrong)
+    world.executor.settings = ExecutionSettings(fallback="no__body")
+    with pytest.raises(UnknownApiError, match="no__body"):
+        world.run(plan(FORECAST))
+    assert world.calls == []
+
+
+def test_one_api_awarded_twice_is_two_jobs():
+    class Twice(Protocol):
+        name, has_contractors = "twice", False
+
+        def prepare(self, *args):
+            return self, None
+
+        async def run(self, round_):
+            return Result(("sky__forecast", "ask__anyone"))
+
+    world = World(sky__forecast=["sun"], ask__anyone=["yes"])
+    execution = world.run("Weather?", protocol=Twice())
+    assert [(job.id, job.api) for job in execution.jobs] == [
+        ("job-1", "sky__forecast"),
+        ("job-2", "ask__anyone"),
+    ]
+
+
+def test_a_right_that_was_missing_is_asked_for_once():
+    refused = CallFailure("permission", "no key")
+    world = World(approve=lambda approval: True, sky__forecast=[refused, "sun"])
+    assert world.run(plan(FORECAST)).is_done
+    assert world.asked == [("sky__forecast", "permission")]
+    world = World(sky__forecast=[refused], air__weather=["sun"])
+    execution = world.run(plan(FORECAST))
+    assert (execution.jobs[0].state, world.calls) == ("failed", ["sky__forecast"])
+
+
+def test_who_looks_on_stops_no_job(caplog):
+    world = World(sky__forecast=["sun"])
+
+    def broken(event):
+        raise ValueError("a bug of the view")
+
+    world.executor.watch = broken
+    assert world.run(plan(FORECAST)).is_done
+    assert "watch raised an error" in caplog.text
+
+
+def test_an_approval_that_raises_fails_its_job_and_others_go_on():
+    def broken(approval):
+        raise ValueError("a bug")
+
+    world = World(approve=broken, sky__forecast=["sun"], phone__send=[])
+    execution = world.run(plan(Job("note", api="phone__send", inputs={"text": "x"}), FORECAST))
+    assert [job.state for job in execution.jobs] == ["failed", "done"]
+    assert "approve raised ValueError" in execution.jobs[0].problem
+
+
+def test_what_is_approved_is_what_is_called():
+    def meddling(approval):
+        approval.inputs["text"] = "something else"
+        return True
+
+    world = World(approve=meddling, phone__send=["sent"])
+    world.run(plan(Job("note", api="phone__send", inputs={"text": "hello"})))
+    assert world.sources["phone"].calls[0].inputs == {"text": "hello"}
+
+
+def test_nothing_that_is_not_waited_for_is_referred_to():
+    with pytest.raises(InputError, match=r"'rain', which it does not wait for \(add it"):
+        plan(FORECAST, Job("note", api="phone__send", inputs=NOTE.inputs))
