@@ -177,14 +177,21 @@ class _Certain:
         parameter = texts[0]
         quoted = next((values for said in self.said if (values := said.of("quoted"))), [])
         words = split_identifier(parameter.name).lower().split()
-        if len(quoted) == 1:
-            self.take(parameter, quoted[0].value)
+        used = [each for value in self.inputs.values() for each in _each(value)]
+        free = [each.value for each in quoted if each.value not in used]  # one says one thing
+        if len(quoted) == 1 and free:
+            self.take(parameter, free[0])
         elif not quoted and _kind(parameter) is None and words and words[-1] in _FREE:
             results = [job for job in self.task.results if not re.search("[{}#]", job)]
             if results and words[-1] in _CARRIES:
                 self.take(parameter, {"$text": "\n".join(f"{{{job}#}}" for job in results)})
             else:
                 self.take(parameter, self.task.job or self.task.request)
+
+
+def _each(value: Any) -> list[Any]:
+    """Return the items of a list, or the value itself."""
+    return value if isinstance(value, list) else [value]
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:

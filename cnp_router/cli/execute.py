@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import json
 import sys
@@ -137,7 +138,8 @@ def execute(
     wanted = _given(text, how.plan)
     run = _Run(wanted, origins, model, vectors, how, chat)
     try:
-        asyncio.run(run.main())
+        with contextlib.redirect_stdout(sys.stderr):  # tools may print
+            asyncio.run(run.main())
     except (KeyboardInterrupt, CnpRouterError) as exc:
         if run.execution is not None and run.execution.jobs:
             note(
@@ -151,7 +153,10 @@ def execute(
         echo_json(run.planned.to_dict()) if json_ else echo(*drawn.split("\n"))
         return
     run.report(json_)
-    run.learn()
+    try:
+        run.learn()
+    except CnpRouterError as exc:  # what was done is done: nobody should repeat it for that
+        note(f"the model did not learn from it: {exc}", "Warning")
     run.check()
 
 
@@ -260,6 +265,11 @@ class _Run:
                 heads, rows = [*heads[:2], *heads[3:]], [[*r[:2], *r[3:]] for r in rows]
             echo_table(heads, rows)
             echo()
+        for job in self.execution.jobs:
+            for act in job.acts:
+                failure = act.result.failure
+                if failure is not None and failure.kind == "changed" and act.result.text:
+                    echo(f"{act.api}:", *act.result.text.split("\n"), "")
         echo_pairs(_facts(self.execution))
 
     def learn(self) -> None:

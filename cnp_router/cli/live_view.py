@@ -73,13 +73,14 @@ class LiveView:
         size = len(_json(approval))
         if size > _LONGEST:
             note(
-                f"job {approval.job}: the inputs of {approval.api.id} have {size:,} characters, too many "
-                "to be shown and approved here (--allow-write, or approve them from Python)",
+                f"job {approval.job}: the inputs of {approval.api.id} have {size:,} characters, "
+                "too many to be shown and approved here (--allow-write, or approve from Python)",
                 "Warning",
             )
             return False
         self._stop()
         try:
+            _drop_typed()  # what was typed before the question is no answer to it
             for line in question(approval):
                 note(line)
             answer = await _read_line()
@@ -135,19 +136,24 @@ def _json(approval: Approval) -> str:
     return json.dumps(dict(approval.inputs), ensure_ascii=False, indent=1)
 
 
+def _drop_typed() -> None:
+    if sys.platform != "win32":
+        import termios
+
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
 async def _read_line() -> str:
     """Return the next line that is typed. It can be cancelled, as a thread that reads cannot."""
     loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
     if sys.platform == "win32":
         return await asyncio.to_thread(sys.stdin.readline)
-    import termios
-
-    termios.tcflush(descriptor, termios.TCIFLUSH)  # what was typed before is no answer
     typed: asyncio.Future[str] = loop.create_future()
 
     def read() -> None:
+        line = os.read(descriptor, 4096).decode("utf-8", "replace")
         if not typed.done():
-            typed.set_result(os.read(descriptor, 4096).decode("utf-8", "replace"))
+            typed.set_result(line if line.endswith("\n") else "")  # cut off by Ctrl-D: no answer
 
     loop.add_reader(descriptor, read)
     try:

@@ -101,9 +101,14 @@ async def asked(approve: Approve | None, approval: Approval) -> bool:
 
 def declined(approve: Approve | None, approval: Approval) -> str:
     """Return why it was not called, and what would change that."""
-    if approve is not None:
+    if approve is not None and approve is not allow_writes:
         return f"not approved: {approval.reason}"
-    cure = "--allow-write or a callback, approve=, approves"
     if not allow_writes(approval):
-        cure = "see whether it was; --allow-write does not approve this, a callback, approve=, can"
+        cure = (
+            "see whether it was; --allow-write does not approve this: a person at the terminal can"
+        )
+        return f"nobody was there to approve it: {approval.reason} ({cure})"
+    cure = "--allow-write or a callback, approve=, approves"
+    if approval.why == "unknown":
+        cure += "; --trust NAME, or effects in the file of sources, say that it reads"
     return f"nobody was there to approve it: {approval.reason} ({cure})"

@@ -29,6 +29,7 @@ from cnp_router.sources.source import CallResult
 
 __all__ = ["Journal", "StartedCall"]
 
+_SAME = "continue with the same, or name another file"
 _NEW_FILE = "was it altered? name another file, or one that does not exist"
 
 
@@ -134,14 +135,16 @@ class Journal:
             head = {"record": "execution", "format": FORMAT_VERSION, "id": self.execution}
             self._write({**head, "plan": plan.to_dict()})
             self.plan = plan
-        there = self.plan
-        if plan == there:
-            return
-        problem = "belongs to another plan for this request"
-        if plan.request != there.request:
-            problem = f"belongs to another request: {shown(there.request)}"
-        cure = "continue with the same, or name another file"
-        raise DataFileError(self.path or "the journal", problem, cure=cure)
+        self.check_request(plan.request)
+        if plan != self.plan:
+            problem = "belongs to another plan for this request"
+            raise DataFileError(self.path or "the journal", problem, cure=_SAME)
+
+    def check_request(self, request: str) -> None:
+        """Raise DataFileError if the file's execution is of another request."""
+        if self.plan is not None and self.plan.request != request:
+            problem = f"belongs to another request: {shown(self.plan.request)}"
+            raise DataFileError(self.path or "the journal", problem, cure=_SAME)
 
     def start(self, job: str, api: Api, inputs: Mapping[str, Any], *, key: str) -> int:
         """Note that a call begins, and return its number. `synced` has it on disk."""

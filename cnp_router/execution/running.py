@@ -37,6 +37,8 @@ from cnp_router.sources import CallFailure, CallProgress, CallResult
 
 __all__ = ["Drafting", "Means", "Running", "plan_of"]
 
+_SAME = 0.7  # cosine of specifications from which on two tools do the same
+_THEN = " (then tried: "
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -95,7 +97,8 @@ class Running:
             async with self._limit:
                 if isinstance(request, Plan):
                     await self.follow(request)
-                elif self.journal.plan is not None and self.journal.plan.request == request:
+                elif self.journal.plan is not None:
+                    self.journal.check_request(request)
                     await self.follow(self.journal.plan)
                 else:
                     await self.by.net.run(request, actor=_AllAwards(self), **self.how)
@@ -205,7 +208,13 @@ class Running:
                     **cost,
                 )
             else:
-                report.problem = failure.message
+                unknown = failure.was_done == "unknown" and not self._reads(act.api)
+                said = failure.message + ("; nobody knows whether it was done" if unknown else "")
+                if report.problem:  # the first one is who was wanted
+                    first = report.problem.partition(_THEN)[0]
+                    tried = ", ".join(dict.fromkeys(each.api for each in report.acts[1:]))
+                    said = f"{first}{_THEN}{tried})"
+                report.problem = said
                 report.is_final = then in ("stop", "escalate")
                 acting.failed(
                     awarded,
@@ -259,11 +268,7 @@ class Running:
         Who proposed to do it may. Where nobody did, and it is only alike, nothing but reading goes
         to another one: what creates may be most like what deletes.
         """
-        catalog, rate = self.by.net.catalog, self.by.rate
-
-        def reads(api: str) -> bool:
-            return catalog[api].effects == "reads"
-
+        rate, reads = self.by.rate, self._reads
         if _n_called(acting):
             return acting.next_for(failed, rate=rate)
         return acting.next_for(failed, among=reads, rate=rate) if reads(failed.api) else None
@@ -381,6 +386,27 @@ class Running:
             if source_of is not None:
                 source_of(api)
 
+    def alike(self, awards: Sequence[AwardedApi]) -> list[list[AwardedApi]]:
+        """Return awards in groups: those that may change something and say the same are one job.
+
+        The first acts, the others come next: one wish is not fulfilled twice.
+        """
+        groups: list[list[AwardedApi]] = []
+        for award in awards:
+            for group in groups:
+                one = group[0]
+                if one.task == award.task and not (self._reads(one.api) or self._reads(award.api)):
+                    likeness = self.by.net.parties.likeness.of(one.api, [award.api])
+                    if likeness[award.api] >= _SAME:
+                        group.append(award)
+                        break
+            else:
+                groups.append([award])
+        return groups
+
+    def _reads(self, api: str) -> bool:
+        return self.by.net.catalog[api].effects == "reads"
+
     def _enter(self, report: JobReport, state: JobState, api: str | None, text: str = "") -> None:
         report.state = state
         if self.by.watch is None:
@@ -404,12 +430,14 @@ class _AllAwards:
         if not acting.awards:
             running.problem = "nothing was awarded"
             return
-        plan = plan_of(acting.request, acting.awards, running.by.net.catalog.__getitem__)
-        awards = {job.id: each for job, each in zip(plan.jobs, acting.awards, strict=True)}
+        groups = running.alike(acting.awards)
+        first = [group[0] for group in groups]
+        plan = plan_of(acting.request, first, running.by.net.catalog.__getitem__)
+        awards = {job.id: group for job, group in zip(plan.jobs, groups, strict=True)}
         how: By = "award" if _n_called(acting) else "directed"
 
         async def run(job: Job) -> bool:
-            is_done = await running.serve(job, acting, [awards[job.id]], how)
+            is_done = await running.serve(job, acting, awards[job.id], how)
             return is_done or await running.by_fallback(job)
 
         await running.work(plan, run)
@@ -460,8 +488,9 @@ def _n_called(acting: Acting) -> int:
 
 
 def _unreachable(exc: SourceError) -> CallResult:
-    is_changed = isinstance(exc, DefinitionChangedError)
-    return CallResult.failed("changed" if is_changed else "unavailable", str(exc))
+    if isinstance(exc, DefinitionChangedError):
+        return CallResult.failed("changed", str(exc), text=exc.diff)
+    return CallResult.failed("unavailable", str(exc))
 
 
 def _digest(result: CallResult) -> str:

@@ -401,3 +401,20 @@ def test_what_is_approved_is_what_is_called():
 def test_nothing_that_is_not_waited_for_is_referred_to():
     with pytest.raises(InputError, match=r"'rain', which it does not wait for \(add it"):
         plan(FORECAST, Job("note", api="phone__send", inputs=NOTE.inputs))
+
+
+def test_one_wish_is_not_fulfilled_twice():
+    """Two tools that write and say the same are one job; the second comes if the first fails."""
+    apis = [tool(f"{n}__add_note", "Adds a note to my notes.", "writes", TEXT) for n in "ab"]
+    catalog = Catalog([*apis, tool("sky__rain", "Forecasts rain.")])
+    for result, called in (("added", ["a"]), (CallFailure("tool", "full"), ["a", "b"])):
+        sources = [
+            ScriptedSource(n, {"add_note": [result if n == "a" else "added"]}, apis=[api])
+            for n, api in zip("ab", apis, strict=True)
+        ]
+        net = ContractNet(catalog, offline_model(catalog), router=fit_router(catalog))
+        executor = Executor(net, Sources(sources), settings=QUICK, approve=allow_writes)
+        execution = asyncio.run(executor.execute("Add a note to my notes.", protocol="learned"))
+        assert execution.is_done
+        assert len(execution.jobs) == 1
+        assert [source.name for source in sources if source.calls] == called

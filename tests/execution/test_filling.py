@@ -350,3 +350,19 @@ class TestHints:
 def test_a_model_that_is_none():
     with pytest.raises(InputError, match="a ChatModel or None is needed"):
         Filler("gpt")
+
+
+def test_one_quoted_text_is_not_put_into_two_inputs():
+    write = Api(
+        "files__write",
+        "write",
+        "Write a file.",
+        parameters={
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
+            "required": ["path", "content"],
+        },
+    )
+    job = Job("job-1", "Write the file '/tmp/notes/precious.txt'")
+    with pytest.raises(ExecutionError, match="no value for 'content'"):
+        asyncio.run(Filler(None).fill(job, write, job.task, {}))
