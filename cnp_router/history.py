@@ -133,6 +133,23 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
             if not mashup.apis:
                 raise InputError(f"mashup {mashup.id!r} has no API (give at least one)")
 
+    def asked(self, text: str) -> tuple[int, ...]:
+        """Return the places of the mashups with just this request, but for case and white space.
+
+        Examples
+        --------
+        >>> History([Mashup("m1", "Rain by text", ("rain", "sms"))]).asked("rain  by text")
+        (0,)
+        """
+        return tuple(self._asked.get(_bare(text), ()))
+
+    @functools.cached_property
+    def _asked(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for place, mashup in enumerate(self._items):
+            places.setdefault(_bare(mashup.description), []).append(place)
+        return places
+
     @property
     def texts(self) -> tuple[str, ...]:
         """The request texts, in order."""
@@ -241,3 +258,7 @@ def parse_mashup(record: Record) -> Mashup:
     if not mashup.apis:
         raise record.error("field 'apis' must not be empty", cure="name at least one API id")
     return mashup
+
+
+def _bare(text: str) -> str:
+    return " ".join(text.split()).casefold()

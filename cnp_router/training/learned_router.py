@@ -185,13 +185,14 @@ class LearnedRouter(Router):
         served = self.answerable.probability(self.answerable.evidence(word, request, found, p))
         # Something served what says nearly the same, however strange it sounds.
         (near,) = views[HistoryView].neighbours(batch)
-        serving = np.diff(views.corpus.usage.indptr)[near.rows] > 0  # what did may be removed
+        sizes = np.diff(views.corpus.usage.indptr)
+        serving = sizes[near.rows] > 0  # what did may be removed
         likeness = min(float(near.similarity[serving].max(initial=0.0)), 1.0)
         if likeness >= _REPEAT:
-            past = self.history[int(near.rows[serving][0])].description
-            known = 1.0 if past.split() == request.split() else strength(word, request)
-            served = max(served, likeness * known)
-        return served
+            served = max(served, likeness * strength(word, request))
+        # The same text again may have no known word, and so no neighbour.
+        again = any(row < len(sizes) and sizes[row] for row in self.history.asked(request))
+        return 1.0 if again else served
 
     def _compound(
         self, request: str, day: NDArray[Any], views: Views, whole: NDArray[Any]

@@ -11,7 +11,7 @@ import pytest
 from planted import planted
 
 from cnp_router import checks
-from cnp_router.catalog import Api
+from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
@@ -262,3 +262,22 @@ def test_what_was_made_of_an_older_history_is_not_kept(before, late, monkeypatch
         patched.setattr(CoUsageFeatures, "__init__", slow_features)
         router.route(late[0].description, [LATE[0]])
     assert router.route(late[0].description, [LATE[0]]).recipients
+
+
+def test_a_request_that_was_served_before_fits_however_it_is_said():
+    """Also without history, where few words of it are among those that were fitted on."""
+    texts = {
+        "person": "Find the e-mail address and the time zone of a colleague by first name.",
+        "rooms": "List the meeting rooms that are free today.",
+        "note": "Send a short note to a colleague's mailbox.",
+        "convert": "Convert time between timezones.",
+        "now": "Get current time in a specific timezone.",
+    }
+    router = fit_router(Catalog([Api(name, name, text) for name, text in texts.items()]))
+    request = "Tell Aiko what nine o'clock in Berlin is for her."
+    assert not router.route(request).fits
+    router.observe(Mashup("m1", request, ("person", "convert", "note")))
+    again = router.route(f"  {request.upper()} ")
+    assert again.fits
+    assert set(again.recommendation) >= {"person", "convert", "note"}
+    assert not router.route("Tell Bjarne what the weather on Mars is for cats.").fits
