@@ -39,11 +39,11 @@ FailureKind = Literal[
     "timeout",  # no answer in time: nobody knows whether it was done
     "lost",  # the connection broke after the call was sent: nobody knows
     "unusable",  # an answer that is none: nobody knows
-    "tool",  # the tool itself says that it failed
+    "tool",  # the tool itself says that it failed: it may have acted before
     "cancelled",  # the caller gave up while it ran: nobody knows
 ]
 _TRANSIENT = {"busy", "unavailable", "timeout", "lost"}
-_UNKNOWN = {"timeout", "lost", "unusable", "cancelled"}
+_UNKNOWN = {"timeout", "lost", "unusable", "tool", "cancelled"}
 
 
 @dataclass(frozen=True, slots=True)

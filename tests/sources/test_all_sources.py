@@ -691,3 +691,15 @@ def test_effects_are_not_pinned_and_the_lock_has_the_latest(tmp_path):
     loaded = asyncio.run(Sources([source], lock=LockFile(tmp_path / "lock")).load())
     assert (loaded.problems, loaded.changes) == ((), {})
     assert LockFile(tmp_path / "lock").known("it")[0].effects == "writes"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "was_done"),
+    [
+        (("inputs", "changed", "declined", "permission", "busy", "unavailable"), "no"),
+        (("timeout", "lost", "unusable", "tool", "cancelled"), "unknown"),
+    ],
+)
+def test_what_a_kind_of_failure_says_of_what_was_done(kinds, was_done):
+    assert {CallFailure(kind, "").was_done for kind in kinds} == {was_done}
+    assert CallFailure("tool", "no such page", "no").was_done == "no"
