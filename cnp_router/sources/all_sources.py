@@ -22,7 +22,14 @@ from cnp_router.exceptions import (
     UnknownApiError,
 )
 from cnp_router.records import check_number, instances, shown, string_tuple
-from cnp_router.sources.faults import called, failure_of, none_left, refusal, said
+from cnp_router.sources.faults import (
+    called,
+    changed_since,
+    failure_of,
+    none_left,
+    refusal,
+    said,
+)
 from cnp_router.sources.input_check import InputCheck, input_check
 from cnp_router.sources.source import (
     SEPARATOR,
@@ -279,6 +286,9 @@ class Sources:
     async def call(self, call: Call) -> CallResult:
         """Call a tool, if its definition is the accepted one and the inputs fit.
 
+        If the call says by which definition it was decided, that must be the current one too, and
+        its effects no less harmless; otherwise nothing is called.
+
         Returns
         -------
         CallResult
@@ -299,6 +309,9 @@ class Sources:
             return CallResult(failure=failure_of(found.refused[call.api]), start_seconds=started)
         if call.api not in found.apis:
             raise self._unknown(call.api)
+        changed = changed_since(call.definition, found.apis[call.api])
+        if changed is not None:
+            return CallResult(failure=changed, start_seconds=started)
         try:
             notes = found.checks[call.api](call.inputs)
         except InputError as exc:

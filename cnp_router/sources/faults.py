@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from cnp_router.catalog import Api
 from cnp_router.exceptions import (
     CnpRouterError,
     DefinitionChangedError,
@@ -16,15 +16,14 @@ from cnp_router.exceptions import (
 )
 from cnp_router.printing import printable
 from cnp_router.records import shown
+from cnp_router.sources.lock_file import Changed, fingerprint
 from cnp_router.sources.source import Call, CallFailure, CallResult, Source
 
-if TYPE_CHECKING:
-    from cnp_router.sources.lock_file import Changed
-
-__all__ = ["called", "failure_of", "none_left", "refusal", "said"]
+__all__ = ["called", "changed_since", "failure_of", "none_left", "refusal", "said"]
 
 _LOGGER = logging.getLogger(__name__)
 _GRACE = 60.0  # seconds beyond the time of a call, for a source that has to start again
+_HARM = ("reads", "unknown", "writes")  # effects, the most harmless first
 _MOST_SHOWN = 500  # characters of what somebody else's code raised
 
 
@@ -51,6 +50,20 @@ def failure_of(error: SourceError) -> CallFailure:
     if isinstance(error, SourceUnavailableError):
         return CallFailure("unavailable", str(error))
     return CallFailure("unusable", str(error), was_done="no")
+
+
+def changed_since(judged: Api | None, now: Api) -> CallFailure | None:
+    """Return why what a caller decided by a definition does not hold for the current one."""
+    if judged is None or judged == now:
+        return None
+    cure = "look at it and decide anew"
+    if fingerprint(judged) != fingerprint(now):
+        said = f"the definition of {now.id!r} has changed since the call was decided"
+        return CallFailure("changed", f"{said} ({cure})")
+    if _HARM.index(now.effects) > _HARM.index(judged.effects):
+        said = f"the effects of {now.id!r} are {now.effects!r} now, and were {judged.effects!r}"
+        return CallFailure("changed", f"{said} when the call was decided ({cure})")
+    return None
 
 
 async def called(source: Source, call: Call) -> CallResult:

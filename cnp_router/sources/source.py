@@ -78,11 +78,14 @@ class Call:
         source takes one.
     on_progress : callable or None, default=None
         Is given each `CallProgress` as it comes; what it returns is not looked at.
+    definition : Api or None, default=None
+        What the caller decided by, so that `Sources` does not call what has changed since: another
+        definition, or effects less harmless than these, are a failure of kind "changed".
 
     Raises
     ------
     InputError
-        If a value cannot be used.
+        If a value cannot be used, or the definition is that of another API.
 
     Examples
     --------
@@ -95,9 +98,13 @@ class Call:
     timeout: float = 30.0
     key: str = ""
     on_progress: Callable[[CallProgress], object] | None = field(default=None, compare=False)
+    definition: Api | None = field(default=None, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "api", check_id("API", self.api))
+        judged = self.definition
+        if judged is not None and (not isinstance(judged, Api) or judged.id != self.api):
+            raise InputError(f"the definition must be that of {self.api!r}, got {shown(judged)}")
         check_json("inputs", self.inputs)
         timeout = check_number("timeout in seconds", self.timeout, 0, 10**6, ends=False)
         object.__setattr__(self, "timeout", timeout)

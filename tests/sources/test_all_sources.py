@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 from tool_servers import script_entry
@@ -450,6 +451,57 @@ class TestCall:
                 await asyncio.gather(*tasks)
 
         run(main())
+
+    @pytest.mark.parametrize(
+        ("judged", "current", "said"),
+        [
+            (NOW, None, None),
+            (NOW, NOW, None),
+            (NOW, CHANGED, "has changed since the call was decided"),
+            (replace(NOW, categories=("Clock",)), NOW, None),
+            (replace(NOW, effects="writes"), NOW, None),
+            (NOW, replace(NOW, effects="writes"), "are 'writes' now, and were 'reads' when the"),
+            (NOW, replace(NOW, effects="unknown"), "are 'unknown' now, and were 'reads' when the"),
+            (replace(NOW, effects="unknown"), replace(NOW, effects="writes"), "are 'writes' now"),
+        ],
+    )
+    def test_what_changed_since_the_call_was_decided_is_not_called(self, judged, current, said):
+        async def main():
+            source = time("noon")
+            async with Sources([source]) as sources:
+                assert await sources.api("time__now") == NOW
+                if current is not None:
+                    source.definitions["time__now"] = current
+                    source.is_stale = True  # it was started anew
+                result = await sources.call(replace(now(), definition=judged))
+                if said is None:
+                    assert result.text == "noon"
+                    return
+                failure = result.failure
+                assert (failure.kind, failure.was_done) == ("changed", "no")
+                assert said in failure.message
+                assert source.calls == []
+                assert (await sources.call(now())).is_done  # who decided by none
+
+        run(main())
+
+    def test_effects_that_were_overridden_are_those_that_count(self):
+        async def main():
+            source = time("noon", api=replace(NOW, effects="writes"))
+            async with Sources([source], overrides={"time__now": "reads"}) as sources:
+                judged = await sources.api("time__now")
+                assert (await sources.call(replace(now(), definition=judged))).is_done
+
+        run(main())
+
+    @pytest.mark.parametrize("definition", ["time__now", replace(NOW, id="time__then")])
+    def test_a_definition_that_is_not_one_of_the_call(self, definition):
+        with pytest.raises(InputError, match="the definition must be that of 'time__now'"):
+            Call(api="time__now", definition=definition)
+
+    def test_the_definition_makes_no_other_call(self):
+        assert replace(now(), definition=NOW) == now()
+        assert hash(replace(now(), definition=NOW)) == hash(now())
 
     def test_a_call_that_is_cancelled(self):
         async def main():
