@@ -175,7 +175,7 @@ class Sources:
         self._limit = asyncio.Semaphore(most)
         most = check_number("max_starting", max_starting, 1, 10**6, whole=True)
         self._starting = asyncio.Semaphore(most)
-        self._is_locked, self._is_closed = True, False
+        self._is_closed = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -254,12 +254,14 @@ class Sources:
     def known_catalog(self) -> Catalog:
         """Return what was accepted before, by the lock alone: nothing is started.
 
+        What a source no longer had when it was last asked is left out.
+
         Raises
         ------
         InputError
             If nothing was accepted yet.
         """
-        known = [] if self.lock is None else [a for n in self.names for a in self.lock.known(n)]
+        known = [] if self.lock is None else [a for n in self.names for a in self.lock.current(n)]
         if not known:
             raise InputError("no definitions were accepted yet (import them first)")
         return Catalog(self._overridden(api) for api in known)
@@ -362,8 +364,9 @@ class Sources:
     def _unknown(self, api_id: str) -> UnknownApiError:
         known = [id_ for held in self._held.values() if held.answer for id_ in held.answer.apis]
         if self.lock is not None:
-            known += [api.id for name in self.names for api in self.lock.known(name)]
-        close = difflib.get_close_matches(api_id, known, n=1)
+            known += [api.id for name in self.names for api in self.lock.current(name)]
+        others = [id_ for id_ in known if id_ != api_id]  # it may be gone since it was asked for
+        close = difflib.get_close_matches(api_id, others, n=1)
         name, separator, tool = api_id.partition(SEPARATOR)
         if not close and name not in self._held:
             names = difflib.get_close_matches(name, self._held, n=1)
@@ -439,26 +442,23 @@ class Sources:
         if self.lock is None:
             return
         changes = self.lock.compare(name, apis)
-        if not (changes.added or changes.changed or changes.removed):
-            if {api.id: api for api in self.lock.known(name)} != {api.id: api for api in apis}:
-                self.lock.accept(name, apis)  # effects and categories are not pinned
-                self._is_locked = False
-            return
-        found.changes = changes
+        found.changes = changes or None
         if self.accept:
             self.lock.accept(name, apis)
-            self._is_locked = False
             return
-        if changes.added:  # a removed tool stays known: it may come back as something else
-            self.lock.accept(name, (*self.lock.known(name), *changes.added))
-            self._is_locked = False
+        self.lock.note(name, apis)
         found.refused = {each.new.id: refusal(name, each) for each in changes.changed}
         found.problems += found.refused.values()
 
     def _write_lock(self) -> None:
-        if self.lock is not None and not self._is_locked:
+        if self.lock is None or not self.lock.is_altered:
+            return
+        try:
             self.lock.write()
-            self._is_locked = True
+        except BaseException:
+            for held in self._held.values():
+                held.answer = None  # what is not pinned is not called: they are asked again
+            raise
 
     def _overridden(self, api: Api) -> Api:
         effects = self.overrides.get(api.id, api.effects)

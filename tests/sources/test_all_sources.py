@@ -10,6 +10,7 @@ from tool_servers import script_entry
 from cnp_router.catalog import Api
 from cnp_router.exceptions import (
     CnpRouterError,
+    DataFileError,
     DefinitionChangedError,
     InputError,
     MissingExtraError,
@@ -656,6 +657,57 @@ class TestLock:
                 source.definitions["time__now"] = CHANGED  # it comes back as something else
                 (problem,) = (await sources.load()).problems
                 assert isinstance(problem, DefinitionChangedError)
+
+        run(main())
+
+    def test_a_removed_one_is_not_in_the_known_catalog_until_it_is_back(self, lock):
+        async def main():
+            source = ScriptedSource("time", {"zones": []})
+            async with Sources([source], lock=lock) as sources:
+                await sources.load()
+                assert sources.known_catalog().ids == ("time__zones",)
+                for use in (sources.api("time__now"), sources.call(now())):
+                    with pytest.raises(UnknownApiError) as caught:
+                        await use
+                    assert "did you mean 'time__now'" not in str(caught.value)
+            again = Sources([source], lock=LockFile(lock.path))
+            assert again.known_catalog().ids == ("time__zones",)
+            source.definitions["time__now"] = NOW
+            await again.load()
+            assert again.known_catalog().ids == ("time__now", "time__zones")
+            again = Sources([source], lock=LockFile(lock.path))
+            assert again.known_catalog().ids == ("time__now", "time__zones")
+
+        run(main())
+
+    def test_another_process_pinned_another_definition_meanwhile(self, tmp_path):
+        async def main():
+            one, other = time("noon"), time("one", api=CHANGED)
+            locks = [LockFile(tmp_path / "lock") for _ in "12"]
+            async with Sources([one], lock=locks[0]) as first:
+                await first.load()
+            sources = Sources([other], lock=locks[1])
+            with pytest.raises(DataFileError, match="another process accepted other definitions"):
+                await sources.call(now())
+            assert (await sources.call(now())).failure.kind == "changed"
+            assert other.calls == []
+            assert LockFile(tmp_path / "lock").known("time") == (NOW,)
+            accepting = Sources([other], lock=LockFile(tmp_path / "lock"), accept=True)
+            assert (await accepting.call(now())).text == "one"
+            assert LockFile(tmp_path / "lock").known("time") == (CHANGED,)
+
+        run(main())
+
+    def test_what_could_not_be_pinned_is_not_called(self, tmp_path):
+        async def main():
+            source = time("noon")
+            sources = Sources([source], lock=LockFile(tmp_path / "no" / "lock"))
+            for _ in range(2):
+                with pytest.raises(InputError, match="its folder does not exist"):
+                    await sources.call(now())
+            assert source.calls == []
+            (tmp_path / "no").mkdir()
+            assert (await sources.call(now())).text == "noon"
 
         run(main())
 
