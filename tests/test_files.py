@@ -345,9 +345,9 @@ class TestWriteJsonl:
 class TestAlone:
     def test_one_at_a_time_and_nothing_is_left(self, tmp_path):
         with alone(tmp_path / "file"):
-            with pytest.raises(DataFileError, match="others have been writing it for 0.02 s"):
-                with alone(tmp_path / "file", wait=0.02):
-                    pass
+            said = r"others have been writing it for 0\.02 s"
+            with pytest.raises(DataFileError, match=said), alone(tmp_path / "file", wait=0.02):
+                pass
             with alone(tmp_path / "other"):
                 pass
         assert list(tmp_path.iterdir()) == []
@@ -368,12 +368,12 @@ class TestAlone:
         assert list(tmp_path.iterdir()) == []
 
     def test_a_folder_that_is_not_there(self, tmp_path):
-        with pytest.raises(DataFileError, match="its folder does not exist"):
-            with alone(tmp_path / "no" / "file"):
-                pass
+        there, said = tmp_path / "no" / "file", "its folder does not exist"
+        with pytest.raises(DataFileError, match=said), alone(there):
+            pass
 
     def test_a_link_is_the_file_that_it_leads_to(self, tmp_path):
         (tmp_path / "link").symlink_to(tmp_path / "file")
-        with alone(tmp_path / "file"), pytest.raises(DataFileError, match="others"):
-            with alone(tmp_path / "link", wait=0):
-                pass
+        one, link = alone(tmp_path / "file"), alone(tmp_path / "link", wait=0)
+        with one, pytest.raises(DataFileError, match="others"), link:
+            pass
