@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Sequence
 
@@ -15,7 +16,7 @@ from cnp_router.exceptions import (
     SourceUnavailableError,
 )
 from cnp_router.printing import printable
-from cnp_router.records import shown
+from cnp_router.records import check_json, check_text, shown
 from cnp_router.sources.lock_file import Changed, fingerprint
 from cnp_router.sources.source import Call, CallFailure, CallResult, Source
 
@@ -67,7 +68,10 @@ def changed_since(judged: Api | None, now: Api) -> CallFailure | None:
 
 
 async def called(source: Source, call: Call) -> CallResult:
-    """Call a source, and make a failure of whatever else it raises or returns."""
+    """Call a source, and make a failure of whatever else it raises or returns.
+
+    A result can be written as strict JSON: no NaN, no infinity, no objects of other kinds.
+    """
     most = call.timeout + _GRACE
     try:
         async with asyncio.timeout(most) as limit:
@@ -83,6 +87,12 @@ async def called(source: Source, call: Call) -> CallResult:
         return CallResult.failed("unusable", said(exc))
     if not isinstance(result, CallResult):
         return CallResult.failed("unusable", f"the source returned {shown(result)}")
+    try:
+        check_json("the result", result.to_dict())
+        check_text("text", result.text)
+        json.dumps(result.structured, sort_keys=True)  # keys of several types have no order
+    except Exception as exc:  # no journal could keep it, and no model be given it
+        return CallResult.failed("unusable", said(exc))
     return result
 
 

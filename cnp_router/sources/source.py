@@ -233,9 +233,12 @@ class CallResult:
         if self.structured is not None:
             return self.structured
         try:
-            return json.loads(self.text, parse_constant=_refuse)
+            value = json.loads(self.text, parse_constant=_refuse)
+            # 1e999 is read as an infinity, and an escape may be half a character.
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             return self.text
+        return value
 
     @classmethod
     def failed(cls, kind: FailureKind, message: str, **fields: Any) -> CallResult:

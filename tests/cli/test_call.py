@@ -213,7 +213,7 @@ class TestFailure:
         [
             (
                 ("it__fail",),
-                "it__fail failed (tool; nobody knows whether it was done): ValueError: it is broken",
+                "it__fail failed (tool; nobody knows whether it was done): ValueError: it is b",
             ),
             (("it__say",), "it__say failed (inputs): inputs: 'text' is a required property"),
             (("it__saz",), "unknown API 'it__saz' (did you mean 'it__say'?)"),

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import math
 from dataclasses import replace
 
 import pytest
@@ -408,6 +410,35 @@ class TestCall:
             assert said in failure.message
 
         run(main())
+
+    @pytest.mark.parametrize(
+        ("result", "said"),
+        [
+            (CallResult(structured={"a": [math.nan]}), "the result cannot be written as JSON"),
+            (CallResult(structured=math.inf), "the result cannot be written as JSON"),
+            (CallResult(structured={"a": object()}), "the result cannot be written as JSON"),
+            (CallResult(structured={1: 2, "1": 3}), "TypeError"),
+            (CallResult(structured="\ud800"), "the result cannot be written as JSON"),
+            (CallResult("\ud800"), "the result cannot be written as JSON"),
+            (CallResult(None), "text must be a string"),
+            (CallResult("it", seconds=math.nan), "the result cannot be written as JSON"),
+            (CallResult("it", seconds=None), "TypeError"),
+            (CallResult("it", attachments=("a",)), "AttributeError"),
+        ],
+    )
+    def test_a_result_that_json_cannot_hold(self, result, said):
+        async def main():
+            async with Sources([Raising(result, when="call")]) as sources:
+                got = await sources.call(Call(api="raising__it"))
+            assert (got.failure.kind, got.failure.was_done) == ("unusable", "unknown")
+            assert said in got.failure.message
+            assert json.dumps(got.to_dict(), allow_nan=False)
+
+        run(main())
+
+    @pytest.mark.parametrize("text", ['{"a": 1e999}', "[NaN]", '["\\ud800"]', "-Infinity"])
+    def test_a_text_that_is_nearly_json_is_a_text(self, text):
+        assert CallResult(text).data == text
 
     def test_the_callers_mistakes_are_raised(self):
         async def main():
