@@ -93,6 +93,7 @@ class _Held:
         self.limit = asyncio.Semaphore(most)
         self.answer: _Definitions | None = None
         self.seconds = 0.0
+        self.has_failed = False  # when it was last asked, or called
         self.asking: asyncio.Task[_Definitions | SourceError] | None = None
 
 
@@ -118,7 +119,9 @@ class Sources:
     max_concurrency : int >= 1, default=16
         Calls at a time. Each source has its own limit too.
     max_starting : int >= 1, default=4
-        Sources that are asked for their definitions, and so started, at a time.
+        Sources that are asked for their definitions, and so started, at a time. Those that failed
+        when they were last asked, and may pause before they start again, have as many places of
+        their own: the others do not wait for them.
 
     Attributes
     ----------
@@ -174,7 +177,7 @@ class Sources:
         most = check_number("max_concurrency", max_concurrency, 1, 10**6, whole=True)
         self._limit = asyncio.Semaphore(most)
         most = check_number("max_starting", max_starting, 1, 10**6, whole=True)
-        self._starting = asyncio.Semaphore(most)
+        self._starting, self._retrying = asyncio.Semaphore(most), asyncio.Semaphore(most)
         self._is_closed = False
 
     @property
@@ -321,6 +324,8 @@ class Sources:
         async with held.limit, self._limit:
             self.calls[held.name] += 1
             result = await called(held.source, call)
+        if result.failure is not None and result.failure.kind == "unavailable":
+            held.has_failed = True  # it may have tried to start anew
         if result.start_seconds is not None:
             started = result.start_seconds
         return dataclasses.replace(result, start_seconds=started, notes=(*notes, *result.notes))
@@ -390,8 +395,8 @@ class Sources:
         return await asyncio.shield(held.asking)
 
     async def _ask(self, held: _Held) -> _Definitions | SourceError:
-        async with self._starting:
-            began = monotonic()
+        async with self._retrying if held.has_failed else self._starting:
+            began, held.has_failed = monotonic(), True
             try:
                 apis = await held.source.apis()
                 held.answer = self._judged(held, instances("apis", apis, Api))
@@ -403,6 +408,7 @@ class Sources:
                 return error
             finally:
                 held.seconds = monotonic() - began
+            held.has_failed = False
         return held.answer
 
     def _judged(self, held: _Held, apis: tuple[Api, ...]) -> _Definitions:

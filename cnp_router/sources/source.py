@@ -109,7 +109,9 @@ class Call:
         timeout = check_number("timeout in seconds", self.timeout, 0, 10**6, ends=False)
         object.__setattr__(self, "timeout", timeout)
 
-    __repr__ = one_line
+    def __repr__(self) -> str:
+        names = ", ".join(map(shown, self.inputs))  # what is in them may be private
+        return f"Call({self.api!r}, inputs: {names or 'none'})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,6 +206,30 @@ class TestLoad:
 
         run(main())
 
+    def test_those_that_failed_do_not_keep_the_others_waiting(self):
+        class Failing(Slow):
+            async def apis(self):
+                if not self.starts:
+                    self.starts += 1
+                    raise SourceUnavailableError(self.name, "no such command")
+                return await super().apis()  # a pause before the next start
+
+        async def main():
+            failing, good = [Failing(f"dead{n}") for n in range(4)], time("noon", "one")
+            async with Sources([*failing, good], max_starting=2) as sources:
+                assert len((await sources.load([each.name for each in failing])).problems) == 4
+                loading = asyncio.create_task(sources.load())
+                await failing[1].starting.wait()
+                assert [each.starting.is_set() for each in failing] == [True, True, False, False]
+                assert (await sources.call(now())).text == "noon"
+                good.is_stale = True
+                assert (await sources.call(now())).text == "one"
+                for each in failing:
+                    each.go.set()
+                assert (await loading).problems == ()
+
+        run(main())
+
     def test_two_tools_with_one_id(self):
         async def main():
             source = time()
@@ -530,6 +554,11 @@ class TestCall:
     def test_a_definition_that_is_not_one_of_the_call(self, definition):
         with pytest.raises(InputError, match="the definition must be that of 'time__now'"):
             Call(api="time__now", definition=definition)
+
+    def test_inputs_are_not_shown(self):
+        call = Call(api="time__now", inputs={"zone": "s3cret", "a\x1b\n": 1}, key="k3y")
+        assert repr(call) == r"Call('time__now', inputs: 'zone', 'a\x1b\n')"
+        assert repr(Call(api="time__now")) == "Call('time__now', inputs: none)"
 
     def test_the_definition_makes_no_other_call(self):
         assert replace(now(), definition=NOW) == now()
