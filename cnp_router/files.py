@@ -8,6 +8,7 @@ import os
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from cnp_router.exceptions import DataFileError, InputError, shown
 __all__ = [
     "JSON_VALUES",
     "LineFile",
+    "alone",
     "as_path",
     "atomic_write",
     "check_writable",
@@ -143,6 +145,55 @@ def lock(file: IO[Any]) -> None:
         import fcntl
 
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def alone(path: str | Path, *, wait: float = 10.0) -> Iterator[None]:
+    """Let one process at a time read a file and write it anew; others wait so many seconds.
+
+    It holds the lock of an empty file beside it, which is gone afterwards.
+
+    Raises
+    ------
+    DataFileError
+        If nothing can be written there, or others write for longer than that.
+    """
+    target = Path(os.path.realpath(as_path(path)))
+    beside = target.with_name(f".{target.name}.writing")
+    until = time.monotonic() + wait
+    while (file := _held(beside, path)) is None:
+        if time.monotonic() > until:
+            problem = f"others have been writing it for {wait:g} s"
+            raise DataFileError(path, problem, cure="try again later")
+        time.sleep(0.005)
+    try:
+        yield
+    finally:
+        if sys.platform == "win32":  # where a file that is open cannot be deleted
+            file.close()
+        with suppress(PermissionError):  # who opened it meanwhile deletes it
+            beside.unlink(missing_ok=True)
+        file.close()
+
+
+def _held(beside: Path, path: str | Path) -> IO[Any] | None:
+    """Return an open file whose lock was free, or None."""
+    try:
+        file = beside.open("ab")
+    except OSError as exc:
+        raise _trouble(path, exc, "cannot be written", _WRITING) from exc
+    try:
+        lock(file)
+        # Who held it before may have deleted it since it was opened here.
+        if os.path.samestat(beside.stat(), os.fstat(file.fileno())):
+            return file
+    except (BlockingIOError, PermissionError, FileNotFoundError):
+        pass
+    except OSError as exc:  # as on a file system that has no locks
+        file.close()
+        raise _trouble(path, exc, "cannot be locked") from exc
+    file.close()
+    return None
 
 
 class LineFile:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnp_router.exceptions import DataFileError
-from cnp_router.files import atomic_write, read_json, read_jsonl, read_text, write_jsonl
+from cnp_router.files import alone, atomic_write, read_json, read_jsonl, read_text, write_jsonl
 
 ONE_A_LINE = "(write one JSON object a line)"
 
@@ -340,3 +340,40 @@ class TestWriteJsonl:
         else:
             write_jsonl(file, [{"a": text}])
             assert list(read_jsonl(file)) == [(1, {"a": text})]
+
+
+class TestAlone:
+    def test_one_at_a_time_and_nothing_is_left(self, tmp_path):
+        with alone(tmp_path / "file"):
+            said = r"others have been writing it for 0\.02 s"
+            with pytest.raises(DataFileError, match=said), alone(tmp_path / "file", wait=0.02):
+                pass
+            with alone(tmp_path / "other"):
+                pass
+        assert list(tmp_path.iterdir()) == []
+        with alone(tmp_path / "file", wait=0):
+            pass
+
+    def test_an_error_inside_frees_it(self, tmp_path):
+        with pytest.raises(KeyError), alone(tmp_path / "file"):
+            raise KeyError
+        with alone(tmp_path / "file", wait=0):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_what_a_killed_process_left_does_not_hold_it(self, tmp_path):
+        (tmp_path / ".file.writing").touch()
+        with alone(tmp_path / "file", wait=0):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_folder_that_is_not_there(self, tmp_path):
+        there, said = tmp_path / "no" / "file", "its folder does not exist"
+        with pytest.raises(DataFileError, match=said), alone(there):
+            pass
+
+    def test_a_link_is_the_file_that_it_leads_to(self, tmp_path):
+        (tmp_path / "link").symlink_to(tmp_path / "file")
+        one, link = alone(tmp_path / "file"), alone(tmp_path / "link", wait=0)
+        with one, pytest.raises(DataFileError, match="others"), link:
+            pass

@@ -22,7 +22,14 @@ from cnp_router.exceptions import (
     UnknownApiError,
 )
 from cnp_router.records import check_number, instances, shown, string_tuple
-from cnp_router.sources.faults import called, failure_of, none_left, refusal, said
+from cnp_router.sources.faults import (
+    called,
+    changed_since,
+    failure_of,
+    none_left,
+    refusal,
+    said,
+)
 from cnp_router.sources.input_check import InputCheck, input_check
 from cnp_router.sources.source import (
     SEPARATOR,
@@ -86,6 +93,7 @@ class _Held:
         self.limit = asyncio.Semaphore(most)
         self.answer: _Definitions | None = None
         self.seconds = 0.0
+        self.has_failed = False  # when it was last asked, or called
         self.asking: asyncio.Task[_Definitions | SourceError] | None = None
 
 
@@ -111,7 +119,9 @@ class Sources:
     max_concurrency : int >= 1, default=16
         Calls at a time. Each source has its own limit too.
     max_starting : int >= 1, default=4
-        Sources that are asked for their definitions, and so started, at a time.
+        Sources that are asked for their definitions, and so started, at a time. Those that failed
+        when they were last asked, and may pause before they start again, have as many places of
+        their own: the others do not wait for them.
 
     Attributes
     ----------
@@ -167,8 +177,8 @@ class Sources:
         most = check_number("max_concurrency", max_concurrency, 1, 10**6, whole=True)
         self._limit = asyncio.Semaphore(most)
         most = check_number("max_starting", max_starting, 1, 10**6, whole=True)
-        self._starting = asyncio.Semaphore(most)
-        self._is_locked, self._is_closed = True, False
+        self._starting, self._retrying = asyncio.Semaphore(most), asyncio.Semaphore(most)
+        self._is_closed = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -247,12 +257,14 @@ class Sources:
     def known_catalog(self) -> Catalog:
         """Return what was accepted before, by the lock alone: nothing is started.
 
+        What a source no longer had when it was last asked is left out.
+
         Raises
         ------
         InputError
             If nothing was accepted yet.
         """
-        known = [] if self.lock is None else [a for n in self.names for a in self.lock.known(n)]
+        known = [] if self.lock is None else [a for n in self.names for a in self.lock.current(n)]
         if not known:
             raise InputError("no definitions were accepted yet (import them first)")
         return Catalog(self._overridden(api) for api in known)
@@ -279,6 +291,9 @@ class Sources:
     async def call(self, call: Call) -> CallResult:
         """Call a tool, if its definition is the accepted one and the inputs fit.
 
+        If the call says by which definition it was decided, that must be the current one too, and
+        its effects no less harmless; otherwise nothing is called.
+
         Returns
         -------
         CallResult
@@ -299,6 +314,9 @@ class Sources:
             return CallResult(failure=failure_of(found.refused[call.api]), start_seconds=started)
         if call.api not in found.apis:
             raise self._unknown(call.api)
+        changed = changed_since(call.definition, found.apis[call.api])
+        if changed is not None:
+            return CallResult(failure=changed, start_seconds=started)
         try:
             notes = found.checks[call.api](call.inputs)
         except InputError as exc:
@@ -306,6 +324,8 @@ class Sources:
         async with held.limit, self._limit:
             self.calls[held.name] += 1
             result = await called(held.source, call)
+        if result.failure is not None and result.failure.kind == "unavailable":
+            held.has_failed = True  # it may have tried to start anew
         if result.start_seconds is not None:
             started = result.start_seconds
         return dataclasses.replace(result, start_seconds=started, notes=(*notes, *result.notes))
@@ -349,8 +369,9 @@ class Sources:
     def _unknown(self, api_id: str) -> UnknownApiError:
         known = [id_ for held in self._held.values() if held.answer for id_ in held.answer.apis]
         if self.lock is not None:
-            known += [api.id for name in self.names for api in self.lock.known(name)]
-        close = difflib.get_close_matches(api_id, known, n=1)
+            known += [api.id for name in self.names for api in self.lock.current(name)]
+        others = [id_ for id_ in known if id_ != api_id]  # it may be gone since it was asked for
+        close = difflib.get_close_matches(api_id, others, n=1)
         name, separator, tool = api_id.partition(SEPARATOR)
         if not close and name not in self._held:
             names = difflib.get_close_matches(name, self._held, n=1)
@@ -374,8 +395,8 @@ class Sources:
         return await asyncio.shield(held.asking)
 
     async def _ask(self, held: _Held) -> _Definitions | SourceError:
-        async with self._starting:
-            began = monotonic()
+        async with self._retrying if held.has_failed else self._starting:
+            began, held.has_failed = monotonic(), True
             try:
                 apis = await held.source.apis()
                 held.answer = self._judged(held, instances("apis", apis, Api))
@@ -387,6 +408,7 @@ class Sources:
                 return error
             finally:
                 held.seconds = monotonic() - began
+            held.has_failed = False
         return held.answer
 
     def _judged(self, held: _Held, apis: tuple[Api, ...]) -> _Definitions:
@@ -426,26 +448,23 @@ class Sources:
         if self.lock is None:
             return
         changes = self.lock.compare(name, apis)
-        if not (changes.added or changes.changed or changes.removed):
-            if {api.id: api for api in self.lock.known(name)} != {api.id: api for api in apis}:
-                self.lock.accept(name, apis)  # effects and categories are not pinned
-                self._is_locked = False
-            return
-        found.changes = changes
+        found.changes = changes or None
         if self.accept:
             self.lock.accept(name, apis)
-            self._is_locked = False
             return
-        if changes.added:  # a removed tool stays known: it may come back as something else
-            self.lock.accept(name, (*self.lock.known(name), *changes.added))
-            self._is_locked = False
+        self.lock.note(name, apis)
         found.refused = {each.new.id: refusal(name, each) for each in changes.changed}
         found.problems += found.refused.values()
 
     def _write_lock(self) -> None:
-        if self.lock is not None and not self._is_locked:
+        if self.lock is None or not self.lock.is_altered:
+            return
+        try:
             self.lock.write()
-            self._is_locked = True
+        except BaseException:
+            for held in self._held.values():
+                held.answer = None  # what is not pinned is not called: they are asked again
+            raise
 
     def _overridden(self, api: Api) -> Api:
         effects = self.overrides.get(api.id, api.effects)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from cnp_router.catalog import Api
 from cnp_router.exceptions import (
     CnpRouterError,
     DefinitionChangedError,
@@ -15,16 +16,15 @@ from cnp_router.exceptions import (
     SourceUnavailableError,
 )
 from cnp_router.printing import printable
-from cnp_router.records import shown
+from cnp_router.records import check_json, check_text, shown
+from cnp_router.sources.lock_file import Changed, fingerprint
 from cnp_router.sources.source import Call, CallFailure, CallResult, Source
 
-if TYPE_CHECKING:
-    from cnp_router.sources.lock_file import Changed
-
-__all__ = ["called", "failure_of", "none_left", "refusal", "said"]
+__all__ = ["called", "changed_since", "failure_of", "none_left", "refusal", "said"]
 
 _LOGGER = logging.getLogger(__name__)
 _GRACE = 60.0  # seconds beyond the time of a call, for a source that has to start again
+_HARM = ("reads", "unknown", "writes")  # effects, the most harmless first
 _MOST_SHOWN = 500  # characters of what somebody else's code raised
 
 
@@ -53,8 +53,25 @@ def failure_of(error: SourceError) -> CallFailure:
     return CallFailure("unusable", str(error), was_done="no")
 
 
+def changed_since(judged: Api | None, now: Api) -> CallFailure | None:
+    """Return why what a caller decided by a definition does not hold for the current one."""
+    if judged is None or judged == now:
+        return None
+    cure = "look at it and decide anew"
+    if fingerprint(judged) != fingerprint(now):
+        said = f"the definition of {now.id!r} has changed since the call was decided"
+        return CallFailure("changed", f"{said} ({cure})")
+    if _HARM.index(now.effects) > _HARM.index(judged.effects):
+        said = f"the effects of {now.id!r} are {now.effects!r} now, and were {judged.effects!r}"
+        return CallFailure("changed", f"{said} when the call was decided ({cure})")
+    return None
+
+
 async def called(source: Source, call: Call) -> CallResult:
-    """Call a source, and make a failure of whatever else it raises or returns."""
+    """Call a source, and make a failure of whatever else it raises or returns.
+
+    A result can be written as strict JSON: no NaN, no infinity, no objects of other kinds.
+    """
     most = call.timeout + _GRACE
     try:
         async with asyncio.timeout(most) as limit:
@@ -70,6 +87,12 @@ async def called(source: Source, call: Call) -> CallResult:
         return CallResult.failed("unusable", said(exc))
     if not isinstance(result, CallResult):
         return CallResult.failed("unusable", f"the source returned {shown(result)}")
+    try:
+        check_json("the result", result.to_dict())
+        check_text("text", result.text)
+        json.dumps(result.structured, sort_keys=True)  # keys of several types have no order
+    except Exception as exc:  # no journal could keep it, and no model be given it
+        return CallResult.failed("unusable", said(exc))
     return result
 
 

@@ -28,6 +28,7 @@ from cnp_router.sources.result_size import MAX_BYTES, MOST_SAID, bounded
 from cnp_router.sources.source import (
     Attachment,
     Call,
+    CallFailure,
     CallResult,
     Source,
     check_source_name,
@@ -49,7 +50,8 @@ class FunctionSource(Source):
     process from ending. An asynchronous function is cancelled.
 
     An exception is a failure of kind ``"tool"`` with its type and message, a `TimeoutError` of the
-    function's own too; a `PermissionError` is one of kind ``"permission"``.
+    function's own too; a `PermissionError` is one of kind ``"permission"``. Either way nobody knows
+    what the function did before.
 
     A returned text is the text; bytes and `Attachment` are an attachment; a `CallResult` is taken
     as it is; all else (numbers, lists, dataclasses, pydantic models) is the structured result, and
@@ -203,7 +205,7 @@ class FunctionSource(Source):
                 raise
             return CallResult.failed("tool", "CancelledError")
         except PermissionError as exc:
-            return CallResult.failed("permission", _said(exc))
+            return CallResult(failure=CallFailure("permission", _said(exc), "unknown"))
         except (Exception, SystemExit) as exc:
             if not limit.expired() or not isinstance(exc, TimeoutError):
                 return CallResult.failed("tool", _said(exc))

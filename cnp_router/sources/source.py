@@ -39,11 +39,11 @@ FailureKind = Literal[
     "timeout",  # no answer in time: nobody knows whether it was done
     "lost",  # the connection broke after the call was sent: nobody knows
     "unusable",  # an answer that is none: nobody knows
-    "tool",  # the tool itself says that it failed
+    "tool",  # the tool itself says that it failed: it may have acted before
     "cancelled",  # the caller gave up while it ran: nobody knows
 ]
 _TRANSIENT = {"busy", "unavailable", "timeout", "lost"}
-_UNKNOWN = {"timeout", "lost", "unusable", "cancelled"}
+_UNKNOWN = {"timeout", "lost", "unusable", "tool", "cancelled"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,14 @@ class Call:
         source takes one.
     on_progress : callable or None, default=None
         Is given each `CallProgress` as it comes; what it returns is not looked at.
+    definition : Api or None, default=None
+        What the caller decided by, so that `Sources` does not call what has changed since: another
+        definition, or effects less harmless than these, are a failure of kind "changed".
 
     Raises
     ------
     InputError
-        If a value cannot be used.
+        If a value cannot be used, or the definition is that of another API.
 
     Examples
     --------
@@ -95,14 +98,20 @@ class Call:
     timeout: float = 30.0
     key: str = ""
     on_progress: Callable[[CallProgress], object] | None = field(default=None, compare=False)
+    definition: Api | None = field(default=None, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "api", check_id("API", self.api))
+        judged = self.definition
+        if judged is not None and (not isinstance(judged, Api) or judged.id != self.api):
+            raise InputError(f"the definition must be that of {self.api!r}, got {shown(judged)}")
         check_json("inputs", self.inputs)
         timeout = check_number("timeout in seconds", self.timeout, 0, 10**6, ends=False)
         object.__setattr__(self, "timeout", timeout)
 
-    __repr__ = one_line
+    def __repr__(self) -> str:
+        names = ", ".join(map(shown, self.inputs))  # what is in them may be private
+        return f"Call({self.api!r}, inputs: {names or 'none'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +235,12 @@ class CallResult:
         if self.structured is not None:
             return self.structured
         try:
-            return json.loads(self.text, parse_constant=_refuse)
+            value = json.loads(self.text, parse_constant=_refuse)
+            # 1e999 is read as an infinity, and an escape may be half a character.
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             return self.text
+        return value
 
     @classmethod
     def failed(cls, kind: FailureKind, message: str, **fields: Any) -> CallResult:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import math
+from dataclasses import replace
 
 import pytest
 from tool_servers import script_entry
@@ -9,6 +12,7 @@ from tool_servers import script_entry
 from cnp_router.catalog import Api
 from cnp_router.exceptions import (
     CnpRouterError,
+    DataFileError,
     DefinitionChangedError,
     InputError,
     MissingExtraError,
@@ -199,6 +203,30 @@ class TestLoad:
                 for each in slow:
                     each.go.set()
                 assert len((await loading).apis) == 4
+
+        run(main())
+
+    def test_those_that_failed_do_not_keep_the_others_waiting(self):
+        class Failing(Slow):
+            async def apis(self):
+                if not self.starts:
+                    self.starts += 1
+                    raise SourceUnavailableError(self.name, "no such command")
+                return await super().apis()  # a pause before the next start
+
+        async def main():
+            failing, good = [Failing(f"dead{n}") for n in range(4)], time("noon", "one")
+            async with Sources([*failing, good], max_starting=2) as sources:
+                assert len((await sources.load([each.name for each in failing])).problems) == 4
+                loading = asyncio.create_task(sources.load())
+                await failing[1].starting.wait()
+                assert [each.starting.is_set() for each in failing] == [True, True, False, False]
+                assert (await sources.call(now())).text == "noon"
+                good.is_stale = True
+                assert (await sources.call(now())).text == "one"
+                for each in failing:
+                    each.go.set()
+                assert (await loading).problems == ()
 
         run(main())
 
@@ -407,6 +435,35 @@ class TestCall:
 
         run(main())
 
+    @pytest.mark.parametrize(
+        ("result", "said"),
+        [
+            (CallResult(structured={"a": [math.nan]}), "the result cannot be written as JSON"),
+            (CallResult(structured=math.inf), "the result cannot be written as JSON"),
+            (CallResult(structured={"a": object()}), "the result cannot be written as JSON"),
+            (CallResult(structured={1: 2, "1": 3}), "TypeError"),
+            (CallResult(structured="\ud800"), "the result cannot be written as JSON"),
+            (CallResult("\ud800"), "the result cannot be written as JSON"),
+            (CallResult(None), "text must be a string"),
+            (CallResult("it", seconds=math.nan), "the result cannot be written as JSON"),
+            (CallResult("it", seconds=None), "TypeError"),
+            (CallResult("it", attachments=("a",)), "AttributeError"),
+        ],
+    )
+    def test_a_result_that_json_cannot_hold(self, result, said):
+        async def main():
+            async with Sources([Raising(result, when="call")]) as sources:
+                got = await sources.call(Call(api="raising__it"))
+            assert (got.failure.kind, got.failure.was_done) == ("unusable", "unknown")
+            assert said in got.failure.message
+            assert json.dumps(got.to_dict(), allow_nan=False)
+
+        run(main())
+
+    @pytest.mark.parametrize("text", ['{"a": 1e999}', "[NaN]", '["\\ud800"]', "-Infinity"])
+    def test_a_text_that_is_nearly_json_is_a_text(self, text):
+        assert CallResult(text).data == text
+
     def test_the_callers_mistakes_are_raised(self):
         async def main():
             async with Sources([Raising(UnknownApiError("raising__it"), when="call")]) as sources:
@@ -450,6 +507,62 @@ class TestCall:
                 await asyncio.gather(*tasks)
 
         run(main())
+
+    @pytest.mark.parametrize(
+        ("judged", "current", "said"),
+        [
+            (NOW, None, None),
+            (NOW, NOW, None),
+            (NOW, CHANGED, "has changed since the call was decided"),
+            (replace(NOW, categories=("Clock",)), NOW, None),
+            (replace(NOW, effects="writes"), NOW, None),
+            (NOW, replace(NOW, effects="writes"), "are 'writes' now, and were 'reads' when the"),
+            (NOW, replace(NOW, effects="unknown"), "are 'unknown' now, and were 'reads' when the"),
+            (replace(NOW, effects="unknown"), replace(NOW, effects="writes"), "are 'writes' now"),
+        ],
+    )
+    def test_what_changed_since_the_call_was_decided_is_not_called(self, judged, current, said):
+        async def main():
+            source = time("noon")
+            async with Sources([source]) as sources:
+                assert await sources.api("time__now") == NOW
+                if current is not None:
+                    source.definitions["time__now"] = current
+                    source.is_stale = True  # it was started anew
+                result = await sources.call(replace(now(), definition=judged))
+                if said is None:
+                    assert result.text == "noon"
+                    return
+                failure = result.failure
+                assert (failure.kind, failure.was_done) == ("changed", "no")
+                assert said in failure.message
+                assert source.calls == []
+                assert (await sources.call(now())).is_done  # who decided by none
+
+        run(main())
+
+    def test_effects_that_were_overridden_are_those_that_count(self):
+        async def main():
+            source = time("noon", api=replace(NOW, effects="writes"))
+            async with Sources([source], overrides={"time__now": "reads"}) as sources:
+                judged = await sources.api("time__now")
+                assert (await sources.call(replace(now(), definition=judged))).is_done
+
+        run(main())
+
+    @pytest.mark.parametrize("definition", ["time__now", replace(NOW, id="time__then")])
+    def test_a_definition_that_is_not_one_of_the_call(self, definition):
+        with pytest.raises(InputError, match="the definition must be that of 'time__now'"):
+            Call(api="time__now", definition=definition)
+
+    def test_inputs_are_not_shown(self):
+        call = Call(api="time__now", inputs={"zone": "s3cret", "a\x1b\n": 1}, key="k3y")
+        assert repr(call) == r"Call('time__now', inputs: 'zone', 'a\x1b\n')"
+        assert repr(Call(api="time__now")) == "Call('time__now', inputs: none)"
+
+    def test_the_definition_makes_no_other_call(self):
+        assert replace(now(), definition=NOW) == now()
+        assert hash(replace(now(), definition=NOW)) == hash(now())
 
     def test_a_call_that_is_cancelled(self):
         async def main():
@@ -607,6 +720,57 @@ class TestLock:
 
         run(main())
 
+    def test_a_removed_one_is_not_in_the_known_catalog_until_it_is_back(self, lock):
+        async def main():
+            source = ScriptedSource("time", {"zones": []})
+            async with Sources([source], lock=lock) as sources:
+                await sources.load()
+                assert sources.known_catalog().ids == ("time__zones",)
+                for use in (sources.api("time__now"), sources.call(now())):
+                    with pytest.raises(UnknownApiError) as caught:
+                        await use
+                    assert "did you mean 'time__now'" not in str(caught.value)
+            again = Sources([source], lock=LockFile(lock.path))
+            assert again.known_catalog().ids == ("time__zones",)
+            source.definitions["time__now"] = NOW
+            await again.load()
+            assert again.known_catalog().ids == ("time__now", "time__zones")
+            again = Sources([source], lock=LockFile(lock.path))
+            assert again.known_catalog().ids == ("time__now", "time__zones")
+
+        run(main())
+
+    def test_another_process_pinned_another_definition_meanwhile(self, tmp_path):
+        async def main():
+            one, other = time("noon"), time("one", api=CHANGED)
+            locks = [LockFile(tmp_path / "lock") for _ in "12"]
+            async with Sources([one], lock=locks[0]) as first:
+                await first.load()
+            sources = Sources([other], lock=locks[1])
+            with pytest.raises(DataFileError, match="another process accepted other definitions"):
+                await sources.call(now())
+            assert (await sources.call(now())).failure.kind == "changed"
+            assert other.calls == []
+            assert LockFile(tmp_path / "lock").known("time") == (NOW,)
+            accepting = Sources([other], lock=LockFile(tmp_path / "lock"), accept=True)
+            assert (await accepting.call(now())).text == "one"
+            assert LockFile(tmp_path / "lock").known("time") == (CHANGED,)
+
+        run(main())
+
+    def test_what_could_not_be_pinned_is_not_called(self, tmp_path):
+        async def main():
+            source = time("noon")
+            sources = Sources([source], lock=LockFile(tmp_path / "no" / "lock"))
+            for _ in range(2):
+                with pytest.raises(InputError, match="its folder does not exist"):
+                    await sources.call(now())
+            assert source.calls == []
+            (tmp_path / "no").mkdir()
+            assert (await sources.call(now())).text == "noon"
+
+        run(main())
+
     def test_accepting_forgets_removed_ones(self, lock):
         async def main():
             source = ScriptedSource("time", {"zones": []})
@@ -691,3 +855,15 @@ def test_effects_are_not_pinned_and_the_lock_has_the_latest(tmp_path):
     loaded = asyncio.run(Sources([source], lock=LockFile(tmp_path / "lock")).load())
     assert (loaded.problems, loaded.changes) == ((), {})
     assert LockFile(tmp_path / "lock").known("it")[0].effects == "writes"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "was_done"),
+    [
+        (("inputs", "changed", "declined", "permission", "busy", "unavailable"), "no"),
+        (("timeout", "lost", "unusable", "tool", "cancelled"), "unknown"),
+    ],
+)
+def test_what_a_kind_of_failure_says_of_what_was_done(kinds, was_done):
+    assert {CallFailure(kind, "").was_done for kind in kinds} == {was_done}
+    assert CallFailure("tool", "no such page", "no").was_done == "no"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -136,6 +137,7 @@ def damaged(**changed):
         (damaged(sha256=None), "'sha256' is null"),
         (damaged(sha256=""), "the sha256 of 'time__now'"),
         (damaged(id="files__now"), "is not one of source 'time'"),
+        (damaged(gone="yes"), "'gone'"),
         (damaged(effects="all"), "must be .reads., .writes. or .unknown."),
         (
             {"format": 1, "sources": {"time": damaged()["sources"]["time"] * 2}},
@@ -164,6 +166,131 @@ def test_a_write_that_fails_leaves_the_old_file(lock, path, monkeypatch):
         lock.write()
     assert path.read_text() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+LATER = Api("time__now", "now", "The time, sent to me.", ("Clock",), SCHEMA)
+ROLL = Api("dice__roll", "roll")
+
+
+class TestTwoThatWrite:
+    def test_what_each_accepted_stays(self, path):
+        one, other = LockFile(path), LockFile(path)
+        one.accept("time", [NOW])
+        other.accept("dice", [ROLL])
+        one.write()
+        other.write()
+        assert LockFile(path).sources == other.sources == ("dice", "time")
+        assert other.known("time") == (NOW,)
+        one.write()
+        assert LockFile(path).sources == one.sources == ("dice", "time")
+
+    def test_what_was_not_altered_here_is_as_the_other_left_it(self, lock, path):
+        other = LockFile(path)
+        lock.accept("time", [LATER])
+        lock.write()
+        other.accept("dice", [ROLL])
+        other.write()
+        assert LockFile(path).known("time") == (LATER,)
+
+    def test_forgotten_is_forgotten_and_the_rest_stays(self, lock, path):
+        other = LockFile(path)
+        other.accept("dice", [ROLL])
+        other.write()
+        lock.forget("time")
+        lock.write()
+        assert LockFile(path).sources == lock.sources == ("dice",)
+
+    def test_what_is_new_of_one_source_is_put_together(self, lock, path):
+        other, zones, days = LockFile(path), Api("time__zones", "zones"), Api("time__days", "days")
+        lock.note("time", [NOW, ADD, zones])
+        other.note("time", [NOW, days])
+        lock.write()
+        other.write()
+        assert LockFile(path).known("time") == (ADD, days, NOW, zones)
+        assert LockFile(path).current("time") == (days, NOW, zones)
+
+    def test_what_the_other_pinned_otherwise_is_not_overwritten(self, path):
+        one, other = LockFile(path), LockFile(path)
+        one.note("time", [NOW])
+        other.note("time", [LATER, ADD])
+        other.note("dice", [ROLL])
+        one.write()
+        with pytest.raises(DataFileError, match="other definitions meanwhile, of 'time__now'"):
+            other.write()
+        assert LockFile(path).known("time") == other.known("time") == (ADD, NOW)
+        assert LockFile(path).sources == ("dice", "time")
+        assert other.compare("time", [LATER]).changed == (Changed(NOW, LATER),)
+        assert not other.is_altered
+        other.write()
+
+    def test_unless_it_is_accepted(self, path):
+        one, other = LockFile(path), LockFile(path)
+        one.note("time", [NOW, ADD])
+        other.note("time", [ADD])
+        other.accept("time", [LATER])
+        one.write()
+        other.write()
+        assert LockFile(path).known("time") == (LATER,)
+
+    def test_many_at_once(self, path):
+        def accept(number):
+            lock = LockFile(path)
+            lock.note(f"s{number}", [Api(f"s{number}__it", "it")])
+            lock.write()
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(accept, range(24)))
+        assert len(LockFile(path).sources) == 24
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+    def test_a_file_that_was_damaged_meanwhile_is_left(self, lock, path):
+        path.write_text("{")
+        lock.accept("dice", [ROLL])
+        with pytest.raises(DataFileError, match="not JSON"):
+            lock.write()
+        assert path.read_text() == "{"
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+        assert lock.is_altered
+
+
+class TestNote:
+    def test_new_ones_are_added_and_changed_ones_stay(self, lock, path):
+        zones = Api("time__zones", "zones")
+        lock.note("time", [LATER, ADD, zones])
+        lock.write()
+        assert LockFile(path).known("time") == (ADD, NOW, zones)
+
+    def test_effects_are_those_of_now(self, lock):
+        lock.note("time", [ADD, Api("time__now", "now", "The time.", (), SCHEMA, "writes")])
+        assert lock.known("time")[1].effects == "writes"
+
+    def test_gone_until_it_is_back(self, lock, path):
+        lock.note("time", [ADD])
+        lock.write()
+        again = LockFile(path)
+        assert (again.known("time"), again.current("time")) == ((ADD, NOW), (ADD,))
+        assert '"gone": true' in path.read_text()
+        assert again.compare("time", [LATER]).changed == (Changed(NOW, LATER),)
+        again.note("time", [ADD, NOW])
+        again.write()
+        assert LockFile(path).current("time") == (ADD, NOW)
+        assert "gone" not in path.read_text()
+
+    def test_accepting_without_it_forgets_it(self, lock):
+        lock.note("time", [ADD])
+        lock.accept("time", [ADD])
+        assert lock.known("time") == lock.current("time") == (ADD,)
+
+    def test_what_is_as_it_was_alters_nothing(self, lock):
+        lock.note("time", [NOW, ADD])
+        assert not lock.is_altered
+        lock.note("time", [NOW])
+        assert lock.is_altered
+
+    @pytest.mark.parametrize(("name", "apis"), [("a__b", []), ("time", [ROLL])])
+    def test_what_cannot_be(self, lock, name, apis):
+        with pytest.raises(InputError):
+            lock.note(name, apis)
 
 
 def diff(old, new, **fields):
