@@ -30,7 +30,8 @@ def result_of(answer: CallToolResult, max_bytes: int) -> CallResult:
     text = "\n".join(text for text, _ in parts if text)
     failure = None
     if answer.is_error:
-        failure = CallFailure("tool", text[:MOST_SAID] or "it failed, and does not say why")
+        said = text[:MOST_SAID] or "it failed, and does not say why"
+        failure = CallFailure("tool", said, "unknown")  # it may have done a part
     attachments = tuple(each for _, each in parts if each is not None)
     return bounded(CallResult(text, answer.structured_content, attachments, failure), max_bytes)
 
