@@ -19,6 +19,8 @@ _STATUS: dict[int, FailureKind] = {
     401: "permission",
     403: "permission",
     407: "permission",
+    408: "busy",
+    425: "busy",
     429: "busy",
     503: "busy",
 }
@@ -99,7 +101,8 @@ def _failure_of_http(http: dict[str, Any], message: str) -> CallFailure:
     if http.get("too_large"):
         return CallFailure("unusable", message)
     if isinstance(status, int) and status in _STATUS:
-        return CallFailure(_STATUS[status], message, "no")
+        unsure = status in (408, 503) and not http.get("later")
+        return CallFailure(_STATUS[status], message, "unknown" if unsure else "no")
     was_done: Literal["no", "unknown"] = (
         "no" if isinstance(status, int) and status < 500 else "unknown"
     )

@@ -219,7 +219,8 @@ class OpenApiSource(Source):
 
         Statuses: 400 and 422 are the failure ``"inputs"``, 401 and 403 ``"permission"``, 408, 425,
         429 and 503 ``"busy"``, other 5xx ``"lost"`` (nobody knows what was done), other ones
-        ``"tool"``. No connection is ``"unavailable"``, one that broke after sending ``"lost"``.
+        ``"tool"``. A write with 408 or any 5xx may have been done, unless it is 503 with a
+        Retry-After. No connection is ``"unavailable"``, one that broke after sending ``"lost"``.
 
         Raises
         ------

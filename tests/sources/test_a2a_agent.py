@@ -535,7 +535,10 @@ def odd_data(value):
     [
         (answering("no", 401), "permission", "no", "HTTP 401: no"),
         (answering("later", 429), "busy", "no", "HTTP 429: later"),
-        (answering("later", 503), "busy", "no", "HTTP 503"),
+        (answering("later", 408), "busy", "unknown", "HTTP 408"),
+        (answering("later", 425), "busy", "no", "HTTP 425"),
+        (answering("later", 503), "busy", "unknown", "HTTP 503"),
+        (answering("later", 503, **{"retry-after": "3"}), "busy", "no", "HTTP 503"),
         (answering("gone", 502), "lost", "unknown", "HTTP 502"),
         (answering("oh", 500), "tool", "unknown", "HTTP 500: oh"),
         (answering("no", 404), "tool", "no", "HTTP 404"),
