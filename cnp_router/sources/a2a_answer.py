@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 from a2a.types import Message, Part, StreamResponse, Task, TaskState
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
@@ -27,6 +27,12 @@ _ENDS: dict[int, tuple[FailureKind, str] | None] = {
     TaskState.TASK_STATE_INPUT_REQUIRED: ("inputs", "the agent asks for more"),
     TaskState.TASK_STATE_AUTH_REQUIRED: ("permission", "the agent asks for authentication"),
 }
+# It had begun, and may have done a part.
+_BEGUN = (
+    TaskState.TASK_STATE_FAILED,
+    TaskState.TASK_STATE_CANCELED,
+    TaskState.TASK_STATE_INPUT_REQUIRED,
+)
 _WAITING = (TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED)
 
 
@@ -106,7 +112,8 @@ class Answer:
             return result
         kind, unsaid = end
         said_of_it = "" if self._message is None else _text(self._message.parts)[:MOST_SAID]
-        failure = CallFailure(kind, said_of_it or unsaid)
+        was_done: Literal["no", "unknown"] = "unknown" if self._state in _BEGUN else "no"
+        failure = CallFailure(kind, said_of_it or unsaid, was_done)
         return CallResult(result.text, result.structured, result.attachments, failure)
 
 

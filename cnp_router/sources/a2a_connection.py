@@ -45,7 +45,8 @@ _CANCEL_SECONDS = 2.0
 _MOST_OF_AN_ERROR = 300  # characters
 _FIRST_PAUSE = 0.02  # seconds between looks at a task, doubled each time
 _REFUSED = (401, 403, 407)
-_BUSY = (429, 503)
+_BUSY = (408, 425, 429, 503)
+_UNSURE = (408, 503)  # unless they say when to come again
 _GATEWAY = (502, 504)
 
 
@@ -288,7 +289,8 @@ def _of_status(response: httpx.Response) -> CallFailure:
     if code in _REFUSED:
         return CallFailure("permission", said)
     if code in _BUSY:
-        return CallFailure("busy", said)
+        unsure = code in _UNSURE and "retry-after" not in response.headers
+        return CallFailure("busy", said, "unknown" if unsure else "no")
     if code in _GATEWAY:
         return CallFailure("lost", said)
     return CallFailure("tool", said, "no" if code < 500 else "unknown")

@@ -137,7 +137,8 @@ def _client_class(most: int, patience: float) -> type[httpx2.AsyncClient]:
             if status < 400 or (negotiated and _is_rpc_error(body)):
                 return response
             reason = f"HTTP {status} {response.reason_phrase}".strip()
-            error = _error(request, reason, status=status)
+            later = "retry-after" in response.headers
+            error = _error(request, reason, status=status, later=later)
         except httpx2.StreamError as exc:
             error = _error(request, str(exc), status=status, too_large=True)
         except httpx2.TransportError as exc:

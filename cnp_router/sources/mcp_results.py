@@ -19,6 +19,8 @@ _STATUS: dict[int, FailureKind] = {
     401: "permission",
     403: "permission",
     407: "permission",
+    408: "busy",
+    425: "busy",
     429: "busy",
     503: "busy",
 }
@@ -30,7 +32,8 @@ def result_of(answer: CallToolResult, max_bytes: int) -> CallResult:
     text = "\n".join(text for text, _ in parts if text)
     failure = None
     if answer.is_error:
-        failure = CallFailure("tool", text[:MOST_SAID] or "it failed, and does not say why")
+        said = text[:MOST_SAID] or "it failed, and does not say why"
+        failure = CallFailure("tool", said, "unknown")  # it may have done a part
     attachments = tuple(each for _, each in parts if each is not None)
     return bounded(CallResult(text, answer.structured_content, attachments, failure), max_bytes)
 
@@ -98,7 +101,8 @@ def _failure_of_http(http: dict[str, Any], message: str) -> CallFailure:
     if http.get("too_large"):
         return CallFailure("unusable", message)
     if isinstance(status, int) and status in _STATUS:
-        return CallFailure(_STATUS[status], message, "no")
+        unsure = status in (408, 503) and not http.get("later")
+        return CallFailure(_STATUS[status], message, "unknown" if unsure else "no")
     was_done: Literal["no", "unknown"] = (
         "no" if isinstance(status, int) and status < 500 else "unknown"
     )

@@ -108,14 +108,15 @@ def result_of(
 
     Statuses become kinds of failure: 400 and 422 ``"inputs"``; 401 and 403 ``"permission"``; 408,
     425, 429 and 503 ``"busy"``; other 5xx ``"lost"``, since nobody knows what was done; all others
-    ``"tool"``. `credentials` are the variables that a refusal names.
+    ``"tool"``. A write with 3xx, 408 or 5xx may have been done, unless it is 503 that says when to
+    come again. `credentials` are the variables that a refusal names.
     """
     fields = _content(answer, redact) if method != "HEAD" else _head(answer, redact)
     notes = _notes(answer, redact)
     failure = None
     if not 200 <= answer.status < 300:
         failure = _failure(answer, fields["text"], redact, credentials)
-        if method not in ("GET", "HEAD") and _is_unsure(answer.status):
+        if method not in ("GET", "HEAD") and _is_unsure(answer):
             failure = CallFailure(failure.kind, failure.message, "unknown")
     elif (problem := fields.pop("problem", None)) is not None:
         failure = CallFailure("unusable", problem)
@@ -194,9 +195,12 @@ def _failure(answer: Answer, text: str, redact: Redactor, credentials: str) -> C
         message += f" (check {credentials})"
     if status < 400 and "location" in answer.headers:
         message += " (it redirects to another server, or too often)"
-    return CallFailure(kind, message)
+    return CallFailure(kind, message, "unknown" if kind == "lost" else "no")
 
 
-def _is_unsure(status: int) -> bool:
+def _is_unsure(answer: Answer) -> bool:
     """Whether a write with this status, which is no success, may have been done all the same."""
-    return status < 400 or (status >= 500 and status not in (501, 503, 505))
+    status = answer.status
+    if status == 503:  # proxies answer so as well, after they passed the request on
+        return "retry-after" not in answer.headers
+    return status < 400 or status == 408 or status >= 500

@@ -25,6 +25,7 @@ __all__ = [
     "fetch_document",
     "import_httpx2",
     "is_url",
+    "origin",
     "plain_url",
     "read_document",
 ]
@@ -47,6 +48,9 @@ class Document:
         As it was read.
     url : str, default=""
         Where it was found, if that was a URL: what relative ones are relative to.
+    asked : str, default=""
+        The URL that was asked for it, before redirects; by default `url`. Only servers at the same
+        origin are used without being asked for.
     place : str, default="the OpenAPI document"
         As errors call it.
 
@@ -58,9 +62,12 @@ class Document:
 
     root: dict[str, Any]
     url: str = ""
+    asked: str = ""
     place: str = "the OpenAPI document"
 
     def __post_init__(self) -> None:
+        if not self.asked:
+            object.__setattr__(self, "asked", self.url)
         _check(self.root)
 
     @property
@@ -99,6 +106,12 @@ def is_url(place: str | Path) -> bool:
     return isinstance(place, str) and place.lower().startswith(("http://", "https://"))
 
 
+def origin(url: str) -> tuple[str, str | None, int]:
+    """Return scheme, host and port of a URL; ValueError if it has none."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+
+
 def plain_url(url: str) -> str:
     """Return a URL without what may be a secret: user, password, query and fragment."""
     parts = urlsplit(url)
@@ -125,7 +138,7 @@ def read_document(path: str | Path) -> Document:
         raise DataFileError(path, "is a directory", cure="name a file inside it") from exc
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
         raise DataFileError(path, f"cannot be read: {reason(exc)}") from exc
-    return _document(data, str(path), "")
+    return _document(data, str(path), "", "")
 
 
 async def fetch_document(url: str, *, source: str, timeout: float) -> Document:
@@ -166,7 +179,7 @@ async def fetch_document(url: str, *, source: str, timeout: float) -> Document:
         problem = f"{place} cannot be fetched: {said}"
         raise SourceUnavailableError(source, problem, cure="check the URL") from None
     # In a thread: a large document takes seconds, and others go on meanwhile.
-    return await asyncio.to_thread(_document, bytes(data), place, found)
+    return await asyncio.to_thread(_document, bytes(data), place, found, url)
 
 
 def import_httpx2() -> Any:
@@ -179,9 +192,9 @@ def import_httpx2() -> Any:
     return httpx2
 
 
-def _document(data: bytes, place: str, url: str) -> Document:
+def _document(data: bytes, place: str, url: str, asked: str) -> Document:
     try:
-        return Document(parse_document(data), url, place)
+        return Document(parse_document(data), url, asked, place)
     except DocumentError as exc:
         raise DataFileError(place, exc.problem, line=exc.line, cure=exc.cure) from exc
 

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from cnp_router.sources.openapi_answer import Answer, read_bounded
-from cnp_router.sources.openapi_document import import_httpx2
+from cnp_router.sources.openapi_document import import_httpx2, origin
 from cnp_router.sources.openapi_request import HttpRequest
 
 __all__ = ["HttpClient", "Progress"]
@@ -69,18 +69,18 @@ class HttpClient:
 
     async def _one(self, request: HttpRequest, progress: Progress) -> Answer:
         server = urlsplit(request.server)
-        origin = f"{server.scheme}://{server.netloc}"
+        address = f"{server.scheme}://{server.netloc}"
         # The client logs the URL: there is no more of it than the server, and so no secret.
         target = request.target or "/"
         if server.scheme == "http" and _has_proxy(server.hostname or ""):
-            target = origin + target
+            target = address + target
         headers = [(name.encode(), value.encode()) for name, value in request.headers]
         names = {name.lower() for name, _ in request.headers}
         own = {"accept-encoding": "identity", "user-agent": "cnp-router"}
         headers += [(n.encode(), v.encode()) for n, v in own.items() if n not in names]
         async with self._client.stream(
             request.method,
-            origin,
+            address,
             headers=headers,
             content=request.content,
             extensions={"target": target.encode("ascii"), "trace": progress.trace},
@@ -103,10 +103,9 @@ def _redirected(request: HttpRequest, answer: Answer) -> HttpRequest | None:
     if answer.status not in (301, 302, 303, 307, 308) or not place:
         return None
     here = urlsplit(request.server)
-    origin = f"{here.scheme}://{here.netloc}"
     try:
-        url = urlsplit(urljoin(origin + request.target, place))
-        same = _origin(url) == _origin(here)
+        found = urljoin(f"{here.scheme}://{here.netloc}{request.target}", place)
+        url, same = urlsplit(found), origin(found) == origin(request.server)
     except ValueError:
         return None
     target = (url.path or "/") + (f"?{url.query}" if url.query else "")
@@ -118,10 +117,6 @@ def _redirected(request: HttpRequest, answer: Answer) -> HttpRequest | None:
         kept = [each for each in request.headers if each[0].lower() != "content-type"]
         return replace(request, method="GET", target=target, headers=tuple(kept), content=None)
     return None
-
-
-def _origin(url: Any) -> tuple[str, str | None, int]:
-    return url.scheme, url.hostname, url.port or (443 if url.scheme == "https" else 80)
 
 
 def _has_proxy(host: str) -> bool:

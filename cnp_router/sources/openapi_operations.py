@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError, shown
 from cnp_router.records import check_id
-from cnp_router.sources.openapi_document import METHODS, Document
+from cnp_router.sources.openapi_document import METHODS, Document, origin, plain_url
 from cnp_router.sources.openapi_inputs import InputReader, Inputs
 from cnp_router.sources.openapi_security import Scheme, read_schemes
 from cnp_router.sources.openapi_text import DocumentError, UnusableError
@@ -174,8 +174,18 @@ class Operations:
             if self._document.url:
                 url = urljoin(self._document.url, url)
             if urlsplit(url).scheme in ("http", "https"):
-                return check_base_url(url)
+                return self._allowed(check_base_url(url))
         raise DocumentError("no server with an absolute URL", cure="give base_url")
+
+    def _allowed(self, server: str) -> str:
+        """Return a server that the document may name: what comes from a URL, only its origin."""
+        asked = self._document.asked
+        if asked and origin(server) != origin(asked):
+            parts = urlsplit(plain_url(asked))
+            problem = f"it is at {parts.scheme}://{parts.netloc}, and names a server elsewhere, "
+            cure = f"give base_url={server!r} if requests may go there"
+            raise DocumentError(problem + server, cure=cure)
+        return server
 
 
 def check_base_url(url: object) -> str:

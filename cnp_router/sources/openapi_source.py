@@ -66,8 +66,9 @@ class OpenApiSource(Source):
     document : str, Path, mapping or Document
         A file, a URL, or what stands in it. It is read when it is first needed.
     base_url : str, optional
-        Of the server, instead of those that the document lists. A document that was fetched from
-        another host than its server's says nothing about where credentials may go: this does.
+        Of the server, instead of those that the document lists. A document from a URL may only
+        name servers of that URL's scheme, host and port, whatever it was redirected to: for others
+        give this. One from a file may name any.
     credentials : mapping of str to str, optional
         By name of the security scheme, instead of those of the environment.
     headers : mapping of str to str, optional
@@ -124,7 +125,6 @@ class OpenApiSource(Source):
         timeout = check_number("document_timeout", document_timeout, 0, 10**6, ends=False)
         self._document_timeout = timeout
         self._operations: Operations | None = None
-        self._may_sign = True
         self._reading = asyncio.Lock()
         self._client = HttpClient(most)
 
@@ -219,7 +219,8 @@ class OpenApiSource(Source):
 
         Statuses: 400 and 422 are the failure ``"inputs"``, 401 and 403 ``"permission"``, 408, 425,
         429 and 503 ``"busy"``, other 5xx ``"lost"`` (nobody knows what was done), other ones
-        ``"tool"``. No connection is ``"unavailable"``, one that broke after sending ``"lost"``.
+        ``"tool"``. A write with 408 or any 5xx may have been done, unless it is 503 with a
+        Retry-After. No connection is ``"unavailable"``, one that broke after sending ``"lost"``.
 
         Raises
         ------
@@ -247,11 +248,6 @@ class OpenApiSource(Source):
             return CallResult.failed("permission", str(exc))
         except InputError as exc:
             return CallResult.failed("inputs", str(exc))
-        if not self._may_sign and (signature or self._headers):
-            host = urlsplit(operation.server).netloc
-            problem = f"the document comes from another host than its server, {host}"
-            cure = f"give base_url={operation.server!r} to send credentials and headers there"
-            return CallResult.failed("permission", f"{problem} ({cure})")
         is_new = self._client.open() or not is_read
         sent = time.perf_counter()
         result = await self._send(operation, request, operations, call.timeout)
@@ -304,10 +300,6 @@ class OpenApiSource(Source):
             raise DataFileError(place, "nested too deep") from None
         if operations.left_out:
             self._warn(operations.left_out)
-        servers = {each.server for each in operations.by_id.values()}
-        self._may_sign = self._base_url is not None or all(
-            _is_at(document.url, server) for server in servers
-        )
         return operations
 
     def _warn(self, left_out: list[LeftOut]) -> None:
@@ -347,13 +339,6 @@ class OpenApiSource(Source):
             redact=redact,
             credentials=self._credentials.wanted(operation.security, operations.schemes),
         )
-
-
-def _is_at(document_url: str, server: str) -> bool:
-    """Whether a document from a URL may say that this server gets credentials."""
-    here, there = urlsplit(document_url), urlsplit(server)
-    same = here.hostname == there.hostname
-    return not document_url or (same and there.scheme in ("https", here.scheme))
 
 
 def _strings(name: str, value: Mapping[str, str] | None) -> dict[str, str]:

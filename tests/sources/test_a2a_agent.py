@@ -172,16 +172,16 @@ def test_parts_of_all_kinds(streaming):
 
 @both
 @pytest.mark.parametrize(
-    ("text", "kind", "said"),
+    ("text", "kind", "was_done", "said"),
     [
-        ("fail no such place", "tool", "no such place"),
-        ("reject not mine", "tool", "not mine"),
-        ("stop tired", "tool", "tired"),
-        ("ask Which city?", "inputs", "Which city?"),
-        ("auth Log in first.", "permission", "Log in first."),
+        ("fail no such place", "tool", "unknown", "no such place"),
+        ("reject not mine", "tool", "no", "not mine"),
+        ("stop tired", "tool", "unknown", "tired"),
+        ("ask Which city?", "inputs", "unknown", "Which city?"),
+        ("auth Log in first.", "permission", "no", "Log in first."),
     ],
 )
-def test_tasks_that_do_not_end_well(streaming, text, kind, said):
+def test_tasks_that_do_not_end_well(streaming, text, kind, was_done, said):
     async def once():
         async with agent(streaming) as (source, behind):
             result = await ask(source, text)
@@ -189,7 +189,7 @@ def test_tasks_that_do_not_end_well(streaming, text, kind, said):
 
     result, cancelled, after = run(once())
     assert (result.failure.kind, result.failure.message) == (kind, said)
-    assert result.failure.was_done == "no"
+    assert result.failure.was_done == was_done
     assert len(cancelled) == (kind in ("inputs", "permission"))  # it would wait for ever
     assert after.text == "on"
 
@@ -535,7 +535,10 @@ def odd_data(value):
     [
         (answering("no", 401), "permission", "no", "HTTP 401: no"),
         (answering("later", 429), "busy", "no", "HTTP 429: later"),
-        (answering("later", 503), "busy", "no", "HTTP 503"),
+        (answering("later", 408), "busy", "unknown", "HTTP 408"),
+        (answering("later", 425), "busy", "no", "HTTP 425"),
+        (answering("later", 503), "busy", "unknown", "HTTP 503"),
+        (answering("later", 503, **{"retry-after": "3"}), "busy", "no", "HTTP 503"),
         (answering("gone", 502), "lost", "unknown", "HTTP 502"),
         (answering("oh", 500), "tool", "unknown", "HTTP 500: oh"),
         (answering("no", 404), "tool", "no", "HTTP 404"),

@@ -183,3 +183,4 @@ def test_a_failure_without_words():
     failure = result_of(CallToolResult(content=[], is_error=True), 1_000).failure
     assert failure is not None
     assert (failure.kind, failure.message) == ("tool", "it failed, and does not say why")
+    assert failure.was_done == "unknown"

@@ -466,16 +466,29 @@ class TestCall:
             (403, "permission", "no"),
             (404, "unavailable", "no"),
             (418, "unusable", "no"),
+            (408, "busy", "unknown"),
+            (425, "busy", "no"),
             (429, "busy", "no"),
             (500, "unusable", "unknown"),
             (502, "unusable", "unknown"),
-            (503, "busy", "no"),
+            (503, "busy", "unknown"),
         ],
     )
     def test_another_status(self, status, kind, was_done):
         failure = result_of((status, b"<html>", "text/html")).failure
         assert (failure.kind, failure.was_done) == (kind, was_done)
         assert f"HTTP {status}" in failure.message
+
+    @pytest.mark.parametrize("status", [408, 503])
+    def test_a_server_that_says_when_to_come_again_did_not_act(self, status):
+        def later(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(status)
+            handler.send_header("Retry-After", "3")
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+
+        failure = result_of(lambda message: later).failure
+        assert (failure.kind, failure.was_done) == ("busy", "no")
 
     def test_a_message_that_echoes_a_secret(self):
         def echo(message: dict[str, Any]) -> Any:

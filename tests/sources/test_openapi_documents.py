@@ -342,7 +342,7 @@ def test_a_url_that_is_too_large(monkeypatch):
 def test_reading_a_url_now():
     async def serve(done):
         async with ValidatingServer(PLAIN) as server:
-            server.extra["/api.json"] = Reply(PLAIN)
+            server.extra["/api.json"] = Reply(changed(servers=[{"url": "/"}]))
             url = f"{server.url}/api.json"
             with pytest.raises(InputError, match="an event loop is running"):
                 OpenApiSource.read(url)
@@ -360,7 +360,7 @@ def test_a_url_with_a_password_is_refused_without_showing_it():
 def test_several_who_need_it_at_a_time_fetch_it_once():
     async def main():
         async with ValidatingServer(PLAIN) as server:
-            server.extra["/api.json"] = Reply(PLAIN)
+            server.extra["/api.json"] = Reply(changed(servers=[{"url": "/"}]))
             async with OpenApiSource("it", f"{server.url}/api.json") as source:
                 await asyncio.gather(*(source.apis() for _ in range(5)))
             return len(server.seen)

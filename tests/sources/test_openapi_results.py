@@ -152,7 +152,7 @@ def test_the_answer_to_head_is_its_headers():
         (401, "permission", "no", "no"),
         (403, "permission", "no", "no"),
         (404, "tool", "no", "no"),
-        (408, "busy", "no", "no"),
+        (408, "busy", "no", "unknown"),
         (409, "tool", "no", "no"),
         (410, "tool", "no", "no"),
         (418, "tool", "no", "no"),
@@ -160,10 +160,11 @@ def test_the_answer_to_head_is_its_headers():
         (425, "busy", "no", "no"),
         (429, "busy", "no", "no"),
         (500, "lost", "unknown", "unknown"),
-        (501, "tool", "no", "no"),
+        (501, "tool", "no", "unknown"),
         (502, "lost", "unknown", "unknown"),
-        (503, "busy", "no", "no"),
+        (503, "busy", "no", "unknown"),
         (504, "lost", "unknown", "unknown"),
+        (505, "tool", "no", "unknown"),
         (599, "lost", "unknown", "unknown"),
     ],
 )
@@ -173,6 +174,15 @@ def test_a_status_is_a_kind_of_failure(status, kind, read, write):
         failure = answer(**reply, status=status, tool=tool).failure
         assert (failure.kind, failure.was_done) == (kind, was_done)
         assert failure.message.startswith(f"HTTP {status} Said")
+
+
+@pytest.mark.parametrize(
+    ("status", "was_done"),
+    [(408, "unknown"), (425, "no"), (429, "no"), (500, "unknown"), (503, "no")],
+)
+def test_what_says_when_to_come_again_was_not_done(status, was_done):
+    failure = answer(b"", status=status, tool="change", headers={"Retry-After": "3"}).failure
+    assert failure.was_done == was_done
 
 
 def test_what_the_server_says_is_in_the_failure_without_what_steers_a_terminal():

@@ -12,9 +12,9 @@ from chat_server import run, stay_on_this_machine
 from validating_server import Reply, ValidatingServer
 
 from cnp_router.exceptions import InputError, SourceAnswerError
+from cnp_router.sources.openapi_document import Document
 from cnp_router.sources.openapi_security import Credentials
 from cnp_router.sources.openapi_source import OpenApiSource
-from cnp_router.sources.openapi_source import _is_at as is_at
 from cnp_router.sources.source import Call
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*are left out")
@@ -340,39 +340,78 @@ def test_a_cookie_of_an_answer_goes_along_with_no_later_call(environment):
     ("document", "server", "may"),
     [
         ("", "http://x.example", True),
-        ("https://x.example/api.json", "https://x.example:8443/v1", True),
+        ("https://x.example/api.json", "https://x.example:443/v1", True),
+        ("https://X.example/api.json", "/v1", True),
         ("http://x.example/api.json", "http://x.example/v1", True),
-        ("http://x.example/api.json", "https://x.example/v1", True),
+        ("https://x.example/api.json", "https://x.example:8443/v1", False),
+        ("http://x.example/api.json", "https://x.example/v1", False),
         ("https://x.example/api.json", "http://x.example/v1", False),
         ("https://x.example/api.json", "https://y.example/v1", False),
+        ("https://x.example/api.json", "http://169.254.169.254/latest", False),
     ],
 )
 def test_which_servers_a_document_may_name(document, server, may):
-    assert is_at(document, server) is may
+    found = Document({**documents.BANK, "servers": [{"url": server}]}, document)
+    source = OpenApiSource("bank", found)
+    if may:
+        assert len(run(source.apis())) > 1
+        return
+    with pytest.raises(SourceAnswerError, match="names a server elsewhere") as caught:
+        run(source.apis())
+    assert server in str(caught.value)
+    assert f"is at {document.removesuffix('/api.json')}, " in str(caught.value)
+    assert f"give base_url={server!r}" in str(caught.value)
+    assert len(run(OpenApiSource("bank", found, base_url=server).apis())) > 1
 
 
-def test_a_document_from_elsewhere_does_not_say_where_credentials_go(environment):
+async def fetched(document, *, moved=False, **options):
+    """Call a bank of a document from a URL; `moved` to another server, which is the bank."""
+    async with (
+        ValidatingServer(documents.BANK, keys=KEYS) as server,
+        ValidatingServer(documents.BANK, keys=KEYS) as front,
+    ):
+        server.extra["/openapi.json"] = Reply(document(server))
+        place = f"{server.url}/openapi.json"
+        if moved:
+            front.extra["/openapi.json"] = Reply(b"", 302, {"Location": place})
+            place = f"{front.url}/openapi.json"
+        if options.get("base_url"):
+            options["base_url"] = options["base_url"](server)
+        async with OpenApiSource("bank", place, **options) as source:
+            result = await source.call(Call(api="bank__rates"))
+            with_key = await source.call(Call(api="bank__balance"))
+    return result, with_key, [seen.target for seen in server.seen]
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_no_request_goes_where_only_a_document_from_elsewhere_says(key, environment):
+    if key:
+        environment("token")
+
+    def localhost(server):
+        return f"http://localhost:{server.port}/v1"
+
+    def document(server):
+        return {**documents.BANK, "servers": [{"url": localhost(server)}]}
+
+    *refused, seen = run(fetched(document))
+    for result in refused:
+        assert (result.failure.kind, result.failure.was_done) == ("unusable", "no")
+        assert "give base_url='http://localhost:" in result.failure.message
+    assert set(seen) == {"/openapi.json"}
+    rates, _, seen = run(fetched(document, base_url=localhost))
+    assert rates.is_done
+    assert "/v1/rates" in seen
+
+
+def test_a_document_that_was_redirected_gets_no_credentials_for_where_it_was_found(environment):
     environment("token")
 
-    async def main():
-        async with ValidatingServer(documents.BANK, keys=KEYS) as server:
-            document = {
-                **documents.BANK,
-                "servers": [{"url": f"http://localhost:{server.port}/v1"}],
-            }
-            server.document = document
-            server.extra["/openapi.json"] = Reply(document)
-            place = f"{server.url}/openapi.json"
-            async with OpenApiSource("bank", place) as source:
-                refused = await source.call(Call(api="bank__balance"))
-                open_ = await source.call(Call(api="bank__rates"))
-            base_url = document["servers"][0]["url"]
-            async with OpenApiSource("bank", place, base_url=base_url) as source:
-                allowed = await source.call(Call(api="bank__balance"))
-        return refused, open_, allowed
+    def document(server):
+        return {**documents.BANK, "servers": [{"url": "/v1"}]}
 
-    refused, open_, allowed = run(main())
-    assert refused.failure.kind == "permission"
-    assert "give base_url='http://localhost:" in refused.failure.message
-    assert open_.is_done
-    assert allowed.is_done
+    *refused, seen = run(fetched(document, moved=True))
+    assert [result.failure.kind for result in refused] == ["unusable", "unusable"]
+    assert set(seen) == {"/openapi.json"}
+    *allowed, _ = run(fetched(document, moved=True, base_url=lambda server: f"{server.url}/v1"))
+    assert all(result.is_done for result in allowed)
