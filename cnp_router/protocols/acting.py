@@ -69,7 +69,8 @@ class Acting:
     ----------
     request : str
     awards : tuple of AwardedApi
-        What is to be done, in the order of awarding. Awards of `next_for` are not among them.
+        What is to be done, in the order of awarding. Awards of `next_for` are not among them. An
+        API that was awarded for two functions is there twice: only `award` tells jobs apart.
     """
 
     def __init__(

@@ -164,6 +164,55 @@ class TestDone:
         )
         assert len(said(plain, Award)) == 1
 
+    def test_two_awards_of_one_api_are_two_jobs(self):
+        functions = ["rain in Rome", "rain in Oslo"]
+        model = acting(
+            {"weather": propose, "sms": propose},
+            {
+                Decompose: lambda t: {"functions": functions},
+                ServeFunction: bid,
+                SelectApis: select("weather"),
+            },
+        )
+
+        class Acts:
+            async def act(self, acting):
+                rome, oslo = acting.awards
+                assert [(each.api, each.task) for each in acting.awards] == [
+                    ("weather", "rain in Rome"),
+                    ("weather", "rain in Oslo"),
+                ]
+                assert rome.award != oslo.award
+                fail(acting, oslo)
+                finish(acting, rome)
+                with pytest.raises(InputError, match="does not wait for another contractor"):
+                    acting.next_for(rome)
+                again = acting.next_for(oslo)
+                assert (again.api, again.task) == ("sms", "rain in Oslo")
+                finish(acting, again)
+                assert [each.in_reply_to for each in acting.results] == [rome.award, again.award]
+
+        outcome = executed(Acts(), model, protocol="collaborative")
+        assert outcome.recommendation == ("weather", "sms")
+        executions = outcome.ledger.executions
+        assert (executions["weather"].awards, executions["weather"].failures) == (2, 1)
+        assert (executions["sms"].awards, executions["sms"].results) == (1, 1)
+
+        class Fails(Acts):
+            async def act(self, acting):
+                for each in acting.awards:
+                    fail(acting, each)
+                again = [acting.next_for(each) for each in acting.awards]
+                assert [(each.api, each.task) for each in again] == [
+                    ("sms", "rain in Rome"),
+                    ("sms", "rain in Oslo"),
+                ]
+                finish(acting, again[1])
+                acting.cancel(again[0], "too late")
+
+        outcome = executed(Fails(), model, protocol="collaborative")
+        assert [r.in_reply_to for r in outcome.results] == [m.id for m in said(outcome, Award)[-1:]]
+
     def test_nothing_awarded_is_nothing_done(self):
         actor = FakeActor()
         model = acting({}, {InterpretRequest: propose, SelectApis: select()})
