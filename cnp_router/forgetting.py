@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import overload
 
@@ -12,6 +13,8 @@ from cnp_router.trajectories import Trajectory
 
 __all__ = ["Forgetting", "Forgotten"]
 
+_CONTINUED = re.compile(r"(?P<execution>execution-.+)-[0-9]+", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
@@ -20,7 +23,9 @@ class Forgetting:
     Parameters
     ----------
     mashups : tuple of str, default=()
-        Ids. The trajectory of the same id, which is what was done for it, goes with it.
+        Ids. The trajectory of the same id, which is what was done for it, goes with it; of an
+        execution, whose id begins with ``execution-``, also those of its continuations, whose ids
+        end with a number more (``execution-a1-2``).
     users : tuple of str, default=()
         As in `Mashup.user` and `Trajectory.user`.
     apis : tuple of str, default=()
@@ -61,6 +66,10 @@ class Forgetting:
         """Return a record as it is afterwards; None if nothing is left of it."""
         if record.id in self.mashups or (record.user is not None and record.user in self.users):
             return None
+        if isinstance(record, Trajectory):
+            continued = _CONTINUED.fullmatch(record.id)
+            if continued and continued["execution"] in self.mashups:
+                return None
         if isinstance(record, Mashup):
             if not any(api in self.apis for api in record.apis):
                 return record

@@ -369,9 +369,11 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
 
 
 def _create(path: Path) -> None:
-    """Make an empty file: it is there whole, or not at all."""
+    """Make an empty file that only its owner may read: it is there whole, or not at all."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
+    # Records hold inputs and results of tools. SQLite gives its log the mode of the file.
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     numbers = (f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_VERSION}")
     with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
         # Without a journal nothing else is left behind by a process that is killed.

@@ -49,7 +49,8 @@ class OnlineStore:
     Parameters
     ----------
     path : str or Path
-        The file. It and its folder are made if they are not there, unless `read_only`.
+        The file. It and its folder are made if they are not there, unless `read_only`. Only its
+        owner may read a new one (mode 0600), and its log; one that is there keeps its mode.
     observers : sequence of Observer
         New ones. Each goes on from what it had learned when its last checkpoint was written, and
         learns from all records after that; one that the store does not know learns from all.

@@ -16,6 +16,7 @@ from cnp_router.protocols.messages import (
     Cancel,
     Failure,
     InformResult,
+    WasDone,
 )
 from cnp_router.protocols.settings import LONGEST
 from cnp_router.protocols.substitutes import Substitutes
@@ -68,7 +69,8 @@ class Acting:
     ----------
     request : str
     awards : tuple of AwardedApi
-        What is to be done, in the order of awarding. Awards of `next_for` are not among them.
+        What is to be done, in the order of awarding. Awards of `next_for` are not among them. An
+        API that was awarded for two functions is there twice: only `award` tells jobs apart.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class Acting:
         self._job = {award.id: award.id for award, _ in awards}  # its first award
         self._given = {(award.apis[0], function) for award, function in awards}
         self._open = {each.award: each for each in self.awards}
-        self._failed: set[int] = set()  # and not awarded again
+        self._failed: dict[int, WasDone] = {}  # and not awarded again
         self._results: list[InformResult] = []
         self._substitutes = substitutes
         self._send = send
@@ -110,6 +112,7 @@ class Acting:
         *,
         among: Callable[[str], bool] | None = None,
         rate: Callable[[str], float] | None = None,
+        approved: bool = False,
     ) -> AwardedApi | None:
         """Award a job that failed to the next one who has not failed it, and return that award.
 
@@ -123,18 +126,26 @@ class Acting:
         rate : callable, optional
             How often an API has succeeded, in [0, 1]. Those that failed more often than not come
             behind the others.
+        approved : bool, default=False
+            Whether somebody has approved that it may be done a second time.
 
         Raises
         ------
         InputError
-            If it has not failed, or was awarded again already.
+            If it has not failed, or was awarded again already; or it may have been done all the
+            same, and nobody has approved that it may be done a second time.
         """
         if failed.award not in self._failed:
             raise InputError(
                 f"award {failed.award} of {failed.api!r} does not wait for another contractor "
                 "(say first that it failed, and ask once)"
             )
-        self._failed.remove(failed.award)
+        if self._failed[failed.award] == "unknown" and not approved:
+            raise InputError(
+                f"nobody knows whether {failed.api!r} has done award {failed.award} (ask whether "
+                "it may be done a second time, and say approved=True)"
+            )
+        del self._failed[failed.award]
         function = self._functions[failed.award]
         found = self._substitutes.of(self._first_api(failed), function)
         left = [c for c in found if (c.api, function) not in self._given]
@@ -152,6 +163,7 @@ class Acting:
             in_reply_to=candidate.in_reply_to,
             apis=(candidate.api,),
             instead_of=failed.award,
+            approved=bool(approved),
         )
         again = AwardedApi(award.id, candidate.api, candidate.contractor, failed.task)
         self._functions[award.id] = function
@@ -205,8 +217,23 @@ class Acting:
         attempts: int,
         seconds: float,
         n_bytes: int,
+        was_done: WasDone = "no",
     ) -> None:
-        """Tell that an award was not done; `attempts` is 0 where nothing was called.
+        """Tell that an award has failed, also one that was given up while it ran.
+
+        Parameters
+        ----------
+        awarded : AwardedApi
+        kind : FailureKind
+        error : str
+            In words; the message holds its first 500 characters.
+        attempts : int >= 0
+            How often it was called.
+        seconds, n_bytes
+            As in `done`.
+        was_done : {"no", "unknown"}, default="no"
+            Whether it may have been done all the same. What only reads can be said to be not done:
+            to do it a second time changes nothing.
 
         Raises
         ------
@@ -215,9 +242,12 @@ class Acting:
         """
         if kind not in get_args(FailureKind):
             raise InputError(f"unknown kind of failure {shown(kind)}")
+        if was_done not in get_args(WasDone):
+            raise InputError(f"was_done must be 'no' or 'unknown', got {shown(was_done)}")
         cost = _cost(attempts, seconds, n_bytes, least=0)
-        self._reply(Failure, awarded, reason=kind, error=_cut(error, _ERROR), **cost)
-        self._failed.add(awarded.award)
+        told = {"reason": kind, "error": _cut(error, _ERROR), "was_done": was_done}
+        self._reply(Failure, awarded, **told, **cost)
+        self._failed[awarded.award] = was_done
 
     def cancel(self, awarded: AwardedApi, why: str) -> None:
         """Take an award back; it is not awarded again.

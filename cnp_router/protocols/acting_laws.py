@@ -17,6 +17,7 @@ from cnp_router.protocols.messages import (
     InformResult,
     Proposal,
     Report,
+    WasDone,
 )
 from cnp_router.sources import FailureKind
 
@@ -41,7 +42,7 @@ class ActingLaws:
     accepted: dict[int, Proposal] = field(default_factory=dict)
     given: set[tuple[str, str | None]] = field(default_factory=set)  # APIs, and for what
     open: dict[int, _Given] = field(default_factory=dict)
-    failed: dict[int, _Given] = field(default_factory=dict)  # and not awarded again
+    failed: dict[int, tuple[_Given, Failure]] = field(default_factory=dict)  # not awarded again
     results: dict[int, InformResult] = field(default_factory=dict)
     has_begun: bool = False
 
@@ -52,6 +53,7 @@ class ActingLaws:
     def award(self, award: Award, proposal: Proposal | None, check: Check) -> None:
         """Take an award; without a proposal it is a directed contract."""
         check(not self.has_begun, "it decides after awards were acted on")
+        check(not award.approved, "what is awarded at first needs no approval")
         function = None
         if proposal is not None:
             self.accepted[proposal.id] = proposal
@@ -62,9 +64,11 @@ class ActingLaws:
 
     def award_again(self, award: Award, check: Check) -> None:
         """Take an award instead of one that failed."""
-        failed = self.failed.pop(award.instead_of or 0, None)
-        if failed is None:
+        failed, failure = self.failed.pop(award.instead_of or 0, (None, None))
+        if failed is None or failure is None:
             return check(False, f"award {award.instead_of} does not wait for another contractor")
+        is_known = failure.was_done == "no"
+        check(is_known or award.approved, "it may be done twice, and nobody has approved that")
         self.has_begun = True
         if not self.proposals and award.in_reply_to == 1:
             check(award.receiver not in (USER, MANAGER), "it goes to no contractor")
@@ -94,7 +98,8 @@ class ActingLaws:
         check(min(end.attempts, end.seconds, end.n_bytes) >= 0, "a count is below 0")
         if isinstance(end, Failure):
             check(end.reason in get_args(FailureKind), "it is no failure of a call")
-            self.failed[end.in_reply_to] = given
+            check(end.was_done in get_args(WasDone), "it does not say whether it was done")
+            self.failed[end.in_reply_to] = given, end
         else:
             check(end.attempts > 0, "a result without a call")
             check(len(end.text) <= RESULT_TEXT, "its text is too long")

@@ -38,6 +38,7 @@ __all__ = [
     "Report",
     "Request",
     "TaggedMessage",
+    "WasDone",
     "message_from_dict",
     "read_record",
 ]
@@ -47,6 +48,9 @@ MANAGER = "manager"
 
 RESULT_TEXT = 2_000
 """Characters of a result that a message holds at most."""
+
+WasDone = Literal["no", "unknown"]
+"""Whether what failed was done all the same, as far as anybody knows."""
 
 FailureReason = Literal["error", "timeout", "deadline", "unusable", "budget"]
 """Why there is no reply to a call for proposals."""
@@ -172,6 +176,8 @@ class Failure(_Message):
     """How long the calls took, together."""
     n_bytes: Count = 0
     """How much came back, together."""
+    was_done: WasDone | None = None
+    """Whether the awarded API may have done it; None in reply to a call."""
 
     @property
     def stage(self) -> str:
@@ -194,6 +200,9 @@ class Award(_Message):
     """Ids of the awarded APIs; if there is a proposal, all of them proposed there."""
     instead_of: int | None = None
     """Of a re-award: id of the award that failed."""
+    approved: bool = False
+    """Of a re-award: whether somebody has approved that it may be done a second time. Needed where
+    nobody knows whether what failed was done."""
 
     @property
     def stage(self) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 from cnp_router.catalog import Api, Catalog, Contractor
 from cnp_router.exceptions import InputError
@@ -19,6 +20,8 @@ from cnp_router.routing.restriction import Restriction, allowed
 from cnp_router.training import CategoryClassifier
 
 __all__ = ["Parties", "graph_of"]
+
+_KEPT = 8  # restrictions of the same parties, so that the rounds of one execution share theirs
 
 logger = logging.getLogger("cnp_router.protocols")
 
@@ -42,6 +45,7 @@ class Parties:
     contractors: tuple[Contractor, ...]
     router: Router | None
     allowed: frozenset[str] | None = None  # ids of the only APIs that a request may reach
+    whole: Parties | None = field(default=None, compare=False)  # of which these are a restriction
 
     def __post_init__(self) -> None:
         if not self.contractors:
@@ -80,7 +84,8 @@ class Parties:
     def restricted(self, among: Restriction | None, exclude: Restriction) -> Parties:
         """Return the parties for a request that may reach some APIs only, as in `Router.route`.
 
-        Contractors hold no other API then, and those without any take no part.
+        Contractors hold no other API then, and those without any take no part. Parties themselves,
+        if nothing is left out; made once for restrictions that list the same ids.
 
         Examples
         --------
@@ -91,22 +96,36 @@ class Parties:
         """
         if among is None and isinstance(exclude, tuple | list) and not exclude:
             return self
-        mask, strangers = allowed(positions("API", self.catalog.ids), [], among, exclude)
-        for name in chain.from_iterable(strangers.values()):
+        key = _fixed(among), _fixed(exclude)
+        known = next((found for kept, found in tuple(self._kept) if kept == key), None)
+        restricted, strangers = known or self._restrict(among, exclude)
+        if known is None and all(isinstance(each, tuple | frozenset | None) for each in key):
+            self._kept.appendleft((key, (restricted, strangers)))
+        for name in strangers:
             logger.warning("the request is restricted by %s, which no API is", shown(name))
+        return restricted
+
+    def _restrict(
+        self, among: Restriction | None, exclude: Restriction
+    ) -> tuple[Parties, tuple[str, ...]]:
+        """Return restricted parties, and the ids in the restriction that no API has."""
+        mask, unknown = allowed(positions("API", self.catalog.ids), [], among, exclude)
+        strangers = tuple(chain.from_iterable(unknown.values()))
+        if mask.all():
+            return self, strangers
         left = frozenset(name for name, may in zip(self.catalog.ids, mask, strict=True) if may)
         own = [(c, tuple(api for api in c.apis if api.id in left)) for c in self.contractors]
         contractors = tuple(replace(c, apis=apis) for c, apis in own if apis)
         if not contractors:
             raise InputError("among and exclude leave no API that a contractor holds (allow more)")
-        return replace(self, contractors=contractors, allowed=left)
+        return replace(self, contractors=contractors, allowed=left, whole=self), strangers
 
     @property
     def apis(self) -> tuple[Api, ...]:
         """The APIs that a request may reach, in the order of the catalog."""
         return tuple(a for a in self.catalog if self.allowed is None or a.id in self.allowed)
 
-    @property
+    @cached_property
     def among(self) -> tuple[str, ...] | None:
         """The APIs of the router that a request may reach, for the router; None for all."""
         if self.allowed is None:
@@ -126,7 +145,8 @@ class Parties:
 
     def holders_of(self, apis: Iterable[str]) -> tuple[Contractor, ...]:
         """Return who holds some APIs, each once."""
-        return tuple(dict.fromkeys(c for name in apis for c in self._holders.get(name, ())))
+        found = {c.id: c for name in apis for c in self._holders.get(name, ())}
+        return tuple(found.values())
 
     def tied_to(self, apis: Iterable[str]) -> tuple[Contractor, ...]:
         """Return who holds the APIs that were used together with some APIs, closest first."""
@@ -137,8 +157,13 @@ class Parties:
 
     @cached_property
     def likeness(self) -> Likeness:
-        """How alike the APIs of the catalog are."""
-        return Likeness(self.catalog)
+        """How alike the APIs of the whole catalog are."""
+        return Likeness(self.catalog) if self.whole is None else self.whole.likeness
+
+    @cached_property
+    def _kept(self) -> deque[tuple[Any, tuple[Parties, tuple[str, ...]]]]:
+        """Restrictions, and what was made of each."""
+        return deque(maxlen=_KEPT)
 
     @cached_property
     def _holders(self) -> dict[str, list[Contractor]]:
@@ -147,6 +172,13 @@ class Parties:
             for api in contractor.apis:
                 holders.setdefault(api.id, []).append(contractor)
         return holders
+
+
+def _fixed(given: Restriction | None) -> Any:
+    """Return a restriction as it stays, where it lists ids; else as it is."""
+    if isinstance(given, list):
+        return tuple(given)
+    return frozenset(given) if isinstance(given, set) else given
 
 
 def graph_of(router: Router | None) -> TransitionGraph:

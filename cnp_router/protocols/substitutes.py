@@ -43,9 +43,13 @@ class Likeness:
 
     def of(self, api: str, others: Iterable[str]) -> dict[str, float]:
         """Return the cosine of each of some other specifications with one, in [0, 1]."""
+        names = list(others)
+        if not names:
+            return {}
         places, rows = self._vectors
-        products = (rows @ rows[[places[api]]].T).toarray().ravel()
-        return {name: round(float(products[places[name]]), _DIGITS) for name in others}
+        products = rows[[places[name] for name in names]] @ rows[[places[api]]].T
+        cosines = products.toarray().ravel().tolist()
+        return {name: round(c, _DIGITS) for name, c in zip(names, cosines, strict=True)}
 
     def share_category(self, api: str, other: str) -> bool:
         """Return whether two APIs have a category in common."""

@@ -203,6 +203,7 @@ class _State:
             if self.acting.executed:
                 self.acting.award(message, proposal, check)
             else:
+                check(not message.approved, "what is awarded at first needs no approval")
                 check(self.awarded.keys().isdisjoint(message.apis), "it awards what is awarded")
             self.awarded.update((name, None) for name in message.apis)
 
@@ -224,7 +225,8 @@ class _State:
         check(reply.receiver == MANAGER, "replies go to the manager")
         if isinstance(reply, Failure):
             check(reply.reason in get_args(FailureReason), "it is the failure of no reply")
-            nothing = (reply.attempts, reply.seconds, reply.n_bytes) == (0, 0, 0)
+            cost = (reply.attempts, reply.seconds, reply.n_bytes)
+            nothing = cost == (0, 0, 0) and reply.was_done is None
             check(nothing, "nothing was awarded that could be called")
         is_late = isinstance(reply, Failure) or reply.late
         check(is_late or (call.iteration, call.wave) == self.wave, "its wave is closed: it is late")

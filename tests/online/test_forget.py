@@ -79,6 +79,28 @@ def test_a_mashup_and_the_run_of_the_same_id(filled):
     assert "m2" not in found(filled)
 
 
+def test_an_execution_that_was_continued(file):
+    ids = [
+        "execution-a1", "execution-a1-2", "execution-a1-31", "execution-a1-x", "execution-a1-2-",
+        "execution-a1-2b", "execution-a10", "execution-b2-2", "m1", "m1-2", "execution-", "x-a1-2",
+    ]  # fmt: skip
+    gone = ["execution-a1", "execution-a1-2", "execution-a1-31", "m1"]
+    with OnlineStore(file, []) as store:
+        store.observe(Mashup("execution-a1", f"A map of {SECRET}.", ("maps",)))
+        store.observe(Mashup("execution-a1-2", "Of another one.", ("maps",)))
+        for name in ids:
+            words = SECRET if name in gone else "Rome"
+            store.observe(Trajectory(name, f"A map of {words}.", (Step("maps"),)))
+    forgotten = forget(file, mashups=("execution-a1", "m1"))
+    assert forgotten.trajectories == gone
+    assert forgotten.mashups == ["execution-a1"]
+    assert [name for _, kind, name in rows(file) if kind == "trajectory"] == [
+        name for name in ids if name not in gone
+    ]
+    assert SECRET.encode() not in bytes_of(file)
+    assert forget(file, mashups=("execution-a1-2",)).mashups == ["execution-a1-2"]
+
+
 def test_an_api(filled):
     forgotten = forget(filled, apis=("fax",))
     assert (forgotten.mashups, forgotten.trajectories) == (["m3"], ["t2"])

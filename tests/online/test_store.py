@@ -384,6 +384,23 @@ class TestReading:
             store.close()
 
     @pytest.mark.skipif(os.name == "nt", reason="no modes")
+    def test_only_its_owner_may_read_a_new_one(self, file):
+        def modes():
+            found = {path.name: path.stat().st_mode & 0o777 for path in file.parent.iterdir()}
+            assert {"online.sqlite", "online.sqlite-wal", "online.sqlite-shm"} <= set(found)
+            return {found[f"online.sqlite{each}"] for each in ("", "-wal", "-shm")}
+
+        before = os.umask(0o022)
+        try:
+            for mode, later in ((0o600, 0o640), (0o640, 0o644), (0o644, 0o600)):
+                with OnlineStore(file, [Tally()]) as store:
+                    store.observe(run(mode, "Rain?", "weather"))
+                    assert modes() == {mode}
+                file.chmod(later)
+        finally:
+            os.umask(before)
+
+    @pytest.mark.skipif(os.name == "nt", reason="no modes")
     @pytest.mark.parametrize("killed", [False, True])
     def test_a_folder_that_may_only_be_read(self, file, tmp_path, killed):
         if killed:

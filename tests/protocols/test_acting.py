@@ -164,6 +164,55 @@ class TestDone:
         )
         assert len(said(plain, Award)) == 1
 
+    def test_two_awards_of_one_api_are_two_jobs(self):
+        functions = ["rain in Rome", "rain in Oslo"]
+        model = acting(
+            {"weather": propose, "sms": propose},
+            {
+                Decompose: lambda t: {"functions": functions},
+                ServeFunction: bid,
+                SelectApis: select("weather"),
+            },
+        )
+
+        class Acts:
+            async def act(self, acting):
+                rome, oslo = acting.awards
+                assert [(each.api, each.task) for each in acting.awards] == [
+                    ("weather", "rain in Rome"),
+                    ("weather", "rain in Oslo"),
+                ]
+                assert rome.award != oslo.award
+                fail(acting, oslo)
+                finish(acting, rome)
+                with pytest.raises(InputError, match="does not wait for another contractor"):
+                    acting.next_for(rome)
+                again = acting.next_for(oslo)
+                assert (again.api, again.task) == ("sms", "rain in Oslo")
+                finish(acting, again)
+                assert [each.in_reply_to for each in acting.results] == [rome.award, again.award]
+
+        outcome = executed(Acts(), model, protocol="collaborative")
+        assert outcome.recommendation == ("weather", "sms")
+        executions = outcome.ledger.executions
+        assert (executions["weather"].awards, executions["weather"].failures) == (2, 1)
+        assert (executions["sms"].awards, executions["sms"].results) == (1, 1)
+
+        class Fails(Acts):
+            async def act(self, acting):
+                for each in acting.awards:
+                    fail(acting, each)
+                again = [acting.next_for(each) for each in acting.awards]
+                assert [(each.api, each.task) for each in again] == [
+                    ("sms", "rain in Rome"),
+                    ("sms", "rain in Oslo"),
+                ]
+                finish(acting, again[1])
+                acting.cancel(again[0], "too late")
+
+        outcome = executed(Fails(), model, protocol="collaborative")
+        assert [r.in_reply_to for r in outcome.results] == [m.id for m in said(outcome, Award)[-1:]]
+
     def test_nothing_awarded_is_nothing_done(self):
         actor = FakeActor()
         model = acting({}, {InterpretRequest: propose, SelectApis: select()})
@@ -419,6 +468,54 @@ class TestEnds:
         assert validate(transcript).recommendation == ("maps",)
         assert [m.performative for m in transcript.messages[-2:]] == ["cancel", "inform"]
 
+    def test_what_was_broken_off_is_told_with_what_it_has_cost(self):
+        class GivesUp:
+            async def act(self, acting):
+                self.acting = acting
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    acting.failed(
+                        acting.awards[0], kind="cancelled", error="given up while it ran",
+                        attempts=2, seconds=0.5, n_bytes=10, was_done="unknown",
+                    )  # fmt: skip
+                    raise
+
+        actor = GivesUp()
+
+        async def main():
+            model = acting({}, {InterpretRequest: propose, SelectApis: select("sms", "maps")})
+            net = ContractNet(CATALOG, model)
+            async with asyncio.timeout(0.2):
+                await net.run(REQUEST, announcement="broadcast", actor=actor)
+
+        with pytest.raises(TimeoutError):
+            run(main())
+        transcript = actor.acting.transcript
+        validate(transcript)
+        ends = [m.performative for m in transcript.messages[-3:]]
+        assert ends == ["failure", "cancel", "inform"]
+        [failure] = [m for m in transcript.messages if isinstance(m, Failure)]
+        assert (failure.api, failure.reason, failure.was_done) == ("maps", "cancelled", "unknown")
+        costs = {n: c.to_dict() for n, c in transcript.ledger.executions.items()}
+        assert costs["maps"] == {
+            "awards": 1, "results": 0, "failures": 1, "cancelled": 0, "calls": 2, "retries": 1,
+            "seconds": 0.5, "bytes": 10,
+        }  # fmt: skip
+        assert (costs["sms"]["calls"], costs["sms"]["cancelled"]) == (0, 1)
+
+    @pytest.mark.parametrize("which", [0, 1])
+    def test_an_award_fails_at_any_time_before_the_end(self, which):
+        def do(acting, first):
+            acting.failed(first, kind="lost", error="", **PERFORMED)
+            again = acting.next_for(first)
+            late = (again, acting.awards[1])[which]
+            acting.failed(late, kind="cancelled", error="", attempts=1, seconds=0.0, n_bytes=0)
+
+        outcome = self.act(do)
+        assert [f.reason for f in said(outcome, Failure)] == ["lost", "cancelled"]
+        assert sum(cost.calls for cost in outcome.ledger.executions.values()) == 2
+
     def test_the_time_of_the_round_is_not_that_of_the_actor(self):
         async def sleep(acting, first):
             await asyncio.sleep(0.3)
@@ -488,6 +585,26 @@ class TestEnds:
                 acting.next_for(first)
 
         self.act(twice)
+
+    def test_what_may_have_been_done_is_given_away_with_approval_only(self):
+        def ask(acting, first):
+            acting.failed(first, kind="timeout", error="", **PERFORMED, was_done="unknown")
+            with pytest.raises(InputError, match=r"'maps' has done award \d+ .ask whether"):
+                acting.next_for(first)
+            again = acting.next_for(first, approved=True)
+            acting.failed(again, kind="lost", error="", **PERFORMED)
+
+        outcome = self.act(ask)
+        assert [f.was_done for f in said(outcome, Failure)] == ["unknown", "no"]
+        assert [award.approved for award in said(outcome, Award)] == [False, False, True]
+
+    @pytest.mark.parametrize("was_done", [None, "yes", True, ["no"]])
+    def test_whether_it_was_done_is_known_or_not(self, was_done):
+        def do(acting, first):
+            with pytest.raises(InputError, match="was_done must be 'no' or 'unknown', got "):
+                acting.failed(first, kind="lost", error="", **PERFORMED, was_done=was_done)
+
+        self.act(do)
 
     def test_after_the_end_nothing_is_said(self):
         outcome = self.act(

@@ -286,7 +286,7 @@ def test_another_kind_of_end_is_noticed(data):
     cost = {"attempts": 1, "seconds": 0.0, "n_bytes": 0}
     kinds = {
         InformResult: InformResult(**ends, **back, **cost, text="", digest="0" * 64),
-        Failure: Failure(**ends, **back, **cost, reason="lost"),
+        Failure: Failure(**ends, **back, **cost, reason="lost", was_done="no"),
         Cancel: Cancel(**ends, sender="manager", receiver=award.receiver),
     }
     del kinds[type(end)]
@@ -310,6 +310,8 @@ def test_a_changed_field_is_noticed(data):
     far = message.in_reply_to + data.draw(st.sampled_from([-1, 1, 100]))
     changes = {"sender": "stranger", "receiver": "stranger", "in_reply_to": far}
     if isinstance(message, Award):
+        if message.instead_of is None:
+            changes["approved"] = True
         others = st.sampled_from([(), ("evil",), (*message.apis, "weather"), message.apis * 2])
         changes["apis"] = data.draw(others)
         if message.instead_of is not None:
@@ -321,7 +323,7 @@ def test_a_changed_field_is_noticed(data):
     if isinstance(message, InformResult):
         changes |= {"text": "x" * 2_001, "digest": "0", "attempts": 0}
     if isinstance(message, Failure):
-        changes |= {"api": None, "reason": "deadline"}
+        changes |= {"api": None, "reason": "deadline", "was_done": None}
     name = data.draw(st.sampled_from(sorted(changes)))
     if name == "apis" and changes[name] == ("evil",) and transcript.protocol == "learned":
         ends = ends_of(messages)
@@ -400,6 +402,39 @@ class TestRounds:
                 conclude(awarded_again(transcript, receiver="photos"))
             with pytest.raises(TranscriptError, match="it awards what was not proposed"):
                 conclude(awarded_again(transcript, apis=("evil",)))
+
+    @pytest.mark.parametrize("transcript", ROUNDS, ids=IDS)
+    def test_what_may_have_been_done_is_awarded_again_with_approval_only(self, transcript):
+        messages = list(transcript.messages)
+        [award] = [m for m in messages if isinstance(m, Award) and m.instead_of]
+        failure = ends_of(messages)[award.instead_of]
+        messages[failure.id - 1] = dataclasses.replace(failure, was_done="unknown")
+        with pytest.raises(TranscriptError, match="done twice, and nobody has approved that"):
+            conclude(with_messages(transcript, messages))
+        messages[award.id - 1] = dataclasses.replace(award, approved=True)
+        assert conclude(with_messages(transcript, messages)).results
+
+    def test_nothing_is_known_of_what_was_not_awarded(self, transcript):
+        messages = list(transcript.messages)
+        reply = next(m for m in messages if isinstance(m, Proposal) and m.sender == "photos")
+        decision = next(m for m in messages if getattr(m, "in_reply_to", 0) == reply.id)
+        messages[reply.id - 1] = failure = Failure(
+            id=reply.id, sender="photos", receiver="manager", in_reply_to=reply.in_reply_to,
+            reason="error",
+        )  # fmt: skip
+        messages.remove(decision)
+        assert conclude(renumbered(transcript, messages)).results
+        messages[reply.id - 1] = dataclasses.replace(failure, was_done="no")
+        with pytest.raises(TranscriptError, match="nothing was awarded that could be called"):
+            conclude(renumbered(transcript, messages))
+
+    def test_an_approval_in_a_round_that_is_not_executed(self):
+        transcript = hold(ContractNet(CATALOG, acting()), announcement="broadcast").transcript
+        messages = list(transcript.messages)
+        place = next(i for i, m in enumerate(messages) if isinstance(m, Award))
+        messages[place] = dataclasses.replace(messages[place], approved=True)
+        with pytest.raises(TranscriptError, match="what is awarded at first needs no approval"):
+            conclude(with_messages(transcript, messages))
 
     def test_an_api_is_not_awarded_twice_for_one_job(self):
         everything = [Contractor("all", tuple(CATALOG)), Contractor("again", tuple(CATALOG))]

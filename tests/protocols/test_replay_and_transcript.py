@@ -65,6 +65,7 @@ BY_TYPE = {
         st.builds(ApiEvidence, TEXT, st.floats(0, 1), TEXT), max_size=3
     ).map(tuple),
     "FailureReason | FailureKind": st.sampled_from(["error", "timeout", "unusable", "lost"]),
+    "WasDone | None": st.sampled_from([None, "no", "unknown"]),
     "int | None": st.none() | st.integers(1, 99),
     "tuple[int, ...]": st.lists(st.integers(1, 99), max_size=3).map(tuple),
     "Count": st.integers(0, 99),
@@ -129,6 +130,8 @@ class TestMessages:
             ({**RESULT, "attempts": 0}, "field 'attempts' of a 'inform-result' message"),
             ({**RESULT, "seconds": -1.0}, "field 'seconds' of a 'inform-result' message"),
             ({"performative": "failure", "reason": "lost", "n_bytes": -1}, "field 'n_bytes'"),
+            ({"performative": "failure", "reason": "lost", "was_done": "yes"}, "'was_done'"),
+            ({"performative": "accept-proposal", "apis": [], "approved": 1}, "'approved'"),
             ({"performative": "cancel", "why": None}, "field 'why' of a 'cancel' message"),
             ({"performative": "accept-proposal", "apis": [], "instead_of": "3"}, "'instead_of'"),
             ({"performative": "inform", "apis": [], "results": ["3"]}, "field 'results'"),

@@ -25,6 +25,7 @@ from cnp_router.agents import (
 )
 from cnp_router.catalog import Contractor
 from cnp_router.exceptions import InputError
+from cnp_router.execution.directed import Directed
 from cnp_router.protocols import PROTOCOLS, ContractNet, Proposal, RoundSettings
 from cnp_router.routing import TopK
 
@@ -126,3 +127,78 @@ def test_what_no_api_is_called_is_logged(caplog):
 def test_an_answer_that_is_none():
     with pytest.raises(InputError, match="must answer True or False, got 'yes'"):
         hold(net_of(), among=lambda name: "yes")
+
+
+class TestMadeOnce:
+    """The rounds of an execution are restricted to the same APIs: that is worked out once."""
+
+    def test_if_nothing_is_left_out_parties_stay_themselves(self):
+        parties = net_of().parties
+        assert parties.restricted(list(CATALOG.ids), ()) is parties
+        assert parties.restricted(None, ["evil"]) is parties
+        assert parties.restricted(lambda name: True, ()) is parties
+
+    @pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
+    def test_the_same_ids_give_the_same_parties(self, kind):
+        parties = net_of().parties
+        first = parties.restricted(kind(["sms", "mail"]), kind(["maps"]))
+        assert parties.restricted(kind(["sms", "mail"]), kind(["maps"])) is first
+        assert parties.restricted(kind(["sms"]), kind(["maps"])).among == ("sms",)
+        assert parties.restricted(kind(["sms", "mail"]), kind(["mail"])).among == ("sms",)
+        assert set(first.among) == {"sms", "mail"}
+
+    def test_a_list_that_was_changed_is_another_one(self):
+        parties, among = net_of().parties, ["sms"]
+        assert parties.restricted(among, ()).among == ("sms",)
+        among[0] = "mail"
+        assert parties.restricted(among, ()).among == ("mail",)
+
+    def test_a_function_is_asked_each_time(self):
+        parties, left = net_of().parties, {"sms"}
+        assert parties.restricted(left.__contains__, ()).among == ("sms",)
+        left.add("mail")
+        assert set(parties.restricted(left.__contains__, ()).among) == {"sms", "mail"}
+        assert parties.restricted(iter(["sms"]), ()).among == ("sms",)
+
+    def test_few_are_kept(self):
+        parties = net_of().parties
+        for n in range(20):
+            parties.restricted(["sms", f"evil-{n}"], ())
+        assert len(parties._kept) == 8
+
+    def test_what_no_api_is_called_is_logged_each_time(self, caplog):
+        parties = net_of().parties
+        for _ in range(2):
+            parties.restricted(None, ["evil"])
+        assert len(caplog.records) == 2
+
+    def test_a_bare_string_is_no_list_of_its_letters(self):
+        parties = net_of().parties
+        parties.restricted(None, ("s", "m"))
+        with pytest.raises(InputError, match="must be a list of strings"):
+            parties.restricted(None, "sm")
+
+    def test_how_alike_apis_are_is_one_for_all(self):
+        parties = net_of().parties
+        assert parties.restricted(["sms"], ()).likeness is parties.likeness
+
+    def test_a_round_after_the_first_walks_through_no_catalog(self, monkeypatch):
+        net = net_of()
+        how = {"protocol": Directed("sms", substitutes=False), "among": ["sms", "mail"]}
+        assert hold(net, **how, actor=FakeActor()).results
+
+        def walk(self):
+            raise AssertionError("it walks through the catalog")
+
+        for name in ("__iter__", "ids"):
+            monkeypatch.setattr(type(CATALOG), name, property(walk) if name == "ids" else walk)
+        again = hold(net.with_settings(iterate=0), **how, actor=FakeActor({"sms": "lost"}))
+        assert again.recommendation == ()
+
+
+def test_alike_are_only_those_that_are_asked_for():
+    likeness = net_of().parties.likeness
+    assert likeness.of("sms", []) == {}
+    whole = likeness.of("sms", CATALOG.ids)
+    assert list(whole) == list(CATALOG.ids) and whole["sms"] == 1.0
+    assert likeness.of("sms", ["mail", "maps"]) == {n: whole[n] for n in ("mail", "maps")}
