@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cnp_router.sources.all_sources import Loaded, Sources
 
 _EFFECTS = ("reads", "writes", "unknown")
+_ANOTHER = "give --output another name"
 
 
 @options.command(
@@ -50,6 +51,7 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
 
     if not (origins or tools):
         raise click.UsageError("Give --sources, --openapi, --a2a or --tools.")
+    _check_output(output, origins, [each.place for each in tools])
     saved = [(each.place, SavedList.read(each, trusted=origins.trust)) for each in tools]
     sources = origins.opened(saved)
     check_writable(output)
@@ -72,6 +74,33 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     echo_table(titles, table, numbers=["tools", *_EFFECTS, "seconds"])
     echo()
     echo_pairs(_facts(output, loaded, sources, changes))
+
+
+def _check_output(output: Path, origins: Origins, lists: list[str]) -> None:
+    """Raise DataFileError where the catalog would overwrite what it is made of."""
+    from cnp_router.exceptions import DataFileError
+    from cnp_router.sources.configuration import files_named
+
+    documents = [each.place for each in origins.openapi if "://" not in each.place]
+    inputs = {
+        "one of the --sources": origins.files,
+        "the document of an --openapi": map(Path, documents),
+        "the list of a --tools": map(Path, lists),
+        "the lock file": [origins.lock_file(lists)],
+    }
+    for what, files in inputs.items():
+        if any(_is_same(output, file) for file in files):
+            raise DataFileError(output, f"this is {what}, which is read", cure=_ANOTHER)
+    for file in origins.files:
+        if any(_is_same(output, named) for named in files_named(file)):
+            raise DataFileError(output, f"{file} names this file, which is read", cure=_ANOTHER)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one is not there
+        return one.resolve() == other.resolve()
 
 
 async def load_showing(sources: Sources, title: str = "Importing") -> Loaded:

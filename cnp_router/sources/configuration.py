@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ __all__ = [
     "Configured",
     "Kind",
     "SourceRef",
+    "files_named",
     "kind_of",
     "read_a2a",
     "read_openapi",
@@ -193,6 +195,23 @@ def kind_of(source: Source) -> str:
     return known.get(f"{module}:{name}") or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
+def files_named(path: str | Path, *, environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """Return the documents and modules that a file of sources names; nothing is imported."""
+    if as_path(path).suffix.lower() in _YAML:
+        return ()
+    document = read_json(path)
+    reader = _Reader(as_path(path), os.environ if environ is None else environ, ())
+    found = []
+    for key, field_ in (("openapi", "document"), ("functions", "module")):
+        entries = document.get(key) if isinstance(document, dict) else None
+        for entry in entries.values() if isinstance(entries, dict) else ():
+            place = entry.get(field_) if isinstance(entry, dict) else None
+            if isinstance(place, str):
+                with suppress(InputError):  # `read_sources` says it
+                    found.append(reader.file.parent / reader.expanded(place, []))
+    return tuple(found)
+
+
 def _keys() -> str:
     return f"give it {', '.join(KINDS)}"
 
@@ -239,7 +258,7 @@ class _Reader:
         most = fields.pop("max_concurrency", None)
         if most is not None:
             most = check_number("max_concurrency", most, 1, 10**6, whole=True)
-        fields = self._expanded(fields, values)
+        fields = self.expanded(fields, values)
         if other := self.places.get(check_source_name(name)):
             raise InputError(f"the name stands under {other!r} too (rename one)")
         source = (
@@ -252,12 +271,12 @@ class _Reader:
             self.overrides[id_] = Api(id_, tool, effects=effect).effects
         self.sources[name], self.places[name] = source, key
 
-    def _expanded(self, value: Any, values: list[str]) -> Any:
+    def expanded(self, value: Any, values: list[str]) -> Any:
         """Return a value with the variables in its texts replaced; `values` notes by what."""
         if isinstance(value, dict):
-            return {key: self._expanded(each, values) for key, each in value.items()}
+            return {key: self.expanded(each, values) for key, each in value.items()}
         if isinstance(value, list):
-            return [self._expanded(each, values) for each in value]
+            return [self.expanded(each, values) for each in value]
         if isinstance(value, str):
             return _REFERENCE.sub(lambda match: self._value(match[0], values), value)
         return value

@@ -177,6 +177,33 @@ class TestFailures:
         assert said in " ".join(result.stderr.split())
         assert names() == before
 
+    @pytest.mark.parametrize(
+        ("output", "said"),
+        [
+            ("mcp.json", "this is one of the --sources"),
+            ("./link.json", "this is one of the --sources"),
+            ("pets.yaml", "this is the document of an --openapi"),
+            ("tools.json", "this is the list of a --tools"),
+            ("mcp.json.lock", "this is the lock file"),
+            ("named.json", "mcp.json names this file"),
+            ("mine.py", "mcp.json names this file"),
+        ],
+    )
+    def test_nothing_that_is_read_is_overwritten(self, run, output, said):
+        Path("mine.py").write_text("import sys\nopen('started', 'w')\ndef roll(): ...\n")
+        functions = {"it": {"module": "${FOLDER:-.}/mine.py", "functions": ["roll"]}}
+        named = {"its": {"document": "named.json"}, "other": {"document": "${NOT_THERE}"}}
+        Path("mcp.json").write_text(json.dumps({"functions": functions, "openapi": named}))
+        Path("link.json").symlink_to("mcp.json")
+        for name in ("pets.yaml", "tools.json", "named.json"):
+            Path(name).write_text("{}")
+        before = {name: Path(name).read_text() for name in names()}
+        arguments = ("--mcp", "mcp.json", "--openapi", "pets.yaml", "--tools", "tools.json")
+        result = run("import", *arguments, "--output", output)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert said in result.stderr and "give --output another name" in result.stderr
+        assert {name: Path(name).read_text() for name in names()} == before
+
     def test_an_old_catalog_stays_where_all_fail(self, run):
         Path("mcp.json").write_text(json.dumps({"mcpServers": {"a": DEAD}}))
         Path("apis.jsonl").write_text("old")
