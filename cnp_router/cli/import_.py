@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +55,10 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
         raise click.UsageError("Give --sources, --openapi, --a2a or --tools.")
     _check_output(output, origins, [each.place for each in tools])
     saved = [(each.place, SavedList.read(each, trusted=origins.trust)) for each in tools]
-    sources = origins.opened(saved)
-    check_writable(output)
-    loaded = asyncio.run(load_showing(sources))
+    with redirect_stdout(sys.stderr):  # what modules and functions print is no part of the result
+        sources = origins.opened(saved)
+        check_writable(output)
+        loaded = asyncio.run(load_showing(sources))
     if not loaded.apis:
         for problem in loaded.problems:
             echo_diff(problem)

@@ -94,6 +94,12 @@ class TestImport:
         assert (dead["tools"], dead["kind"]) == (0, "MCP server")
         assert "/no/such/program" in dead["problem"]
 
+    def test_what_a_module_prints_is_not_in_the_result(self, run, sources):
+        sources(code=f"print('hello')\n{TOOLS}")
+        result = run("import", "--mcp", "mcp.json", "--output", "apis.jsonl", "--json")
+        assert json.loads(result.stdout)["apis"] == 2
+        assert result.stderr == "hello\n"
+
     def test_several_files_and_lists(self, run, sources):
         sources()
         sources(name="more.json", source="more")
