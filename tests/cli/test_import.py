@@ -145,6 +145,22 @@ class TestFailures:
         assert result.stderr.count("\n") == 1
         assert ids() == ("dice__roll", "dice__toss")
 
+    def test_a_missing_variable_is_a_failure_of_its_source(self, run, sources):
+        sources(secret={"command": "run", "env": {"KEY": "${NO_SUCH_VARIABLE}"}})
+        result = run("import", "--mcp", "mcp.json", "--output", "apis.jsonl", "--json")
+        assert result.exit_code == 0
+        assert result.stderr == (
+            "Warning: source 'secret': the environment has no variable 'NO_SUCH_VARIABLE' (set it, "
+            "or write ${NO_SUCH_VARIABLE:-default})\n"
+        )
+        failed, _ = json.loads(result.stdout)["sources"]
+        assert (failed["source"], failed["kind"]) == ("secret", "MCP server")
+        assert ids() == ("dice__roll", "dice__toss")
+        assert run("call", "dice__toss", "--sources", "mcp.json").exit_code == 0
+        result = run("call", "secret__it", "--sources", "mcp.json")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "secret__it failed (unavailable): source 'secret'" in result.stderr
+
     def test_all_failed(self, run):
         Path("mcp.json").write_text(json.dumps({"mcpServers": {"a": DEAD, "b": DEAD}}))
         result = run("import", "--mcp", "mcp.json", "--output", "apis.jsonl")
