@@ -9,6 +9,7 @@ import mimetypes
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,8 @@ def call(
     inputs = _inputs(given)
     if save is not None:
         _make(save)
-    result = asyncio.run(_called(origins.opened(), api, inputs, timeout))
+    with redirect_stdout(sys.stderr):  # what modules and functions print is no part of the result
+        result = asyncio.run(_called(origins.opened(), api, inputs, timeout))
     files = [] if save is None else _saved(result, api, save)
     if json_:
         document = {"api": api, **result.to_dict()}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from cnp_router.sources.all_sources import Loaded, Sources
 
 _EFFECTS = ("reads", "writes", "unknown")
+_ANOTHER = "give --output another name"
 
 
 @options.command(
@@ -50,10 +53,12 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
 
     if not (origins or tools):
         raise click.UsageError("Give --sources, --openapi, --a2a or --tools.")
+    _check_output(output, origins, [each.place for each in tools])
     saved = [(each.place, SavedList.read(each, trusted=origins.trust)) for each in tools]
-    sources = origins.opened(saved)
-    check_writable(output)
-    loaded = asyncio.run(load_showing(sources))
+    with redirect_stdout(sys.stderr):  # what modules and functions print is no part of the result
+        sources = origins.opened(saved)
+        check_writable(output)
+        loaded = asyncio.run(load_showing(sources))
     if not loaded.apis:
         for problem in loaded.problems:
             echo_diff(problem)
@@ -72,6 +77,33 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     echo_table(titles, table, numbers=["tools", *_EFFECTS, "seconds"])
     echo()
     echo_pairs(_facts(output, loaded, sources, changes))
+
+
+def _check_output(output: Path, origins: Origins, lists: list[str]) -> None:
+    """Raise DataFileError where the catalog would overwrite what it is made of."""
+    from cnp_router.exceptions import DataFileError
+    from cnp_router.sources.configuration import files_named
+
+    documents = [each.place for each in origins.openapi if "://" not in each.place]
+    inputs = {
+        "one of the --sources": origins.files,
+        "the document of an --openapi": map(Path, documents),
+        "the list of a --tools": map(Path, lists),
+        "the lock file": [origins.lock_file(lists)],
+    }
+    for what, files in inputs.items():
+        if any(_is_same(output, file) for file in files):
+            raise DataFileError(output, f"this is {what}, which is read", cure=_ANOTHER)
+    for file in origins.files:
+        if any(_is_same(output, named) for named in files_named(file)):
+            raise DataFileError(output, f"{file} names this file, which is read", cure=_ANOTHER)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one is not there
+        return one.resolve() == other.resolve()
 
 
 async def load_showing(sources: Sources, title: str = "Importing") -> Loaded:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,7 +108,8 @@ def sync(
     from cnp_router.training import load_router
 
     router = load_router(model, **vectors.made(model))
-    loaded = asyncio.run(_loaded(origins, dry_run)) if origins else None
+    with redirect_stdout(sys.stderr):  # what modules print is no part of the result
+        loaded = asyncio.run(_loaded(origins, dry_run)) if origins else None
     refused = _refused(origins, loaded) if loaded else []
     failed = _failed(loaded) if loaded else []
     if catalog is not None:

@@ -6,22 +6,30 @@ import importlib
 import os
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from cnp_router.catalog import Api, Effects
-from cnp_router.exceptions import DataFileError, InputError, shown
+from cnp_router.exceptions import DataFileError, InputError, SourceUnavailableError, shown
 from cnp_router.files import as_path, read_json
 from cnp_router.records import check_flag, check_number
-from cnp_router.sources.source import SEPARATOR, Source, check_source_name
+from cnp_router.sources.source import (
+    SEPARATOR,
+    Call,
+    CallResult,
+    Source,
+    check_source_name,
+)
 
 __all__ = [
     "KINDS",
     "Configured",
     "Kind",
     "SourceRef",
+    "files_named",
     "kind_of",
     "read_a2a",
     "read_openapi",
@@ -128,8 +136,9 @@ def read_sources(
         each an object of names and entries; other keys are ignored. Besides those of its kind, an
         entry can have ``trusted`` (what the source says of effects counts), ``effects`` (of tools,
         by name, whatever the source says), ``disabled`` and ``max_concurrency``. In any text,
-        ``${VAR}`` and ``${VAR:-default}`` are taken from the environment. Relative paths are
-        relative to the file. An OpenAPI document is one source.
+        ``${VAR}`` and ``${VAR:-default}`` are taken from the environment; a source whose variable
+        is missing fails when it is used, and the others do not. Relative paths are relative to the
+        file. An OpenAPI document is one source.
     environ : mapping of str to str, default=None
         The environment; None for that of the process.
     trusted : collection of str, default=()
@@ -142,19 +151,16 @@ def read_sources(
     Raises
     ------
     DataFileError
-        If the file cannot be used: it names the entry and the field or the variable.
+        If the file cannot be used: it names the entry and the field.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "mcp.json"
-    ...     _ = file.write_text('{"mcpServers": {"time": {"command": "${TIME}"}}}')
-    ...     read_sources(file, environ={})  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    cnp_router.exceptions.DataFileError: ...mcp.json: mcpServers 'time': the environment has no \
-variable 'TIME' (set it, or write ${TIME:-default})
+    ...     _ = file.write_text('{"mcpServers": {"time": {"command": "${TIME:-uvx}"}}}')
+    ...     read_sources(file).sources
+    (McpServer('time'),)
     """
     file = as_path(path)
     if file.suffix.lower() in _YAML:
@@ -188,13 +194,54 @@ def read_a2a(reference: SourceRef) -> Source:
 
 def kind_of(source: Source) -> str:
     """Return what the kind of a source is called; that of one's own by its class."""
+    if isinstance(source, _Unfilled):
+        return source.label
     name, module = type(source).__name__, type(source).__module__
     known = {kind.place: kind.label for kind in KINDS.values()}
     return known.get(f"{module}:{name}") or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
+def files_named(path: str | Path, *, environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """Return the documents and modules that a file of sources names; nothing is imported."""
+    if as_path(path).suffix.lower() in _YAML:
+        return ()
+    document = read_json(path)
+    reader = _Reader(as_path(path), os.environ if environ is None else environ, ())
+    found = []
+    for key, field_ in (("openapi", "document"), ("functions", "module")):
+        entries = document.get(key) if isinstance(document, dict) else None
+        for entry in entries.values() if isinstance(entries, dict) else ():
+            place = entry.get(field_) if isinstance(entry, dict) else None
+            if isinstance(place, str):
+                with suppress(InputError):  # `read_sources` says it
+                    found.append(reader.file.parent / reader.expanded(place, []))
+    return tuple(found)
+
+
 def _keys() -> str:
     return f"give it {', '.join(KINDS)}"
+
+
+class _UnfilledError(InputError):
+    """A reference to a variable cannot be filled in."""
+
+    def __init__(self, problem: str, cure: str) -> None:
+        self.problem, self.cure = problem, cure
+        super().__init__(f"{problem} ({cure})")
+
+
+class _Unfilled(Source):
+    """Stands for a source that cannot be made here: it fails, and the others go on."""
+
+    def __init__(self, error: SourceUnavailableError, label: str) -> None:
+        self.name, self.label, self._error = error.source, label, error
+
+    async def apis(self) -> NoReturn:
+        error = self._error
+        raise SourceUnavailableError(error.source, error.problem, cure=error.cure)
+
+    async def call(self, call: Call) -> CallResult:
+        return CallResult.failed("unavailable", str(self._error))
 
 
 class _Reader:
@@ -239,12 +286,9 @@ class _Reader:
         most = fields.pop("max_concurrency", None)
         if most is not None:
             most = check_number("max_concurrency", most, 1, 10**6, whole=True)
-        fields = self._expanded(fields, values)
         if other := self.places.get(check_source_name(name)):
             raise InputError(f"the name stands under {other!r} too (rename one)")
-        source = (
-            KINDS[key].load().from_entry(name, fields, folder=self.file.parent, trusted=trusted)
-        )
+        source = self._source(key, name, fields, values, trusted)
         if most is not None:
             source.max_concurrency = most
         for tool, effect in effects.items():
@@ -252,12 +296,25 @@ class _Reader:
             self.overrides[id_] = Api(id_, tool, effects=effect).effects
         self.sources[name], self.places[name] = source, key
 
-    def _expanded(self, value: Any, values: list[str]) -> Any:
+    def _source(
+        self, key: str, name: str, fields: dict[str, Any], values: list[str], trusted: bool
+    ) -> Source:
+        kind = KINDS[key]
+        try:
+            fields = self.expanded(fields, values)
+        except _UnfilledError as exc:
+            return _Unfilled(SourceUnavailableError(name, exc.problem, cure=exc.cure), kind.label)
+        source: Source = kind.load().from_entry(
+            name, fields, folder=self.file.parent, trusted=trusted
+        )
+        return source
+
+    def expanded(self, value: Any, values: list[str]) -> Any:
         """Return a value with the variables in its texts replaced; `values` notes by what."""
         if isinstance(value, dict):
-            return {key: self._expanded(each, values) for key, each in value.items()}
+            return {key: self.expanded(each, values) for key, each in value.items()}
         if isinstance(value, list):
-            return [self._expanded(each, values) for each in value]
+            return [self.expanded(each, values) for each in value]
         if isinstance(value, str):
             return _REFERENCE.sub(lambda match: self._value(match[0], values), value)
         return value
@@ -265,12 +322,12 @@ class _Reader:
     def _value(self, reference: str, values: list[str]) -> str:
         found = _VARIABLE.fullmatch(reference)
         if found is None:
-            raise InputError(f"{reference} cannot be filled in here (use a variable: ${{NAME}})")
+            raise _UnfilledError(f"{reference} cannot be filled in here", "use a variable, ${NAME}")
         name, default = found["name"], found["default"]
         value = self.environ.get(name, default)
         if value is None:
             cure = f"set it, or write ${{{name}:-default}}"
-            raise InputError(f"the environment has no variable {name!r} ({cure})")
+            raise _UnfilledError(f"the environment has no variable {name!r}", cure)
         if name in self.environ:
             values.append(value)
         return value or default or ""  # as in a shell, ":-" stands in for an empty one too

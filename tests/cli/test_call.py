@@ -77,6 +77,15 @@ def call(run, tmp_path):
 
 
 class TestResult:
+    def test_what_a_tool_prints_is_not_in_it(self, run):
+        code = "print('hello')\ndef shout() -> int:\n    print('HELLO')\n    return 4\n"
+        Path("tools_that_print.py").write_text(code)
+        entry = {"module": "tools_that_print.py", "functions": ["shout"]}
+        Path("print.json").write_text(json.dumps({"functions": {"it": entry}}))
+        result = run("call", "it__shout", "--sources", "print.json", "--json")
+        assert json.loads(result.stdout)["structured"] == 4
+        assert result.stderr == "hello\nHELLO\n"
+
     def test_structured(self, call):
         result = call("it__roll", "--inputs", '{"sides": 6}')
         assert (result.exit_code, result.stderr) == (0, "")

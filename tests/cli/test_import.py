@@ -94,6 +94,12 @@ class TestImport:
         assert (dead["tools"], dead["kind"]) == (0, "MCP server")
         assert "/no/such/program" in dead["problem"]
 
+    def test_what_a_module_prints_is_not_in_the_result(self, run, sources):
+        sources(code=f"print('hello')\n{TOOLS}")
+        result = run("import", "--mcp", "mcp.json", "--output", "apis.jsonl", "--json")
+        assert json.loads(result.stdout)["apis"] == 2
+        assert result.stderr == "hello\n"
+
     def test_several_files_and_lists(self, run, sources):
         sources()
         sources(name="more.json", source="more")
@@ -139,6 +145,22 @@ class TestFailures:
         assert result.stderr.count("\n") == 1
         assert ids() == ("dice__roll", "dice__toss")
 
+    def test_a_missing_variable_is_a_failure_of_its_source(self, run, sources):
+        sources(secret={"command": "run", "env": {"KEY": "${NO_SUCH_VARIABLE}"}})
+        result = run("import", "--mcp", "mcp.json", "--output", "apis.jsonl", "--json")
+        assert result.exit_code == 0
+        assert result.stderr == (
+            "Warning: source 'secret': the environment has no variable 'NO_SUCH_VARIABLE' (set it, "
+            "or write ${NO_SUCH_VARIABLE:-default})\n"
+        )
+        failed, _ = json.loads(result.stdout)["sources"]
+        assert (failed["source"], failed["kind"]) == ("secret", "MCP server")
+        assert ids() == ("dice__roll", "dice__toss")
+        assert run("call", "dice__toss", "--sources", "mcp.json").exit_code == 0
+        result = run("call", "secret__it", "--sources", "mcp.json")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "secret__it failed (unavailable): source 'secret'" in result.stderr
+
     def test_all_failed(self, run):
         Path("mcp.json").write_text(json.dumps({"mcpServers": {"a": DEAD, "b": DEAD}}))
         result = run("import", "--mcp", "mcp.json", "--output", "apis.jsonl")
@@ -176,6 +198,33 @@ class TestFailures:
         assert (result.exit_code, result.stdout) in ((1, ""), (2, ""))
         assert said in " ".join(result.stderr.split())
         assert names() == before
+
+    @pytest.mark.parametrize(
+        ("output", "said"),
+        [
+            ("mcp.json", "this is one of the --sources"),
+            ("./link.json", "this is one of the --sources"),
+            ("pets.yaml", "this is the document of an --openapi"),
+            ("tools.json", "this is the list of a --tools"),
+            ("mcp.json.lock", "this is the lock file"),
+            ("named.json", "mcp.json names this file"),
+            ("mine.py", "mcp.json names this file"),
+        ],
+    )
+    def test_nothing_that_is_read_is_overwritten(self, run, output, said):
+        Path("mine.py").write_text("import sys\nopen('started', 'w')\ndef roll(): ...\n")
+        functions = {"it": {"module": "${FOLDER:-.}/mine.py", "functions": ["roll"]}}
+        named = {"its": {"document": "named.json"}, "other": {"document": "${NOT_THERE}"}}
+        Path("mcp.json").write_text(json.dumps({"functions": functions, "openapi": named}))
+        Path("link.json").symlink_to("mcp.json")
+        for name in ("pets.yaml", "tools.json", "named.json"):
+            Path(name).write_text("{}")
+        before = {name: Path(name).read_text() for name in names()}
+        arguments = ("--mcp", "mcp.json", "--openapi", "pets.yaml", "--tools", "tools.json")
+        result = run("import", *arguments, "--output", output)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert said in result.stderr and "give --output another name" in result.stderr
+        assert {name: Path(name).read_text() for name in names()} == before
 
     def test_an_old_catalog_stays_where_all_fail(self, run):
         Path("mcp.json").write_text(json.dumps({"mcpServers": {"a": DEAD}}))

@@ -189,6 +189,14 @@ class TestSources:
         assert recommended(run, "give keys")[0] == "git__log"
         assert document(run(*arguments))["saved"] is False
 
+    def test_what_a_module_prints_is_not_in_the_result(self, run, sources):
+        Path("sync_prints.py").write_text("print('hello')\n" + CODE.format(name="log", said="Log."))
+        entry = {"module": "sync_prints.py", "functions": ["log"]}
+        Path("new.json").write_text(json.dumps({"functions": {"new": entry}}))
+        result = run("sync", "--model", "m", "--sources", "new.json", "--json")
+        assert json.loads(result.stdout)["added"] == ["new__log"]
+        assert result.stderr == "hello\n"
+
     def test_a_dry_run_accepts_nothing(self, run, sources):
         lock = Path("mcp.json.lock").read_bytes()
         sources(log="Lists tags.", diff="Shows what changed in a file.", blame="Says who wrote.")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cnp_router.exceptions import DataFileError, InputError
+from cnp_router.exceptions import DataFileError, InputError, SourceUnavailableError
 from cnp_router.sources.all_sources import Sources
 from cnp_router.sources.configuration import KINDS, Kind, SourceRef, kind_of, read_a2a, read_sources
 from cnp_router.sources.functions import FunctionSource
@@ -140,18 +140,45 @@ class TestVariables:
         (source,) = read(servers(a={"command": "${A}"}), environ={"A": "${B}"}).sources
         assert source.fields == {"command": "${B}"}
 
-    def test_one_that_is_missing(self, read):
-        with pytest.raises(DataFileError) as caught:
-            read(servers(github={"env": {"TOKEN": "${GITHUB_TOKEN}"}}))
-        assert str(caught.value).endswith(
-            "mcp.json: mcpServers 'github': the environment has no variable 'GITHUB_TOKEN' (set "
-            "it, or write ${GITHUB_TOKEN:-default})"
+    def test_one_that_is_missing_is_a_failure_of_its_source(self, read):
+        entry = {"env": {"TOKEN": "${GITHUB_TOKEN}"}, "effects": {"rm": "writes"}}
+        found = read(servers(github=entry, files={"command": "run"}))
+        missing, good = found.sources
+        assert (missing.name, kind_of(missing)) == ("github", "mcpServers")
+        assert (good.name, good.fields) == ("files", {"command": "run"})
+        assert found.overrides == {"github__rm": "writes"}
+        said = (
+            "source 'github': the environment has no variable 'GITHUB_TOKEN' (set it, or write "
+            "${GITHUB_TOKEN:-default})"
         )
+
+        async def use():
+            async with Sources(found.sources, overrides=found.overrides) as every:
+                loaded = await every.load()
+                through = await every.call(Call(api="github__rm"))
+            return loaded, through, await missing.call(Call(api="github__rm"))
+
+        loaded, *results = asyncio.run(use())
+        (problem,) = loaded.problems
+        assert (type(problem), str(problem)) == (SourceUnavailableError, said)
+        for result in results:
+            assert (result.failure.kind, result.failure.message) == ("unavailable", said)
+            assert result.failure.was_done == "no"
+
+    def test_the_rest_of_an_entry_is_checked_all_the_same(self, read):
+        with pytest.raises(DataFileError, match="max_concurrency"):
+            read(servers(github={"command": "${NO}", "max_concurrency": 0}))
+        with pytest.raises(DataFileError, match="the name of a source"):
+            read(servers(a__b={"command": "${NO}"}))
 
     @pytest.mark.parametrize("reference", ["${input:key}", "${a-b}", "${}"])
     def test_what_is_no_variable(self, read, reference):
-        with pytest.raises(DataFileError, match="cannot be filled in here"):
-            read(servers(github={"command": reference}))
+        (source,) = read(servers(github={"command": reference})).sources
+        with pytest.raises(SourceUnavailableError) as caught:
+            asyncio.run(source.apis())
+        assert str(caught.value) == (
+            f"source 'github': {reference} cannot be filled in here (use a variable, ${{NAME}})"
+        )
 
     def test_a_secret_is_in_no_error(self, read):
         with pytest.raises(DataFileError) as caught:
