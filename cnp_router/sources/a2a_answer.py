@@ -27,9 +27,8 @@ _ENDS: dict[int, tuple[FailureKind, str] | None] = {
     TaskState.TASK_STATE_INPUT_REQUIRED: ("inputs", "the agent asks for more"),
     TaskState.TASK_STATE_AUTH_REQUIRED: ("permission", "the agent asks for authentication"),
 }
-# It had begun, and may have done a part.
+# It had begun, and may have done a part; one that failed says so itself.
 _BEGUN = (
-    TaskState.TASK_STATE_FAILED,
     TaskState.TASK_STATE_CANCELED,
     TaskState.TASK_STATE_INPUT_REQUIRED,
 )
@@ -112,7 +111,7 @@ class Answer:
             return result
         kind, unsaid = end
         said_of_it = "" if self._message is None else _text(self._message.parts)[:MOST_SAID]
-        was_done: Literal["no", "unknown"] = "unknown" if self._state in _BEGUN else "no"
+        was_done: Literal["no", "unknown"] | None = "unknown" if self._state in _BEGUN else None
         failure = CallFailure(kind, said_of_it or unsaid, was_done)
         return CallResult(result.text, result.structured, result.attachments, failure)
 

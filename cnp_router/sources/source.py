@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -39,11 +40,18 @@ FailureKind = Literal[
     "timeout",  # no answer in time: nobody knows whether it was done
     "lost",  # the connection broke after the call was sent: nobody knows
     "unusable",  # an answer that is none: nobody knows
-    "tool",  # the tool itself says that it failed: it may have acted before
+    "tool",  # the tool itself says that it failed
     "cancelled",  # the caller gave up while it ran: nobody knows
 ]
+_MOST_READ = 2_000  # characters of a message
 _TRANSIENT = {"busy", "unavailable", "timeout", "lost"}
-_UNKNOWN = {"timeout", "lost", "unusable", "tool", "cancelled"}
+_UNKNOWN = {"timeout", "lost", "unusable", "cancelled"}
+# A tool that says that it failed has not done it, unless it lost sight of what it asked itself.
+_UNSURE = re.compile(
+    r"time[d-]? ?out|deadline exceeded|connection[ \w]{0,12}(reset|abort|clos|lost|brok|error)|"
+    r"broken ?pipe|unavailable|bad gateway",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +132,8 @@ class CallFailure:
     message : str
         What went wrong and what cures it, in words; where the tool says it, as it says it.
     was_done : {"no", "unknown"}, optional
-        Whether it may have had an effect all the same; by default by its kind.
+        Whether it may have had an effect all the same. By default by its kind; of kind ``"tool"``
+        it is unknown where the message says that time ran out or a connection broke.
 
     Raises
     ------
@@ -145,7 +154,9 @@ class CallFailure:
         if self.kind not in get_args(FailureKind):
             raise InputError(f"unknown kind of failure {shown(self.kind)}")
         if self.was_done is None:
-            object.__setattr__(self, "was_done", "unknown" if self.kind in _UNKNOWN else "no")
+            is_unsure = self.kind == "tool" and _UNSURE.search(self.message[:_MOST_READ])
+            unknown = self.kind in _UNKNOWN or is_unsure
+            object.__setattr__(self, "was_done", "unknown" if unknown else "no")
 
     @property
     def is_transient(self) -> bool:

@@ -174,7 +174,7 @@ def test_parts_of_all_kinds(streaming):
 @pytest.mark.parametrize(
     ("text", "kind", "was_done", "said"),
     [
-        ("fail no such place", "tool", "unknown", "no such place"),
+        ("fail no such place", "tool", "no", "no such place"),
         ("reject not mine", "tool", "no", "not mine"),
         ("stop tired", "tool", "unknown", "tired"),
         ("ask Which city?", "inputs", "unknown", "Which city?"),

@@ -861,9 +861,26 @@ def test_effects_are_not_pinned_and_the_lock_has_the_latest(tmp_path):
     ("kinds", "was_done"),
     [
         (("inputs", "changed", "declined", "permission", "busy", "unavailable"), "no"),
-        (("timeout", "lost", "unusable", "tool", "cancelled"), "unknown"),
+        (("timeout", "lost", "unusable", "cancelled"), "unknown"),
     ],
 )
 def test_what_a_kind_of_failure_says_of_what_was_done(kinds, was_done):
     assert {CallFailure(kind, "").was_done for kind in kinds} == {was_done}
     assert CallFailure("tool", "no such page", "no").was_done == "no"
+
+
+@pytest.mark.parametrize(
+    ("message", "was_done"),
+    [
+        ("ValueError: the city is unknown", "no"),
+        ("the mailbox is full", "no"),
+        ("TimeoutError", "unknown"),
+        ("ReadTimeout: no answer", "unknown"),
+        ("Request timed out", "unknown"),
+        ("ConnectionResetError: [Errno 104] Connection reset by peer", "unknown"),
+        ("the connection was closed", "unknown"),
+        ("503 Service Unavailable", "unknown"),
+    ],
+)
+def test_a_tool_that_lost_sight_of_what_it_did_does_not_know_either(message, was_done):
+    assert CallFailure("tool", message).was_done == was_done
