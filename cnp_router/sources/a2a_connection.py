@@ -206,10 +206,10 @@ def _check_interfaces(name: str, card: AgentCard, url: str, has_headers: bool) -
         raise SourceAnswerError(name, problem, cure="check the URL")
     here = _origin(url)
     for each in usable:
-        there = _origin(each.url)
+        named = _origin(each.url)
         # Many agents serve their card beside themselves, at another port of their host.
-        is_near = there[1] == here[1] and there[0] in ("https", here[0])
-        if there == here or (is_near and not has_headers):
+        is_near = named[1] == here[1] and named[0] in ("https", here[0])
+        if named == here or (is_near and not has_headers):
             continue
         why = f"is not at {_place(url)}"
         if is_near:
