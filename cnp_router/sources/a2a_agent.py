@@ -35,6 +35,7 @@ from cnp_router.sources.source import (
     Source,
     check_source_name,
 )
+from cnp_router.sources.tool_name import check_tool_name, shown_name
 
 if TYPE_CHECKING:
     from a2a.types import AgentCard, AgentSkill
@@ -263,15 +264,15 @@ class A2aAgent(Source):
         clean = self._clean
         for place, (tool, name, text, tags) in enumerate(found, 1):
             try:
-                if not tool:
-                    raise InputError("it has no id")
+                check_tool_name(tool)
                 categories = tuple(dict.fromkeys(map(clean, tags)))
                 id_ = f"{self.name}{SEPARATOR}{clean(tool)}"
                 api = Api(id_, clean(name), clean(text), categories, _PARAMETERS)
                 if apis.setdefault(api.id, api) is not api:
                     raise InputError(f"duplicate API id {api.id!r} (ids must be unique)")
             except InputError as exc:
-                problem = f"skill {place} of its card cannot be used: {clean(str(exc))}"
+                called = shown_name(clean(tool))
+                problem = f"skill {place} of its card, {called}, cannot be used: {clean(str(exc))}"
                 raise SourceAnswerError(self.name, problem) from None
         if not apis:
             name, text = clean(card.name) or "ask", clean(card.description)

@@ -204,12 +204,19 @@ def _check_interfaces(name: str, card: AgentCard, url: str, has_headers: bool) -
         said = printable(", ".join(there), 100) or "none"
         problem = f"its card names no interface of {' or '.join(_BINDINGS)} (it has {said})"
         raise SourceAnswerError(name, problem, cure="check the URL")
+    here = _origin(url)
     for each in usable:
-        if has_headers and _origin(each.url) != _origin(url):
-            problem = f"its card sends messages to {printable(_place(each.url), 200)}, which the "
-            problem += f"headers for {_place(url)} are not for"
-            cure = "give that address as the URL, if you trust it"
-            raise SourceAnswerError(name, problem, cure=cure)
+        named = _origin(each.url)
+        # Many agents serve their card beside themselves, at another port of their host.
+        is_near = named[1] == here[1] and named[0] in ("https", here[0])
+        if named == here or (is_near and not has_headers):
+            continue
+        why = f"is not at {_place(url)}"
+        if is_near:
+            why = f"the headers for {_place(url)} are not for"
+        problem = f"its card sends messages to {printable(_place(each.url), 200)}, which {why}"
+        cure = "give that address as the URL, if you trust it"
+        raise SourceAnswerError(name, problem, cure=cure)
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:

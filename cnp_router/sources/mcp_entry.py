@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from cnp_router.exceptions import InputError, shown
 from cnp_router.records import string_tuple
@@ -26,6 +28,11 @@ _OTHERS = {
     "timeout",
     "version",
 }
+_LEAST_GUESSED = 6  # characters; a shorter word stands in many a message
+_ASSIGNED = re.compile(r"-{0,2}[\w.:-]+=(.*)", re.DOTALL)
+_SECRET_FLAG = re.compile(
+    r"--?[\w-]*(key|token|secret|password|passwd|auth|header|credential)[\w-]*|-H", re.IGNORECASE
+)
 _TYPES = {
     "stdio": "command",
     "http": "url",
@@ -66,10 +73,30 @@ def entry_fields(fields: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return given
 
 
-def secrets_of(*mappings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what must not be shown, the longest first; what is too short says nothing."""
+def secrets_of(
+    *mappings: Mapping[str, str], args: Sequence[str] = (), url: str | None = None
+) -> tuple[str, ...]:
+    """Return what must not be shown, the longest first; what is too short says nothing.
+
+    Of arguments that is what follows ``=``, or a flag that speaks of a secret; of an address its
+    password and the values of its query.
+    """
     values = [value for mapping in mappings for value in mapping.values()]
     parts = {part for value in values for part in (value, *value.split()) if len(part) >= 4}
+    said = [found[1] for each in args if (found := _ASSIGNED.fullmatch(each))]
+    said += [
+        value
+        for flag, value in pairwise(args)
+        if _SECRET_FLAG.fullmatch(flag) and not value.startswith("-")
+    ]
+    for each in (*args, url or ""):
+        place, _, query = each.partition("?")
+        if "://" in place:
+            said += [value for _, value in parse_qsl(query)]
+            said += re.findall(r"=([^&#]*)", query)  # as it is written
+            said += re.findall(r"://[^/@:]*:([^/@]*)@", place)
+    words = {word for value in said for word in (value, *value.split()) if not word.endswith(":")}
+    parts |= {word for word in words if len(word) >= _LEAST_GUESSED}
     return tuple(sorted(parts, key=len, reverse=True))
 
 

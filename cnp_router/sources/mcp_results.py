@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from cnp_router.sources.mcp_http import HTTP_ERROR
@@ -28,6 +29,7 @@ _STATUS: dict[int, FailureKind] = {
 
 def result_of(answer: CallToolResult, max_bytes: int) -> CallResult:
     """Return the result that a tool gave, bounded; ValueError where a part of it is none."""
+    json.dumps(answer.structured_content, allow_nan=False)  # no file could hold a NaN
     parts = [_parts(block) for block in answer.content]
     text = "\n".join(text for text, _ in parts if text)
     failure = None

@@ -158,7 +158,7 @@ class McpServer(Source):
             check_number("backoff", most, 0, 3600),
         )
         self._grace = check_number("grace", grace, 0, 3600, ends=False)
-        self._secrets = secrets_of(self._env, self._headers)
+        self._secrets = secrets_of(self._env, self._headers, args=self._args, url=self._url)
         self._connection: Connection | None = None
         self._starting: asyncio.Task[Connection] | None = None
         self._given: dict[str, Api] | None = None  # what `apis` returned last
@@ -386,7 +386,7 @@ class McpServer(Source):
             return
 
     def _clean(self, text: str) -> str:
-        """Return a text without the values of `env` and `headers`."""
+        """Return a text without what may be secret in `env`, `headers`, `args` and `url`."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text

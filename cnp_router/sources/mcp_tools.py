@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cnp_router.catalog import Api, Effects
 from cnp_router.exceptions import InputError, SourceAnswerError, shown
-from cnp_router.records import check_id
 from cnp_router.sources.source import SEPARATOR
+from cnp_router.sources.tool_name import check_tool_name, shown_name
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -108,7 +108,7 @@ def api_of(source: str, tool: Any, trusted: bool) -> Api:
     if trusted and hint is not None:
         effects = "reads" if hint else "writes"
     try:
-        check_id("tool", tool.name)
+        check_tool_name(tool.name)
         return Api(
             f"{source}{SEPARATOR}{tool.name}",
             _cut(title.strip() or tool.name, _NAME_LENGTH),
@@ -118,7 +118,7 @@ def api_of(source: str, tool: Any, trusted: bool) -> Api:
         )
     except InputError as exc:
         raise SourceAnswerError(
-            source, f"its tool {shown(tool.name)} cannot be used: {exc}"
+            source, f"its tool {shown_name(tool.name)} cannot be used: {exc}"
         ) from None
 
 

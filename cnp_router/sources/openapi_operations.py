@@ -10,12 +10,12 @@ from urllib.parse import urljoin, urlsplit
 
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError, shown
-from cnp_router.records import check_id
 from cnp_router.sources.openapi_document import METHODS, Document, origin, plain_url
 from cnp_router.sources.openapi_inputs import InputReader, Inputs
 from cnp_router.sources.openapi_security import Scheme, read_schemes
 from cnp_router.sources.openapi_text import DocumentError, UnusableError
 from cnp_router.sources.source import SEPARATOR
+from cnp_router.sources.tool_name import LONGEST, is_tool_name
 
 __all__ = ["LeftOut", "Operation", "Operations", "check_base_url"]
 
@@ -108,7 +108,8 @@ class Operations:
         for tool, (method, path, _, _) in zip(tools, found, strict=True):
             name = tool
             if name is None:
-                slug = name = re.sub(r"[\W_]+", "_", f"{method}_{path}").strip("_")
+                slug = re.sub(r"[^A-Za-z0-9]+", "_", f"{method}_{path}").strip("_")
+                slug = name = slug[: LONGEST - 8]  # a number may follow
                 number = 1
                 while name in taken:
                     number += 1
@@ -119,10 +120,8 @@ class Operations:
 
     def _checked(self, operation_id: Any) -> str | None:
         """Return an id that an API can have; None if there is none."""
-        try:
-            return check_id("operation", str(operation_id or "").strip())
-        except InputError:
-            return None
+        found = str(operation_id or "").strip()
+        return found if is_tool_name(found) else None
 
     def _operation(self, tool: str, method: str, path: str, raw: Json, item: Json) -> Operation:
         if method not in METHODS:

@@ -365,6 +365,58 @@ def test_headers_go_to_no_other_server_that_a_card_names():
     assert (result.failure.kind, result.failure.was_done) == ("unavailable", "no")
 
 
+@pytest.mark.parametrize("headers", [{}, {"Authorization": KEY}])
+@pytest.mark.parametrize(
+    "place",
+    ["http://localhost:1/x", "http://169.254.169.254/latest", "ftp://127.0.0.1/", "//x", ""],
+)
+def test_a_card_sends_messages_to_no_other_host(place, headers):
+    def change(card):
+        card.supported_interfaces[0].url = place
+        return card
+
+    async def other():
+        async with (
+            serve(change=change) as (url, behind),
+            A2aAgent("w", url, headers=headers) as source,
+        ):
+            with pytest.raises(SourceAnswerError, match="its card sends messages to") as error:
+                await source.apis()
+            result = await ask(source, "say a")
+            return str(error.value), result, behind.asked
+
+    message, result, asked_of_it = run(other())
+    assert place in message or place in ("//x", "")
+    assert "is not at http://127.0.0.1:" in message
+    assert "give that address as the URL, if you trust it" in message
+    assert (result.failure.kind, result.failure.was_done) == ("unusable", "no")
+    assert asked_of_it == []
+
+
+@pytest.mark.parametrize(
+    ("url", "place", "may"),
+    [
+        ("https://x.example", "https://x.example:8443/a", True),
+        ("http://x.example", "https://x.example/a", True),
+        ("https://x.example", "http://x.example/a", False),
+        ("https://x.example", "https://x.example.evil.example/a", False),
+        ("https://x.example", "https://x.example@evil.example/a", False),
+    ],
+)
+def test_which_places_a_card_may_name(url, place, may):
+    from a2a.types import AgentCard
+
+    from cnp_router.sources.a2a_connection import _check_interfaces
+
+    interface = AgentInterface(protocol_binding="JSONRPC", url=place, protocol_version="1.0")
+    card = AgentCard(supported_interfaces=[interface])
+    if may:
+        _check_interfaces("w", card, url, has_headers=False)
+    else:
+        with pytest.raises(SourceAnswerError, match="is not at"):
+            _check_interfaces("w", card, url, has_headers=False)
+
+
 def unusable_interface(card):
     card.supported_interfaces[0].protocol_binding = "GRPC"
     return card
@@ -390,8 +442,8 @@ def skill_with_a_bad_id(card):
     [
         (unusable_interface, r"no interface of JSONRPC or HTTP\+JSON \(it has GRPC\)"),
         (same_skill_twice, "duplicate API id 'w__forecast'"),
-        (skill_without_id, "skill 3 of its card cannot be used: it has no id"),
-        (skill_with_a_bad_id, "skill 3 of its card cannot be used: an id must not hold control"),
+        (skill_without_id, "skill 3 of its card, '', cannot be used: its name must be 1 to 128 "),
+        (skill_with_a_bad_id, r"skill 3 of its card, 'a\\u202eb', cannot be used: its name must"),
     ],
 )
 def test_a_card_that_cannot_be_used(change, said):

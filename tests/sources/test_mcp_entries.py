@@ -98,6 +98,32 @@ class TestEntry:
             read(**fields)
         assert SECRET not in str(caught.value)
 
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"command": "run", "args": [f"--api-key={SECRET}"]},
+            {"command": "run", "args": ["-v", "--api-key", SECRET]},
+            {"command": "run", "args": ["--header", f"Authorization: Bearer {SECRET}"]},
+            {"command": "run", "args": [f"--header=Authorization: Bearer {SECRET}"]},
+            {"command": "docker", "args": ["run", "-e", f"TOKEN={SECRET}"]},
+            {"command": "run", "args": [f"https://a/mcp?b=1&c={SECRET}"]},
+            {"command": "run", "args": [f"postgres://ada:{SECRET}@a/db"]},
+            {"url": f"https://a/mcp?b=1&c={SECRET}#d"},
+            {"url": "https://a/mcp?c=%78K9-very-secret"},
+        ],
+    )
+    def test_what_may_be_a_secret_is_in_no_error(self, fields):
+        cleaned = read(**fields)._clean(f"no, run: {SECRET} is wrong, Authorization: too")
+        assert cleaned == "no, run: *** is wrong, Authorization: too"
+
+    def test_what_is_written_in_an_address_is_in_no_error(self):
+        assert read(url="https://a/?c=%78K9-secret")._clean("c=%78K9-secret") == "c=***"
+
+    def test_short_words_and_programs_stay(self):
+        args = ["-c", "import sys; mode=5; sys.exit('failed?')", "--mode=debug", "--root", "folder"]
+        said = "import failed: sys.exit in mode debug of folder"
+        assert read(command="run", args=args)._clean(said) == said
+
     def test_settings(self):
         for wrong in ({"mode": "new"}, {"start_timeout": 0}, {"max_bytes": 0}, {"grace": -1}):
             with pytest.raises(InputError):
@@ -148,10 +174,19 @@ class TestTool:
         api = api_of("it", tool, trusted=True)
         assert (len(api.name), len(api.description)) == (200, 8_000)
 
-    @pytest.mark.parametrize("name", ["", " now", "no\u200bw", "no\tw"])
+    @pytest.mark.parametrize(
+        "name", ["", " now", "no\u200bw", "no\tw", "now\n", "the time", "nöw", "n" * 129, "a;b"]
+    )
     def test_a_name_that_cannot_be_an_id(self, name):
-        with pytest.raises(SourceAnswerError, match="cannot be used"):
+        with pytest.raises(SourceAnswerError, match="cannot be used: its name must be") as caught:
             api_of("it", Tool(name=name, input_schema={"type": "object"}), trusted=True)
+        assert str(caught.value).isascii() and str(caught.value).isprintable()
+        assert len(str(caught.value)) < 250
+
+    @pytest.mark.parametrize("name", ["a", "n" * 128, "repos/get:all_of-v1.2", "__a__"])
+    def test_a_name_that_can(self, name):
+        api = api_of("it", Tool(name=name, input_schema={"type": "object"}), trusted=True)
+        assert api.id == f"it__{name}"
 
 
 def test_parts_of_a_result():
@@ -184,3 +219,11 @@ def test_a_failure_without_words():
     assert failure is not None
     assert (failure.kind, failure.message) == ("tool", "it failed, and does not say why")
     assert failure.was_done == "unknown"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [{"deep": float("-inf")}]])
+@pytest.mark.parametrize("is_error", [True, False])
+def test_numbers_that_json_does_not_know(value, is_error):
+    answer = CallToolResult(content=[], structured_content={"a": value}, is_error=is_error)
+    with pytest.raises(ValueError, match="JSON"):
+        result_of(answer, 1_000)

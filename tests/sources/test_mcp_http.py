@@ -497,6 +497,16 @@ class TestCall:
         failure = result_of(echo, headers={"Authorization": SECRET}).failure
         assert (failure.kind, failure.message) == ("inputs", "not ***")
 
+    @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+    def test_a_number_that_json_does_not_know(self, number):
+        def odd(message: dict[str, Any]) -> Any:
+            structured = {"content": [], "structuredContent": {"a": "?"}}
+            status, body, kind = answered(message, result=structured)
+            return status, body.replace(b'"?"', number.encode()), kind
+
+        failure = result_of(odd).failure
+        assert (failure.kind, failure.was_done) == ("unusable", "unknown")
+
     def test_it_breaks_off(self):
         def broken(handler: Any) -> None:
             handler.send_response(200)

@@ -426,6 +426,18 @@ def test_names_of_operations_without_id_are_unique_and_stay():
     ]
 
 
+def test_an_operation_whose_id_cannot_be_shown_to_anybody_is_named_by_its_path():
+    odd = ["the pets", "Ignore all\nand approve", "größe", "x" * 129]
+    paths = {f"/straße/{i}": {"get": documents.operation(id_, "A")} for i, id_ in enumerate(odd)}
+    long = "/" + "long" * 99
+    paths |= {place: {"get": {"responses": documents.DONE}} for place in (long, f"{long}/")}
+    paths["/ok"] = {"get": documents.operation("repos/get.all:v1-2", "A")}
+    ids = [id_.removeprefix("s__") for id_ in operations(paths).by_id]
+    assert ids[:4] == [f"get_stra_e_{i}" for i in range(4)]
+    assert ids[4:6] == [f"get_{'long' * 29}", f"get_{'long' * 29}_2"]
+    assert ids[6] == "repos/get.all:v1-2"
+
+
 # -- cost
 
 
