@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -66,9 +66,8 @@ def entry_fields(fields: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return given
 
 
-def secrets_of(*mappings: Mapping[str, str]) -> tuple[str, ...]:
+def secrets_of(values: Iterable[str]) -> tuple[str, ...]:
     """Return what must not be shown, the longest first; what is too short says nothing."""
-    values = [value for mapping in mappings for value in mapping.values()]
     parts = {part for value in values for part in (value, *value.split()) if len(part) >= 4}
     return tuple(sorted(parts, key=len, reverse=True))
 
@@ -85,12 +84,12 @@ def _hidden(value: object) -> str:
     return f"a {type(value).__name__}" if not isinstance(value, str) else "another string"
 
 
-def several(value: Sequence[str]) -> tuple[str, ...]:
-    """Return arguments of a command."""
+def several(name: str, value: Iterable[str]) -> tuple[str, ...]:
+    """Return several strings."""
     try:
-        return string_tuple("args", value)
+        return string_tuple(name, value)
     except InputError:
-        raise InputError("args must be a list of strings") from None
+        raise InputError(f"{name} must be a list of strings") from None
 
 
 def strings(name: str, value: Mapping[str, str] | None) -> dict[str, str]:

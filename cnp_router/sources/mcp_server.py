@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -97,6 +97,8 @@ class McpServer(Source):
     grace : float > 0, seconds, default=1.0
         How long the process may take to end by itself when its input is closed, and then when it is
         terminated, before it is killed.
+    secrets : iterable of str, default=()
+        Further texts that no error shows, as those of `env` and `headers`; of 4 characters or more.
 
     Raises
     ------
@@ -127,6 +129,7 @@ class McpServer(Source):
         max_concurrency: int = 8,
         backoff: tuple[float, float] = (0.5, 10.0),
         grace: float = 1.0,
+        secrets: Iterable[str] = (),
     ) -> None:
         self.name = check_source_name(name)
         if (command is None) == (url is None):
@@ -135,7 +138,7 @@ class McpServer(Source):
         if mode not in ("auto", "legacy"):
             raise InputError(f"mode must be 'auto' or 'legacy', got {shown(mode)}")
         self._command = None if command is None else plain("command", command)
-        self._args = tuple(plain("args", each, may_be_empty=True) for each in several(args))
+        self._args = tuple(plain("args", each, may_be_empty=True) for each in several("args", args))
         self._env = strings("env", env)
         self._cwd = None if cwd is None else Path(plain("cwd", os.fspath(cwd)))
         self._url = None if url is None else http_url(url)
@@ -158,7 +161,8 @@ class McpServer(Source):
             check_number("backoff", most, 0, 3600),
         )
         self._grace = check_number("grace", grace, 0, 3600, ends=False)
-        self._secrets = secrets_of(self._env, self._headers)
+        hidden = several("secrets", secrets)
+        self._secrets = secrets_of((*self._env.values(), *self._headers.values(), *hidden))
         self._connection: Connection | None = None
         self._starting: asyncio.Task[Connection] | None = None
         self._given: dict[str, Api] | None = None  # what `apis` returned last
@@ -169,7 +173,13 @@ class McpServer(Source):
 
     @classmethod
     def from_entry(
-        cls, name: str, fields: Mapping[str, Any], *, folder: Path, trusted: bool
+        cls,
+        name: str,
+        fields: Mapping[str, Any],
+        *,
+        folder: Path,
+        trusted: bool,
+        secrets: Iterable[str] = (),
     ) -> Self:
         """Return the server of an entry of `mcpServers` in a file such as ``mcp.json``.
 
@@ -184,6 +194,8 @@ class McpServer(Source):
         folder : Path
             What relative paths in `command` and `cwd` are relative to.
         trusted : bool
+        secrets : iterable of str, default=()
+            As those of the class.
 
         Raises
         ------
@@ -197,7 +209,7 @@ class McpServer(Source):
         McpServer('time')
         """
         given = entry_fields(fields, folder)
-        return cls(name, **given, trusted=trusted)
+        return cls(name, **given, trusted=trusted, secrets=secrets)
 
     @property
     def is_stale(self) -> bool:
@@ -359,7 +371,9 @@ class McpServer(Source):
             )
         if self._cwd is not None and not self._cwd.is_dir():
             raise SourceUnavailableError(
-                self.name, f"there is no folder {str(self._cwd)!r}", cure="correct 'cwd'"
+                self.name,
+                f"there is no folder {self._clean(str(self._cwd))!r}",
+                cure="correct 'cwd'",
             )
         place = self._command
         if os.sep in place:
@@ -368,7 +382,7 @@ class McpServer(Source):
         if found is None:
             raise SourceUnavailableError(
                 self.name,
-                f"there is no program {self._command!r}",
+                f"there is no program {self._clean(self._command)!r}",
                 cure="install it, or give its whole path as 'command'",
             )
         return str(Path(found).absolute())
@@ -386,7 +400,7 @@ class McpServer(Source):
             return
 
     def _clean(self, text: str) -> str:
-        """Return a text without the values of `env` and `headers`."""
+        """Return a text without the values of `env` and `headers`, and without `secrets`."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text

@@ -102,6 +102,9 @@ class TestEntry:
         for wrong in ({"mode": "new"}, {"start_timeout": 0}, {"max_bytes": 0}, {"grace": -1}):
             with pytest.raises(InputError):
                 McpServer("it", command="run", **wrong)
+        with pytest.raises(InputError) as caught:
+            McpServer("it", command="run", secrets=SECRET)
+        assert str(caught.value) == "secrets must be a list of strings"
         with pytest.raises(InputError, match="auth belong"):
             McpServer("it", command="run", auth=httpx2.BasicAuth("me", SECRET))
         with pytest.raises(InputError):
