@@ -189,8 +189,8 @@ class McpServer(Source):
             Its key.
         fields : mapping of str to JSON value
             `command`, `args`, `env`, `cwd`; or `url`, `headers`; `type`, if it is to be said; and
-            of the settings `max_bytes`, `mode` and `start_timeout`. Some that other programs keep
-            there for themselves are passed over.
+            of the settings `max_bytes`, `mode` and `start_timeout`. What other programs keep there
+            for themselves is passed over; a warning names it.
         folder : Path
             What relative paths in `command` and `cwd` are relative to.
         trusted : bool
@@ -200,7 +200,7 @@ class McpServer(Source):
         Raises
         ------
         InputError
-            If a field is unknown or cannot be used.
+            If a field is misspelled or cannot be used.
 
         Examples
         --------
@@ -208,7 +208,7 @@ class McpServer(Source):
         ...                      folder=Path(), trusted=False)
         McpServer('time')
         """
-        given = entry_fields(fields, folder)
+        given = entry_fields(name, fields, folder)
         return cls(name, **given, trusted=trusted, secrets=secrets)
 
     @property
@@ -379,6 +379,10 @@ class McpServer(Source):
         if os.sep in place:
             place = str((self._cwd or Path()).absolute() / place)
         found = shutil.which(place, path=path)
+        if found is None and (file := shutil.which(place, os.F_OK, path)) is not None:
+            problem = f"{self._clean(file)!r} is there, and may not be run"
+            cure = "make it a program by chmod +x, or name the program that runs it as 'command'"
+            raise SourceUnavailableError(self.name, problem, cure=cure)
         if found is None:
             raise SourceUnavailableError(
                 self.name,
