@@ -16,7 +16,7 @@ import click
 from cnp_router.cli import options
 from cnp_router.cli.import_ import load_showing
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table
-from cnp_router.cli.source_options import Origins, echo_problem, source_options
+from cnp_router.cli.source_options import Origins, echo_diff, echo_problem, source_options
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Api, Catalog
@@ -132,19 +132,23 @@ def sync(
     if json_:
         echo_json(result)
         return
+    facts = []
+    if others := result["not_asked"]:
+        facts.append(("Not asked", f"{', '.join(others)} (kept; --remove if no longer there)"))
     if not (difference or refused):
         echo("Nothing has changed.")
+        if facts:
+            echo()
+            echo_pairs(facts)
         return
     rows = [*difference.rows(), *(("refused", api, "see above; --accept") for api in refused)]
     echo_table(["", "id", "what"], rows)
     echo()
     said = ", ".join(f"{len(result[name]):,} {name}" for name in ("added", "changed", "removed"))
-    facts = [("Catalog", f"{counted(len(now), 'API')}: {said}")]
-    if others := result["not_asked"]:
-        facts.append(("Not asked", f"{', '.join(others)} (kept; --remove if no longer there)"))
+    whole = ("Catalog", f"{counted(len(now), 'API')}: {said}")
     how = f"saved in {seconds:.1f} s" if difference else "as it was"
     how = "not saved (--dry-run)" if dry_run else how
-    echo_pairs([*facts, ("Model", f"{model}, {how}")])
+    echo_pairs([whole, *facts, ("Model", f"{model}, {how}")])
 
 
 async def _loaded(origins: Origins, dry_run: bool) -> Loaded:
@@ -160,10 +164,12 @@ async def _loaded(origins: Origins, dry_run: bool) -> Loaded:
     if dry_run and sources.lock is not None:
         sources.lock = Unwritten(sources.lock.path)
     loaded = await load_showing(sources, "Asking")
+    if len(_failed(loaded)) == len(sources.names):
+        for problem in loaded.problems:
+            echo_diff(problem)
+        raise none_left(loaded.problems)
     for problem in loaded.problems:
         echo_problem(problem)
-    if len(_failed(loaded)) == len(sources.names):
-        raise none_left(loaded.problems)
     return loaded
 
 

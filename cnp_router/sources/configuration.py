@@ -39,10 +39,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of source: what it is called, and its class as ``module:name``."""
+    """A kind of source: what it is called, and its class as ``module:name``.
+
+    One that `hides` is told which texts came from the environment, so that no error shows them.
+    """
 
     label: str
     place: str
+    hides: bool = False
 
     def load(self) -> Any:
         """Import the class."""
@@ -50,7 +54,7 @@ class Kind:
         return getattr(importlib.import_module(module), name)
 
 
-_MCP = Kind("MCP server", "cnp_router.sources.mcp_server:McpServer")
+_MCP = Kind("MCP server", "cnp_router.sources.mcp_server:McpServer", hides=True)
 KINDS = {
     "mcpServers": _MCP,
     "servers": _MCP,  # as VS Code calls them
@@ -304,8 +308,9 @@ class _Reader:
             fields = self.expanded(fields, values)
         except _UnfilledError as exc:
             return _Unfilled(SourceUnavailableError(name, exc.problem, cure=exc.cure), kind.label)
+        hidden = {"secrets": values} if kind.hides else {}
         source: Source = kind.load().from_entry(
-            name, fields, folder=self.file.parent, trusted=trusted
+            name, fields, folder=self.file.parent, trusted=trusted, **hidden
         )
         return source
 

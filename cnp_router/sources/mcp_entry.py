@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,12 @@ from cnp_router.records import string_tuple
 
 __all__ = ["entry_fields", "http_url", "plain", "secrets_of", "several", "strings"]
 
+_LOGGER = logging.getLogger(__name__)
 _FIELDS = ("command", "args", "env", "cwd", "url", "headers", "type")
 _SETTINGS = ("max_bytes", "mode", "start_timeout")  # this library's own
+_OF_ALL_KINDS = ("disabled", "effects", "max_concurrency", "trusted")  # read before
+_KNOWN = (*_FIELDS, *_SETTINGS, *_OF_ALL_KINDS)
+_MISSPELLED = 0.8  # as similar as that to one of them
 # Settings that other programs keep in the same files, for themselves.
 _OTHERS = {
     "alwaysAllow",
@@ -33,6 +38,7 @@ _ASSIGNED = re.compile(r"-{0,2}[\w.:-]+=(.*)", re.DOTALL)
 _SECRET_FLAG = re.compile(
     r"--?[\w-]*(key|token|secret|password|passwd|auth|header|credential)[\w-]*|-H", re.IGNORECASE
 )
+_NEIGHBOURS = {"trust"}  # of others too, and similar to one of this library's
 _TYPES = {
     "stdio": "command",
     "http": "url",
@@ -42,20 +48,26 @@ _TYPES = {
 }
 
 
-def entry_fields(fields: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def entry_fields(name: str, fields: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return what the constructor is to be given for an entry.
+
+    Fields that are not known are those of other programs: they are passed over, with a warning.
 
     Raises
     ------
     InputError
-        If a field is unknown, or does not go with the others.
+        If a field is a misspelled one, or does not go with the others.
     """
-    given = {key: value for key, value in fields.items() if key not in _OTHERS}
-    for key in given:
-        if key not in (*_FIELDS, *_SETTINGS):
-            close = difflib.get_close_matches(str(key), (*_FIELDS, *_SETTINGS), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_FIELDS)}"
-            raise InputError(f"unknown field {shown(key)} ({hint})")
+    given = {key: value for key, value in fields.items() if key in (*_FIELDS, *_SETTINGS)}
+    strange = [key for key in fields if key not in given and key not in _OTHERS]
+    for key in strange:
+        close = difflib.get_close_matches(str(key).lower(), _KNOWN, n=1, cutoff=_MISSPELLED)
+        if close and key not in _NEIGHBOURS:
+            raise InputError(f"unknown field {shown(key)} (did you mean {close[0]!r}?)")
+    if strange:
+        names = ", ".join(map(shown, strange))
+        known = ", ".join(sorted(_KNOWN))
+        _LOGGER.warning("source %r: passed over %s (known are %s)", name, names, known)
     kind = given.pop("type", None)
     if kind is not None:
         if not isinstance(kind, str) or kind not in _TYPES:
@@ -74,14 +86,17 @@ def entry_fields(fields: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def secrets_of(
-    *mappings: Mapping[str, str], args: Sequence[str] = (), url: str | None = None
+    *mappings: Mapping[str, str],
+    args: Sequence[str] = (),
+    url: str | None = None,
+    more: Iterable[str] = (),
 ) -> tuple[str, ...]:
     """Return what must not be shown, the longest first; what is too short says nothing.
 
     Of arguments that is what follows ``=``, or a flag that speaks of a secret; of an address its
     password and the values of its query.
     """
-    values = [value for mapping in mappings for value in mapping.values()]
+    values = [value for mapping in mappings for value in mapping.values()] + list(more)
     parts = {part for value in values for part in (value, *value.split()) if len(part) >= 4}
     said = [found[1] for each in args if (found := _ASSIGNED.fullmatch(each))]
     said += [
@@ -112,12 +127,12 @@ def _hidden(value: object) -> str:
     return f"a {type(value).__name__}" if not isinstance(value, str) else "another string"
 
 
-def several(value: Sequence[str]) -> tuple[str, ...]:
-    """Return arguments of a command."""
+def several(name: str, value: Iterable[str]) -> tuple[str, ...]:
+    """Return several strings."""
     try:
-        return string_tuple("args", value)
+        return string_tuple(name, value)
     except InputError:
-        raise InputError("args must be a list of strings") from None
+        raise InputError(f"{name} must be a list of strings") from None
 
 
 def strings(name: str, value: Mapping[str, str] | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -97,6 +97,8 @@ class McpServer(Source):
     grace : float > 0, seconds, default=1.0
         How long the process may take to end by itself when its input is closed, and then when it is
         terminated, before it is killed.
+    secrets : iterable of str, default=()
+        Further texts that no error shows, as those of `env` and `headers`; of 4 characters or more.
 
     Raises
     ------
@@ -127,6 +129,7 @@ class McpServer(Source):
         max_concurrency: int = 8,
         backoff: tuple[float, float] = (0.5, 10.0),
         grace: float = 1.0,
+        secrets: Iterable[str] = (),
     ) -> None:
         self.name = check_source_name(name)
         if (command is None) == (url is None):
@@ -135,7 +138,7 @@ class McpServer(Source):
         if mode not in ("auto", "legacy"):
             raise InputError(f"mode must be 'auto' or 'legacy', got {shown(mode)}")
         self._command = None if command is None else plain("command", command)
-        self._args = tuple(plain("args", each, may_be_empty=True) for each in several(args))
+        self._args = tuple(plain("args", each, may_be_empty=True) for each in several("args", args))
         self._env = strings("env", env)
         self._cwd = None if cwd is None else Path(plain("cwd", os.fspath(cwd)))
         self._url = None if url is None else http_url(url)
@@ -158,7 +161,10 @@ class McpServer(Source):
             check_number("backoff", most, 0, 3600),
         )
         self._grace = check_number("grace", grace, 0, 3600, ends=False)
-        self._secrets = secrets_of(self._env, self._headers, args=self._args, url=self._url)
+        hidden = several("secrets", secrets)
+        self._secrets = secrets_of(
+            self._env, self._headers, args=self._args, url=self._url, more=hidden
+        )
         self._connection: Connection | None = None
         self._starting: asyncio.Task[Connection] | None = None
         self._given: dict[str, Api] | None = None  # what `apis` returned last
@@ -169,7 +175,13 @@ class McpServer(Source):
 
     @classmethod
     def from_entry(
-        cls, name: str, fields: Mapping[str, Any], *, folder: Path, trusted: bool
+        cls,
+        name: str,
+        fields: Mapping[str, Any],
+        *,
+        folder: Path,
+        trusted: bool,
+        secrets: Iterable[str] = (),
     ) -> Self:
         """Return the server of an entry of `mcpServers` in a file such as ``mcp.json``.
 
@@ -179,16 +191,18 @@ class McpServer(Source):
             Its key.
         fields : mapping of str to JSON value
             `command`, `args`, `env`, `cwd`; or `url`, `headers`; `type`, if it is to be said; and
-            of the settings `max_bytes`, `mode` and `start_timeout`. Some that other programs keep
-            there for themselves are passed over.
+            of the settings `max_bytes`, `mode` and `start_timeout`. What other programs keep there
+            for themselves is passed over; a warning names it.
         folder : Path
             What relative paths in `command` and `cwd` are relative to.
         trusted : bool
+        secrets : iterable of str, default=()
+            As those of the class.
 
         Raises
         ------
         InputError
-            If a field is unknown or cannot be used.
+            If a field is misspelled or cannot be used.
 
         Examples
         --------
@@ -196,8 +210,8 @@ class McpServer(Source):
         ...                      folder=Path(), trusted=False)
         McpServer('time')
         """
-        given = entry_fields(fields, folder)
-        return cls(name, **given, trusted=trusted)
+        given = entry_fields(name, fields, folder)
+        return cls(name, **given, trusted=trusted, secrets=secrets)
 
     @property
     def is_stale(self) -> bool:
@@ -359,16 +373,22 @@ class McpServer(Source):
             )
         if self._cwd is not None and not self._cwd.is_dir():
             raise SourceUnavailableError(
-                self.name, f"there is no folder {str(self._cwd)!r}", cure="correct 'cwd'"
+                self.name,
+                f"there is no folder {self._clean(str(self._cwd))!r}",
+                cure="correct 'cwd'",
             )
         place = self._command
         if os.sep in place:
             place = str((self._cwd or Path()).absolute() / place)
         found = shutil.which(place, path=path)
+        if found is None and (file := shutil.which(place, os.F_OK, path)) is not None:
+            problem = f"{self._clean(file)!r} is there, and may not be run"
+            cure = "make it a program by chmod +x, or name the program that runs it as 'command'"
+            raise SourceUnavailableError(self.name, problem, cure=cure)
         if found is None:
             raise SourceUnavailableError(
                 self.name,
-                f"there is no program {self._command!r}",
+                f"there is no program {self._clean(self._command)!r}",
                 cure="install it, or give its whole path as 'command'",
             )
         return str(Path(found).absolute())

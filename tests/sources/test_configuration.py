@@ -14,6 +14,8 @@ from cnp_router.sources.functions import FunctionSource
 from cnp_router.sources.source import Call
 from cnp_router.testing import ScriptedSource
 
+TELLS = "import sys; sys.exit('said ' + sys.argv[1])"
+
 
 class Recording(ScriptedSource):
     """A kind that keeps what it was made of."""
@@ -185,6 +187,33 @@ class TestVariables:
             read(servers(a={"url": "${URL}"}), environ={"URL": "ftp://me:s3cret-of-mine@host"})
         assert "url must begin with http, got '***'" in str(caught.value)
         assert caught.value.__cause__ is None
+
+    @pytest.mark.parametrize(
+        ("entry", "said"),
+        [
+            ({"command": "${KEY}/run"}, "there is no program '***/run'"),
+            ({"command": sys.executable, "cwd": "${KEY}"}, "there is no folder '***'"),
+            ({"command": sys.executable, "args": ["-c", TELLS, "k=${KEY}"]}, "said k=***"),
+            ({"command": sys.executable, "args": ["-c", TELLS, "${SHORT}"]}, "said abc"),
+            ({"command": sys.executable, "args": ["-c", TELLS, "${DEFAULT:-given}"]}, "said given"),
+            ({"url": "http://${HOST}:${PORT}/mcp"}, "no connection to ***:9:"),
+        ],
+    )
+    def test_a_server_cannot_show_one(self, read, monkeypatch, entry, said):
+        monkeypatch.undo()
+        environ = {"KEY": "/s3cret-of-mine", "SHORT": "abc", "HOST": "127.0.0.1", "PORT": "9"}
+        (source,) = read(servers(it=entry), environ=environ).sources
+
+        async def use():
+            async with source:
+                with pytest.raises(SourceUnavailableError) as caught:
+                    await source.apis()
+                result = await source.call(Call(api="it__a"))
+            return str(caught.value), result.failure.message
+
+        for message in asyncio.run(use()):
+            assert said in message
+            assert "s3cret" not in message
 
     def test_those_of_the_process(self, read, monkeypatch):
         monkeypatch.setenv("CNP_ROUTER_TEST", "yes")

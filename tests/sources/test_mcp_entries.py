@@ -52,13 +52,27 @@ class TestEntry:
         others = {"alwaysAllow": [], "autoApprove": ["a"], "timeout": 60, "description": "It."}
         assert read(command="run", **others)._command == "run"
 
+    def test_what_is_not_known_is_passed_over_and_named(self, caplog):
+        others = {"envFile": SECRET, "trust": True, "includeTools": [], "transportType": "stdio"}
+        assert read(command="run", **others, timeout=60)._command == "run"
+        (record,) = caplog.records
+        assert record.levelname == "WARNING"
+        assert record.getMessage() == (
+            "source 'it': passed over 'envFile', 'trust', 'includeTools', 'transportType' (known "
+            "are args, command, cwd, disabled, effects, env, headers, max_bytes, max_concurrency, "
+            "mode, start_timeout, trusted, type, url)"
+        )
+
     @pytest.mark.parametrize(
         ("fields", "problem"),
         [
             ({}, "give 'command' or 'url' of source 'it', got neither"),
             ({"command": "run", "url": "http://a"}, "got both"),
             ({"comand": "run"}, "unknown field 'comand' (did you mean 'command'?)"),
-            ({"command": "run", "envFile": ".env"}, "unknown field 'envFile'"),
+            ({"Command": "run"}, "unknown field 'Command' (did you mean 'command'?)"),
+            ({"command": "run", "truste": True}, "unknown field 'truste' (did you mean 'trusted'"),
+            ({"command": "run", "effect": {}}, "unknown field 'effect' (did you mean 'effects'?)"),
+            ({"url": "http://a", "header": {}}, "unknown field 'header' (did you mean 'headers'?"),
             ({"command": ""}, "command must be a string"),
             ({"command": 7}, "command must be a string without zero bytes, got a int"),
             ({"command": "run", "args": "one"}, "args must be a list of strings"),
@@ -128,6 +142,9 @@ class TestEntry:
         for wrong in ({"mode": "new"}, {"start_timeout": 0}, {"max_bytes": 0}, {"grace": -1}):
             with pytest.raises(InputError):
                 McpServer("it", command="run", **wrong)
+        with pytest.raises(InputError) as caught:
+            McpServer("it", command="run", secrets=SECRET)
+        assert str(caught.value) == "secrets must be a list of strings"
         with pytest.raises(InputError, match="auth belong"):
             McpServer("it", command="run", auth=httpx2.BasicAuth("me", SECRET))
         with pytest.raises(InputError):

@@ -135,6 +135,18 @@ class TestStart:
             "(install it, or give its whole path as 'command')"
         )
 
+    @pytest.mark.parametrize("command", ["text", "{folder}/text"])
+    def test_a_file_that_may_not_be_run(self, tmp_path, command):
+        (tmp_path / "text").write_text("text")
+        command = command.format(folder=tmp_path)
+
+        async def use() -> None:
+            async with McpServer("odd", command=command, env={"PATH": str(tmp_path)}) as server:
+                await server.apis()
+
+        with pytest.raises(SourceUnavailableError, match=r"text' is there, and .*chmod \+x"):
+            asyncio.run(use())
+
     def test_a_folder_that_is_not_there(self, tmp_path):
         error = error_of(cwd=tmp_path / "nowhere")
         assert "there is no folder" in str(error)
