@@ -241,7 +241,7 @@ class TestList:
             ("endless", "its list of tools has no end: 200 on 200 pages so far"),
             ("text-schema", "tool 3 of its list of tools cannot be used: inputSchema: Input"),
             ("twice", "it has several tools of the name 'say'"),
-            ("bad-name", r"its tool 'two\nlines' cannot be used: an id must not hold control"),
+            ("bad-name", r"its tool 'two\nlines' cannot be used: its name must be"),
         ],
     )
     def test_one_that_cannot_be_used(self, start, problem):
