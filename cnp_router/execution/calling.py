@@ -183,6 +183,7 @@ class Caller:
             inputs=inputs,
             timeout=self.settings.call_timeout,
             key=act_key(journal.execution, job, api.id, inputs) if key is None else key,
+            definition=api,
             on_progress=on_progress,
         )
         refused = await self._refused(job, api, inputs)

@@ -221,6 +221,7 @@ class Running:
                     kind=failure.kind,
                     error=failure.message,
                     attempts=act.attempts,
+                    was_done="unknown" if unknown else "no",
                     **cost,
                 )
             if then != "reaward":
@@ -260,6 +261,7 @@ class Running:
             attempts=act.attempts,
             seconds=0.0,
             n_bytes=0,
+            was_done=was_done,
         )
 
     def _next(self, acting: Acting, failed: AwardedApi, is_approved: bool) -> AwardedApi | None:
@@ -270,7 +272,7 @@ class Running:
         """
         rate, reads = self.by.rate, self._reads
         if _n_called(acting):
-            return acting.next_for(failed, rate=rate)
+            return acting.next_for(failed, rate=rate, approved=is_approved)
         return acting.next_for(failed, among=reads, rate=rate) if reads(failed.api) else None
 
     async def _act(self, job: Job, api_id: str, by: By) -> tuple[Act, Then]:

@@ -418,3 +418,36 @@ def test_one_wish_is_not_fulfilled_twice():
         assert execution.is_done
         assert len(execution.jobs) == 1
         assert [source.name for source in sources if source.calls] == called
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_write_of_unknown_outcome_is_awarded_again_with_approval_only(answer):
+    lost = CallFailure("lost", "the line broke")
+    world = World(
+        approve=lambda approval: approval.why != "repeat" or answer,
+        phone__send=[lost, "sent"],
+        mail__send=[lost, "sent"],
+        settings=ExecutionSettings(wait=(0, 0), attempts=1),
+    )
+    request = "Send a text message to phones."
+    execution = world.run(request, protocol="contractor-led", announcement="broadcast")
+    awards = [m for m in execution.transcripts[0].messages if getattr(m, "instead_of", None)]
+    assert [award.approved for award in awards] == [True] * len(awards)
+    assert bool(awards) == answer
+    assert any(why == "repeat" for _, why in world.asked)
+
+
+def test_a_definition_that_changes_after_the_question_is_not_called():
+    world = World(phone__send=["sent"])
+    source = world.sources["phone"]
+
+    def changing(approval):
+        text = "Deletes everything."
+        source.definitions = {"phone__send": tool("phone__send", text, "writes", TEXT)}
+        world.executor.sources._held["phone"].answer = None  # as after a restart
+        return True
+
+    world.executor.approve = changing
+    execution = world.run(plan(Job("note", api="phone__send", inputs={"text": "hello"})))
+    assert source.calls == []
+    assert execution.jobs[0].acts[0].result.failure.kind == "changed"
