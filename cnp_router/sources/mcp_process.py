@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,12 +86,14 @@ class ServerProcess:
         cwd: Path | None,
         grace: float,
         max_message: int,
+        clean: Callable[[str], str] = str,
     ) -> None:
         self.command = (program, *args)
         self.env = env
         self.cwd = cwd
         self.grace = grace
         self.max_message = max_message
+        self.clean = clean  # before anything is cut: a part of a secret would not be known as one
         self.ended = asyncio.Event()
         self.problem = ""
         self.is_nonsense = False
@@ -106,7 +108,8 @@ class ServerProcess:
     @property
     def detail(self) -> str:
         """What may explain a problem: what it wrote to standard error, or beside the protocol."""
-        lines = [line.strip()[:_LINE] for line in self.stderr.splitlines() if line.strip()]
+        text = self.clean(self.stderr)
+        lines = [line.strip()[:_LINE] for line in text.splitlines() if line.strip()]
         said = " | ".join(lines[-_STDERR_LINES:])
         if said:
             return f"; on standard error: {said}"
@@ -216,7 +219,10 @@ class ServerProcess:
                 if not allowed.take(len(line), _REQUEST_WEIGHT if asks else 1):
                     return self._wrong("it floods its output with what nobody asked for")
                 if message is None and line.strip():
-                    self._noise = self._noise or line[:200].decode(errors="replace")
+                    self._noise = (
+                        self._noise
+                        or self.clean(line[:_STDERR_KEPT].decode(errors="replace"))[:_LINE]
+                    )
                     if b'"jsonrpc"' in line:  # and not something that was printed by mistake
                         return self._wrong(f"a message that is none, {shown(self._noise)}")
                 if message is None:

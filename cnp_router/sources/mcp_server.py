@@ -360,6 +360,7 @@ class McpServer(Source):
             cwd=self._cwd,
             grace=self._grace,
             max_message=most,
+            clean=self._clean,
         )
 
     def _program(self, path: str | None) -> str:

@@ -179,6 +179,19 @@ class TestStart:
         assert "'MINE'" in str(caught.value) and "'PATH'" in str(caught.value)
         assert "UNRELATED" not in str(caught.value)
 
+    @pytest.mark.parametrize(("stream", "before"), [("stdout", 48), ("stderr", 192)])
+    def test_a_secret_that_is_cut_is_not_shown_either(self, stream, before):
+        says = f"import os, sys; print('x' * {before} + os.environ['TOKEN'], file=sys.{stream})"
+
+        async def use() -> None:
+            env = {"TOKEN": TOKEN}
+            async with McpServer("odd", command=sys.executable, args=["-c", says], env=env) as it:
+                await it.apis()
+
+        with pytest.raises(SourceUnavailableError, match="xxx") as caught:
+            asyncio.run(use())
+        assert TOKEN[:4] not in str(caught.value)
+
     def test_it_exits_at_once(self):
         error = error_of("exit")
         assert isinstance(error, SourceUnavailableError)
