@@ -220,10 +220,7 @@ class TestFailure:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (
-                ("it__fail",),
-                "it__fail failed (tool; nobody knows whether it was done): ValueError: it is b",
-            ),
+            (("it__fail",), "it__fail failed (tool): ValueError: it is broken"),
             (("it__say",), "it__say failed (inputs): inputs: 'text' is a required property"),
             (("it__saz",), "unknown API 'it__saz' (did you mean 'it__say'?)"),
             (("deat__x",), "unknown API 'deat__x' (did you mean 'dead__x'?)"),
