@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import pty
@@ -203,23 +204,29 @@ MAIN = (
 )
 
 
+@contextlib.contextmanager
 def started(*arguments, **streams):
     command = [sys.executable, "-c", MAIN, "execute", "--sources", "mcp.json", *arguments]
     root = str(Path(__file__).resolve().parents[2])
     environment = {**os.environ, "PYTHONPATH": root, "COLUMNS": "80", "TERM": "xterm"}
-    return subprocess.Popen(command, env=environment, **streams)
+    running = subprocess.Popen(command, env=environment, **streams)
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.communicate()
 
 
 def test_interrupted_it_prints_what_was_done(tools):
     tools(LOOK, WAIT)
     pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-    running = started("--plan", "plan.json", stdin=subprocess.DEVNULL, **pipes)
-    end = time.monotonic() + 30
-    while not Path("waiting").exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=20)
+    with started("--plan", "plan.json", stdin=subprocess.DEVNULL, **pipes) as running:
+        end = time.monotonic() + 60
+        while not Path("waiting").exists():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
     assert running.returncode == 130
     assert b"Interrupted. Until then:" in err
     assert b"1 of 2 done" in out
@@ -243,20 +250,20 @@ def test_a_person_at_the_terminal_is_asked(tools, answer, code, text):
     tools(LOOK, TELL)
     own, terminal = pty.openpty()
     streams = {"stdin": terminal, "stdout": terminal, "stderr": terminal}
-    running = started("--plan", "plan.json", start_new_session=True, **streams)
-    os.close(terminal)
-    said, end = b"", time.monotonic() + 30
-    while running.poll() is None or select.select([own], [], [], 0)[0]:
-        assert time.monotonic() < end, said
-        if select.select([own], [], [], 0.05)[0]:
-            try:
-                said += os.read(own, 4096)
-            except OSError:  # the other end is closed
-                break
-            if answer and b"[y/N]" in said:
-                os.write(own, answer)
-                answer = b""
-    os.close(own)
-    assert (running.wait(timeout=20), sent()) == (code, text), said.decode()
+    said, end = b"", time.monotonic() + 60
+    with started("--plan", "plan.json", start_new_session=True, **streams) as running:
+        os.close(terminal)
+        while running.poll() is None or select.select([own], [], [], 0)[0]:
+            assert time.monotonic() < end, said
+            if select.select([own], [], [], 0.05)[0]:
+                try:
+                    said += os.read(own, 4096)
+                except OSError:  # the other end is closed
+                    break
+                if answer and b"[y/N]" in said:
+                    os.write(own, answer)
+                    answer = b""
+        os.close(own)
+        assert (running.wait(timeout=60), sent()) == (code, text), said.decode()
     assert b"desk__send (writes)" in said
     assert b"It is rain." in said
