@@ -417,7 +417,7 @@ def _check_sdk() -> None:
     try:
         import mcp  # noqa: F401
     except ImportError as exc:
-        raise MissingExtraError("MCP servers", package="mcp", extra="mcp") from exc
+        raise MissingExtraError("an MCP server", package="mcp", extra="mcp") from exc
     for name in ("mcp", "client"):  # what it logs must not reach a terminal by itself
         logger = logging.getLogger(name)
         if not logger.handlers:
