@@ -287,7 +287,7 @@ class _Filling:
         )
         cure = "name it in the request, or give it in the inputs of the plan"
         if self.model is None or isinstance(self.model, OfflineChatModel):
-            cure = "give it in the inputs of the plan, or fill it by a language model"
+            cure = "say it in the request, give it in a plan, or fill it by a language model, --llm"
         return self.error(f"no value for {printable(named, _MOST_SHOWN)}: {cure}")
 
     def error(self, problem: str) -> ExecutionError:

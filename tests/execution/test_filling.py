@@ -285,8 +285,8 @@ class TestOffline:
 
     def test_what_stays_open_is_named_with_the_cure(self, model):
         problem = (
-            r"^job 'text', 'sms__send': no value for 'to' \(a phone number\), 'body': give it in "
-            r"the inputs of the plan, or fill it by a language model$"
+            r"^job 'text', 'sms__send': no value for 'to' \(a phone number\), 'body': say it in "
+            r"the request, give it in a plan, or fill it by a language model, --llm$"
         )
         with pytest.raises(ExecutionError, match=problem):
             fill(model)
