@@ -10,13 +10,14 @@ from typing import Any
 
 from cnp_router.exceptions import ExecutionError
 from cnp_router.execution.approval import Approve
+from cnp_router.execution.awards import Drafting
 from cnp_router.execution.calling import Tools
 from cnp_router.execution.execution_settings import ExecutionSettings
 from cnp_router.execution.filling import Filler
 from cnp_router.execution.job_reports import Execution, JobEvent
 from cnp_router.execution.journal import Journal
 from cnp_router.execution.learning import learn
-from cnp_router.execution.running import Drafting, Means, Running
+from cnp_router.execution.running import Means, Running
 from cnp_router.execution.task_graph import Plan
 from cnp_router.llm import run_sync
 from cnp_router.online import OnlineStore

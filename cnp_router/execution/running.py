@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import hashlib
 import json
 import logging
 import time
@@ -12,17 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cnp_router.catalog import Api
 from cnp_router.exceptions import (
     CnpRouterError,
     DataFileError,
-    DefinitionChangedError,
     ExecutionError,
     InputError,
     RoundFailedError,
     SourceError,
 )
 from cnp_router.execution.approval import Approval, Approve, asked
+from cnp_router.execution.awards import digest_of, n_called, plan_of, unreachable
 from cnp_router.execution.calling import Caller, Then, Tools
 from cnp_router.execution.directed import Directed
 from cnp_router.execution.execution_settings import ExecutionSettings
@@ -35,7 +33,7 @@ from cnp_router.protocols import ContractNet
 from cnp_router.protocols.acting import Acting, AwardedApi
 from cnp_router.sources import CallFailure, CallProgress, CallResult
 
-__all__ = ["Drafting", "Means", "Running", "plan_of"]
+__all__ = ["Means", "Running"]
 
 _SAME = 0.7  # cosine of specifications from which on two tools do the same
 _THEN = " (then tried: "
@@ -53,19 +51,6 @@ class Means:
     filler: Filler
     watch: Callable[[JobEvent], object] | None
     rate: Callable[[str], float] | None
-
-
-class Drafting:
-    """Turns awards into a plan, and acts on none of them."""
-
-    def __init__(self, api: Callable[[str], Api]) -> None:
-        self.plan: Plan | None = None
-        self._api = api
-
-    async def act(self, acting: Acting) -> None:
-        """Make the plan; the awards are then taken back."""
-        if acting.awards:
-            self.plan = plan_of(acting.request, acting.awards, self._api)
 
 
 class Running:
@@ -177,7 +162,7 @@ class Running:
     async def serve(self, job: Job, acting: Acting, awards: Sequence[AwardedApi], by: By) -> bool:
         """Have a job done by the first of some awards that does it, or by who comes next."""
         report, waiting = self.reports[job.id], list(awards)
-        report.asked = _n_called(acting)
+        report.asked = n_called(acting)
         failed: AwardedApi | None = None
         is_approved = False
         while True:
@@ -203,7 +188,7 @@ class Running:
                 acting.done(
                     awarded,
                     text=result.text or json.dumps(result.structured, ensure_ascii=False),
-                    digest=_digest(result),
+                    digest=digest_of(result),
                     attempts=act.attempts,
                     **cost,
                 )
@@ -235,7 +220,7 @@ class Running:
         failure = act.result.failure
         if then != "stop" or failure is None or failure.kind == "declined":
             return False
-        if not (_n_called(acting) or self.by.settings.fallback):
+        if not (n_called(acting) or self.by.settings.fallback):
             return False  # nobody is left
         api = self.by.net.catalog[act.api]
         return await self.caller.ask(Approval(job.id, api, dict(act.inputs), "repeat"))
@@ -271,7 +256,7 @@ class Running:
         to another one: what creates may be most like what deletes.
         """
         rate, reads = self.by.rate, self._reads
-        if _n_called(acting):
+        if n_called(acting):
             return acting.next_for(failed, rate=rate, approved=is_approved)
         return acting.next_for(failed, among=reads, rate=rate) if reads(failed.api) else None
 
@@ -293,7 +278,7 @@ class Running:
                 apis={name: each.api for name, each in before.items() if each.api},
             )
         except SourceError as exc:
-            return nothing(_unreachable(exc), "reaward")
+            return nothing(unreachable(exc), "reaward")
         except (ExecutionError, InputError) as exc:
             usage = getattr(exc, "usage", None)
             return nothing(CallResult.failed("inputs", str(exc)), "reaward", usage)
@@ -436,7 +421,7 @@ class _AllAwards:
         first = [group[0] for group in groups]
         plan = plan_of(acting.request, first, running.by.net.catalog.__getitem__)
         awards = {job.id: group for job, group in zip(plan.jobs, groups, strict=True)}
-        how: By = "award" if _n_called(acting) else "directed"
+        how: By = "award" if n_called(acting) else "directed"
 
         async def run(job: Job) -> bool:
             is_done = await running.serve(job, acting, awards[job.id], how)
@@ -455,48 +440,5 @@ class _OneAward:
     async def act(self, acting: Acting) -> None:
         """Do the job."""
         self._running.rounds.append(acting)
-        by: By = self._by or ("award" if _n_called(acting) else "directed")
+        by: By = self._by or ("award" if n_called(acting) else "directed")
         self.is_done = await self._running.serve(self._job, acting, acting.awards, by)
-
-
-def plan_of(request: str, awards: Sequence[AwardedApi], api: Callable[[str], Api]) -> Plan:
-    """Return awards as a plan: a job each, and what may change something waits for what reads.
-
-    Jobs are numbered: the name of a tool, which is somebody else's text, is seen by its own
-    contractor only.
-
-    Examples
-    --------
-    >>> apis = {"rain": Api("rain", "Rain", effects="reads"), "text": Api("text", "Text")}
-    >>> awards = [AwardedApi(4, "text", "text", "Text me."), AwardedApi(5, "rain", "rain", "Rain?")]
-    >>> [(job.id, job.api, job.after) for job in plan_of("Text me rain.", awards, apis.get).jobs]
-    [('job-1', 'text', ('job-2',)), ('job-2', 'rain', ())]
-    """
-    ids = [f"job-{number}" for number, _ in enumerate(awards, 1)]
-    effects = [api(each.api).effects for each in awards]
-    reading = tuple(name for name, each in zip(ids, effects, strict=True) if each == "reads")
-    return Plan(
-        request,
-        tuple(
-            Job(name, each.task, each.api, after=() if name in reading else reading)
-            for name, each in zip(ids, awards, strict=True)
-        ),
-    )
-
-
-def _n_called(acting: Acting) -> int:
-    """Return how many contractors were called for proposals."""
-    return acting.transcript.ledger.messages.get("cfp", 0)
-
-
-def _unreachable(exc: SourceError) -> CallResult:
-    if isinstance(exc, DefinitionChangedError):
-        return CallResult.failed("changed", str(exc), text=exc.diff)
-    return CallResult.failed("unavailable", str(exc))
-
-
-def _digest(result: CallResult) -> str:
-    """Return the SHA-256 of what came back."""
-    fields = result.to_dict()
-    content = {name: fields[name] for name in ("text", "structured", "attachments")}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -35,7 +35,7 @@ def result_of(answer: CallToolResult, max_bytes: int) -> CallResult:
     failure = None
     if answer.is_error:
         said = text[:MOST_SAID] or "it failed, and does not say why"
-        failure = CallFailure("tool", said)
+        failure = CallFailure("tool", said, None if text else "unknown")
     attachments = tuple(each for _, each in parts if each is not None)
     return bounded(CallResult(text, answer.structured_content, attachments, failure), max_bytes)
 

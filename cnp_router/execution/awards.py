@@ -1,0 +1,72 @@
+"""What awards come to: a plan of jobs, and what is reported of results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+
+from cnp_router.catalog import Api
+from cnp_router.exceptions import DefinitionChangedError, SourceError
+from cnp_router.execution.task_graph import Job, Plan
+from cnp_router.protocols.acting import Acting, AwardedApi
+from cnp_router.sources import CallResult
+
+__all__ = ["Drafting", "digest_of", "n_called", "plan_of", "unreachable"]
+
+
+class Drafting:
+    """Turns awards into a plan, and acts on none of them."""
+
+    def __init__(self, api: Callable[[str], Api]) -> None:
+        self.plan: Plan | None = None
+        self._api = api
+
+    async def act(self, acting: Acting) -> None:
+        """Make the plan; the awards are then taken back."""
+        if acting.awards:
+            self.plan = plan_of(acting.request, acting.awards, self._api)
+
+
+def plan_of(request: str, awards: Sequence[AwardedApi], api: Callable[[str], Api]) -> Plan:
+    """Return awards as a plan: a job each, and what may change something waits for what reads.
+
+    Jobs are numbered: the name of a tool, which is somebody else's text, is seen by its own
+    contractor only.
+
+    Examples
+    --------
+    >>> apis = {"rain": Api("rain", "Rain", effects="reads"), "text": Api("text", "Text")}
+    >>> awards = [AwardedApi(4, "text", "text", "Text me."), AwardedApi(5, "rain", "rain", "Rain?")]
+    >>> [(job.id, job.api, job.after) for job in plan_of("Text me rain.", awards, apis.get).jobs]
+    [('job-1', 'text', ('job-2',)), ('job-2', 'rain', ())]
+    """
+    ids = [f"job-{number}" for number, _ in enumerate(awards, 1)]
+    effects = [api(each.api).effects for each in awards]
+    reading = tuple(name for name, each in zip(ids, effects, strict=True) if each == "reads")
+    return Plan(
+        request,
+        tuple(
+            Job(name, each.task, each.api, after=() if name in reading else reading)
+            for name, each in zip(ids, awards, strict=True)
+        ),
+    )
+
+
+def n_called(acting: Acting) -> int:
+    """Return how many contractors were called for proposals."""
+    return acting.transcript.ledger.messages.get("cfp", 0)
+
+
+def unreachable(exc: SourceError) -> CallResult:
+    """Return the result of a tool that could not be called at all."""
+    if isinstance(exc, DefinitionChangedError):
+        return CallResult.failed("changed", str(exc), text=exc.diff)
+    return CallResult.failed("unavailable", str(exc))
+
+
+def digest_of(result: CallResult) -> str:
+    """Return the SHA-256 of what came back."""
+    fields = result.to_dict()
+    content = {name: fields[name] for name in ("text", "structured", "attachments")}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
