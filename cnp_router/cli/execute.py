@@ -146,17 +146,14 @@ def execute(
                 "Interrupted. Until then:" if isinstance(exc, KeyboardInterrupt) else "Until then:"
             )
             run.report(json_)
-            run.learn()
+            run.learn_if_possible()
         raise
     if run.planned is not None:
         drawn = run.planned.draw(console(sys.stdout).width)
         echo_json(run.planned.to_dict()) if json_ else echo(*drawn.split("\n"))
         return
     run.report(json_)
-    try:
-        run.learn()
-    except CnpRouterError as exc:  # what was done is done: nobody should repeat it for that
-        note(f"the model did not learn from it: {exc}", "Warning")
+    run.learn_if_possible()
     run.check()
 
 
@@ -176,6 +173,7 @@ class _Run:
         self.vectors, self.chat = vectors, chat
         self.execution: Execution | None = None
         self.planned: Plan | None = None
+        self.fitted: LearnedRouter | None = None  # of the model
         self.protocol = how.protocol or ("contractor-led" if chat.is_server else "learned")
 
     async def main(self) -> None:
@@ -222,12 +220,15 @@ class _Run:
     async def _router(self, sources: Sources) -> LearnedRouter:
         """Return the router of the model, or one of what the sources say of their tools."""
         if self.model is not None:
+            from cnp_router.sources.source import SEPARATOR
+
             router = fitted_router(self.model, self.vectors)
-            if not any(name.partition("__")[0] in sources.names for name in router.apis):
+            if not any(name.partition(SEPARATOR)[0] in sources.names for name in router.apis):
                 raise InputError(
                     f"{self.model}: the model knows no tool of these sources (cnp-router sync "
                     f"--model {self.model} adds them)"
                 )
+            self.fitted = router
             return router
         from cnp_router.training import fit_router
 
@@ -265,24 +266,30 @@ class _Run:
                 heads, rows = [*heads[:2], *heads[3:]], [[*r[:2], *r[3:]] for r in rows]
             echo_table(heads, rows)
             echo()
-        for job in self.execution.jobs:
-            for act in job.acts:
-                failure = act.result.failure
-                if failure is not None and failure.kind == "changed" and act.result.text:
-                    echo(f"{act.api}:", *act.result.text.split("\n"), "")
+        for act in self.execution.acts:
+            failure = act.result.failure
+            if failure is not None and failure.kind == "changed" and act.result.text:
+                echo(f"{act.api}:", *act.result.text.split("\n"), "")
         echo_pairs(_facts(self.execution))
 
-    def learn(self) -> None:
+    def learn_if_possible(self) -> None:
+        """Let the model learn from it; what was done is done, so that a failure is a warning."""
+        try:
+            self._learn()
+        except CnpRouterError as exc:
+            note(f"the model did not learn from it: {exc}", "Warning")
+
+    def _learn(self) -> None:
         """Let the model learn from it, if there is one."""
         if self.model is None or self.how.no_learn or self.execution is None:
             return
         from cnp_router.execution.learning import learn
         from cnp_router.online import OnlineStore, Outcomes, RouterObserver
         from cnp_router.prediction import NextToolRouter
-        from cnp_router.training import load_router
 
-        router = load_router(self.model, **self.vectors.made(self.model))
-        observers: list[Observer] = [NextToolRouter(), RouterObserver(router), Outcomes()]
+        observers: list[Observer] = [NextToolRouter(), Outcomes()]
+        if self.fitted is not None:
+            observers.append(RouterObserver(self.fitted))
         with OnlineStore(self.model / ONLINE_FILE, observers) as store:
             learn(store, self.execution, user=self.how.user)
 
@@ -328,6 +335,8 @@ def _result(result: CallResult | None) -> str:
 
 
 def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
+    from cnp_router.sources.source import SEPARATOR
+
     acts = [act for job in execution.jobs if not job.is_resumed for act in job.acts]
     done = sum(job.state == "done" for job in execution.jobs)
     resumed = sum(job.is_resumed for job in execution.jobs)
@@ -338,10 +347,8 @@ def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
     if execution.plan is not None:
         levels = counted(len(execution.plan.levels), "level")
         yield "Order", f"{levels}, parallelism {execution.plan.parallelism}"
-    calls = sum(act.attempts for act in acts)
-    again = sum(max(act.attempts - 1, 0) for act in acts)
     moved = sum(act.by in ("re-award", "fallback") for act in acts)
-    yield "Calls", f"{calls}, {again} repeated, {moved} awarded again"
+    yield "Calls", f"{execution.n_calls}, {execution.n_retries} repeated, {moved} awarded again"
     asked = sum(t.ledger.messages.get("cfp", 0) for t in execution.transcripts)
     tokens = sum(t.ledger.tokens for t in execution.transcripts)
     if asked:
@@ -350,6 +357,6 @@ def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
         yield "Inputs", f"{tokens:,} tokens to fill them"
     for act in acts:
         if act.result.start_seconds is not None:
-            name = act.api.partition("__")[0]
+            name = act.api.partition(SEPARATOR)[0]
             yield "Started", f"{name} in {act.result.start_seconds:.2f} s, for {act.api}"
     yield "Took", f"{execution.seconds:.2f} s"

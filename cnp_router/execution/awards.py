@@ -12,7 +12,7 @@ from cnp_router.execution.task_graph import Job, Plan
 from cnp_router.protocols.acting import Acting, AwardedApi
 from cnp_router.sources import CallResult
 
-__all__ = ["Drafting", "digest_of", "n_called", "plan_of", "unreachable"]
+__all__ = ["Drafting", "digest_of", "plan_of", "unreachable"]
 
 
 class Drafting:
@@ -51,11 +51,6 @@ def plan_of(request: str, awards: Sequence[AwardedApi], api: Callable[[str], Api
             for name, each in zip(ids, awards, strict=True)
         ),
     )
-
-
-def n_called(acting: Acting) -> int:
-    """Return how many contractors were called for proposals."""
-    return acting.transcript.ledger.messages.get("cfp", 0)
 
 
 def unreachable(exc: SourceError) -> CallResult:

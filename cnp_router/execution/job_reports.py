@@ -214,9 +214,24 @@ class Execution:
         """The APIs that did what was asked, each once."""
         return tuple(dict.fromkeys(job.api for job in self.jobs if job.result and job.api))
 
+    @property
+    def acts(self) -> list[Act]:
+        """What contractors did, job by job."""
+        return [act for job in self.jobs for act in job.acts]
+
+    @property
+    def n_calls(self) -> int:
+        """Calls that were made, not counting those before it was continued."""
+        return sum(act.attempts for act in self.acts)
+
+    @property
+    def n_retries(self) -> int:
+        """How many of them were repeated."""
+        return sum(max(act.attempts - 1, 0) for act in self.acts)
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object, without the transcripts."""
-        acts, plan = [act for job in self.jobs for act in job.acts], self.plan
+        acts, plan = self.acts, self.plan
         return {
             "id": self.id,
             "request": self.request,
@@ -225,8 +240,8 @@ class Execution:
             "levels": [[job.id for job in level] for level in plan.levels] if plan else [],
             "parallelism": plan.parallelism if plan else 0,
             "jobs": [job.to_dict() for job in self.jobs],
-            "calls": sum(act.attempts for act in acts),
-            "retries": sum(max(act.attempts - 1, 0) for act in acts),
+            "calls": self.n_calls,
+            "retries": self.n_retries,
             "bytes": sum(act.result.n_bytes for act in acts),
             "tokens_of_inputs": sum(act.tokens for act in acts),
             "rounds": [transcript.ledger.to_dict() for transcript in self.transcripts],

@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from cnp_router.exceptions import (
@@ -20,7 +20,7 @@ from cnp_router.exceptions import (
     SourceError,
 )
 from cnp_router.execution.approval import Approval, Approve, asked
-from cnp_router.execution.awards import digest_of, n_called, plan_of, unreachable
+from cnp_router.execution.awards import digest_of, plan_of, unreachable
 from cnp_router.execution.calling import Caller, Then, Tools
 from cnp_router.execution.directed import Directed
 from cnp_router.execution.execution_settings import ExecutionSettings
@@ -72,7 +72,6 @@ class Running:
         self.rounds: list[Acting] = []
         self.problem = ""
         self._limit = asyncio.timeout(means.settings.timeout)
-        self._asking = asyncio.Lock()
         approve = None if means.approve is None else self._approve
         self.caller = Caller(means.sources, means.settings, approve=approve, journal=journal)
 
@@ -162,7 +161,7 @@ class Running:
     async def serve(self, job: Job, acting: Acting, awards: Sequence[AwardedApi], by: By) -> bool:
         """Have a job done by the first of some awards that does it, or by who comes next."""
         report, waiting = self.reports[job.id], list(awards)
-        report.asked = n_called(acting)
+        report.asked = acting.n_called
         failed: AwardedApi | None = None
         is_approved = False
         while True:
@@ -220,7 +219,7 @@ class Running:
         failure = act.result.failure
         if then != "stop" or failure is None or failure.kind == "declined":
             return False
-        if not (n_called(acting) or self.by.settings.fallback):
+        if not (acting.n_called or self.by.settings.fallback):
             return False  # nobody is left
         api = self.by.net.catalog[act.api]
         return await self.caller.ask(Approval(job.id, api, dict(act.inputs), "repeat"))
@@ -256,7 +255,7 @@ class Running:
         to another one: what creates may be most like what deletes.
         """
         rate, reads = self.by.rate, self._reads
-        if n_called(acting):
+        if acting.n_called:
             return acting.next_for(failed, rate=rate, approved=is_approved)
         return acting.next_for(failed, among=reads, rate=rate) if reads(failed.api) else None
 
@@ -296,8 +295,14 @@ class Running:
         if performed.then == "escalate":
             question = Approval(job.id, api, copy.deepcopy(inputs), "permission")
             if await self.caller.ask(question):  # who has the right has given it
+                before_it = performed
                 performed = await self.caller.perform(
                     job.id, api, inputs, key=key, on_progress=progress
+                )
+                performed = replace(
+                    performed,
+                    attempts=before_it.attempts + performed.attempts,
+                    seconds=before_it.seconds + performed.seconds,
                 )
         act = Act(
             api_id,
@@ -315,20 +320,20 @@ class Running:
         report = self.reports[approval.job]
         before = report.state
         self._enter(report, "approving", approval.api.id, approval.reason)
-        async with self._asking:  # while a person thinks, the time stands still
-            loop, until = asyncio.get_running_loop(), self._limit.when()
-            left = None if until is None else until - loop.time()
-            self._limit.reschedule(None)
-            try:
-                return await asked(self.by.approve, approval)
-            except CnpRouterError:
-                raise
-            except Exception as exc:
-                raise ExecutionError(f"approve raised {type(exc).__name__}: {exc}") from exc
-            finally:
-                if left is not None and not self._limit.expired():
-                    self._limit.reschedule(loop.time() + left)
-                self._enter(report, before, approval.api.id)
+        # While a person thinks, the time stands still; the caller asks one question at a time.
+        loop, until = asyncio.get_running_loop(), self._limit.when()
+        left = None if until is None else until - loop.time()
+        self._limit.reschedule(None)
+        try:
+            return await asked(self.by.approve, approval)
+        except CnpRouterError:
+            raise
+        except Exception as exc:
+            raise ExecutionError(f"approve raised {type(exc).__name__}: {exc}") from exc
+        finally:
+            if left is not None and not self._limit.expired():
+                self._limit.reschedule(loop.time() + left)
+            self._enter(report, before, approval.api.id)
 
     def break_off(self, state: JobState, problem: str) -> None:
         """Say of what has no end that it was broken off."""
@@ -421,7 +426,7 @@ class _AllAwards:
         first = [group[0] for group in groups]
         plan = plan_of(acting.request, first, running.by.net.catalog.__getitem__)
         awards = {job.id: group for job, group in zip(plan.jobs, groups, strict=True)}
-        how: By = "award" if n_called(acting) else "directed"
+        how: By = "award" if acting.n_called else "directed"
 
         async def run(job: Job) -> bool:
             is_done = await running.serve(job, acting, awards[job.id], how)
@@ -440,5 +445,5 @@ class _OneAward:
     async def act(self, acting: Acting) -> None:
         """Do the job."""
         self._running.rounds.append(acting)
-        by: By = self._by or ("award" if n_called(acting) else "directed")
+        by: By = self._by or ("award" if acting.n_called else "directed")
         self.is_done = await self._running.serve(self._job, acting, acting.awards, by)

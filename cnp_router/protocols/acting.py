@@ -71,6 +71,8 @@ class Acting:
     awards : tuple of AwardedApi
         What is to be done, in the order of awarding. Awards of `next_for` are not among them. An
         API that was awarded for two functions is there twice: only `award` tells jobs apart.
+    n_called : int
+        Contractors that were called for proposals.
     """
 
     def __init__(
@@ -80,8 +82,10 @@ class Acting:
         substitutes: Substitutes,
         send: Callable[..., Any],
         transcript: Callable[[], Transcript],
+        n_called: int = 0,
     ) -> None:
         self.request = request
+        self.n_called = n_called
         self.awards = tuple(
             AwardedApi(award.id, award.apis[0], award.receiver, function or request)
             for award, function in awards

@@ -375,6 +375,7 @@ class Round:
             substitutes(self.messages, self.parties, self._evidence, named),
             self._send,
             lambda: self._transcript(result),
+            sum(isinstance(m, CallForProposals) for m in self.messages),
         )
 
     async def _act(self, actor: Actor, acting: Acting, result: Result) -> None:

@@ -360,8 +360,11 @@ def test_one_api_awarded_twice_is_two_jobs():
 def test_a_right_that_was_missing_is_asked_for_once():
     refused = CallFailure("permission", "no key")
     world = World(approve=lambda approval: True, sky__forecast=[refused, "sun"])
-    assert world.run(plan(FORECAST)).is_done
+    execution = world.run(plan(FORECAST))
+    assert execution.is_done
     assert world.asked == [("sky__forecast", "permission")]
+    assert (execution.jobs[0].acts[0].attempts, execution.n_calls) == (2, 2)
+    assert execution.transcripts[0].ledger.executions["sky__forecast"].calls == 2
     world = World(sky__forecast=[refused], air__weather=["sun"])
     execution = world.run(plan(FORECAST))
     assert (execution.jobs[0].state, world.calls) == ("failed", ["sky__forecast"])
