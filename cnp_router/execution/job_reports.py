@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,13 +12,15 @@ from cnp_router.llm import Usage
 from cnp_router.protocols import Transcript
 from cnp_router.sources import CallResult
 
-__all__ = ["Act", "By", "Execution", "JobEvent", "JobReport", "JobState"]
+__all__ = ["Act", "By", "Execution", "JobEvent", "JobReport", "JobState", "Reports"]
+
+_LOGGER = logging.getLogger(__name__)
 
 JobState = Literal[
     "waiting", "asking", "filling", "approving", "acting", "done", "failed", "skipped", "cancelled"
 ]
 
-By = Literal["award", "re-award", "directed", "fallback"]
+By = Literal["award", "re-award", "directed", "fallback", "direct", "earlier", "context"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,10 @@ class Act:
     Parameters
     ----------
     api : str
-    by : {"award", "re-award", "directed", "fallback"}
-        How it came to it.
+    by : By
+        How it came to it. ``"earlier"``: the same call had succeeded before in this execution, and
+        was not made again; ``"context"``: what is shared knew it; ``"direct"``: the manager was
+        lost, and the router's recommendation was called.
     inputs : mapping of str to JSON value
         What it was called with; empty where they could not be filled.
     result : CallResult
@@ -151,6 +156,24 @@ class JobReport:
             "problem": self.problem,
             "resumed": self.is_resumed,
         }
+
+
+class Reports(dict[str, JobReport]):
+    """The reports of an execution on its way, by job; `watch` is told of each new state."""
+
+    def __init__(self, watch: Callable[[JobEvent], object] | None = None) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def enter(self, report: JobReport, state: JobState, api: str | None, text: str = "") -> None:
+        """Say that a job has come into a state."""
+        report.state = state
+        if self._watch is None:
+            return
+        try:
+            self._watch(JobEvent(report.id, state, api, text, report.asked))
+        except Exception:  # who looks on stops no job
+            _LOGGER.warning("watch raised an error at %r", report.id, exc_info=True)
 
 
 @dataclass(frozen=True, repr=False)
