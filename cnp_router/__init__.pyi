@@ -22,6 +22,11 @@ from cnp_router.catalog import (
 from cnp_router.checks import (
     check_router as check_router,
 )
+from cnp_router.coordination import (
+    Coordinated as Coordinated,
+    Negotiation as Negotiation,
+    Negotiator as Negotiator,
+)
 from cnp_router.datasets import (
     Dataset as Dataset,
     load_sample as load_sample,
@@ -53,11 +58,13 @@ from cnp_router.exceptions import (
     ChatUnavailableError as ChatUnavailableError,
     CnpRouterError as CnpRouterError,
     ContextTooLongError as ContextTooLongError,
+    CoordinationError as CoordinationError,
     DataFileError as DataFileError,
     DefinitionChangedError as DefinitionChangedError,
     ExecutionError as ExecutionError,
     InputError as InputError,
     LanguageModelError as LanguageModelError,
+    ManagerLostError as ManagerLostError,
     MissingExtraError as MissingExtraError,
     ModelCorruptError as ModelCorruptError,
     ModelNotFoundError as ModelNotFoundError,
