@@ -166,7 +166,7 @@ def fits(
     names = list(others)
     own = max([match.get(name, 0.0) for name in (api, *names)]) if match else 1.0
     most = max([like.get(name, 0.0) for name in names], default=0.0) or 1.0
-    by_likeness = {name: own * like.get(name, 0.0) / most for name in names}
+    by_likeness = {name: own * (like.get(name, 0.0) / most) for name in names}
     return {api: own} | {name: max(match.get(name, 0.0), by_likeness[name]) for name in names}
 
 
