@@ -32,7 +32,7 @@ class ModelCall:
     """One answer of a model, or an attempt at one that was paid for."""
 
     agent: str
-    """``"manager"``, ``"single-agent"``, ``"planner"``, ``"executor"`` or the id of a contractor."""
+    """The role, or of a contractor its id."""
     role: Literal["manager", "contractor", "single-agent", "executor", "planner"]
     stage: str
     """What it was for: the stage of the task, or ``"fallback"`` (category mapping where the router

@@ -359,7 +359,8 @@ def _together(ours: _Pinned, theirs: _Pinned) -> tuple[_Pinned, list[str]]:
 
 def _definition(api: Api) -> dict[str, Any]:
     parameters = None if api.parameters is None else dict(api.parameters)
-    definition = {"name": api.name, "description": api.description, "parameters": parameters}
+    definition: dict[str, Any] = {"name": api.name, "description": api.description}
+    definition["parameters"] = parameters
     if api.summary or api.keywords:  # a model is shown them too
         definition |= {"summary": api.summary, "keywords": list(api.keywords)}
     return definition
