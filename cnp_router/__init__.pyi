@@ -104,6 +104,7 @@ from cnp_router.llm import (
     ChatRequest as ChatRequest,
     ChatResponse as ChatResponse,
     complete_sync as complete_sync,
+    ModelsByRole as ModelsByRole,
     estimated_response as estimated_response,
     model_requests_allowed as model_requests_allowed,
     OfflineChatModel as OfflineChatModel,

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cnp_router.llm.by_role import AgentRole, ModelsByRole
 from cnp_router.llm.cache import CachedChatModel
 from cnp_router.llm.chat import (
     ChatMessage,
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROVIDERS",
+    "AgentRole",
     "CachedChatModel",
     "ChatMessage",
     "ChatModel",
     "ChatRequest",
     "ChatResponse",
+    "ModelsByRole",
     "OfflineChatModel",
     "OpenAIChatModel",
     "OpenAIEncoder",
