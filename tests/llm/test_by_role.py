@@ -84,18 +84,18 @@ def test_what_is_no_model_or_no_role(models, message):
 
 
 def test_all_are_opened_and_closed_once_even_if_one_fails_to():
-    class Broken(Exception):
+    class BrokenError(Exception):
         """Of a test."""
 
-    big, small = Named("big"), Named("small", Broken())
-    last = Named("last", Broken())
+    big, small = Named("big"), Named("small", BrokenError())
+    last = Named("last", BrokenError())
     model = ModelsByRole(big, manager=small, contractor=small, executor=last)
 
     async def main():
         async with model:
             assert [each.opened for each in (big, small, last)] == [1, 1, 1]
 
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenError):
         asyncio.run(main())
     assert [each.closed for each in (big, small, last)] == [1, 1, 1]
 
