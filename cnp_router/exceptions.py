@@ -340,19 +340,14 @@ class ExecutionError(CnpRouterError):
     problem : str
     transcript : Transcript, optional
         Of the round, in which what was still open is cancelled.
-    usage : Usage, optional
-        What was paid all the same: the tokens of the answers of a model.
-    calls : int, default=0
-        How many such answers came.
+    call : ModelCall, optional
+        What was paid all the same: the answers of a model.
     """
 
-    def __init__(
-        self, problem: str, transcript: Any = None, *, usage: Any = None, calls: int = 0
-    ) -> None:
+    def __init__(self, problem: str, transcript: Any = None, *, call: Any = None) -> None:
         self.problem = problem
         self.transcript = transcript
-        self.usage = usage
-        self.calls = calls
+        self.call = call
         super().__init__(problem)
 
 
