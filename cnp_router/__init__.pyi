@@ -22,6 +22,14 @@ from cnp_router.catalog import (
 from cnp_router.checks import (
     check_router as check_router,
 )
+from cnp_router.constraints import (
+    broken as broken,
+    Preference as Preference,
+    Problem as Problem,
+    Rule as Rule,
+    Solution as Solution,
+    solve as solve,
+)
 from cnp_router.datasets import (
     Dataset as Dataset,
     load_sample as load_sample,
@@ -56,6 +64,7 @@ from cnp_router.exceptions import (
     DataFileError as DataFileError,
     DefinitionChangedError as DefinitionChangedError,
     ExecutionError as ExecutionError,
+    InfeasibleError as InfeasibleError,
     InputError as InputError,
     LanguageModelError as LanguageModelError,
     MissingExtraError as MissingExtraError,
