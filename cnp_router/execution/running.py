@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from cnp_router.coordination import Coordinated
@@ -56,17 +56,21 @@ class Running:
         self.doer = Doer(means, journal, caller, self.reports)
         self.serving = Serving(self.doer)
 
-    async def within_time(self, request: str | Plan) -> None:
-        """Do it all, or as much as there is time for."""
+    async def do(self, request: str | Plan) -> None:
+        """Do all of a request or plan, or what its journal has left of it."""
+        if isinstance(request, Plan):
+            await self.follow(request)
+        elif self.journal.plan is not None:
+            self.journal.check_request(request)
+            await self.follow(self.journal.plan)
+        else:
+            await self._in_one_round(request)
+
+    async def within_time(self, work: Awaitable[object]) -> None:
+        """Await some work, or as much of it as there is time for."""
         try:
             async with self._limit:
-                if isinstance(request, Plan):
-                    await self.follow(request)
-                elif self.journal.plan is not None:
-                    self.journal.check_request(request)
-                    await self.follow(self.journal.plan)
-                else:
-                    await self._in_one_round(request)
+                await work
         except TimeoutError:
             if not self._limit.expired():
                 raise
@@ -75,20 +79,26 @@ class Running:
 
     async def follow(self, plan: Plan) -> None:
         """Do the jobs of a plan, each in a round of its own."""
-        await self.work(plan, self._in_a_round)
+        await self.work(plan, self.in_a_round)
 
     async def work(self, plan: Plan, run: Callable[[Job], object]) -> None:
-        """Do the jobs of a plan; `run` does one."""
+        """Do the jobs of a plan; `run` does one. What is done of a plan before it is kept."""
         self.check(plan)
         self.journal.begin(plan)
         self.plan = plan
         self.doer.goal = plan.request
+        before = {name: each for name, each in self.reports.items() if each.state == "done"}
+        self.reports.clear()
         for job in plan.jobs:
-            self.reports[job.id] = JobReport(job.id, job.task, job.after, lost=self._lost)
+            self.reports[job.id] = before.get(job.id) or JobReport(
+                job.id, job.task, job.after, lost=self._lost
+            )
         self._classify(plan)
 
         async def one(job: Job) -> bool:
             report = self.reports[job.id]
+            if report.state == "done":
+                return True
             there = self.journal.results.get(job.id)
             if there is not None:
                 call = self.journal.done_by(job.id)
@@ -124,8 +134,9 @@ class Running:
             self._lost = _said(exc)
             await self._round(request, _AllAwards(self, by="direct"), Direct())
 
-    async def _in_a_round(self, job: Job) -> bool:
-        report, text = self.reports[job.id], job.task or self.doer.goal
+    async def in_a_round(self, job: Job) -> bool:
+        """Have a job done by whoever is awarded it."""
+        report, text = self.reports[job.id], job.task or self._request
         self.reports.enter(report, "asking", job.api)
         actor = _OneAward(self, job)
         try:
@@ -184,7 +195,7 @@ class Running:
             return False
         actor = _OneAward(self, job, by="fallback")
         protocol = Directed(name, substitutes=False)
-        await self._round(job.task or self.doer.goal, actor, protocol)
+        await self._round(job.task or self._request, actor, protocol)
         return actor.is_done
 
     async def _approve(self, approval: Approval) -> bool:
@@ -237,6 +248,10 @@ class Running:
             self.problem,
             self.n_before,
         )
+
+    @property
+    def _request(self) -> str:
+        return "" if self.plan is None else self.plan.request
 
     def check(self, plan: Plan) -> None:
         """Raise UnknownApiError for what nobody has, before anything is called."""
