@@ -13,6 +13,8 @@ from cnp_router.timetable.course import (
     slot_in_words,
     slots_of,
 )
+from cnp_router.timetable.form import Form, Liking
+from cnp_router.timetable.questions import Question
 
 __all__ = [
     "ASSESSMENTS",
@@ -21,6 +23,9 @@ __all__ = [
     "PERIODS",
     "SLOTS",
     "Course",
+    "Form",
+    "Liking",
+    "Question",
     "check_slot",
     "load_courses",
     "read_courses",
