@@ -63,7 +63,7 @@ class Board(Workspace):
     ...     print(board.reason_against(course))
     Monday 2 is taken (by ST-101, Introduction to Statistics)
     with CS-301 a rule would be broken: at most 3 credits (4 instead of at most 3)
-    there is no course 'ST-102' (did you mean 'ST-120' or 'ST-101'?)
+    there is no course 'ST-102' (did you mean 'ST-210' or 'ST-120'?)
     """
 
     def __init__(
