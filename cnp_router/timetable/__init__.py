@@ -1,5 +1,6 @@
 """The timetable of a student: courses with rules, the worked example of plans that hold."""
 
+from cnp_router.timetable.board import Board
 from cnp_router.timetable.course import (
     ASSESSMENTS,
     DAYS,
@@ -15,6 +16,7 @@ from cnp_router.timetable.course import (
 )
 from cnp_router.timetable.form import Form, Liking
 from cnp_router.timetable.questions import Question
+from cnp_router.timetable.timetable_tools import TimetableTools
 
 __all__ = [
     "ASSESSMENTS",
@@ -22,10 +24,12 @@ __all__ = [
     "FORMS",
     "PERIODS",
     "SLOTS",
+    "Board",
     "Course",
     "Form",
     "Liking",
     "Question",
+    "TimetableTools",
     "check_slot",
     "load_courses",
     "read_courses",
