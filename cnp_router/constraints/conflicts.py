@@ -82,6 +82,7 @@ def conflict_of(problem: Problem, *, timeout: float = 10.0) -> Conflict | None:
     lines = problem.lines
     program = Program(problem.items, lines)
     names = list(dict.fromkeys(line.name for line in lines))
+    groups: list[Sequence[int]]
     groups = [[i for i, line in enumerate(lines) if line.name == name] for name in names]
     if not program.cannot_hold(range(len(lines)), deadline):
         return None

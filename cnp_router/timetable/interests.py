@@ -11,7 +11,7 @@ import numpy as np
 from cnp_router.text import BM25, content_words
 from cnp_router.timetable.course import Course
 
-__all__ = ["closeness", "topics_of"]
+__all__ = ["closeness", "topic_words", "topics_of"]
 
 _BETWEEN = re.compile(r"\s*(?:[,;.\n/]|\band\b|\bor\b|&)+\s*", re.IGNORECASE)
 _FAINT = 0.3  # less than this share of the best match is a word in passing
@@ -57,13 +57,26 @@ def closeness(topic: str, courses: Sequence[Course]) -> dict[str, float]:
     }
 
 
+def topic_words(courses: Sequence[Course]) -> frozenset[str]:
+    """Return the words of what courses are about: names, fields, keywords and topics."""
+    return _topic_words(tuple(courses))
+
+
+@lru_cache(maxsize=4)
+def _topic_words(courses: tuple[Course, ...]) -> frozenset[str]:
+    return frozenset(word for course in courses for word in content_words(_topic(course)))
+
+
 @lru_cache(maxsize=4)
 def _index(courses: tuple[Course, ...]) -> BM25:
     return BM25([_document(course) for course in courses])
 
 
 def _document(course: Course) -> str:
-    """Return the words of a course; the more telling ones come several times."""
-    telling = f"{course.name}. {course.field}. {', '.join(course.keywords)}. "
-    topic = f"{course.summary['topic']}. {course.summary['topics']}. "
-    return telling * 2 + topic + course.text
+    """Return the words of a course; those of what it is about come twice."""
+    return f"{_topic(course)} {_topic(course)} {course.text}"
+
+
+def _topic(course: Course) -> str:
+    topics = f"{course.summary['topic']}. {course.summary['topics']}."
+    return f"{course.name}. {course.field}. {', '.join(course.keywords)}. {topics}"
