@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,13 +12,15 @@ from cnp_router.llm import Usage
 from cnp_router.protocols import Transcript
 from cnp_router.sources import CallResult
 
-__all__ = ["Act", "By", "Execution", "JobEvent", "JobReport", "JobState"]
+__all__ = ["Act", "By", "Execution", "JobEvent", "JobReport", "JobState", "Reports"]
+
+_LOGGER = logging.getLogger(__name__)
 
 JobState = Literal[
     "waiting", "asking", "filling", "approving", "acting", "done", "failed", "skipped", "cancelled"
 ]
 
-By = Literal["award", "re-award", "directed", "fallback"]
+By = Literal["award", "re-award", "directed", "fallback", "direct", "earlier", "context"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,10 @@ class Act:
     Parameters
     ----------
     api : str
-    by : {"award", "re-award", "directed", "fallback"}
-        How it came to it.
+    by : By
+        How it came to it. ``"earlier"``: the same call had succeeded before in this execution, and
+        was not made again; ``"context"``: what is shared knew it; ``"direct"``: the manager was
+        lost, and the router's recommendation was called.
     inputs : mapping of str to JSON value
         What it was called with; empty where they could not be filled.
     result : CallResult
@@ -116,6 +121,8 @@ class JobReport:
     is_final : bool
         Whether it may go to nobody else: it was not approved, the right to it is missing, or
         nobody knows whether it was done.
+    is_in_turns : bool
+        Whether an agent chose its calls itself, one a turn.
     """
 
     id: str
@@ -127,6 +134,7 @@ class JobReport:
     problem: str = ""
     is_resumed: bool = False
     is_final: bool = False
+    is_in_turns: bool = False
 
     @property
     def result(self) -> CallResult | None:
@@ -151,6 +159,24 @@ class JobReport:
             "problem": self.problem,
             "resumed": self.is_resumed,
         }
+
+
+class Reports(dict[str, JobReport]):
+    """The reports of an execution on its way, by job; `watch` is told of each new state."""
+
+    def __init__(self, watch: Callable[[JobEvent], object] | None = None) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def enter(self, report: JobReport, state: JobState, api: str | None, text: str = "") -> None:
+        """Say that a job has come into a state."""
+        report.state = state
+        if self._watch is None:
+            return
+        try:
+            self._watch(JobEvent(report.id, state, api, text, report.asked))
+        except Exception:  # who looks on stops no job
+            _LOGGER.warning("watch raised an error at %r", report.id, exc_info=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,6 +255,11 @@ class Execution:
         """How many of them were repeated."""
         return sum(max(act.attempts - 1, 0) for act in self.acts)
 
+    @property
+    def n_avoided(self) -> int:
+        """Calls that were not made, since what they give was known."""
+        return sum(act.by in ("earlier", "context") for act in self.acts)
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object, without the transcripts."""
         acts, plan = self.acts, self.plan
@@ -242,6 +273,7 @@ class Execution:
             "jobs": [job.to_dict() for job in self.jobs],
             "calls": self.n_calls,
             "retries": self.n_retries,
+            "avoided": self.n_avoided,
             "bytes": sum(act.result.n_bytes for act in acts),
             "tokens_of_inputs": sum(act.tokens for act in acts),
             "rounds": [transcript.ledger.to_dict() for transcript in self.transcripts],
