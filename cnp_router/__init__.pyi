@@ -115,9 +115,12 @@ from cnp_router.llm import (
     complete_sync as complete_sync,
     estimated_response as estimated_response,
     model_requests_allowed as model_requests_allowed,
+    ModelPrice as ModelPrice,
+    ModelsByRole as ModelsByRole,
     OfflineChatModel as OfflineChatModel,
     OpenAIChatModel as OpenAIChatModel,
     OpenAIEncoder as OpenAIEncoder,
+    Prices as Prices,
     Usage as Usage,
     with_schema_in_prompt as with_schema_in_prompt,
     WrappedChatModel as WrappedChatModel,
@@ -125,8 +128,8 @@ from cnp_router.llm import (
 from cnp_router.online import (
     Observer as Observer,
     OnlineStore as OnlineStore,
-    Outcomes as Outcomes,
     Receipt as Receipt,
+    Reputation as Reputation,
     RouterObserver as RouterObserver,
 )
 from cnp_router.prediction import (

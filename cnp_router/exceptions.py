@@ -28,6 +28,7 @@
     │   ├── SourceUnavailableError   it cannot be started or reached: asking later may help
     │   ├── SourceAnswerError        it answers, and the answer cannot be used
     │   └── DefinitionChangedError   a tool is not the one that was accepted
+    ├── ContextStoreError          a store of shared context that cannot be used
     ├── ExecutionError             awarded jobs that could not be done
     ├── ProtocolError              a round of the Contract Net
     │   ├── BudgetExceededError    it would cost more than allowed: it was not started
@@ -366,6 +367,30 @@ class DefinitionChangedError(SourceError):
         super().__init__(source, problem, cure=cure)
 
 
+class ContextStoreError(CnpRouterError):
+    """A store of shared context is gone, is not one, or holds what nobody can read.
+
+    Parameters
+    ----------
+    store : str
+        Which one: a path, or a server without its password.
+    problem : str
+        What is wrong.
+    cure : str, optional
+
+    Examples
+    --------
+    >>> print(ContextStoreError("redis://localhost:6379/0", "no connection", cure="start it"))
+    context store redis://localhost:6379/0: no connection (start it)
+    """
+
+    def __init__(self, store: str, problem: str, *, cure: str | None = None) -> None:
+        self.store = store
+        self.problem = problem
+        self.cure = cure
+        super().__init__(_message(f"context store {store}", problem, cure))
+
+
 class ExecutionError(CnpRouterError):
     """Awarded jobs could not be done.
 
@@ -374,19 +399,14 @@ class ExecutionError(CnpRouterError):
     problem : str
     transcript : Transcript, optional
         Of the round, in which what was still open is cancelled.
-    usage : Usage, optional
-        What was paid all the same: the tokens of the answers of a model.
-    calls : int, default=0
-        How many such answers came.
+    call : ModelCall, optional
+        What was paid all the same: the answers of a model.
     """
 
-    def __init__(
-        self, problem: str, transcript: Any = None, *, usage: Any = None, calls: int = 0
-    ) -> None:
+    def __init__(self, problem: str, transcript: Any = None, *, call: Any = None) -> None:
         self.problem = problem
         self.transcript = transcript
-        self.usage = usage
-        self.calls = calls
+        self.call = call
         super().__init__(problem)
 
 
