@@ -231,7 +231,7 @@ class Form:
             said: Liking = getattr(self, kind)
             yield from tastes.leaning(what, said.liked, said.avoided, courses, share, weights[kind])
         yield tastes.of_department(str(self.department), courses, weights["department"])
-        yield tastes.easy_to_pass(courses, weights["pass_rate"])
+        yield tastes.few_fail(courses, weights["pass_rate"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this form, without what is not said."""
