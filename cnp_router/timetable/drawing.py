@@ -30,7 +30,7 @@ def table_of(courses: Sequence[Course], width: int) -> Iterator[str]:
     yield _line("", list(DAYS.values()), each)
     for period in PERIODS:
         cells = [
-            [line for c in courses if c.slot == f"{day} {period}" for line in _cell(c, each - 2)]
+            [line for c in courses if c.slot == f"{day} {period}" for line in _cell(c, each - 1)]
             for day in DAYS
         ]
         rows = itertools.zip_longest(*cells, fillvalue="")

@@ -174,7 +174,7 @@ class Form:
         """
         if open_ := self.missing():
             fields = ", ".join(question.field for question in open_)
-            raise InputError(f"the form does not say {fields} (first: {open_[0].text})")
+            raise InputError(f"the form does not say {fields} (add it; first: {open_[0].text})")
         self.check(courses)
         hidden = [timetable_rules.free_day_item(day) for day in DAYS if self.free_day is True]
         return Problem(

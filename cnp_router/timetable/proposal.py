@@ -148,10 +148,7 @@ class Proposal:
         InputError
             If nothing of the text is understood, or it contradicts itself.
         """
-        reading = read_wishes(text, self.form, self.courses)
-        if not reading.changes:
-            said = "; ".join(reading.not_understood) or "it is empty"
-            raise InputError(f"nothing of the text is understood: {said} (say it in other words)")
+        reading = read_wishes(text, self.form, self.courses).something()
         problem = reading.form.rules(self.courses)
         solution, revision = revised(problem, self.chosen, reading, timeout=timeout)
         return replace(

@@ -24,7 +24,7 @@ from cnp_router.records import check_text
 from cnp_router.text import content_words
 from cnp_router.timetable.course import FORMS, Course
 from cnp_router.timetable.form import Form
-from cnp_router.timetable.form_fields import Liking, check_day, one_of
+from cnp_router.timetable.form_fields import Liking, check_day, department_of
 from cnp_router.timetable.interests import closeness, topic_words, topics_of
 from cnp_router.timetable.wish_words import Thing, periods_outside, thing_of
 
@@ -97,6 +97,17 @@ class Reading:
     changes: tuple[str, ...]
     not_understood: tuple[str, ...]
     wanted: tuple[str, ...] = ()
+
+    def something(self) -> Reading:
+        """Return this; InputError if nothing of the text is understood."""
+        if not self.changes:
+            said = "; ".join(self.not_understood) or "it is empty"
+            raise InputError(f"nothing of the text is understood: {said} (say it in other words)")
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was and what was not understood, as a JSON object."""
+        return {"changes": list(self.changes), "not_understood": list(self.not_understood)}
 
 
 class _UnclearError(Exception):
@@ -260,7 +271,8 @@ class _Reader:
             self.set(first_period=False)
         more = tuple(each for each in thing.values if each != "period 1")
         if more:
-            self.set(avoid=tuple(dict.fromkeys((*self.form.avoid, *more))))
+            self.form = replace(self.form, avoid=(*self.form.avoid, *more))
+            self.changes.append(f"avoid: {', '.join(more)}")
 
     def allow(self, thing: Thing) -> None:
         """Take back that there is nothing at some times."""
@@ -361,11 +373,11 @@ def _said(value: Any) -> str:
 
 
 def _department(reader: _Reader, name: str) -> None:
-    known = {course.department.lower(): course.department for course in reader.courses}
     try:
-        reader.set(department=known.get(name) or one_of("department", name, set(known.values())))
+        named = department_of(name, {course.department for course in reader.courses})
     except InputError as exc:
         raise _UnclearError(str(exc)) from None
+    reader.set(department=named)
 
 
 _MOST = r"(?:at most|no more than|not more than|max(?:imum)?(?: of)?|up to|only)"
