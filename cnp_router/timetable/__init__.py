@@ -1,5 +1,6 @@
 """The timetable of a student: courses with rules, the worked example of plans that hold."""
 
+from cnp_router.timetable.board import Board
 from cnp_router.timetable.course import (
     ASSESSMENTS,
     DAYS,
@@ -18,6 +19,7 @@ from cnp_router.timetable.proposal import Proposal, propose
 from cnp_router.timetable.questions import Question
 from cnp_router.timetable.revision import Revision
 from cnp_router.timetable.wishes import Reading, read_wishes
+from cnp_router.timetable.timetable_tools import TimetableTools
 
 __all__ = [
     "ASSESSMENTS",
@@ -25,6 +27,7 @@ __all__ = [
     "FORMS",
     "PERIODS",
     "SLOTS",
+    "Board",
     "Course",
     "Form",
     "Liking",
@@ -32,6 +35,7 @@ __all__ = [
     "Question",
     "Reading",
     "Revision",
+    "TimetableTools",
     "check_slot",
     "load_courses",
     "propose",

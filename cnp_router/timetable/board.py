@@ -150,15 +150,23 @@ class Board(Workspace):
             self._said[key] = self._dead_end(course)
         return f"with {course.id} the timetable cannot be completed: {self._said[key]}"
 
-    def obstacle(self, course: Course) -> str | None:
+    def obstacle(self, course: Course, *, look_ahead: bool = True) -> str | None:
         """Return what is in the way of a course, without its details; None if it can be added.
 
-        Many courses have the same one, as ``"Monday 2 is taken"``.
+        Many courses have the same one, as ``"Monday 2 is taken"``. `look_ahead` says whether to
+        ask the solver if the timetable can still be completed.
         """
         found = self._against(course)
         if found is not None:
             return found[0]
-        return None if self._can_go_on((course.id,)) else "the timetable could not be completed"
+        if look_ahead and not self._can_go_on((course.id,)):
+            return "the timetable could not be completed"
+        return None
+
+    def gain(self, course: Course) -> float:
+        """Return what a course gains by the preferences, for each of its credits."""
+        gains = (each.gain({course.id}) for each in self._problem.preferences)
+        return sum(gains) / course.credits
 
     def finish(self) -> None:
         """Finish the timetable: nothing is added any more.
@@ -217,13 +225,8 @@ class Board(Workspace):
 
         Without preferences, none.
         """
-        gains = {
-            course.id: sum(each.gain({course.id}) for each in self._problem.preferences)
-            / course.credits
-            for course in self.courses
-        }
-        best = sorted((c for c in self.courses if gains[c.id] > 0), key=lambda c: -gains[c.id])
-        can_be_added = (course for course in best if self.obstacle(course) is None)
+        best = sorted(self.courses, key=self.gain, reverse=True)
+        can_be_added = (c for c in best if self.gain(c) > 0 and self.obstacle(c) is None)
         return tuple(
             course.brief | {"slot": course.slot, "credits": course.credits}
             for course, _ in zip(can_be_added, range(_MOST_RECOMMENDED), strict=False)
