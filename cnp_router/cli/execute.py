@@ -176,7 +176,9 @@ class _Run:
         self.execution: Execution | None = None
         self.planned: Plan | None = None
         self.fitted: LearnedRouter | None = None  # of the model
-        self.protocol = how.protocol or ("contractor-led" if chat.asks_server("manager", "contractor") else "learned")
+        self.protocol = how.protocol or (
+            "contractor-led" if chat.asks_server("manager", "contractor") else "learned"
+        )
 
     async def main(self) -> None:
         """Open the sources and do it; close them whatever happens."""

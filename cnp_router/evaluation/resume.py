@@ -171,7 +171,7 @@ def _plain(value: Any) -> Any:
     return re.sub(" at 0x[0-9a-f]+", "", repr(value))
 
 
-def _servers(model: ChatModel) -> str | None | dict[str, str | None]:
+def _servers(model: ChatModel) -> str | dict[str, str | None] | None:
     """Return the address of the server that answers; by role where there are several."""
     by_role = {role: _server(unwrapped(model, role)) for role in get_args(AgentRole)}
     one, *others = dict.fromkeys(by_role.values())

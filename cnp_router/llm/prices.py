@@ -23,13 +23,16 @@ class Paid(Protocol):
     """What a bill is made of: who was asked, in which role, for how many tokens."""
 
     @property
-    def role(self) -> str: ...
+    def role(self) -> str:
+        """Who was asked."""
 
     @property
-    def model(self) -> str: ...
+    def model(self) -> str:
+        """The name of the model that answered."""
 
     @property
-    def usage(self) -> Usage: ...
+    def usage(self) -> Usage:
+        """What that took."""
 
 
 @dataclass(frozen=True, slots=True)

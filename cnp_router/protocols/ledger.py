@@ -32,7 +32,7 @@ class ModelCall:
     """One answer of a model, or an attempt at one that was paid for."""
 
     agent: str
-    """``"manager"``, ``"single-agent"`` or the id of a contractor."""
+    """The role, or of a contractor its id."""
     role: AgentRole
     model: str
     """Name of who answered."""
