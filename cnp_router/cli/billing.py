@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from cnp_router.llm import Bill, Prices, money
+
 if TYPE_CHECKING:
-    from cnp_router.llm import Bill, Prices
     from cnp_router.protocols import Cost
 
-__all__ = ["model_facts", "price", "price_facts", "with_price"]
+__all__ = ["model_facts", "money", "price", "price_facts", "with_price"]
 
 
 def model_facts(by_model: Mapping[str, Cost]) -> Iterator[tuple[str, str]]:
@@ -21,8 +22,6 @@ def model_facts(by_model: Mapping[str, Cost]) -> Iterator[tuple[str, str]]:
 
 def price(bill: Bill) -> str:
     """Return the sum of a bill, in words where a model has no price."""
-    from cnp_router.llm import money
-
     return money(bill.total, "" if bill.total is None else bill.currency)
 
 
@@ -30,8 +29,6 @@ def price_facts(bill: Bill | None, prices: Prices | None) -> Iterator[tuple[str,
     """Yield what was paid, in all and by role; of a model without a price, that there is none."""
     if bill is None or prices is None:
         return
-    from cnp_router.llm import money
-
     parts = ", ".join(f"{role} {money(amount)}" for role, amount in bill.by_role.items())
     estimated = ", of estimated tokens" if bill.is_estimated else ""
     yield "Price", f"{price(bill)} ({parts}){estimated}" if parts else price(bill)

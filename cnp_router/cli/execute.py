@@ -185,20 +185,24 @@ class _Run:
         async with self.origins.opened() as sources:
             with LiveView() as view:
                 executor = await self._executor(sources, view)
-                args = {"protocol": self.protocol, "announcement": self.how.announce}
-                if self.how.dry_run:
-                    self.planned = await executor.plan(self.wanted, date=self.how.date, **args)
-                    return
-                try:
-                    await executor.execute(
-                        self.wanted,
-                        date=self.how.date,
-                        user=self.how.user,
-                        journal=self.how.resume,
-                        **args,
-                    )
-                finally:
-                    self.execution = executor.last
+                async with executor.net.model:
+                    await self._do(executor)
+
+    async def _do(self, executor: Executor) -> None:
+        args = {"protocol": self.protocol, "announcement": self.how.announce}
+        if self.how.dry_run:
+            self.planned = await executor.plan(self.wanted, date=self.how.date, **args)
+            return
+        try:
+            await executor.execute(
+                self.wanted,
+                date=self.how.date,
+                user=self.how.user,
+                journal=self.how.resume,
+                **args,
+            )
+        finally:
+            self.execution = executor.last
 
     async def _executor(self, sources: Sources, view: LiveView) -> Executor:
         from cnp_router.execution import ExecutionSettings, Executor, Filler

@@ -152,9 +152,7 @@ def _facts(found: PrequentialEvaluation, priced: _Priced | None) -> Iterator[tup
         yield f"ECE {name}", f"{method.calibration_error:.3f}"
 
 
-def _rows(
-    name: str, method: PredictorEvaluation, priced: _Priced | None
-) -> Iterator[list[str]]:
+def _rows(name: str, method: PredictorEvaluation, priced: _Priced | None) -> Iterator[list[str]]:
     acted = any(at.coverage for at in method.thresholds)
     for at in method.thresholds if acted else method.thresholds[:1]:
         figures = (number(getattr(at, figure)) for figure in _FIGURES.values())

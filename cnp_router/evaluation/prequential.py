@@ -211,7 +211,9 @@ def prequential(
         confidence, right, usable = _walk(predictor, trajectories, left_out)
         acted = np.where(usable, confidence, -1.0)
         return PredictorEvaluation(
-            thresholds=tuple(_at(theta, acted, right, tokens_in, tokens_out, seconds) for theta in thresholds),
+            thresholds=tuple(
+                _at(theta, acted, right, tokens_in, tokens_out, seconds) for theta in thresholds
+            ),
             calibration_error=ece(confidence, right),
             risk_coverage=risk_coverage(np.where(usable, confidence, 0.0), right & usable),
         )
