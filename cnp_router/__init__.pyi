@@ -22,6 +22,14 @@ from cnp_router.catalog import (
 from cnp_router.checks import (
     check_router as check_router,
 )
+from cnp_router.constraints import (
+    broken as broken,
+    Preference as Preference,
+    Problem as Problem,
+    Rule as Rule,
+    Solution as Solution,
+    solve as solve,
+)
 from cnp_router.datasets import (
     Dataset as Dataset,
     load_sample as load_sample,
@@ -52,10 +60,12 @@ from cnp_router.exceptions import (
     ChatTimeoutError as ChatTimeoutError,
     ChatUnavailableError as ChatUnavailableError,
     CnpRouterError as CnpRouterError,
+    ContextStoreError as ContextStoreError,
     ContextTooLongError as ContextTooLongError,
     DataFileError as DataFileError,
     DefinitionChangedError as DefinitionChangedError,
     ExecutionError as ExecutionError,
+    InfeasibleError as InfeasibleError,
     InputError as InputError,
     LanguageModelError as LanguageModelError,
     MissingExtraError as MissingExtraError,
@@ -119,8 +129,8 @@ from cnp_router.llm import (
 from cnp_router.online import (
     Observer as Observer,
     OnlineStore as OnlineStore,
-    Outcomes as Outcomes,
     Receipt as Receipt,
+    Reputation as Reputation,
     RouterObserver as RouterObserver,
 )
 from cnp_router.prediction import (
