@@ -22,6 +22,18 @@ from cnp_router.catalog import (
 from cnp_router.checks import (
     check_router as check_router,
 )
+from cnp_router.context import (
+    AdaptiveThreshold as AdaptiveThreshold,
+    ContextEntry as ContextEntry,
+    ContextStore as ContextStore,
+    DataClasses as DataClasses,
+    FixedThreshold as FixedThreshold,
+    MemoryContextStore as MemoryContextStore,
+    QuantileThreshold as QuantileThreshold,
+    RedisContextStore as RedisContextStore,
+    SharedContext as SharedContext,
+    SqliteContextStore as SqliteContextStore,
+)
 from cnp_router.datasets import (
     Dataset as Dataset,
     load_sample as load_sample,
@@ -52,6 +64,7 @@ from cnp_router.exceptions import (
     ChatTimeoutError as ChatTimeoutError,
     ChatUnavailableError as ChatUnavailableError,
     CnpRouterError as CnpRouterError,
+    ContextStoreError as ContextStoreError,
     ContextTooLongError as ContextTooLongError,
     DataFileError as DataFileError,
     DefinitionChangedError as DefinitionChangedError,
