@@ -19,8 +19,7 @@ from cnp_router.execution.job_reports import Act, By, JobEvent, Reports
 from cnp_router.execution.journal import Journal
 from cnp_router.execution.sharing import Sharing
 from cnp_router.execution.task_graph import Job
-from cnp_router.llm import Usage
-from cnp_router.protocols import ContractNet
+from cnp_router.protocols import ContractNet, ModelCall
 from cnp_router.sources import Call, CallFailure, CallProgress, CallResult
 
 __all__ = ["Doer", "Means"]
@@ -57,8 +56,10 @@ class Doer:
         """Fill the inputs, call the API, and return what came of it and what is to follow."""
         report, sharing = self.reports[job.id], self.sharing
 
-        def nothing(result: CallResult, then: Then, usage: Usage | None = None) -> tuple[Act, Then]:
-            return Act(api_id, by, {}, result, 0, 0.0, usage), then
+        def nothing(
+            result: CallResult, then: Then, call: ModelCall | None = None
+        ) -> tuple[Act, Then]:
+            return Act(api_id, by, {}, result, 0, 0.0, call), then
 
         self.reports.enter(report, "filling", api_id)
         try:
@@ -67,8 +68,8 @@ class Doer:
         except SourceError as exc:
             return nothing(unreachable(exc), "reaward")
         except (ExecutionError, InputError) as exc:
-            usage = getattr(exc, "usage", None)
-            return nothing(CallResult.failed("inputs", str(exc)), "reaward", usage)
+            call = getattr(exc, "call", None)
+            return nothing(CallResult.failed("inputs", str(exc)), "reaward", call)
         is_confidential = sharing.is_confidential(api_id, filled.used)
 
         def progress(each: CallProgress) -> None:
@@ -88,7 +89,7 @@ class Doer:
             entry, result = known.entry, known.result
             self.journal.take(job.id, Api(entry.source, api.name, effects="reads"), inputs, result)
             is_confidential |= entry.data_class == "confidential"
-            act = Act(entry.source, "context", inputs, result, 0, 0.0, filled.usage, filled.dropped)
+            act = Act(entry.source, "context", inputs, result, 0, 0.0, filled.call, filled.dropped)
             sharing.recalled(job.id, entry)
             return replace(act, is_confidential=is_confidential), "done"
         began = await sharing.begins(api)
@@ -113,7 +114,7 @@ class Doer:
             performed.result,
             performed.attempts,
             performed.seconds,
-            filled.usage,
+            filled.call,
             filled.dropped,
             is_confidential,
         )

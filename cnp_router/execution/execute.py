@@ -60,7 +60,7 @@ class Executor:
     watch : callable, optional
         Is given each `JobEvent` as it happens.
     rate : callable, optional
-        How often an API has succeeded, in [0, 1], such as `Outcomes.rate`: who failed more often
+        How often an API has succeeded, in [0, 1], such as `Reputation.rate`: who failed more often
         than not comes behind the others when a job is awarded again.
 
     Attributes
@@ -166,14 +166,14 @@ class Executor:
             If it is cancelled: what ran was given up, and `last` says how far it came.
         """
         how = self._how(protocol, announcement, among, date)
-        means = self._means(announcement, user)
+        means = self.means(announcement, user=user)
         if self.context is not None:
             self.context.know(self.net.catalog)
         opened = nullcontext(journal) if isinstance(journal, Journal) else Journal(journal)
         with opened as kept:
             running = Running(means, kept, how)
             try:
-                await running.within_time(request)
+                await running.within_time(running.do(request))
             except asyncio.CancelledError:
                 running.break_off("cancelled", "it was cancelled")
                 raise
@@ -199,7 +199,7 @@ class Executor:
         how = self._how(protocol, announcement, among, date)
         if isinstance(request, Plan):
             with Journal() as kept:
-                Running(self._means(announcement), kept, how).check(request)
+                Running(self.means(announcement), kept, how).check(request)
             return request
         drafting = Drafting(self.net.catalog.__getitem__)
         await self._hidden(announcement).run(request, actor=drafting, **how)
@@ -207,7 +207,8 @@ class Executor:
             raise ExecutionError("nothing was awarded (say it in other words)")
         return drafting.plan
 
-    def _means(self, announcement: Announcement, user: str | None = None) -> Means:
+    def means(self, announcement: Announcement = "routed", *, user: str | None = None) -> Means:
+        """Return what an execution is done with, as other ways of executing need it."""
         return Means(
             self._hidden(announcement),
             self.sources,
