@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from cnp_router.context import SharedContext
 from cnp_router.coordination import Coordinated, Negotiator
 from cnp_router.exceptions import ExecutionError
 from cnp_router.execution.approval import Approve
@@ -103,6 +104,7 @@ class Executor:
         store: OnlineStore | None = None,
         watch: Watch | None = None,
         rate: Callable[[str], float] | None = None,
+        context: SharedContext | None = None,
         negotiator: Negotiator | None = None,
     ) -> None:
         check_instance("net", net, ContractNet)
@@ -114,6 +116,9 @@ class Executor:
         self.store = store
         self.watch = watch
         self.rate = rate
+        if context is not None:
+            check_instance("context", context, SharedContext)
+        self.context = context
         if negotiator is not None:
             check_instance("negotiator", negotiator, Negotiator)
         self.negotiator = negotiator
@@ -173,7 +178,9 @@ class Executor:
             If it is cancelled: what ran was given up, and `last` says how far it came.
         """
         how = self._how(protocol, announcement, among, date)
-        means = self.means(announcement)
+        means = self.means(announcement, user=user)
+        if self.context is not None:
+            self.context.know(self.net.catalog)
         opened = nullcontext(journal) if isinstance(journal, Journal) else Journal(journal)
         with opened as kept:
             running = Running(means, kept, how)
@@ -216,7 +223,7 @@ class Executor:
             raise ExecutionError("nothing was awarded (say it in other words)")
         return drafting.plan
 
-    def means(self, announcement: Announcement = "routed") -> Means:
+    def means(self, announcement: Announcement = "routed", *, user: str | None = None) -> Means:
         """Return what an execution is done with, as other ways of executing need it."""
         return Means(
             self._hidden(announcement),
@@ -226,6 +233,8 @@ class Executor:
             self.filler,
             self.watch,
             self.rate,
+            self.context,
+            user or "",
             self.negotiator,
             self.negotiator is not None
             and self.store is not None
