@@ -21,6 +21,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
     python benchmarks/run.py injection [--limit N]
+    python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
@@ -56,6 +57,7 @@ from benchmarks import (
     next_tool,
     next_tool_history,
     quality,
+    reputation,
     routed_vs_broadcast,
     scaling,
     speed,
@@ -82,6 +84,7 @@ TRACKS = {
     "engine": engine,
     "execution": execution,
     "injection": injection,
+    "reputation": reputation,
     "tool_servers": tool_servers,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
@@ -199,6 +202,13 @@ def _injection(track: argparse.ArgumentParser) -> None:
     track.add_argument("--limit", type=int, metavar="N", help="the first N orders only")
 
 
+def _reputation(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--runs", type=int, metavar="N", default=reputation.RUNS)
+    track.add_argument(
+        "--contractors", type=int, nargs="+", metavar="N", default=reputation.CONTRACTORS
+    )
+
+
 def _tool_servers(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--node",
@@ -228,6 +238,7 @@ _OPTIONS = {
     "engine": _engine,
     "execution": _execution,
     "injection": _injection,
+    "reputation": _reputation,
     "tool_servers": _tool_servers,
 }
 
