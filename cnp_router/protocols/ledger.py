@@ -33,7 +33,7 @@ class ModelCall:
 
     agent: str
     """``"manager"``, ``"single-agent"`` or the id of a contractor."""
-    role: Literal["manager", "contractor", "single-agent"]
+    role: Literal["manager", "category-manager", "contractor", "single-agent"]
     stage: str
     """What it was for: the stage of the task, or ``"fallback"`` (category mapping where the router
     was not confident)."""
@@ -107,7 +107,8 @@ class Ledger:
     cached_calls : int
         How many of them were answered before, and not paid now.
     by_role : mapping of str to Cost
-        ``"user"``, ``"manager"``, ``"contractor"``, ``"single-agent"``, as far as they took part.
+        ``"user"``, ``"manager"``, ``"category-manager"``, ``"contractor"``, ``"single-agent"``, as
+        far as they took part.
     by_stage : mapping of str to Cost
         As in `ModelCall`, and ``"request"`` for the request and the report. Announcements and
         replies are messages of ``"bidding"``, awards and rejections of ``"API selection"``; what

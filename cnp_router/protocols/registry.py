@@ -9,6 +9,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.protocols.auto import Auto
 from cnp_router.protocols.collaborative import Collaborative
 from cnp_router.protocols.contractor_led import ContractorLed
+from cnp_router.protocols.hierarchical import Hierarchical
 from cnp_router.protocols.learned import Learned
 from cnp_router.protocols.manager_led import ManagerLed
 from cnp_router.protocols.protocol import Protocol
@@ -17,7 +18,15 @@ from cnp_router.records import shown
 
 __all__ = ["PROTOCOLS", "find_protocol"]
 
-_ALL = (Learned(), ManagerLed(), ContractorLed(), Collaborative(), SingleAgent(), Auto())
+_ALL = (
+    Learned(),
+    ManagerLed(),
+    ContractorLed(),
+    Collaborative(),
+    Hierarchical(),
+    SingleAgent(),
+    Auto(),
+)
 
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType({each.name: each for each in _ALL})
 """The protocols by name, in the order in which they are listed."""

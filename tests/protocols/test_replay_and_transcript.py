@@ -82,7 +82,7 @@ RESULT = {
     "seconds": 0.0, "n_bytes": 0,
 }  # fmt: skip
 HEAD = {
-    "record": "round", "format": 3, "request": "r", "protocol": "p", "announcement": "a",
+    "record": "round", "format": 4, "request": "r", "protocol": "p", "announcement": "a",
     "model": "m", "categories": None, "candidates": None, "evidence": "none", "executed": False,
     "seconds": 0.0, "digest": "0" * 64,
 }  # fmt: skip
@@ -166,7 +166,7 @@ class TestFile:
             ([HEAD, {"record": "noise"}], r"line 2: unknown record 'noise' \(round, message or c"),
             ([HEAD, {}], "line 2: unknown record None"),
             ([HEAD, {"record": "message", "performative": 1}], "line 2: unknown performative 1"),
-            ([{**HEAD, "format": 2}], "line 1: format 2, and this version reads 3"),
+            ([{**HEAD, "format": 2}], "line 1: format 2, and this version reads 4"),
             ([{**HEAD, "request": None}], "field 'request' of a round cannot be None"),
             (
                 [{**HEAD, "categories": "Mapping"}],
@@ -232,7 +232,9 @@ class TestReplay:
             "receiver": "stranger",
         }
         if hasattr(message, "in_reply_to"):
-            changes["in_reply_to"] = message.in_reply_to + data.draw(st.sampled_from([-1, 1, 100]))
+            changes["in_reply_to"] = (message.in_reply_to or 0) + data.draw(
+                st.sampled_from([-1, 1, 100])
+            )
         if isinstance(message, Request):
             changes["text"] = "another"
         if isinstance(message, CallForProposals) and message.request is not None:
