@@ -26,9 +26,11 @@ from cnp_router.records import (
     string_tuple,
 )
 
-__all__ = ["Api", "Catalog", "Contractor", "Effects", "LookAlikeWarning"]
+__all__ = ["Api", "Catalog", "Contractor", "DataClass", "Effects", "LookAlikeWarning"]
 
 Effects = Literal["reads", "writes", "unknown"]
+DataClass = Literal["public", "private", "confidential"]
+"""Of what an API gives: whom it may reach."""
 
 # Cyrillic and Greek letters that look like Latin letters in most fonts.
 _LATIN = str.maketrans(
@@ -62,6 +64,10 @@ class Api:
         parameters count as words of the specification; what JSON cannot hold is refused.
     effects : {"reads", "writes", "unknown"}, default="unknown"
         Whether a call changes anything. Only what reads is executed without asking.
+    summary : str, default=""
+        What a planner or an agent is shown in place of the description, to compare it with others.
+    keywords : tuple of str, default=()
+        What they are shown of it once it is chosen. Routing looks at neither of the two.
 
     Raises
     ------
@@ -80,11 +86,15 @@ class Api:
     categories: tuple[str, ...] = ()
     parameters: Mapping[str, Any] | None = field(default=None, hash=False)
     effects: Effects = "unknown"
+    summary: str = ""
+    keywords: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", check_id("API", self.id))
         check_text("name", self.name)
         check_text("description", self.description)
+        check_text("summary", self.summary)
+        object.__setattr__(self, "keywords", string_tuple("keywords", self.keywords))
         object.__setattr__(self, "categories", string_tuple("categories", self.categories))
         if self.parameters is not None:
             check_json("parameters", self.parameters)
@@ -97,7 +107,8 @@ class Api:
         """Return the JSON object of this API, as in ``apis.jsonl``."""
         parameters = None if self.parameters is None else dict(self.parameters)
         effects = None if self.effects == "unknown" else self.effects
-        return json_object(self, parameters=parameters, effects=effects)
+        lengths = {"summary": self.summary or None, "keywords": self.keywords or None}
+        return json_object(self, parameters=parameters, effects=effects, **lengths)
 
     def __repr__(self) -> str:
         return f"Api({self.id!r}, {shown(self.name)}, {shown(self.description)})"
@@ -230,8 +241,8 @@ class Catalog(UniqueItems[Api]):
         Parameters
         ----------
         path : str or Path
-            Each line ``{"id", "name", "description"?, "categories"?, "parameters"?, "effects"?}``.
-            Other keys are ignored.
+            Each line ``{"id", "name", "description"?, "categories"?, "parameters"?, "effects"?,
+            "summary"?, "keywords"?}``. Other keys are ignored.
 
         Raises
         ------

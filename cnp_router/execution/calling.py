@@ -17,14 +17,15 @@ from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.execution.approval import Approval, Approve, asked, declined
 from cnp_router.execution.execution_settings import ExecutionSettings
-from cnp_router.execution.journal import Journal
-from cnp_router.records import one_line
+from cnp_router.execution.journal import Journal, call_key
+from cnp_router.records import check_json, one_line
 from cnp_router.sources.source import Call, CallFailure, CallProgress, CallResult
 
 __all__ = ["Caller", "Performed", "Tools", "act_key"]
 
 Then = Literal["done", "reaward", "escalate", "stop"]
 
+_EARLIER = "the same call had succeeded before, and was not made again"
 _RETRY_AFTER = re.compile(r"retry-after:\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)", re.IGNORECASE)
 
 
@@ -56,6 +57,8 @@ class Performed:
     then : {"done", "reaward", "escalate", "stop"}
         What is to follow: nothing; award the job to another; ask who has the right to it; give the
         job up, since nobody approved, or since nobody knows whether it was done.
+    is_earlier : bool, default=False
+        Whether the same call had succeeded before, for another job, and was not made again.
     """
 
     result: CallResult
@@ -63,6 +66,7 @@ class Performed:
     seconds: float
     n_bytes: int
     then: Then
+    is_earlier: bool = False
 
     __repr__ = one_line
 
@@ -82,6 +86,9 @@ def act_key(execution: str, job: str, api: str, inputs: Mapping[str, Any]) -> st
 
 class Caller:
     """Calls APIs for the jobs of one execution, and decides what follows a failure.
+
+    A call that has succeeded is not made again with the same inputs, for whichever job: its result
+    is given once more, unless the settings allow to repeat calls.
 
     What only reads is called without asking. Anything else needs approval, and is in the journal
     before it is called. A failure that may pass is tried again; what may have been done already
@@ -139,6 +146,7 @@ class Caller:
         self.journal = Journal() if journal is None else journal
         self._approve = approve
         self._asking = asyncio.Lock()
+        self._same: dict[str, asyncio.Lock] = {}  # by call: a second one waits for the first
         self._sleep = sleep
         self._clock = clock
         self._random = random.Random(random_state)
@@ -175,9 +183,28 @@ class Caller:
         DataFileError
             If the journal cannot be written.
         """
+        check_json("inputs", inputs)
+        if job in self.journal.results:
+            return Performed(self.journal.results[job], 0, 0.0, 0, "done")
+        if self.settings.repeat_calls:
+            return await self._perform(job, api, inputs, key, on_progress)
+        async with self._same.setdefault(call_key(api.id, inputs), asyncio.Lock()):
+            earlier = self.journal.earlier(api.id, inputs)
+            if earlier is None:
+                return await self._perform(job, api, inputs, key, on_progress)
+        result = replace(earlier, notes=(*earlier.notes, _EARLIER), n_bytes=0, start_seconds=None)
+        self.journal.take(job, api, inputs, result)
+        return Performed(result, 0, 0.0, 0, "done", is_earlier=True)
+
+    async def _perform(
+        self,
+        job: str,
+        api: Api,
+        inputs: Mapping[str, Any],
+        key: str | None,
+        on_progress: Callable[[CallProgress], object] | None,
+    ) -> Performed:
         journal, seconds, n_bytes, attempts = self.journal, 0.0, 0, 0
-        if job in journal.results:
-            return Performed(journal.results[job], 0, 0.0, 0, "done")
         call = Call(
             api=api.id,
             inputs=inputs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from cnp_router.exceptions import ExecutionError
 from cnp_router.execution.approval import Approve
 from cnp_router.execution.awards import Drafting
 from cnp_router.execution.calling import Tools
+from cnp_router.execution.doing import Means
 from cnp_router.execution.execution_settings import ExecutionSettings
 from cnp_router.execution.filling import Filler
 from cnp_router.execution.job_reports import Execution, JobEvent
 from cnp_router.execution.journal import Journal
 from cnp_router.execution.learning import learn
-from cnp_router.execution.running import Means, Running
+from cnp_router.execution.running import Running
 from cnp_router.execution.task_graph import Plan
 from cnp_router.llm import run_sync
 from cnp_router.online import OnlineStore
@@ -57,7 +59,7 @@ class Executor:
     watch : callable, optional
         Is given each `JobEvent` as it happens.
     rate : callable, optional
-        How often an API has succeeded, in [0, 1], such as `Outcomes.rate`: who failed more often
+        How often an API has succeeded, in [0, 1], such as `Reputation.rate`: who failed more often
         than not comes behind the others when a job is awarded again.
 
     Attributes
@@ -125,7 +127,7 @@ class Executor:
         among: Restriction | None = None,
         date: datetime.date | None = None,
         user: str | None = None,
-        journal: str | Path | None = None,
+        journal: str | Path | Journal | None = None,
     ) -> Execution:
         """Award a request or the jobs of a plan, and have them done.
 
@@ -137,9 +139,10 @@ class Executor:
             name any API.
         user : str, optional
             Whose it is, in what the store keeps.
-        journal : str or Path, optional
-            File that keeps the state. Where there is one of this request or plan, it is continued:
-            what was done is not done again, and its first round is not held again.
+        journal : str, Path or Journal, optional
+            File that keeps the state, or the journal itself, which stays open. Where there is one
+            of this request or plan, it is continued: what was done is not done again, and its
+            first round is not held again.
 
         Returns
         -------
@@ -158,11 +161,12 @@ class Executor:
             If it is cancelled: what ran was given up, and `last` says how far it came.
         """
         how = self._how(protocol, announcement, among, date)
-        means = self._means(announcement)
-        with Journal(journal) as kept:
+        means = self.means(announcement)
+        opened = nullcontext(journal) if isinstance(journal, Journal) else Journal(journal)
+        with opened as kept:
             running = Running(means, kept, how)
             try:
-                await running.within_time(request)
+                await running.within_time(running.do(request))
             except asyncio.CancelledError:
                 running.break_off("cancelled", "it was cancelled")
                 raise
@@ -188,7 +192,7 @@ class Executor:
         how = self._how(protocol, announcement, among, date)
         if isinstance(request, Plan):
             with Journal() as kept:
-                Running(self._means(announcement), kept, how).check(request)
+                Running(self.means(announcement), kept, how).check(request)
             return request
         drafting = Drafting(self.net.catalog.__getitem__)
         await self._hidden(announcement).run(request, actor=drafting, **how)
@@ -196,7 +200,8 @@ class Executor:
             raise ExecutionError("nothing was awarded (say it in other words)")
         return drafting.plan
 
-    def _means(self, announcement: Announcement) -> Means:
+    def means(self, announcement: Announcement = "routed") -> Means:
+        """Return what an execution is done with, as other ways of executing need it."""
         return Means(
             self._hidden(announcement),
             self.sources,

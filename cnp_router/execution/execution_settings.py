@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cnp_router.exceptions import InputError
-from cnp_router.records import check_id, check_number, shown
+from cnp_router.records import check_flag, check_id, check_number, shown
 
 __all__ = ["ExecutionSettings"]
 
@@ -28,6 +28,9 @@ class ExecutionSettings:
         The shortest and the longest time between two attempts.
     max_concurrency : int, default=16
         How many jobs run at a time.
+    repeat_calls : bool, default=False
+        Whether a call may be made again, with the same inputs, after it has succeeded in the same
+        execution. Otherwise its result is given again.
     fallback : str or None, default=None
         Id of the contractor that a job goes to when no other is left.
 
@@ -47,11 +50,13 @@ class ExecutionSettings:
     attempts: int = 3
     wait: tuple[float, float] = (2.0, 10.0)
     max_concurrency: int = 16
+    repeat_calls: bool = False
     fallback: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("call_timeout", "timeout"):
             check_number(f"{name} in seconds", getattr(self, name), 0, _LONGEST, ends=False)
+        check_flag("repeat_calls", self.repeat_calls)
         check_number("attempts", self.attempts, 1, 100, whole=True)
         check_number("max_concurrency", self.max_concurrency, 1, whole=True)
         if not isinstance(self.wait, tuple | list) or len(self.wait) != 2:

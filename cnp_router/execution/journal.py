@@ -18,7 +18,9 @@ from cnp_router.execution.journal_records import (
     FORMAT_VERSION,
     Finished,
     Head,
+    Revised,
     Started,
+    Taken,
     kept,
     parse,
 )
@@ -27,7 +29,7 @@ from cnp_router.files import LineFile, as_path, reason
 from cnp_router.records import Record
 from cnp_router.sources.source import CallResult
 
-__all__ = ["Journal", "StartedCall"]
+__all__ = ["Journal", "StartedCall", "call_key"]
 
 _SAME = "continue with the same, or name another file"
 _NEW_FILE = "was it altered? name another file, or one that does not exist"
@@ -40,7 +42,7 @@ class StartedCall:
     Attributes
     ----------
     number : int
-        Its place among all calls of the execution, from 0.
+        Its place among all calls of the execution, from 0; -1 where a result was taken over.
     job : str
     api : str
     inputs : mapping of str to JSON value
@@ -58,6 +60,17 @@ class StartedCall:
 
     def __repr__(self) -> str:  # the inputs may hold what no log should
         return f"StartedCall({self.number}, {self.job!r}, {self.api!r}, {self.effects!r})"
+
+
+def call_key(api: str, inputs: Mapping[str, Any]) -> str:
+    """Return one text for all calls of an API with the same inputs, in whatever order.
+
+    Examples
+    --------
+    >>> call_key("maps", {"a": 1, "b": 2}) == call_key("maps", {"b": 2, "a": 1})
+    True
+    """
+    return json.dumps([api, inputs], sort_keys=True)
 
 
 class Journal:
@@ -112,6 +125,7 @@ class Journal:
         self._calls: list[StartedCall] = []
         self._running: set[int] = set()
         self._done: dict[str, StartedCall] = {}
+        self._given: dict[str, CallResult] = {}  # by call
         self._unsettled: dict[int, StartedCall] = {}
         self._syncing = asyncio.Lock()
         self._n_lines = self._n_synced = 0
@@ -140,6 +154,42 @@ class Journal:
             problem = "belongs to another plan for this request"
             raise DataFileError(self.path or "the journal", problem, cure=_SAME)
 
+    def revise(self, plan: Plan) -> None:
+        """Go on with another plan for the same request; what is done stays done.
+
+        Jobs with the id of one that is done are not done again.
+
+        Raises
+        ------
+        InputError
+            If there is no plan yet, or a job that is done has another task or API now.
+        """
+        if self.plan is None:
+            raise InputError(f"{self!r} has no plan yet (call begin first)")
+        self.check_request(plan.request)
+        before = {job.id: job for job in self.plan.jobs}
+        for job in plan.jobs:
+            old = before.get(job.id)
+            if (
+                job.id in self.results
+                and old is not None
+                and (old.task, old.api)
+                != (
+                    job.task,
+                    job.api,
+                )
+            ):
+                raise InputError(
+                    f"job {job.id!r} is done, and the revised plan has another job of this id "
+                    "(give it an id of its own)"
+                )
+        self._write({"record": "revised", "plan": plan.to_dict()})
+        self._follow(plan)
+
+    def _follow(self, plan: Plan) -> None:
+        self.plan = plan
+        self.ends = {name: end for name, end in self.ends.items() if end.is_done}
+
     def check_request(self, request: str) -> None:
         """Raise DataFileError if the file's execution is of another request."""
         if self.plan is not None and self.plan.request != request:
@@ -158,6 +208,16 @@ class Journal:
         """Note what came of a call."""
         self._write({"record": "finished", "call": call, "result": kept(result)})
         self._settle(call, result)
+
+    def take(self, job: str, api: Api, inputs: Mapping[str, Any], result: CallResult) -> None:
+        """Note a result that a job has without a call: it was known already."""
+        line = {"record": "taken", "job": job, "api": api.id, "inputs": dict(inputs)}
+        self._write({**line, "effects": api.effects, "result": kept(result)})
+        self._take_over(StartedCall(-1, job, api.id, dict(inputs), "", api.effects), result)
+
+    def earlier(self, api: str, inputs: Mapping[str, Any]) -> CallResult | None:
+        """Return what the same call gave when it succeeded; None if it has not."""
+        return self._given.get(call_key(api, inputs))
 
     def end_job(self, job: str, end: JobEnd) -> None:
         """Note how a job ended. `synced` has it on disk, with all that came before."""
@@ -225,11 +285,16 @@ class Journal:
         self._running.remove(number)
         job = self._calls[number].job
         if result.failure is None:
-            self.results[job], self._done[job] = result, self._calls[number]
-            for call in self.unsettled(job):
-                del self._unsettled[call.number]
+            call = self._calls[number]
+            self._take_over(call, result)
+            self._given[call_key(call.api, call.inputs)] = result
+            for other in self.unsettled(job):
+                del self._unsettled[other.number]
         elif result.failure.was_done == "no":
             self._unsettled.pop(number, None)
+
+    def _take_over(self, call: StartedCall, result: CallResult) -> None:
+        self.results[call.job], self._done[call.job] = result, call
 
     def _write(self, record: dict[str, Any]) -> None:
         if self.path is None:
@@ -272,7 +337,10 @@ class Journal:
         if isinstance(record, Finished):
             if record.call not in self._running:
                 raise ValueError(f"call {record.call} ends, and is not one that runs")
-            self._settle(record.call, record.call_result())
+            self._settle(record.call, record.result.call_result())
+            return
+        if isinstance(record, Revised):
+            self._follow(Plan.parse(Record(record.plan, self.path or Path(), None)))
             return
         if self.plan is None or record.job not in self.plan.ids:
             raise ValueError(f"the plan has no job {record.job!r}")
@@ -281,6 +349,9 @@ class Journal:
                 raise ValueError(f"call {record.call} begins, and {len(self._calls)} is the next")
             fields = record.model_dump(exclude={"record", "call"})
             self._add(StartedCall(record.call, **fields))
+        elif isinstance(record, Taken):
+            call = StartedCall(-1, record.job, record.api, record.inputs, "", record.effects)
+            self._take_over(call, record.result.call_result())
         else:
             self.ends[record.job] = JobEnd(record.state, record.because)
 

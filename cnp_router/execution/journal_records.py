@@ -11,7 +11,17 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
 from cnp_router.catalog import Effects
 from cnp_router.sources.source import Attachment, CallFailure, CallResult, FailureKind
 
-__all__ = ["FORMAT_VERSION", "Ended", "Finished", "Head", "Started", "kept", "parse"]
+__all__ = [
+    "FORMAT_VERSION",
+    "Ended",
+    "Finished",
+    "Head",
+    "Revised",
+    "Started",
+    "Taken",
+    "kept",
+    "parse",
+]
 
 FORMAT_VERSION = 1
 
@@ -69,17 +79,9 @@ class _Result(_Line):
     cut: bool
     notes: list[str]
 
-
-class Finished(_Line):
-    """A call is over."""
-
-    record: Literal["finished"]
-    call: int
-    result: _Result
-
     def call_result(self) -> CallResult:
-        """Return what is known of its result; attachments have no data any more."""
-        line, failed = self.result, self.result.failure
+        """Return what is known of it; attachments have no data any more."""
+        line, failed = self, self.failure
         return CallResult(
             text=line.text,
             structured=line.structured,
@@ -93,6 +95,32 @@ class Finished(_Line):
         )
 
 
+class Finished(_Line):
+    """A call is over."""
+
+    record: Literal["finished"]
+    call: int
+    result: _Result
+
+
+class Taken(_Line):
+    """A job has a result without a call: it was known already."""
+
+    record: Literal["taken"]
+    job: str
+    api: str
+    inputs: dict[str, Any]
+    effects: Effects
+    result: _Result
+
+
+class Revised(_Line):
+    """From here on another plan is followed; what is done stays done."""
+
+    record: Literal["revised"]
+    plan: dict[str, Any]
+
+
 class Ended(_Line):
     """A job has ended."""
 
@@ -102,14 +130,18 @@ class Ended(_Line):
     because: str | None
 
 
-_KINDS: dict[str, type[Started | Finished | Ended]] = {
+Line = Started | Finished | Taken | Revised | Ended
+
+_KINDS: dict[str, type[Line]] = {
     "started": Started,
     "finished": Finished,
+    "taken": Taken,
+    "revised": Revised,
     "job-ended": Ended,
 }
 
 
-def parse(line: bytes) -> Started | Finished | Ended:
+def parse(line: bytes) -> Line:
     """Return what a line after the first says; ValueError if it is not one of a journal."""
     record = json.loads(line.decode())
     kind = _KINDS.get(str(record.get("record"))) if isinstance(record, dict) else None

@@ -102,6 +102,8 @@ class Plan:
     request : str
     jobs : tuple of Job
         At least one, with distinct ids.
+    guideline : str, default=""
+        What all of it is about, in plain language, for who does the jobs.
 
     Raises
     ------
@@ -134,9 +136,11 @@ class Plan:
 
     request: str
     jobs: tuple[Job, ...]
+    guideline: str = ""
 
     def __post_init__(self) -> None:
         check_text("request", check_request(self.request))
+        check_text("guideline", self.guideline)
         jobs = instances("jobs", self.jobs, Job)
         object.__setattr__(self, "jobs", jobs)
         if not jobs:
@@ -196,7 +200,8 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this plan."""
-        return {"request": self.request, "jobs": [job.to_dict() for job in self.jobs]}
+        guideline = {"guideline": self.guideline} if self.guideline else {}
+        return {"request": self.request, **guideline, "jobs": [job.to_dict() for job in self.jobs]}
 
     @classmethod
     def read(cls, path: str | Path, *, request: str | None = None) -> Plan:
@@ -205,7 +210,8 @@ class Plan:
         Parameters
         ----------
         path : str or Path
-            ``{"request": ..., "jobs": [{"id", "task"?, "api"?, "inputs"?, "after"?: [...]}]}``.
+            ``{"request": ..., "guideline"?: ...,
+            "jobs": [{"id", "task"?, "api"?, "inputs"?, "after"?: [...]}]}``.
             An unknown key is an error, so that a slip of the pen is not passed over.
         request : str, optional
             Where the file has none.
@@ -241,7 +247,8 @@ class Plan:
             one = Record(each, record.path, record.line, entry)
             _check_keys(one, Job)
             jobs.append(one.make(Job))
-        return record.checked(cls, record.get("request"), tuple(jobs))
+        guideline = record.get("guideline", default="")
+        return record.checked(cls, record.get("request"), tuple(jobs), guideline)
 
     def write(self, path: str | Path) -> None:
         """Write the plan as a JSON document, atomically; DataFileError if it cannot be."""
@@ -261,6 +268,7 @@ class Plan:
         lines = [
             printable(self.request, max(width, 20)),
             f"{counts}, parallelism {self.parallelism}",
+            *([printable(self.guideline, max(3 * width, 60))] if self.guideline else []),
             "",
         ]
         names = {job.id: printable(job.id, _NAME) for job in self.jobs}

@@ -195,7 +195,8 @@ class Acting:
             What came back; the message holds its first 2,000 characters.
         digest : str
             SHA-256 of the whole result, hexadecimal.
-        attempts : int, at least 1
+        attempts : int >= 0
+            How often it was called; 0 where the result was known already.
         seconds : float >= 0, seconds
         n_bytes : int >= 0
 
@@ -204,7 +205,7 @@ class Acting:
         InputError
             If a value cannot be used, or the award has its end already.
         """
-        cost = _cost(attempts, seconds, n_bytes, least=1)
+        cost = _cost(attempts, seconds, n_bytes)
         if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
             raise InputError(f"the digest of a result must be SHA-256 in hex, got {shown(digest)}")
         told = self._reply(
@@ -248,7 +249,7 @@ class Acting:
             raise InputError(f"unknown kind of failure {shown(kind)}")
         if was_done not in get_args(WasDone):
             raise InputError(f"was_done must be 'no' or 'unknown', got {shown(was_done)}")
-        cost = _cost(attempts, seconds, n_bytes, least=0)
+        cost = _cost(attempts, seconds, n_bytes)
         told = {"reason": kind, "error": _cut(error, _ERROR), "was_done": was_done}
         self._reply(Failure, awarded, **told, **cost)
         self._failed[awarded.award] = was_done
@@ -296,10 +297,10 @@ class Acting:
         return self._open.pop(awarded.award)
 
 
-def _cost(attempts: int, seconds: float, n_bytes: int, *, least: int) -> dict[str, Any]:
+def _cost(attempts: int, seconds: float, n_bytes: int) -> dict[str, Any]:
     """Return what calls have cost, checked."""
     return {
-        "attempts": check_number("attempts", attempts, least, whole=True),
+        "attempts": check_number("attempts", attempts, 0, whole=True),
         "seconds": check_number("seconds", seconds, 0, LONGEST),
         "n_bytes": check_number("n_bytes", n_bytes, 0, whole=True),
     }

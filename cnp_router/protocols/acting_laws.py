@@ -101,7 +101,6 @@ class ActingLaws:
             check(end.was_done in get_args(WasDone), "it does not say whether it was done")
             self.failed[end.in_reply_to] = given, end
         else:
-            check(end.attempts > 0, "a result without a call")
             check(len(end.text) <= RESULT_TEXT, "its text is too long")
             check(re.fullmatch("[0-9a-f]{64}", end.digest) is not None, "its digest is none")
             self.results[end.id] = end

@@ -59,7 +59,6 @@ FailureReason = Literal["error", "timeout", "deadline", "unusable", "budget"]
 """Why there is no reply to a call for proposals."""
 
 Count = Annotated[int, Field(ge=0)]
-Attempts = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(ge=0)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ResultText = Annotated[str, Field(max_length=RESULT_TEXT)]
@@ -252,8 +251,8 @@ class InformResult(_Message):
     """What came back, in at most `RESULT_TEXT` characters; its end says if it was cut."""
     digest: Digest
     """SHA-256 of the whole result, hexadecimal."""
-    attempts: Attempts
-    """How often the API was called."""
+    attempts: Count
+    """How often the API was called; 0 where the result was known already."""
     seconds: Seconds
     """How long the calls took, together."""
     n_bytes: Count

@@ -9,7 +9,7 @@ import pytest
 from scripted_tools import READ, UNKNOWN, WRITE, Person, Scripted, Sleep, failed
 
 from cnp_router.exceptions import InputError, UnknownApiError
-from cnp_router.execution import Caller, ExecutionSettings, Journal, allow_writes
+from cnp_router.execution import Caller, ExecutionSettings, Job, Journal, Plan, allow_writes
 from cnp_router.execution.approval import Approval, asked
 from cnp_router.sources import CallFailure, CallResult
 
@@ -396,3 +396,52 @@ def test_the_key_tells_acts_apart():
 def test_settings_that_cannot_be(fields, problem):
     with pytest.raises(InputError, match=problem):
         ExecutionSettings(**fields)
+
+
+# Calls that have succeeded
+
+
+def both(tools, *jobs, settings=None, api=READ, journal=None):
+    """Let two jobs make calls at the same time, and return what came of them."""
+
+    async def main():
+        caller = Caller(tools, settings, approve=allow_writes, journal=journal, sleep=Sleep())
+        return await asyncio.gather(*(caller.perform(job, api, x) for job, x in jobs))
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("api", [READ, WRITE])
+def test_a_call_that_succeeded_is_not_made_again_by_any_job(api):
+    tools = Scripted(DONE)
+    first, second = both(tools, ("a", {"x": 1, "y": [2]}), ("b", {"y": [2], "x": 1}), api=api)
+    assert len(tools.calls) == 1
+    assert (first.attempts, first.is_earlier) == (1, False)
+    assert (second.attempts, second.is_earlier, second.then) == (0, True, "done")
+    assert second.result.text == "sunny"
+    assert "not made again" in second.result.notes[-1]
+
+
+def test_other_inputs_and_failures_are_called_again():
+    tools = Scripted(failed("tool"), DONE, DONE)
+    *_, last = both(tools, ("a", {"x": 1}), ("b", {"x": 1}), ("c", {"x": True}))
+    assert len(tools.calls) == 3 and not last.is_earlier
+
+
+def test_the_settings_may_allow_to_repeat_calls():
+    tools = Scripted(DONE, DONE)
+    both(tools, ("a", {}), ("b", {}), settings=ExecutionSettings(repeat_calls=True))
+    assert len(tools.calls) == 2
+
+
+def test_what_succeeded_before_a_resumption_is_not_made_again(tmp_path):
+    plan = Plan("Do it.", tuple(Job(name, "do") for name in "abc"))
+    for job in "ab":
+        tools = Scripted(*[DONE][: job == "a"])
+        with Journal(tmp_path / "journal") as journal:
+            journal.begin(plan)
+            [performed] = both(tools, (job, {"x": 1}), journal=journal)
+            assert performed.is_earlier == (job == "b")
+    with Journal(tmp_path / "journal") as journal:
+        assert set(journal.results) == {"a", "b"}
+        assert journal.done_by("b").number == -1

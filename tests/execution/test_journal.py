@@ -468,3 +468,36 @@ def test_no_kill_does_a_write_twice_without_approval(tmp_path):
     assert any(
         len(point["with_approval"]) < sum(point["with_approval"].values()) for point in points
     )
+
+
+def test_a_revised_plan_keeps_what_is_done(file):
+    revised = Plan("Do it.", (Job("a", "do"), Job("d", "do otherwise", after=("a",))))
+    with written(file, close=False) as journal:
+        journal.finish(2, CallResult("done"))
+        journal.revise(revised)
+        assert set(journal.results) == {"a", "c"} and journal.ends == {"a": JobEnd("done")}
+        journal.end_job("d", JobEnd("done"))
+        known = state(journal)
+    with Journal(file) as again:
+        again.begin(revised)
+        assert state(again) == known
+
+
+@pytest.mark.parametrize(
+    ("plan", "problem"),
+    [
+        (Plan("Do that.", (Job("a", "do"),)), "another request"),
+        (Plan("Do it.", (Job("a", "do more"),)), "job 'a' is done, and the revised plan has"),
+    ],
+)
+def test_a_revised_plan_cannot_change_what_is_done(file, plan, problem):
+    with written(file, close=False) as journal:
+        before = state(journal)
+        with pytest.raises((InputError, DataFileError), match=problem):
+            journal.revise(plan)
+        assert state(journal) == before
+
+
+def test_there_must_be_a_plan_to_revise():
+    with pytest.raises(InputError, match="no plan yet"):
+        Journal().revise(PLAN)

@@ -363,3 +363,12 @@ def test_a_long_chain_needs_no_deep_stack():
     assert all(end.is_done for end in ends(chain)[0].values())
     assert ends(chain, "j0")[0][f"j{n - 1}"].because == "j0"
     assert len(chain.levels) == n
+
+
+def test_the_guideline_is_written_read_and_drawn(tmp_path):
+    plan = Plan("Text me.", (Job("text", "Text it."),), guideline="Keep it short.")
+    plan.write(tmp_path / "plan.json")
+    assert Plan.read(tmp_path / "plan.json") == plan
+    assert plan.draw().splitlines()[2] == "Keep it short."
+    with pytest.raises(InputError, match="guideline"):
+        Plan("Text me.", plan.jobs, guideline=3)

@@ -621,7 +621,7 @@ class TestEnds:
         ("change", "message"),
         [
             ({"digest": "sun"}, "the digest of a result must be SHA-256 in hex, got 'sun'"),
-            ({"attempts": 0}, "attempts must be a whole number of at least 1"),
+            ({"attempts": -1}, "attempts must be a whole number of at least 0"),
             ({"seconds": -1}, "seconds must be a number from 0"),
             ({"seconds": float("inf")}, "seconds must be a number from 0"),
             ({"n_bytes": 1.5}, "n_bytes must be a whole number"),

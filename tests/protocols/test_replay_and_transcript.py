@@ -89,8 +89,8 @@ HEAD = {
 CALL = {
     "record": "call",
     **ModelCall(
-        agent="a", role="manager", stage="bidding", steps=(1,), tokens_in=1, tokens_out=1,
-        tokens_are="server",
+        agent="a", role="manager", model="tiny", stage="bidding", steps=(1,), tokens_in=1,
+        tokens_out=1, tokens_are="server",
     ).to_dict(),
 }  # fmt: skip
 
@@ -375,7 +375,7 @@ class TestAltered:
 class TestLedger:
     def call(self, **fields):
         usual = {"agent": "a", "role": "contractor", "stage": "bidding", "steps": (3,)}
-        usual |= {"tokens_in": 10, "tokens_out": 1, "tokens_are": "server"}
+        usual |= {"tokens_in": 10, "tokens_out": 1, "tokens_are": "server", "model": "tiny"}
         return ModelCall(**{**usual, **fields})
 
     def test_of_nothing(self):

@@ -1,0 +1,120 @@
+"""`Doer`: one act of one contractor, from its inputs to what came back."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from cnp_router.exceptions import ExecutionError, InputError, SourceError
+from cnp_router.execution.approval import Approval, Approve
+from cnp_router.execution.awards import unreachable
+from cnp_router.execution.calling import Caller, Then, Tools
+from cnp_router.execution.execution_settings import ExecutionSettings
+from cnp_router.execution.filling import Filler
+from cnp_router.execution.job_reports import Act, By, JobEvent, Reports
+from cnp_router.execution.journal import Journal
+from cnp_router.execution.task_graph import Job
+from cnp_router.protocols import ContractNet, ModelCall
+from cnp_router.sources import CallFailure, CallProgress, CallResult
+
+__all__ = ["Doer", "Means"]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What an execution is done with; see `Executor`."""
+
+    net: ContractNet
+    sources: Tools
+    settings: ExecutionSettings
+    approve: Approve | None
+    filler: Filler
+    watch: Callable[[JobEvent], object] | None
+    rate: Callable[[str], float] | None
+
+
+class Doer:
+    """Has one API do one job: its inputs are filled, it is called, and what came back is kept."""
+
+    def __init__(self, means: Means, journal: Journal, caller: Caller, reports: Reports) -> None:
+        self.by = means
+        self.journal = journal
+        self.caller = caller
+        self.reports = reports
+        self.goal = ""
+        self._n_before = journal.n_calls
+
+    async def act(self, job: Job, api_id: str, by: By) -> tuple[Act, Then]:
+        """Fill the inputs, call the API, and return what came of it and what is to follow."""
+        report = self.reports[job.id]
+
+        def nothing(
+            result: CallResult, then: Then, call: ModelCall | None = None
+        ) -> tuple[Act, Then]:
+            return Act(api_id, by, {}, result, 0, 0.0, call), then
+
+        self.reports.enter(report, "filling", api_id)
+        try:
+            api = await self.by.sources.api(api_id)
+            before = {name: self.reports[name] for name in job.after}
+            filled = await self.by.filler.fill(
+                job,
+                api,
+                self.goal,
+                {name: each.result for name, each in before.items() if each.result},
+                apis={name: each.api for name, each in before.items() if each.api},
+            )
+        except SourceError as exc:
+            return nothing(unreachable(exc), "reaward")
+        except (ExecutionError, InputError) as exc:
+            call = getattr(exc, "call", None)
+            return nothing(CallResult.failed("inputs", str(exc)), "reaward", call)
+
+        def progress(each: CallProgress) -> None:
+            share = f"{each.done:g}" + (f" of {each.total:g}" if each.total else "")
+            self.reports.enter(report, "acting", api_id, f"{share} {each.message}".rstrip())
+
+        self.reports.enter(report, "acting", api_id)
+        inputs, key = filled.inputs, None
+        for begun in self.journal.unsettled(job.id):
+            if begun.api == api_id:  # the same act once more: a model might fill it otherwise now
+                inputs, key = dict(begun.inputs), begun.key
+        performed = await self.caller.perform(job.id, api, inputs, key=key, on_progress=progress)
+        if performed.then == "escalate":
+            question = Approval(job.id, api, copy.deepcopy(inputs), "permission")
+            if await self.caller.ask(question):  # who has the right has given it
+                before_it = performed
+                performed = await self.caller.perform(
+                    job.id, api, inputs, key=key, on_progress=progress
+                )
+                performed = replace(
+                    performed,
+                    attempts=before_it.attempts + performed.attempts,
+                    seconds=before_it.seconds + performed.seconds,
+                )
+        act = Act(
+            api_id,
+            "earlier" if performed.is_earlier else by,
+            inputs,
+            performed.result,
+            performed.attempts,
+            performed.seconds,
+            filled.call,
+            filled.dropped,
+        )
+        return act, performed.then
+
+    def given_up(self, job: Job, api: str, by: By) -> Act | None:
+        """Return the act of a call that was broken off while it ran; None if none was made."""
+        calls = [
+            call
+            for call in self.journal.calls_of(job.id)
+            if call.number >= self._n_before and call.api == api
+        ]
+        if not calls:
+            return None
+        was_done: Literal["no", "unknown"] = "no" if calls[-1].effects == "reads" else "unknown"
+        result = CallResult(failure=CallFailure("cancelled", "given up while it ran", was_done))
+        return Act(api, by, calls[-1].inputs, result, len(calls), 0.0)
