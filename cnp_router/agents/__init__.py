@@ -14,8 +14,10 @@ from cnp_router.agents.evidence import ApiEvidence, evidence_of
 from cnp_router.agents.fallback import CategoryFallback
 from cnp_router.agents.fill_inputs import FillInputs, InputHint, WrittenInputs
 from cnp_router.agents.limits import AnswerLimits
+from cnp_router.agents.next_act import NextAct, NextStep, TriedCall, WantedCall
 from cnp_router.agents.offline_answers import offline_model
 from cnp_router.agents.organisation import Organisation, organise
+from cnp_router.agents.plan_jobs import DoneJob, FailedJob, PlanJobs, PlannedJob, PlannedJobs
 from cnp_router.agents.tasks import (
     ComposeAlone,
     Decompose,
@@ -40,16 +42,25 @@ __all__ = [
     "Composition",
     "Decompose",
     "Decomposition",
+    "DoneJob",
+    "FailedJob",
     "FillInputs",
     "InputHint",
     "InterpretRequest",
     "MapCategories",
     "MatchFunction",
+    "NextAct",
+    "NextStep",
     "Organisation",
+    "PlanJobs",
+    "PlannedJob",
+    "PlannedJobs",
     "ProposedApi",
     "SelectApis",
     "ServeFunction",
     "Task",
+    "TriedCall",
+    "WantedCall",
     "WrittenInputs",
     "ask",
     "evidence_of",

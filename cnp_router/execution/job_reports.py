@@ -120,6 +120,8 @@ class JobReport:
     is_final : bool
         Whether it may go to nobody else: it was not approved, the right to it is missing, or
         nobody knows whether it was done.
+    is_in_turns : bool
+        Whether an agent chose its calls itself, one a turn.
     """
 
     id: str
@@ -131,6 +133,7 @@ class JobReport:
     problem: str = ""
     is_resumed: bool = False
     is_final: bool = False
+    is_in_turns: bool = False
 
     @property
     def result(self) -> CallResult | None:
