@@ -3,7 +3,7 @@
 from cnp_router.subagents.agent_source import SubAgents
 from cnp_router.subagents.question import Answer, Question
 from cnp_router.subagents.sub_agent import MOST_DEPTH, Reply, SubAgent
-from cnp_router.subagents.together import AgentResult, Ask, Merged, merge, run_parallel
+from cnp_router.subagents.in_parallel import AgentResult, Ask, Merged, merge, run_parallel
 
 __all__ = [
     "MOST_DEPTH",

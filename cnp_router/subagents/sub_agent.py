@@ -90,9 +90,9 @@ class Reply:
 class SubAgent:
     """An agent as a tool: it is asked a text, with typed optional arguments.
 
-    Agents may ask agents, at most three in a row: a fourth is not asked, and its failure names the
-    others. What an agent raises is the failure of its reply: an error of rights is ``"permission"``;
-    a model or a connection that is gone for now is one that may pass.
+    Agents may ask agents, at most three in a row: a fourth is not asked, and its failure names
+    the others. What an agent raises is the failure of its reply: an error of rights is
+    ``"permission"``; a model or a connection that is gone for now is one that may pass.
 
     Parameters
     ----------
@@ -101,7 +101,8 @@ class SubAgent:
     description : str
         What it can be asked, in plain language: by that it is found.
     answer : callable
-        The agent: a coroutine function that is given a `Question` and returns an `Answer` or a text.
+        The agent: a coroutine function that is given a `Question` and returns an `Answer` or a
+        text.
     parameters : mapping of str to JSON Schema, optional
         What else may be said to it, by name. All of them may be left out.
     max_turns : int >= 1, default=10
@@ -275,9 +276,7 @@ class SubAgent:
         path = _PATH.get()
         if len(path) >= MOST_DEPTH:
             asked = " > ".join((*path, self.name))
-            said = (
-                f"agents may ask one another {MOST_DEPTH} in a row, and this is one more: {asked}"
-            )
+            said = f"at most {MOST_DEPTH} agents may ask one another in a row: {asked}"
             return Reply(self.name, CallResult.failed("declined", said), total([]), 0)
         try:
             self._check(call.inputs)
@@ -325,7 +324,8 @@ class SubAgent:
         except Exception as exc:
             if isinstance(exc, TimeoutError) and limit.expired():
                 return answer, self._failed("timeout", f"no answer in {timeout:g} s")
-            kind = next((kind for error, kind in _KINDS if isinstance(exc, error)), "tool")
+            kinds = (kind for error, kind in _KINDS if isinstance(exc, error))
+            kind: FailureKind = next(kinds, "tool")
             usage = getattr(exc, "usage", None)
             if isinstance(exc, LanguageModelError) and usage is not None:
                 question.book(usage)
@@ -363,9 +363,8 @@ class SubAgent:
 def _schema(name: str, parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the schema of a text and optional arguments."""
     if not isinstance(parameters, Mapping):
-        raise InputError(
-            f"parameters of agent {name!r} must be schemas by name, got {parameters!r}"
-        )
+        said = f"must be schemas by name, got {shown(parameters)}"
+        raise InputError(f"parameters of agent {name!r} {said}")
     if "text" in parameters:
         raise InputError(f"agent {name!r} has a parameter 'text' already (give it another name)")
     text = {"type": "string", "description": "What it is asked, in plain language."}
