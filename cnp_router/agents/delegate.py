@@ -35,6 +35,7 @@ class _Ask(AnswerModel):
 class _Delegated(AnswerModel):
     answer: str
     asks: list[_Ask]
+    missing: str
 
 
 class _Composed(AnswerModel):
@@ -58,6 +59,7 @@ class Delegation:
 
     answer: str
     asks: tuple[WantedAsk, ...] = ()
+    missing: str = ""  # what the request needs and none of the agents can do
     hallucinated: tuple[str, ...] = ()  # agents that there are not; they are not asked
 
     __repr__ = one_line
@@ -81,7 +83,7 @@ class Delegate(Task[Delegation]):
     >>> task = Delegate("Hello! Rain in Nara?", (weather,))
     >>> answer = task.read({"answer": "", "asks": [
     ...     {"agent": "weather", "text": "Rain in Nara?", "arguments": {}},
-    ...     {"agent": "sky", "text": "Rain?", "arguments": {}}]})
+    ...     {"agent": "sky", "text": "Rain?", "arguments": {}}], "missing": ""})
     >>> answer.asks, answer.hallucinated
     ((WantedAsk(agent='weather', text='Rain in Nara?', arguments={}),), ('sky',))
     """
@@ -101,7 +103,8 @@ class Delegate(Task[Delegation]):
         "it, so that it can be understood alone: agents see neither the request nor what was said "
         "before.",
         '"answer": your answer, or "" where you ask agents. "asks": for each its "agent", the '
-        '"text" and the "arguments" that it takes; none where you answer yourself.',
+        '"text" and the "arguments" that it takes; none where you answer yourself. "missing": the '
+        'part of the request that needs an agent which is not in the list, or "".',
     )
 
     def information(self) -> str:
@@ -122,7 +125,7 @@ class Delegate(Task[Delegation]):
             if ask.agent in known and ask.text.strip()
         )
         strangers = dict.fromkeys(ask.agent for ask in said.asks if ask.agent not in known)
-        return Delegation(said.answer, asks, tuple(strangers))
+        return Delegation(said.answer, asks, said.missing.strip(), tuple(strangers))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -50,7 +50,7 @@ class OfflineDelegation:
             {"agent": agent, "text": "\n".join(own), "arguments": {}}
             for agent, own in texts.items()
         ]
-        return {"answer": "" if asks else KNOWS_NOTHING, "asks": asks}
+        return {"answer": "" if asks else KNOWS_NOTHING, "asks": asks, "missing": ""}
 
     @staticmethod
     def compose(task: ComposeAnswer) -> dict[str, Any]:

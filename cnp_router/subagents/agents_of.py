@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from cnp_router.execution import ExecutionSettings, Executor, Filler, JobEvent
 from cnp_router.execution.approval import Approve
@@ -114,10 +116,13 @@ def _told(question: Question) -> str:
 
 def _answered(execution: Execution, is_done: bool, problem: str, turns: int) -> Answer:
     """Return the results by tool; where a job is missing, with why."""
-    results = {}
+    results: dict[str, Any] = {}
+    counts: Counter[str] = Counter()
     for act in execution.acts:
-        if act.result.is_done:
-            results[act.api] = act.result.data
+        if act.result.is_done and act.by != "earlier":
+            counts[act.api] += 1
+            n = counts[act.api]
+            results[act.api if n == 1 else f"{act.api} ({n})"] = act.result.data
     text = "\n".join(f"{api}: {data}" for api, data in results.items())
     if is_done:
         return Answer(text, results)

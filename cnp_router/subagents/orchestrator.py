@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -56,6 +56,8 @@ class Served:
     results : tuple of AgentResult
     calls : tuple of ModelCall
         Of the orchestrator.
+    missing : str, default=""
+        What the request needs and no agent can do, as the model says.
     problem : str, default=""
         What went wrong with the orchestrator's model, in words.
     """
@@ -67,6 +69,7 @@ class Served:
     asks: tuple[WantedAsk, ...]
     results: tuple[AgentResult, ...]
     calls: tuple[ModelCall, ...]
+    missing: str = ""
     problem: str = ""
 
     @property
@@ -76,8 +79,9 @@ class Served:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is an answer, and no agent has failed."""
-        return not self.problem and all(result.is_done for result in self.results)
+        """Whether there is an answer, nothing is missing, and no agent has failed."""
+        failed = self.problem or self.missing
+        return not failed and all(result.is_done for result in self.results)
 
     @property
     def tokens_by_role(self) -> dict[str, int]:
@@ -96,6 +100,7 @@ class Served:
             "request": self.request,
             "answer": self.answer,
             "source": self.source,
+            "missing": self.missing,
             "problem": self.problem,
             "asks": [{"agent": each.agent, "text": each.text} for each in self.asks],
             "merged": self.merged.to_dict(),
@@ -113,9 +118,9 @@ class Orchestrator:
 
     The router finds the agents that a request may need, by what they say of themselves. Where it
     finds that nothing fits, the model is shown none, and answers; otherwise it is shown these, and
-    answers all the same or says which of them are asked what. They are asked at the same time, and
-    are told their part and nothing else: no request, no history. Then the model makes one answer of
-    theirs.
+    answers all the same or says which of them are asked what. What it says is missing is looked for
+    once more, among the other agents. Those chosen are asked at the same time, and are told their
+    part and nothing else: no request, no history. Then the model makes one answer of theirs.
 
     If the model gives no answer to the first question, the router's recommendation is asked
     directly, and `Served.source` says so.
@@ -212,13 +217,12 @@ class Orchestrator:
         routing = self.router.route(request)
         books = Books()
         shown = routing.contractors if routing.fits else ()
-        task = Delegate(
-            request, tuple(self.catalog[name] for name in shown), string_tuple("history", history)
-        )
         source: Source = "agents"
         problem = ""
         try:
-            delegation = await self._ask(task, books)
+            delegation = await self._delegate(
+                request, shown, string_tuple("history", history), books
+            )
         except LanguageModelError as exc:
             if not shown:
                 raise
@@ -227,8 +231,8 @@ class Orchestrator:
             direct = tuple(WantedAsk(name, request) for name in routing.recommendation)
             delegation = Delegation("", direct)
         if not delegation.asks:
-            calls = tuple(books.calls)
-            return Served(request, delegation.answer, "alone", routing, (), (), calls)
+            calls, answer = tuple(books.calls), delegation.answer
+            return Served(request, answer, "alone", routing, (), (), calls, delegation.missing)
         results = await run_parallel(
             [Ask(self.agents[each.agent], each.text, each.arguments) for each in delegation.asks],
             timeout=self.timeout,
@@ -246,7 +250,17 @@ class Orchestrator:
                 _LOGGER.warning("the answers of agents were not composed: %s", exc)
                 problem = str(exc)
         calls = tuple(books.calls)
-        return Served(request, answer, source, routing, delegation.asks, results, calls, problem)
+        return Served(
+            request,
+            answer,
+            source,
+            routing,
+            delegation.asks,
+            results,
+            calls,
+            delegation.missing,
+            problem,
+        )
 
     async def __call__(self, question: Question) -> Answer:
         """Answer as the agent of a `SubAgent`: an orchestrator may be asked by another one."""
@@ -255,6 +269,18 @@ class Orchestrator:
         for call in served.calls:
             question.book(call.usage)
         return Answer(served.answer)
+
+    async def _delegate(
+        self, request: str, shown: Sequence[str], history: tuple[str, ...], books: Books
+    ) -> Delegation:
+        """Return who is asked what; what is missing is looked for among the other agents."""
+        agents = tuple(self.catalog[name] for name in shown)
+        first = await self._ask(Delegate(request, agents, history), books)
+        others = tuple(api for api in self.catalog if api.id not in shown)
+        if not (first.missing and others):
+            return first
+        more = await self._ask(Delegate(first.missing, others, history), books)
+        return Delegation(first.answer or more.answer, (*first.asks, *more.asks), more.missing)
 
     async def _ask(self, task: Task[Said], books: Books) -> Said:
         model = MeteredModel(self.model, books, task, "orchestrator")

@@ -22,7 +22,7 @@ from cnp_router.exceptions import (
 )
 from cnp_router.llm import Usage
 from cnp_router.printing import printable
-from cnp_router.records import check_id, check_json, check_number, check_text, one_line, shown
+from cnp_router.records import check_id, check_json, check_number, one_line, shown
 from cnp_router.sources import Call, CallFailure, CallResult, FailureKind
 from cnp_router.sources.input_check import input_check
 from cnp_router.sources.result_size import MAX_BYTES, MOST_SAID, bounded
@@ -118,6 +118,8 @@ class SubAgent:
     effects : {"reads", "writes", "unknown"}, default="unknown"
         What may come of asking it. Of one that only reads, a failure that may pass is tried again
         without asking.
+    summary : str, default=""
+        The description in short, for prompts.
     categories : iterable of str, default=()
 
     Raises
@@ -152,6 +154,7 @@ class SubAgent:
         timeout: float = ALONE,
         on_stream: OnStream | None = None,
         effects: Effects = "unknown",
+        summary: str = "",
         categories: Iterable[str] = (),
     ) -> None:
         self.name = check_id("agent", name)
@@ -166,9 +169,15 @@ class SubAgent:
         self.timeout = check_number("timeout in seconds", timeout, 0, 10**6, ends=False)
         self.on_stream = on_stream
         schema = _schema(self.name, parameters or {})
-        description = check_text("description", description)
-        own = tuple(categories)
-        self.api = Api(self.name, self.name, description, own, parameters=schema, effects=effects)
+        self.api = Api(
+            self.name,
+            self.name,
+            description,
+            tuple(categories),
+            parameters=schema,
+            effects=effects,
+            summary=summary,
+        )
         self._check = input_check(schema)
 
     @classmethod
