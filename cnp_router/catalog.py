@@ -62,6 +62,9 @@ class Api:
         parameters count as words of the specification; what JSON cannot hold is refused.
     effects : {"reads", "writes", "unknown"}, default="unknown"
         Whether a call changes anything. Only what reads is executed without asking.
+    returns : mapping or None, default=None
+        JSON Schema of its structured results, where it says one. Plans find there what one job
+        gives to another; no text of it counts as words.
 
     Raises
     ------
@@ -80,6 +83,7 @@ class Api:
     categories: tuple[str, ...] = ()
     parameters: Mapping[str, Any] | None = field(default=None, hash=False)
     effects: Effects = "unknown"
+    returns: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", check_id("API", self.id))
@@ -88,6 +92,8 @@ class Api:
         object.__setattr__(self, "categories", string_tuple("categories", self.categories))
         if self.parameters is not None:
             check_json("parameters", self.parameters)
+        if self.returns is not None:
+            check_json("returns", self.returns)
         if not isinstance(self.effects, str) or self.effects not in get_args(Effects):
             raise InputError(
                 f"effects must be 'reads', 'writes' or 'unknown', got {shown(self.effects)}"
@@ -97,7 +103,8 @@ class Api:
         """Return the JSON object of this API, as in ``apis.jsonl``."""
         parameters = None if self.parameters is None else dict(self.parameters)
         effects = None if self.effects == "unknown" else self.effects
-        return json_object(self, parameters=parameters, effects=effects)
+        returns = None if self.returns is None else dict(self.returns)
+        return json_object(self, parameters=parameters, effects=effects, returns=returns)
 
     def __repr__(self) -> str:
         return f"Api({self.id!r}, {shown(self.name)}, {shown(self.description)})"
@@ -230,8 +237,8 @@ class Catalog(UniqueItems[Api]):
         Parameters
         ----------
         path : str or Path
-            Each line ``{"id", "name", "description"?, "categories"?, "parameters"?, "effects"?}``.
-            Other keys are ignored.
+            Each line ``{"id", "name", "description"?, "categories"?, "parameters"?, "effects"?,
+            "returns"?}``. Other keys are ignored.
 
         Raises
         ------
