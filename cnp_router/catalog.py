@@ -62,6 +62,10 @@ class Api:
         parameters count as words of the specification; what JSON cannot hold is refused.
     effects : {"reads", "writes", "unknown"}, default="unknown"
         Whether a call changes anything. Only what reads is executed without asking.
+    summary : str, default=""
+        What a planner or an agent is shown in place of the description, to compare it with others.
+    keywords : tuple of str, default=()
+        What they are shown of it once it is chosen. Routing looks at neither of the two.
     returns : mapping or None, default=None
         JSON Schema of its structured results, where it says one. Plans find there what one job
         gives to another; no text of it counts as words.
@@ -83,12 +87,16 @@ class Api:
     categories: tuple[str, ...] = ()
     parameters: Mapping[str, Any] | None = field(default=None, hash=False)
     effects: Effects = "unknown"
+    summary: str = ""
+    keywords: tuple[str, ...] = ()
     returns: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", check_id("API", self.id))
         check_text("name", self.name)
         check_text("description", self.description)
+        check_text("summary", self.summary)
+        object.__setattr__(self, "keywords", string_tuple("keywords", self.keywords))
         object.__setattr__(self, "categories", string_tuple("categories", self.categories))
         if self.parameters is not None:
             check_json("parameters", self.parameters)
@@ -104,7 +112,8 @@ class Api:
         parameters = None if self.parameters is None else dict(self.parameters)
         effects = None if self.effects == "unknown" else self.effects
         returns = None if self.returns is None else dict(self.returns)
-        return json_object(self, parameters=parameters, effects=effects, returns=returns)
+        lengths = {"summary": self.summary or None, "keywords": self.keywords or None}
+        return json_object(self, parameters=parameters, effects=effects, returns=returns, **lengths)
 
     def __repr__(self) -> str:
         return f"Api({self.id!r}, {shown(self.name)}, {shown(self.description)})"
@@ -238,7 +247,7 @@ class Catalog(UniqueItems[Api]):
         ----------
         path : str or Path
             Each line ``{"id", "name", "description"?, "categories"?, "parameters"?, "effects"?,
-            "returns"?}``. Other keys are ignored.
+            "summary"?, "keywords"?, "returns"?}``. Other keys are ignored.
 
         Raises
         ------

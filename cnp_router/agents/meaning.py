@@ -44,9 +44,7 @@ _ALIASES = (
 )
 _FIRST = {word: line.split()[0] for line in _ALIASES for word in line.split()}
 # What a parameter or a field may begin with and mean the same.
-_WAYS = frozenset(
-    "to from for of the a new target source destination origin recipient sender".split()
-)
+_WAYS = {"from", "to", "source", "target", "origin", "destination", "sender", "recipient", "new"}
 
 
 def meant_by(parameter: Parameter, entry: Mapping[str, Any]) -> int:
@@ -76,16 +74,14 @@ def meant_by(parameter: Parameter, entry: Mapping[str, Any]) -> int:
     if _bare(key) == _bare(parameter.name) or _bare(parent + key) == _bare(parameter.name):
         return 3
     wanted, given = _words(parameter.name), _words(key)
-    if not wanted or not given:
+    if not (wanted and given):
         return 0
     if wanted == given or wanted == [*_words(parent), *given]:
         return 2
     if given == ["id"]:
-        return 1 if wanted[-1] == "id" else 0
-    kind = kind_of(parameter)
-    if kind not in (None, "number") and kind == kind_of(Parameter(key, {"type": "string"}, False)):
-        return 1
-    return 0
+        return int(wanted[-1] == "id")
+    kind, same = kind_of(parameter), kind_of(Parameter(key, {"type": "string"}, False))
+    return int(kind == same and kind not in (None, "number"))
 
 
 def fits(entry: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:

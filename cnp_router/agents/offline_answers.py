@@ -16,7 +16,10 @@ import numpy as np
 
 from cnp_router.agents.evidence import ApiEvidence
 from cnp_router.agents.fill_inputs import FillInputs
+from cnp_router.agents.next_act import NextAct, NextStep
 from cnp_router.agents.offline_inputs import certain_inputs
+from cnp_router.agents.offline_plans import OfflinePlans
+from cnp_router.agents.plan_jobs import PlanJobs
 from cnp_router.agents.tasks import (
     ComposeAlone,
     Decompose,
@@ -76,7 +79,7 @@ class TextSimilarity:
 
 
 def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatModel:
-    """Return a model that takes every task of manager, contractor and executor, with no network.
+    """Return a model that takes every task of every role, with no network.
 
     It is deterministic and free. The prompts are those a real model would get, so its traffic can
     be counted; its choices say nothing about the quality of a language model.
@@ -101,6 +104,7 @@ def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatMode
     ['maps']
     """
     answers = _Answers(TextSimilarity(_text(api) for api in catalog))
+    plans = OfflinePlans(answers.similarity)
     return OfflineChatModel(
         {
             Decompose: answers.decompose,
@@ -111,6 +115,9 @@ def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatMode
             SelectApis: answers.select,
             ComposeAlone: answers.compose,
             FillInputs: certain_inputs,
+            PlanJobs: plans.plan,
+            NextAct: plans.act,
+            NextStep: plans.act,
         },
         name=name,
     )

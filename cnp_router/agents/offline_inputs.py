@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cnp_router.agents.fill_inputs import FillInputs
-from cnp_router.agents.meaning import fits, kind_of, meant_by, types_of
+from cnp_router.agents.meaning import kind_of, meant_by, types_of
 from cnp_router.agents.parameters import Parameter, parameters_of
 from cnp_router.agents.said import Said, Value
 from cnp_router.text.tokenise import STOP_WORDS, split_identifier
@@ -28,6 +28,7 @@ _FREE_TEXT = (
 _FREE = frozenset(_FREE_TEXT.split())
 _CARRIES = frozenset({"body", "content", "message", "note", "text"})  # what others have found
 _SAME_NAME = 3
+_OF_A_FORM = ("url", "email", "date", "datetime", "time", "zone")  # which words do not have
 _SHORTEST_NAMED = 3  # a shorter value of an enumeration stands in many a text by chance
 _FROM = frozenset({"from", "source", "origin", "start", "since", "departure"})
 _TO = frozenset({"to", "target", "destination", "end", "until", "arrival"})
@@ -41,9 +42,10 @@ def certain_inputs(task: FillInputs) -> dict[str, Any]:
     of the same name in a result, the value of its kind that is said (a URL, an e-mail address, a
     path, a date, a time, a time zone, a number), where it came from in most calls before, for what
     is required the one field of a result that means the same (``lat`` is a latitude, an e-mail
-    address is one whatever it is called), its default. A single text that is then still required gets what stands in quotation marks or, if
-    it is one of free words, the job or the request; one that carries words to others, such as a
-    body or a message, gets the results that the job waits for, if there are any.
+    address is one whatever it is called), its default. A single text that is then still required
+    gets what stands in quotation marks or, if it is one of free words, the job or the request; one
+    that carries words to others, such as a body or a message, gets the results that the job waits
+    for, if there are any.
 
     Examples
     --------
@@ -173,6 +175,7 @@ class _Certain:
     def free_text(self) -> None:
         texts = [p for p in self.open if p.is_required and types_of(p.schema) <= {"string"}]
         texts = [p for p in texts if "default" not in p.schema and not _enumeration(p.schema)]
+        texts = [p for p in texts if kind_of(p) not in _OF_A_FORM]
         if len(texts) != 1:
             return
         parameter = texts[0]

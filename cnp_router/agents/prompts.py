@@ -23,6 +23,7 @@ __all__ = [
     "json_object",
     "quoted",
     "sendable",
+    "short_specification",
     "specification",
 ]
 
@@ -122,6 +123,22 @@ def specification(api: Api) -> str:
         return _plain_specification(api) + "}"
     parameters = sendable(json.dumps(dict(api.parameters), ensure_ascii=False, default=str))
     return f'{_plain_specification(api)}, "parameters": {parameters}}}'
+
+
+def short_specification(api: Api) -> str:
+    """Return what a planner or an agent compares tools by: the summary where there is one.
+
+    Examples
+    --------
+    >>> print(short_specification(Api("maps", "Maps", "Shows places, ...", summary="Maps.")))
+    {"id": "maps", "summary": "Maps."}
+    >>> print(short_specification(Api("now", "Now", parameters={"zone": "text"})))
+    {"id": "now", "summary": "Now", "parameters": {"zone": "text"}}
+    """
+    fields: dict[str, Any] = {"id": api.id, "summary": api.summary or api.description or api.name}
+    if api.parameters:
+        fields["parameters"] = dict(api.parameters)
+    return sendable(json.dumps(fields, ensure_ascii=False, default=str))
 
 
 def json_list(values: Iterable[str]) -> str:

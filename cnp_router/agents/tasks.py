@@ -50,7 +50,7 @@ class Task(ABC, Generic[Answer]):
 
     Attributes
     ----------
-    role : {"manager", "contractor", "single-agent", "executor"}
+    role : {"manager", "contractor", "single-agent", "executor", "planner"}
         Who takes it.
     steps : tuple of int
         Which of the four steps it covers.
@@ -74,7 +74,7 @@ class Task(ABC, Generic[Answer]):
     ('decomposition', (1,), ['functions'])
     """
 
-    role: ClassVar[Literal["manager", "contractor", "single-agent", "executor"]]
+    role: ClassVar[Literal["manager", "contractor", "single-agent", "executor", "planner"]]
     steps: ClassVar[tuple[int, ...]] = ()
     stage: ClassVar[str] = "bidding"
     instructions: ClassVar[Instructions]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,22 +14,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
+from cnp_router.cli.execution_report import echo_execution
 from cnp_router.cli.live_view import LiveView, approver
 from cnp_router.cli.models import ONLINE_FILE, fitted_router
-from cnp_router.cli.output import console, counted, echo, echo_json, echo_pairs, echo_table, note
+from cnp_router.cli.output import console, counted, echo, echo_json, note
 from cnp_router.cli.source_options import Origins, echo_problem, source_options
 from cnp_router.exceptions import CnpRouterError, ExecutionError, InputError, SourceError
-from cnp_router.printing import printable
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
     from cnp_router.execution import Execution, Executor, Plan
     from cnp_router.online import Observer
     from cnp_router.prediction import ParameterHints
-    from cnp_router.sources import CallResult, Sources
+    from cnp_router.sources import Sources
     from cnp_router.training import LearnedRouter
-
-_RESULT = 300  # characters of a result in the report
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,23 +251,8 @@ class _Run:
             return
         if json_:
             echo_json(self.execution.to_dict())
-            return
-        rows = []
-        for job in self.execution.jobs:
-            asked = str(job.asked) if job.asked else ""
-            said = job.problem or _result(job.acts[-1].result if job.acts else None)
-            rows.append([job.id, job.state, asked, job.api or "", said])
-        if rows:
-            heads = ["job", "state", "asked", "by", "result"]
-            if not any(row[2] for row in rows):
-                heads, rows = [*heads[:2], *heads[3:]], [[*r[:2], *r[3:]] for r in rows]
-            echo_table(heads, rows)
-            echo()
-        for act in self.execution.acts:
-            failure = act.result.failure
-            if failure is not None and failure.kind == "changed" and act.result.text:
-                echo(f"{act.api}:", *act.result.text.split("\n"), "")
-        echo_pairs(_facts(self.execution))
+        else:
+            echo_execution(self.execution)
 
     def learn_if_possible(self) -> None:
         """Let the model learn from it; what was done is done, so that a failure is a warning."""
@@ -324,39 +306,3 @@ async def _catalog(sources: Sources) -> Catalog:
     if not loaded.apis:
         raise none_left(loaded.problems)
     return Catalog(loaded.apis)
-
-
-def _result(result: CallResult | None) -> str:
-    if result is None:
-        return ""
-    text = result.data if isinstance(result.data, str) else json.dumps(result.data, default=str)
-    more = f"{len(result.attachments)} attachments" if result.attachments else ""
-    return printable(text, _RESULT) or more
-
-
-def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
-    from cnp_router.sources.source import SEPARATOR
-
-    acts = [act for job in execution.jobs if not job.is_resumed for act in job.acts]
-    done = sum(job.state == "done" for job in execution.jobs)
-    resumed = sum(job.is_resumed for job in execution.jobs)
-    before = f", {resumed} of them before" if resumed else ""
-    if execution.problem:
-        yield "Broken off", execution.problem
-    yield "Jobs", f"{done} of {len(execution.jobs)} done{before}"
-    if execution.plan is not None:
-        levels = counted(len(execution.plan.levels), "level")
-        yield "Order", f"{levels}, parallelism {execution.plan.parallelism}"
-    moved = sum(act.by in ("re-award", "fallback") for act in acts)
-    yield "Calls", f"{execution.n_calls}, {execution.n_retries} repeated, {moved} awarded again"
-    asked = sum(t.ledger.messages.get("cfp", 0) for t in execution.transcripts)
-    tokens = sum(t.ledger.tokens for t in execution.transcripts)
-    if asked:
-        yield "Announced", f"{asked} calls for proposals, {tokens:,} tokens"
-    if tokens := sum(act.tokens for act in acts):
-        yield "Inputs", f"{tokens:,} tokens to fill them"
-    for act in acts:
-        if act.result.start_seconds is not None:
-            name = act.api.partition(SEPARATOR)[0]
-            yield "Started", f"{name} in {act.result.start_seconds:.2f} s, for {act.api}"
-    yield "Took", f"{execution.seconds:.2f} s"

@@ -252,6 +252,11 @@ class Execution:
         """How many of them were repeated."""
         return sum(max(act.attempts - 1, 0) for act in self.acts)
 
+    @property
+    def n_avoided(self) -> int:
+        """Calls that were not made, since what they give was known."""
+        return sum(act.by in ("earlier", "context") for act in self.acts)
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object, without the transcripts."""
         acts, plan = self.acts, self.plan
@@ -265,6 +270,7 @@ class Execution:
             "jobs": [job.to_dict() for job in self.jobs],
             "calls": self.n_calls,
             "retries": self.n_retries,
+            "avoided": self.n_avoided,
             "bytes": sum(act.result.n_bytes for act in acts),
             "tokens_of_inputs": sum(act.tokens for act in acts),
             "rounds": [transcript.ledger.to_dict() for transcript in self.transcripts],

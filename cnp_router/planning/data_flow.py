@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Literal
 
 from cnp_router.agents import FillInputs
-from cnp_router.agents.meaning import meant_by
+from cnp_router.agents.meaning import meant_by, types_of
 from cnp_router.agents.offline_inputs import certain_inputs
-from cnp_router.agents.parameters import Parameter, parameters_of
+from cnp_router.agents.parameters import Parameter, followed, parameters_of
 from cnp_router.catalog import Api
 from cnp_router.execution import Job, Plan
 from cnp_router.execution.outlines import outline
+from cnp_router.planning.likely_api import LikelyApi
 from cnp_router.prediction import ParameterHints
 from cnp_router.records import check_instance
-from cnp_router.text import content_words, singular, words
-from cnp_router.text.best_match import BestMatch
+from cnp_router.text import content_words, split_identifier, words
 
 __all__ = ["DataFlow", "Need", "data_flow", "with_dependencies"]
 
@@ -179,7 +179,7 @@ class _Flow:
     ) -> None:
         self.plan, self.hints, self.results = plan, hints, results
         known = {api.id: api for api in apis}
-        guess = likely or BestMatch(apis)
+        guess = likely or LikelyApi(apis)
         named = {job.id: job.api or guess(job.task) for job in plan.jobs}
         self.api = {job: known[name] for job, name in named.items() if name in known}
         self.words = {job.id: _named_things(job) for job in plan.jobs}
@@ -192,9 +192,7 @@ class _Flow:
                 stated = _stated(self.plan.request, api)
                 for parameter in _open(job, api):
                     found = list(self.of_parameter(job, parameter))
-                    if found and (
-                        parameter.name not in stated or found[0].strength >= _STATED
-                    ):
+                    if found and (parameter.name not in stated or found[0].strength >= _STATED):
                         yield from found
         writing = [name for name, api in self.api.items() if api.effects != "reads"]
         reading = [name for name, api in self.api.items() if api.effects == "reads"]
@@ -241,8 +239,9 @@ class _Flow:
 
     def fields(self, api: Api, name: str) -> Iterator[Mapping[str, Any]]:
         """Yield what a result of an API has: by its schema, or else as it was before."""
-        if api.returns is not None and (found := list(_of_schema(api.returns))):
-            yield from found
+        promised = [] if api.returns is None else _of_schema(api.returns)
+        if any(entry["path"] for entry in promised):
+            yield from promised
         elif api.id in self.results:
             yield from outline(self.results[api.id], {name}, most=_MOST_FIELDS)
 
@@ -314,46 +313,33 @@ def _named_things(job: Job) -> set[str]:
 def _is_described(api: Api, parameter: Parameter) -> bool:
     """Return whether the description says that it gives what a parameter is called."""
     said = _GIVES.search(api.description[:2_000])
-    wanted = {singular(word) for word in content_words(parameter.name.replace("_", " "))}
+    wanted = set(content_words(split_identifier(parameter.name)))
     return said is not None and bool(wanted) and wanted <= set(content_words(said[1]))
 
 
 def _pointer(key: str) -> str:
     """Return the JSON Pointer of a place that is spelled ``a.b[0]``."""
     keys = re.findall(r"[^.\[\]]+", key)
-    return "".join(f"/{each.replace('~', '~0')}" for each in keys)
+    return "".join(f"/{_token(each)}" for each in keys)
 
 
-def _of_schema(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield path and type of what a JSON Schema of results promises."""
-    yield from islice(_walked(schema, schema, "", _DEEPEST, False), _MOST_FIELDS)
+def _of_schema(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return path and type of each value that a JSON Schema of results promises."""
+    found: list[dict[str, Any]] = []
+    waiting: deque[tuple[Any, str, int, bool]] = deque([(schema, "", 0, False)])
+    while waiting and len(found) < _MOST_FIELDS:
+        inner, path, depth, is_listed = waiting.popleft()
+        part = followed(inner, schema)
+        types = types_of(part) - {"object", "array"}
+        found += [{"path": path, "type": kind, "is_listed": is_listed} for kind in sorted(types)]
+        properties, items = part.get("properties"), part.get("items")
+        if depth < _DEEPEST and isinstance(properties, Mapping):
+            for key, each in properties.items():
+                waiting.append((each, f"{path}/{_token(key)}", depth + 1, is_listed))
+        if depth < _DEEPEST and isinstance(items, Mapping):
+            waiting.append((items, f"{path}/0", depth + 1, True))
+    return found
 
 
-def _walked(
-    schema: Any, whole: Mapping[str, Any], path: str, depth: int, is_listed: bool
-) -> Iterator[dict[str, Any]]:
-    properties = parameters_of(Api("result", "result", parameters=_with_defs(schema, whole)))
-    for each in properties:
-        place = f"{path}/{each.name.replace('~', '~0').replace('/', '~1')}"
-        kinds = each.schema.get("type")
-        for kind in kinds if isinstance(kinds, list | tuple) else [kinds]:
-            if isinstance(kind, str) and kind not in ("object", "array", "null"):
-                yield {"path": place, "type": kind, "is_listed": is_listed}
-        if depth > 1 and "properties" in each.schema:
-            yield from _walked(each.schema, whole, place, depth - 1, is_listed)
-        items = each.schema.get("items")
-        if depth > 1 and isinstance(items, Mapping):
-            yield from _walked(items, whole, f"{place}/0", depth - 1, True)
-
-
-def _with_defs(schema: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with what its references may name."""
-    if not isinstance(schema, Mapping):
-        return {"type": "object", "properties": {}}
-    followed = parameters_of(Api("a", "a", parameters={**_defs(whole), "properties": {"x": schema}}))
-    found = dict(followed[0].schema)
-    return {**_defs(whole), "type": "object", "properties": found.get("properties") or {}}
-
-
-def _defs(whole: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: whole[key] for key in ("$defs", "definitions") if key in whole}
+def _token(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

@@ -32,8 +32,8 @@ class ModelCall:
     """One answer of a model, or an attempt at one that was paid for."""
 
     agent: str
-    """``"manager"``, ``"single-agent"`` or the id of a contractor."""
-    role: Literal["manager", "contractor", "single-agent"]
+    """The role, or of a contractor its id."""
+    role: Literal["manager", "contractor", "single-agent", "executor", "planner"]
     stage: str
     """What it was for: the stage of the task, or ``"fallback"`` (category mapping where the router
     was not confident)."""

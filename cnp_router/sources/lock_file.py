@@ -29,7 +29,7 @@ _MOST_SHOWN = 200  # lines of a diff
 
 
 def fingerprint(api: Api) -> str:
-    """Return what tells one definition from another: of name, description and parameters.
+    """Return what tells one definition from another: all of it that a model is shown.
 
     Parameters
     ----------
@@ -38,7 +38,8 @@ def fingerprint(api: Api) -> str:
     Returns
     -------
     str of 64 hexadecimal digits
-        SHA-256 of their JSON, with sorted keys. Categories and effects do not count.
+        SHA-256 of the JSON of name, description, parameters and, where there are any, summary
+        and keywords, with sorted keys. Categories and effects do not count.
 
     Examples
     --------
@@ -358,7 +359,11 @@ def _together(ours: _Pinned, theirs: _Pinned) -> tuple[_Pinned, list[str]]:
 
 def _definition(api: Api) -> dict[str, Any]:
     parameters = None if api.parameters is None else dict(api.parameters)
-    return {"name": api.name, "description": api.description, "parameters": parameters}
+    definition: dict[str, Any] = {"name": api.name, "description": api.description}
+    definition["parameters"] = parameters
+    if api.summary or api.keywords:  # a model is shown them too
+        definition |= {"summary": api.summary, "keywords": list(api.keywords)}
+    return definition
 
 
 def _lines(api: Api) -> list[str]:

@@ -1,0 +1,76 @@
+"""What `execute` prints of an execution: a table of jobs, and the facts below it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cnp_router.cli.output import counted, echo, echo_pairs, echo_table
+from cnp_router.printing import printable
+
+if TYPE_CHECKING:
+    from cnp_router.execution import Execution
+    from cnp_router.sources import CallResult
+
+__all__ = ["echo_execution"]
+
+_RESULT = 300  # characters of a result
+
+
+def echo_execution(execution: Execution) -> None:
+    """Print what came of an execution."""
+    rows = []
+    for job in execution.jobs:
+        asked = str(job.asked) if job.asked else ""
+        said = job.problem or _result(job.acts[-1].result if job.acts else None)
+        rows.append([job.id, job.state, asked, job.api or "", said])
+    if rows:
+        heads = ["job", "state", "asked", "by", "result"]
+        if not any(row[2] for row in rows):
+            heads, rows = [*heads[:2], *heads[3:]], [[*r[:2], *r[3:]] for r in rows]
+        echo_table(heads, rows)
+        echo()
+    for act in execution.acts:
+        failure = act.result.failure
+        if failure is not None and failure.kind == "changed" and act.result.text:
+            echo(f"{act.api}:", *act.result.text.split("\n"), "")
+    echo_pairs(_facts(execution))
+
+
+def _result(result: CallResult | None) -> str:
+    if result is None:
+        return ""
+    text = result.data if isinstance(result.data, str) else json.dumps(result.data, default=str)
+    more = f"{len(result.attachments)} attachments" if result.attachments else ""
+    return printable(text, _RESULT) or more
+
+
+def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
+    from cnp_router.sources.source import SEPARATOR
+
+    acts = [act for job in execution.jobs if not job.is_resumed for act in job.acts]
+    done = sum(job.state == "done" for job in execution.jobs)
+    resumed = sum(job.is_resumed for job in execution.jobs)
+    before = f", {resumed} of them before" if resumed else ""
+    if execution.problem:
+        yield "Broken off", execution.problem
+    yield "Jobs", f"{done} of {len(execution.jobs)} done{before}"
+    if execution.plan is not None:
+        levels = counted(len(execution.plan.levels), "level")
+        yield "Order", f"{levels}, parallelism {execution.plan.parallelism}"
+    moved = sum(act.by in ("re-award", "fallback") for act in acts)
+    avoided = f", {execution.n_avoided} known already" if execution.n_avoided else ""
+    calls = f"{execution.n_calls}, {execution.n_retries} repeated, {moved} awarded again"
+    yield "Calls", calls + avoided
+    asked = sum(t.ledger.messages.get("cfp", 0) for t in execution.transcripts)
+    tokens = sum(t.ledger.tokens for t in execution.transcripts)
+    if asked:
+        yield "Announced", f"{asked} calls for proposals, {tokens:,} tokens"
+    if tokens := sum(act.tokens for act in acts):
+        yield "Inputs", f"{tokens:,} tokens to fill them"
+    for act in acts:
+        if act.result.start_seconds is not None:
+            name = act.api.partition(SEPARATOR)[0]
+            yield "Started", f"{name} in {act.result.start_seconds:.2f} s, for {act.api}"
+    yield "Took", f"{execution.seconds:.2f} s"
