@@ -116,8 +116,8 @@ from cnp_router.llm import (
 from cnp_router.online import (
     Observer as Observer,
     OnlineStore as OnlineStore,
-    Outcomes as Outcomes,
     Receipt as Receipt,
+    Reputation as Reputation,
     RouterObserver as RouterObserver,
 )
 from cnp_router.prediction import (

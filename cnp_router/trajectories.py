@@ -53,6 +53,9 @@ class Step:
         Duration of that model call.
     success : bool or None, default=None
         Whether the step succeeded; None if nobody said.
+    category : str or None, default=None
+        Of what the tool was asked for, as it was judged then; None if nobody did. The step holds
+        it so that what is learned from it does not depend on a catalog of today.
 
     Raises
     ------
@@ -74,6 +77,7 @@ class Step:
     output_tokens: int = 0
     seconds: float = 0.0
     success: bool | None = None
+    category: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tool", check_id("tool", self.tool))
@@ -85,6 +89,8 @@ class Step:
             object.__setattr__(self, name, amount)
         if self.success is not None:
             check_flag("success", self.success)
+        if self.category is not None:
+            object.__setattr__(self, "category", check_id("category", self.category))
 
     @property
     def tokens(self) -> int:
@@ -161,7 +167,8 @@ def read_trajectories(path: str | Path | Iterable[str | Path]) -> tuple[Trajecto
     ----------
     path : str, Path or iterable of them
         Each line ``{"id", "goal", "steps": [{"tool", "inputs"?, "observation"?,
-        "input_tokens"?, "output_tokens"?, "seconds"?, "success"?}], "success"?, "user"?}``.
+        "input_tokens"?, "output_tokens"?, "seconds"?, "success"?, "category"?}], "success"?,
+        "user"?}``.
         Other keys are ignored.
 
     Returns

@@ -237,13 +237,13 @@ class _Run:
         """Return what the model knows of inputs, and of who succeeds."""
         if self.model is None or not (self.model / ONLINE_FILE).exists():
             return None, None
-        from cnp_router.online import OnlineStore, Outcomes
+        from cnp_router.online import OnlineStore, Reputation
         from cnp_router.prediction import NextToolRouter, ParameterHints
 
-        hints, outcomes = ParameterHints(), Outcomes()
-        observers: list[Observer] = [NextToolRouter(hints=hints), outcomes]
+        hints, reputation = ParameterHints(), Reputation()
+        observers: list[Observer] = [NextToolRouter(hints=hints), reputation]
         OnlineStore(self.model / ONLINE_FILE, observers, read_only=True)
-        return hints, outcomes.rate
+        return hints, reputation.rate
 
     def report(self, json_: bool) -> None:
         """Print what came of it."""
@@ -266,10 +266,10 @@ class _Run:
         if self.model is None or self.how.no_learn or self.execution is None:
             return
         from cnp_router.execution.learning import learn
-        from cnp_router.online import OnlineStore, Outcomes, RouterObserver
+        from cnp_router.online import OnlineStore, Reputation, RouterObserver
         from cnp_router.prediction import NextToolRouter
 
-        observers: list[Observer] = [NextToolRouter(), Outcomes()]
+        observers: list[Observer] = [NextToolRouter(), Reputation()]
         if self.fitted is not None:
             observers.append(RouterObserver(self.fitted))
         with OnlineStore(self.model / ONLINE_FILE, observers) as store:

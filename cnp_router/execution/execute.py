@@ -59,7 +59,7 @@ class Executor:
     watch : callable, optional
         Is given each `JobEvent` as it happens.
     rate : callable, optional
-        How often an API has succeeded, in [0, 1], such as `Outcomes.rate`: who failed more often
+        How often an API has succeeded, in [0, 1], such as `Reputation.rate`: who failed more often
         than not comes behind the others when a job is awarded again.
 
     Attributes

@@ -7,6 +7,7 @@ the client from tasks of their own.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -33,6 +34,7 @@ __all__ = ["Connection", "Link", "Mode"]
 
 Mode = Literal["auto", "legacy"]
 _NOTES = 20
+_MOST_DECLARED = 20_000  # characters, as JSON; more is not read
 _LONGEST = 1_500  # characters of a problem
 _DECLINED = {
     "sampling/createMessage": "a model's answer (sampling)",
@@ -81,6 +83,8 @@ class Connection:
         Whether the server said that it has other tools now.
     is_suspect : bool
         Whether a call had no answer in time.
+    extensions : dict of str to JSON value
+        What the server declares beside the capabilities of the protocol.
     """
 
     client: Client
@@ -104,6 +108,7 @@ class Connection:
         self._listed = Listed()
         self.is_stale = False
         self.is_suspect = False
+        self.extensions: dict[str, Any] = {}
         self._running: list[list[str]] = []
         self._is_closing = False
         self._opened = asyncio.Event()
@@ -221,6 +226,7 @@ class Connection:
                 self._decline(client)
                 client.session.validate_tool_result = self._check  # type: ignore[method-assign]
                 self._listed = await listed(self.source, client, self.trusted)
+                self.extensions = extensions_of(client.server_capabilities)
                 self.client = client
                 limit.reschedule(None)
                 self._opened.set()
@@ -304,6 +310,16 @@ class Connection:
             return await answer(ctx, request)
 
         session.dispatch_input_request = noted  # type: ignore[method-assign]
+
+
+def extensions_of(said: Any) -> dict[str, Any]:
+    """Return what a server declares beside the capabilities of the protocol; none if too long.
+
+    Under ``extensions`` where the version of the protocol has it (2026-07-28), and under
+    ``experimental`` in the others.
+    """
+    found = {**(said.experimental or {}), **(said.extensions or {})}
+    return found if len(json.dumps(found)) <= _MOST_DECLARED else {}
 
 
 def _leaf(exc: BaseException | None) -> BaseException | None:

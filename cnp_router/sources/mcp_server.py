@@ -35,7 +35,9 @@ from cnp_router.sources.mcp_entry import (
     strings,
 )
 from cnp_router.sources.mcp_http import ServerUrl
+from cnp_router.sources.mcp_local import LocalServer
 from cnp_router.sources.mcp_process import ServerProcess
+from cnp_router.sources.mcp_requests import send_request
 from cnp_router.sources.result_size import MAX_BYTES
 from cnp_router.sources.source import (
     SEPARATOR,
@@ -48,6 +50,7 @@ from cnp_router.sources.source import (
 
 if TYPE_CHECKING:
     import httpx2
+    from mcp.server import MCPServer, Server
 
 __all__ = ["McpServer"]
 
@@ -57,7 +60,7 @@ _PROBE_SECONDS = 5.0
 
 
 class McpServer(Source):
-    """A server that speaks the Model Context Protocol: a process here, or one behind a URL.
+    """A server that speaks the Model Context Protocol: a process, behind a URL, or an object here.
 
     Nothing is started before its tools are asked for or one is called; then it is kept, until
     `aclose`. Parallel callers share one start. After the connection was lost the next call connects
@@ -68,7 +71,7 @@ class McpServer(Source):
     name : str
         First part of the ids of its APIs.
     command : str, optional
-        Program that is the server. Give this or `url`.
+        Program that is the server. Give this, `url` or `server`.
     args : sequence of str, default=()
     env : mapping of str to str, optional
         For the process, beside those few of this one's environment that the SDK passes on (such as
@@ -81,6 +84,8 @@ class McpServer(Source):
         For each request.
     auth : httpx2.Auth, optional
         For each request, such as ``mcp.client.auth.OAuthClientProvider``.
+    server : mcp.server.Server or mcp.server.MCPServer, optional
+        One of this process, which is run in memory while it is connected.
     trusted : bool, default=False
         Whether what the server says of its tools' effects (`readOnlyHint`) counts.
     mode : {"auto", "legacy"}, default="auto"
@@ -122,6 +127,7 @@ class McpServer(Source):
         url: str | None = None,
         headers: Mapping[str, str] | None = None,
         auth: httpx2.Auth | None = None,
+        server: Server[Any] | MCPServer | None = None,
         trusted: bool = False,
         mode: Mode = "auto",
         start_timeout: float = 30.0,
@@ -132,9 +138,13 @@ class McpServer(Source):
         secrets: Iterable[str] = (),
     ) -> None:
         self.name = check_source_name(name)
-        if (command is None) == (url is None):
-            given = "neither" if command is None else "both"
-            raise InputError(f"give 'command' or 'url' of source {name!r}, got {given}")
+        places = {"command": command, "url": url, "server": server}
+        given = [place for place, each in places.items() if each is not None]
+        if len(given) != 1:
+            raise InputError(
+                f"give 'command' or 'url' (or a server of this process as 'server') of source "
+                f"{name!r}, got {' and '.join(given) or 'none of them'}"
+            )
         if mode not in ("auto", "legacy"):
             raise InputError(f"mode must be 'auto' or 'legacy', got {shown(mode)}")
         self._command = None if command is None else plain("command", command)
@@ -142,11 +152,13 @@ class McpServer(Source):
         self._env = strings("env", env)
         self._cwd = None if cwd is None else Path(plain("cwd", os.fspath(cwd)))
         self._url = None if url is None else http_url(url)
+        self._server = server
         self._headers = strings("headers", headers)
         if self._url is None and (self._headers or auth is not None):
-            raise InputError(f"headers and auth belong to a 'url', and {name!r} has a 'command'")
+            raise InputError(f"headers and auth belong to a 'url', and {name!r} has a {given[0]!r}")
         if self._command is None and (self._args or self._env or self._cwd):
-            raise InputError(f"args, env and cwd belong to a 'command', and {name!r} has a 'url'")
+            problem = f"args, env and cwd belong to a 'command', and {name!r} has a {given[0]!r}"
+            raise InputError(problem)
         self._auth = auth
         self._trusted = check_flag("trusted", trusted)
         self._mode: Mode = mode
@@ -276,6 +288,24 @@ class McpServer(Source):
             notes=tuple(notes),
         )
 
+    @property
+    def extensions(self) -> Mapping[str, Any]:
+        """What the server declared when it was connected last, under its capabilities' two names.
+
+        Those are ``extensions``, and in versions of the protocol without it ``experimental``.
+        """
+        return {} if self._connection is None else self._connection.extensions
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, timeout: float = 10.0
+    ) -> dict[str, Any]:
+        """Send a request of a method of the server's own, and return the answer; see `Source`."""
+        connection = await self._connected()
+        with connection.calling():
+            return await send_request(
+                connection, method, params, timeout=timeout, max_bytes=self._max_bytes
+            )
+
     async def aclose(self) -> None:
         """End the connection and the process, with all that it started. Can be called twice."""
         if self._starting is not None:
@@ -342,6 +372,8 @@ class McpServer(Source):
     def _link(self) -> Link:
         """Return what a connection goes over."""
         most = max(_MESSAGE_FACTOR * self._max_bytes, _LEAST_MESSAGE)
+        if self._server is not None:
+            return LocalServer(self._server)
         if self._url is not None:
             return ServerUrl(
                 self._url,

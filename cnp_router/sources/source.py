@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
 from cnp_router.catalog import Api
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import InputError, SourceAnswerError
 from cnp_router.records import check_id, check_json, check_number, one_line, shown
 
 __all__ = [
@@ -348,6 +348,34 @@ class Source(ABC):
         UnknownApiError
             If it has no such tool.
         """
+
+    @property
+    def extensions(self) -> Mapping[str, Any]:
+        """What its server declares beside its tools, by name: data, as it was said last.
+
+        Empty where it declares nothing, or was not started yet.
+        """
+        return {}
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, timeout: float = 10.0
+    ) -> dict[str, Any]:
+        """Send a request of a method that the server declares, and return the answer: data.
+
+        Parameters
+        ----------
+        method : str
+        params : mapping of str to JSON value
+        timeout : float > 0, seconds, default=10.0
+
+        Raises
+        ------
+        SourceUnavailableError
+            If it cannot be started or reached, or does not answer in time.
+        SourceAnswerError
+            If it has no such method, or answers with an error or nothing that can be used.
+        """
+        raise SourceAnswerError(self.name, f"it has no method {shown(method)}")
 
     async def aclose(self) -> None:
         """Stop and disconnect what was started; nothing of it is left. Can be called twice."""

@@ -14,7 +14,7 @@ from worlds import run
 from cnp_router.exceptions import InputError, ModelStoreError
 from cnp_router.forgetting import Forgetting, Forgotten
 from cnp_router.history import Mashup
-from cnp_router.online import OnlineStore, Outcomes, database
+from cnp_router.online import OnlineStore, Reputation, database
 from cnp_router.prediction import NextToolRouter
 from cnp_router.trajectories import Step, Trajectory
 
@@ -150,7 +150,7 @@ def test_what_is_left_is_as_if_it_had_never_been(filled, tmp_path, monkeypatch, 
     assert found(filled) == found(other)
     learned = [NextToolRouter(), NextToolRouter()]
     for place, router in zip((filled, other), learned, strict=True):
-        with OnlineStore(place, [router, Outcomes()]) as store:
+        with OnlineStore(place, [router, Reputation()]) as store:
             store.checkpoint()
     one, two = (router.predict_next([Step("weather")]) for router in learned)
     assert one.to_dict() == two.to_dict()

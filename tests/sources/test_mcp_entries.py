@@ -66,8 +66,8 @@ class TestEntry:
     @pytest.mark.parametrize(
         ("fields", "problem"),
         [
-            ({}, "give 'command' or 'url' of source 'it', got neither"),
-            ({"command": "run", "url": "http://a"}, "got both"),
+            ({}, "of source 'it', got none of them"),
+            ({"command": "run", "url": "http://a"}, "got command and url"),
             ({"comand": "run"}, "unknown field 'comand' (did you mean 'command'?)"),
             ({"Command": "run"}, "unknown field 'Command' (did you mean 'command'?)"),
             ({"command": "run", "truste": True}, "unknown field 'truste' (did you mean 'trusted'"),
