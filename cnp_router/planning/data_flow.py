@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from cnp_router.agents import FillInputs
 from cnp_router.agents.meaning import meant_by, types_of
@@ -25,11 +25,14 @@ __all__ = ["DataFlow", "Need", "data_flow", "with_dependencies"]
 
 _LOGGER = logging.getLogger(__name__)
 
-Why = Literal["past calls", "field", "description", "order"]
+Why = Literal["past calls", "field", "description", "unknown", "order"]
 
 # How strong a need is, by how sure it is that a parameter means a field.
+_SAID: Final = "description"
+_UNKNOWN: Final = "unknown"
 _OF_FIELD = {3: 0.9, 2: 0.7, 1: 0.5}
 _OF_DESCRIPTION = 0.4
+_OF_UNKNOWN = 0.2
 _OF_ORDER = 0.1
 _LEAST_SHARE = 0.5  # of its calls, in which an input came from one place, for that to be believed
 _STATED = 0.9  # what the request states elsewhere gives way only to what is at least as strong
@@ -52,8 +55,8 @@ class Need:
     path : str or None
         Where it is in the other one's result, as a JSON Pointer, if that is known.
     strength : float in (0, 1]
-    why : {"past calls", "field", "description", "order"}
-        By what it was found.
+    why : {"past calls", "field", "description", "unknown", "order"}
+        By what it was found; "unknown": nobody is known to give it, and the other one may.
     """
 
     job: str
@@ -126,9 +129,11 @@ def data_flow(
     states, and that the other one's result has: most of all where the parameter came from there in
     past calls; then where a field of the result (in the schema of the results, or in past ones) has
     the same name, another name for the same, or is of the same kind; then where the description
-    says so. Of several jobs that could give it, the one whose task names the same things counts; if
-    that does not tell either, the job waits for all of them. What may change something waits for
-    what reads, unless that needs it. What the plan says stays.
+    says so; at last, where nobody is known to give it, of all that read and say nothing of what
+    they give. Of several jobs that could give it, the one whose task names the same things counts;
+    if that does not tell either, the job waits for all of them. What may change something waits for
+    what reads, unless that needs it, or could give the same as the job that was chosen. What the
+    plan says stays.
 
     A reference is added where one field of one job is meant, the job names its API, and its inputs
     are given or the API takes nothing optional (else they are filled when it is called).
@@ -183,6 +188,7 @@ class _Flow:
         named = {job.id: job.api or guess(job.task) for job in plan.jobs}
         self.api = {job: known[name] for job, name in named.items() if name in known}
         self.words = {job.id: _named_things(job) for job in plan.jobs}
+        self.rivals: set[tuple[str, str]] = set()  # who needs, and who gives the same as another
 
     def needs(self) -> Iterator[Need]:
         """Yield what each job needs of others."""
@@ -197,7 +203,9 @@ class _Flow:
         writing = [name for name, api in self.api.items() if api.effects != "reads"]
         reading = [name for name, api in self.api.items() if api.effects == "reads"]
         for job_id in writing:
-            yield from (Need(job_id, of, None, None, _OF_ORDER, "order") for of in reading)
+            for of in reading:
+                if (job_id, of) not in self.rivals:
+                    yield Need(job_id, of, None, None, _OF_ORDER, "order")
 
     def of_parameter(self, job: Job, parameter: Parameter) -> Iterator[Need]:
         """Yield who gives a parameter: one, or all of those between whom nothing decides."""
@@ -214,6 +222,7 @@ class _Flow:
             own = self.words[job.id]
             shared = {other: len(own & self.words[other]) for other in best}
             best = {o: n for o, n in best.items() if shared[o] == max(shared.values())}
+        self.rivals |= {(job.id, other) for other in found if other not in best}
         for needs in best.values():
             is_one = len(best) == 1 and len(needs) == 1
             yield needs[0] if is_one else replace(needs[0], path=None)
@@ -229,13 +238,15 @@ class _Flow:
                     yield Need(job.id, other, name, path, 0.9 + 0.1 * share, "past calls")
                     return  # the most frequent one comes first
         fields = list(self.fields(api, name))
+        if not fields and api.effects == "reads":
+            is_said = _is_described(api, parameter)
+            strength, why = (_OF_DESCRIPTION, _SAID) if is_said else (_OF_UNKNOWN, _UNKNOWN)
+            yield Need(job.id, other, name, None, strength, why)
         for entry in fields:
             alike = meant_by(parameter, entry)
             if alike:
                 path = None if entry.get("is_listed") else entry["path"]
                 yield Need(job.id, other, name, path, _OF_FIELD[alike], "field")
-        if not fields and _is_described(api, parameter):
-            yield Need(job.id, other, name, None, _OF_DESCRIPTION, "description")
 
     def fields(self, api: Api, name: str) -> Iterator[Mapping[str, Any]]:
         """Yield what a result of an API has: by its schema, or else as it was before."""
