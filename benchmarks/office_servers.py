@@ -74,7 +74,7 @@ def _person(name: str) -> dict[str, Any]:
 
 def town_of(name: str) -> str:
     """Return the town that a person lives in: one that nobody else does."""
-    return f"{name.split()[-1]}ton"
+    return f"{name.rsplit(maxsplit=1)[-1]}ton"
 
 
 def _place(city: str) -> dict[str, Any]:
@@ -303,24 +303,35 @@ def make_desks(seed: int, n: int = 10, processes: int = 2) -> list[Desk]:
     rng = random.Random(f"desks {seed} {n}")
     names = [f"{name}{turn or ''}" for turn in range(-(-n // 10)) for name in _NAMES.split()][:n]
     tools: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
-    for ability in ABILITIES:
+    for ability, what in ABILITIES.items():
         # Who has least to do gets the next one; which of those is drawn.
         for place in range(max(_EACH * n // 10, 2)):
             free = [name for name in names if ability not in dict(tools[name])]
             least = min(len(tools[name]) for name in free)
             name = rng.choice([each for each in free if len(tools[each]) == least])
-            tools[name].append((ability, place % len(ABILITIES[ability].tools)))
+            tools[name].append((ability, place % len(what.tools)))
 
     def drawn(values: tuple[Any, ...]) -> list[Any]:
         dealt = [values[i * len(values) // n] if n < 10 else values[i % 10] for i in range(n)]
         rng.shuffle(dealt)
         return dealt
 
-    rows = zip(*map(drawn, (_SECONDS, _FAILING, _PLACES, _HALF, _THIRD)), strict=True)
+    seconds, failing, places = drawn(_SECONDS), drawn(_FAILING), drawn(_PLACES)
+    schemas, coordinating = drawn(_HALF), drawn(_THIRD)
     apart = set(rng.sample(names, min(processes, n)))
     return [
-        Desk(name, tuple(tools[name]), *row, name in apart, seed)
-        for name, row in zip(names, rows, strict=True)
+        Desk(
+            name,
+            tuple(tools[name]),
+            seconds=seconds[i],
+            failing=failing[i],
+            places=places[i],
+            has_schemas=schemas[i],
+            is_coordinating=coordinating[i],
+            is_process=name in apart,
+            seed=seed,
+        )
+        for i, name in enumerate(names)
     ]
 
 
@@ -353,7 +364,12 @@ class Office:
     async def call(self, tool: str, inputs: dict[str, Any]) -> dict[str, Any]:
         """Answer a call, or raise LookupError."""
         ability = self.tools[tool]
-        noted = {"server": self.desk.name, "tool": tool, "ability": ability, "inputs": inputs}
+        noted: dict[str, Any] = {
+            "server": self.desk.name,
+            "tool": tool,
+            "ability": ability,
+            "inputs": inputs,
+        }
         noted |= {"began": time.time(), "end": "given up"}
         self.running += 1
         try:
@@ -389,8 +405,14 @@ def office_server(desk: Desk, note: Callable[[dict[str, Any]], None]) -> Any:
     """Return an MCP server of the SDK."""
     from mcp.server import Server
     from mcp.server.lowlevel import NotificationOptions
-    from mcp_types import CallToolResult, ListToolsResult, RequestParams, TextContent, Tool
-    from mcp_types import ToolAnnotations
+    from mcp_types import (
+        CallToolResult,
+        ListToolsResult,
+        RequestParams,
+        TextContent,
+        Tool,
+        ToolAnnotations,
+    )
     from pydantic import ConfigDict
 
     office = Office(desk, note)
@@ -399,7 +421,7 @@ def office_server(desk: Desk, note: Callable[[dict[str, Any]], None]) -> Any:
         model_config = ConfigDict(extra="allow")
 
     class Declaring(Server[Any]):
-        def get_capabilities(self, options: Any = None, *args: Any, **kwargs: Any) -> Any:
+        def get_capabilities(self, options: Any = None, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
             found = super().get_capabilities(options or NotificationOptions(), *args, **kwargs)
             if not desk.is_coordinating:
                 return found

@@ -159,8 +159,42 @@ _SAID: dict[str, tuple[str, str, str]] = {
         'Send them a message: "{text}"',
     ),
 }
-_FIRST = "Aiko Bo Carla Dev Elif Femi Greta Hugo Ines Jun Kaya Luca Mona Nils Olga Pavel".split()
-_SOUNDS = "ba ke li mo nu ra se ti vo za de fi go ha jo pa".split()
+_FIRST = [
+    "Aiko",
+    "Bo",
+    "Carla",
+    "Dev",
+    "Elif",
+    "Femi",
+    "Greta",
+    "Hugo",
+    "Ines",
+    "Jun",
+    "Kaya",
+    "Luca",
+    "Mona",
+    "Nils",
+    "Olga",
+    "Pavel",
+]
+_SOUNDS = [
+    "ba",
+    "ke",
+    "li",
+    "mo",
+    "nu",
+    "ra",
+    "se",
+    "ti",
+    "vo",
+    "za",
+    "de",
+    "fi",
+    "go",
+    "ha",
+    "jo",
+    "pa",
+]
 _TEXTS = ("See you on Monday.", "Thank you for everything.", "The papers are ready.", "Call me.")
 
 
@@ -256,10 +290,7 @@ class _Session:
         return Step(ability, inputs, _SAID[ability][0].format(**inputs))
 
     def said(self, step: Step, kind: str, about: str, *, bare: bool) -> str:
-        if kind == "stated" or not step.needs:
-            way = 0
-        else:
-            way = 2 if bare else 1
+        way = 0 if kind == "stated" or not step.needs else 1 + bare
         return _SAID[step.ability][way].format(**step.inputs, about=about)
 
     def mixed(self, kind: str, flow: list[Step], beside: list[Step]) -> list[Step]:
