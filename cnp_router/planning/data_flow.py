@@ -31,6 +31,7 @@ Why = Literal["past calls", "field", "description", "unknown", "order"]
 _SAID: Final = "description"
 _UNKNOWN: Final = "unknown"
 _OF_FIELD = {3: 0.9, 2: 0.7, 1: 0.5}
+_OF_ECHO = 0.6  # at most, of a field that only says again what that job was asked for
 _OF_DESCRIPTION = 0.4
 _OF_UNKNOWN = 0.2
 _OF_ORDER = 0.1
@@ -129,11 +130,13 @@ def data_flow(
     states, and that the other one's result has: most of all where the parameter came from there in
     past calls; then where a field of the result (in the schema of the results, or in past ones) has
     the same name, another name for the same, or is of the same kind; then where the description
-    says so; at last, where nobody is known to give it, of all that read and say nothing of what
-    they give. Of several jobs that could give it, the one whose task names the same things counts;
-    if that does not tell either, the job waits for all of them. What may change something waits for
-    what reads, unless that needs it, or could give the same as the job that was chosen. What the
-    plan says stays.
+    says so; at last, where nobody is known to give it, of those that read and do not say what they
+    give, or whose task names the same things. A field that only repeats what a job was asked for
+    counts less. Of several jobs that could give it, it is the one whose task names the same things;
+    if that does not tell either, the job waits for all of them.
+
+    What may change something waits for what reads, unless that needs it, or could give the same as
+    the job that was chosen. What the plan says stays.
 
     A reference is added where one field of one job is meant, the job names its API, and its inputs
     are given or the API takes nothing optional (else they are filled when it is called).
@@ -216,6 +219,8 @@ class _Flow:
                 most = max((need.strength for need in needs), default=0.0)
                 if needs:
                     found[other] = [need for need in needs if need.strength == most]
+        if not found:
+            found = {other: [need] for other, need in self.about_the_same(job, parameter)}
         most = max((needs[0].strength for needs in found.values()), default=0.0)
         best = {other: needs for other, needs in found.items() if needs[0].strength == most}
         if len(best) > 1:
@@ -226,6 +231,16 @@ class _Flow:
         for needs in best.values():
             is_one = len(best) == 1 and len(needs) == 1
             yield needs[0] if is_one else replace(needs[0], path=None)
+
+    def about_the_same(self, job: Job, parameter: Parameter) -> Iterator[tuple[str, Need]]:
+        """Yield the jobs that read and name what a job names too."""
+        for other, api in self.api.items():
+            if (
+                other != job.id
+                and api.effects == "reads"
+                and self.words[job.id] & self.words[other]
+            ):
+                yield other, Need(job.id, other, parameter.name, None, _OF_UNKNOWN, _UNKNOWN)
 
     def between(self, job: Job, parameter: Parameter, other: str, api: Api) -> Iterator[Need]:
         """Yield the places in another job's result that a parameter may mean."""
@@ -240,13 +255,15 @@ class _Flow:
         fields = list(self.fields(api, name))
         if not fields and api.effects == "reads":
             is_said = _is_described(api, parameter)
-            strength, why = (_OF_DESCRIPTION, _SAID) if is_said else (_OF_UNKNOWN, _UNKNOWN)
-            yield Need(job.id, other, name, None, strength, why)
+            strength = _OF_DESCRIPTION if is_said else _OF_UNKNOWN
+            yield Need(job.id, other, name, None, strength, _SAID if is_said else _UNKNOWN)
+        asked = [each for each in parameters_of(api) if each.name == name]
         for entry in fields:
             alike = meant_by(parameter, entry)
             if alike:
                 path = None if entry.get("is_listed") else entry["path"]
-                yield Need(job.id, other, name, path, _OF_FIELD[alike], "field")
+                strength = min(_OF_FIELD[alike], _OF_ECHO) if asked else _OF_FIELD[alike]
+                yield Need(job.id, other, name, path, strength, "field")
 
     def fields(self, api: Api, name: str) -> Iterator[Mapping[str, Any]]:
         """Yield what a result of an API has: by its schema, or else as it was before."""
