@@ -22,6 +22,14 @@ from cnp_router.catalog import (
 from cnp_router.checks import (
     check_router as check_router,
 )
+from cnp_router.constraints import (
+    broken as broken,
+    Preference as Preference,
+    Problem as Problem,
+    Rule as Rule,
+    Solution as Solution,
+    solve as solve,
+)
 from cnp_router.datasets import (
     Dataset as Dataset,
     load_sample as load_sample,
@@ -52,10 +60,12 @@ from cnp_router.exceptions import (
     ChatTimeoutError as ChatTimeoutError,
     ChatUnavailableError as ChatUnavailableError,
     CnpRouterError as CnpRouterError,
+    ContextStoreError as ContextStoreError,
     ContextTooLongError as ContextTooLongError,
     DataFileError as DataFileError,
     DefinitionChangedError as DefinitionChangedError,
     ExecutionError as ExecutionError,
+    InfeasibleError as InfeasibleError,
     InputError as InputError,
     LanguageModelError as LanguageModelError,
     MissingExtraError as MissingExtraError,
@@ -106,9 +116,12 @@ from cnp_router.llm import (
     complete_sync as complete_sync,
     estimated_response as estimated_response,
     model_requests_allowed as model_requests_allowed,
+    ModelPrice as ModelPrice,
+    ModelsByRole as ModelsByRole,
     OfflineChatModel as OfflineChatModel,
     OpenAIChatModel as OpenAIChatModel,
     OpenAIEncoder as OpenAIEncoder,
+    Prices as Prices,
     Usage as Usage,
     with_schema_in_prompt as with_schema_in_prompt,
     WrappedChatModel as WrappedChatModel,

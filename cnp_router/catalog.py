@@ -26,9 +26,11 @@ from cnp_router.records import (
     string_tuple,
 )
 
-__all__ = ["Api", "Catalog", "Contractor", "Effects", "LookAlikeWarning"]
+__all__ = ["Api", "Catalog", "Contractor", "DataClass", "Effects", "LookAlikeWarning"]
 
 Effects = Literal["reads", "writes", "unknown"]
+DataClass = Literal["public", "private", "confidential"]
+"""Of what an API gives: whom it may reach."""
 
 # Cyrillic and Greek letters that look like Latin letters in most fonts.
 _LATIN = str.maketrans(

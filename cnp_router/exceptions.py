@@ -5,7 +5,8 @@
     CnpRouterError
     ├── InputError                 the caller's argument or data (also a ValueError)
     │   ├── DataFileError          a catalog, history or output file: says path and line
-    │   └── UnknownApiError        an API id that the catalog does not have (also a KeyError)
+    │   ├── UnknownApiError        an API id that the catalog does not have (also a KeyError)
+    │   └── InfeasibleError        rules that cannot hold together: names those in conflict
     ├── NotFittedError             used before ``fit`` (also a ValueError and AttributeError,
     │                              as in scikit-learn)
     ├── ModelStoreError            a saved model that cannot be used
@@ -27,6 +28,7 @@
     │   ├── SourceUnavailableError   it cannot be started or reached: asking later may help
     │   ├── SourceAnswerError        it answers, and the answer cannot be used
     │   └── DefinitionChangedError   a tool is not the one that was accepted
+    ├── ContextStoreError          a store of shared context that cannot be used
     ├── ExecutionError             awarded jobs that could not be done
     ├── ProtocolError              a round of the Contract Net
     │   ├── BudgetExceededError    it would cost more than allowed: it was not started
@@ -39,7 +41,7 @@ Each message says what came, where it came from, and what cures it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +127,39 @@ class UnknownApiError(InputError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class InfeasibleError(InputError):
+    """No choice keeps every rule.
+
+    Parameters
+    ----------
+    reasons : mapping of str to sequence of str
+        Names of the rules in conflict, with their reasons.
+    is_minimal : bool, default=True
+        Whether without any one of them the others can hold.
+    conflict : Conflict, optional
+        The rules themselves.
+
+    Examples
+    --------
+    >>> print(InfeasibleError({"thirsty": ["tea at five"], "budget": ["the budget is 3"]}))
+    nothing fits these rules together: tea at five; the budget is 3 (take back one of them)
+    """
+
+    def __init__(
+        self,
+        reasons: Mapping[str, Sequence[str]],
+        *,
+        is_minimal: bool = True,
+        conflict: Any = None,
+    ) -> None:
+        self.reasons = {name: tuple(each) for name, each in reasons.items()}
+        self.is_minimal = is_minimal
+        self.conflict = conflict
+        said = "; ".join(", ".join(each) for each in self.reasons.values())
+        cure = "take back one of them" if is_minimal else "some of them may have no part in it"
+        super().__init__(f"nothing fits these rules together: {said} ({cure})")
 
 
 class NotFittedError(CnpRouterError, ValueError, AttributeError):
@@ -332,6 +367,30 @@ class DefinitionChangedError(SourceError):
         super().__init__(source, problem, cure=cure)
 
 
+class ContextStoreError(CnpRouterError):
+    """A store of shared context is gone, is not one, or holds what nobody can read.
+
+    Parameters
+    ----------
+    store : str
+        Which one: a path, or a server without its password.
+    problem : str
+        What is wrong.
+    cure : str, optional
+
+    Examples
+    --------
+    >>> print(ContextStoreError("redis://localhost:6379/0", "no connection", cure="start it"))
+    context store redis://localhost:6379/0: no connection (start it)
+    """
+
+    def __init__(self, store: str, problem: str, *, cure: str | None = None) -> None:
+        self.store = store
+        self.problem = problem
+        self.cure = cure
+        super().__init__(_message(f"context store {store}", problem, cure))
+
+
 class ExecutionError(CnpRouterError):
     """Awarded jobs could not be done.
 
@@ -340,19 +399,14 @@ class ExecutionError(CnpRouterError):
     problem : str
     transcript : Transcript, optional
         Of the round, in which what was still open is cancelled.
-    usage : Usage, optional
-        What was paid all the same: the tokens of the answers of a model.
-    calls : int, default=0
-        How many such answers came.
+    call : ModelCall, optional
+        What was paid all the same: the answers of a model.
     """
 
-    def __init__(
-        self, problem: str, transcript: Any = None, *, usage: Any = None, calls: int = 0
-    ) -> None:
+    def __init__(self, problem: str, transcript: Any = None, *, call: Any = None) -> None:
         self.problem = problem
         self.transcript = transcript
-        self.usage = usage
-        self.calls = calls
+        self.call = call
         super().__init__(problem)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import difflib
 import functools
 import json
 import math
@@ -280,6 +281,15 @@ class Record:
             if value is not None:
                 values[name] = convert[name](value) if name in convert else value
         return self.checked(kind, **values)
+
+    def check_keys(self, kind: Any) -> None:
+        """Raise the error of this record where it has a key that is no field of a dataclass."""
+        known = [part.name for part in dataclasses.fields(kind)]
+        unknown = [key for key in self.fields if key not in known]
+        if unknown:
+            close = difflib.get_close_matches(unknown[0], known, n=1)
+            cure = f"did you mean {close[0]!r}?" if close else f"use {', '.join(map(repr, known))}"
+            raise self.error(f"unknown key {shown(unknown[0])}", cure=cure)
 
     def checked(self, check: Callable[..., T], *args: Any, **values: Any) -> T:
         """Return what a check or constructor returns; its InputError becomes one of this record."""

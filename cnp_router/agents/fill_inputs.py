@@ -61,6 +61,7 @@ class FillInputs(Task[WrittenInputs]):
     Parameters
     ----------
     request : str
+        "" where the executor is not to see it.
     job : str
         What this call is to do, in plain language; "" where nobody said.
     api : Api
@@ -110,7 +111,7 @@ hallucinated=('when',))
     def information(self) -> str:
         """Return request, job, specification, what is given, outlines and hints."""
         fields = {
-            "request": quoted(self.request),
+            "request": quoted(self.request) if self.request else "",
             "job": quoted(self.job) if self.job else "",
             "specification": specification(self.api),
             "given": _json(self.given),

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import ValidationError
 
@@ -28,7 +28,7 @@ from cnp_router.agents.evidence import ApiEvidence, beside
 from cnp_router.agents.prompts import Instructions, json_list, json_object, quoted, specification
 from cnp_router.catalog import Api
 from cnp_router.exceptions import ChatAnswerError
-from cnp_router.llm import ChatRequest
+from cnp_router.llm import AgentRole, ChatRequest
 from cnp_router.records import one_line, shown
 
 __all__ = [
@@ -50,7 +50,7 @@ class Task(ABC, Generic[Answer]):
 
     Attributes
     ----------
-    role : {"manager", "contractor", "single-agent", "executor", "planner"}
+    role : {"manager", "contractor", "single-agent", "planner", "executor"}
         Who takes it.
     steps : tuple of int
         Which of the four steps it covers.
@@ -74,7 +74,7 @@ class Task(ABC, Generic[Answer]):
     ('decomposition', (1,), ['functions'])
     """
 
-    role: ClassVar[Literal["manager", "contractor", "single-agent", "executor", "planner"]]
+    role: ClassVar[AgentRole]
     steps: ClassVar[tuple[int, ...]] = ()
     stage: ClassVar[str] = "bidding"
     instructions: ClassVar[Instructions]

@@ -16,8 +16,7 @@ from cnp_router.execution.filling import Filler
 from cnp_router.execution.job_reports import Act, By, JobEvent, Reports
 from cnp_router.execution.journal import Journal
 from cnp_router.execution.task_graph import Job
-from cnp_router.llm import Usage
-from cnp_router.protocols import ContractNet
+from cnp_router.protocols import ContractNet, ModelCall
 from cnp_router.sources import CallFailure, CallProgress, CallResult
 
 __all__ = ["Doer", "Means"]
@@ -51,8 +50,10 @@ class Doer:
         """Fill the inputs, call the API, and return what came of it and what is to follow."""
         report = self.reports[job.id]
 
-        def nothing(result: CallResult, then: Then, usage: Usage | None = None) -> tuple[Act, Then]:
-            return Act(api_id, by, {}, result, 0, 0.0, usage), then
+        def nothing(
+            result: CallResult, then: Then, call: ModelCall | None = None
+        ) -> tuple[Act, Then]:
+            return Act(api_id, by, {}, result, 0, 0.0, call), then
 
         self.reports.enter(report, "filling", api_id)
         try:
@@ -68,8 +69,8 @@ class Doer:
         except SourceError as exc:
             return nothing(unreachable(exc), "reaward")
         except (ExecutionError, InputError) as exc:
-            usage = getattr(exc, "usage", None)
-            return nothing(CallResult.failed("inputs", str(exc)), "reaward", usage)
+            call = getattr(exc, "call", None)
+            return nothing(CallResult.failed("inputs", str(exc)), "reaward", call)
 
         def progress(each: CallProgress) -> None:
             share = f"{each.done:g}" + (f" of {each.total:g}" if each.total else "")
@@ -100,7 +101,7 @@ class Doer:
             performed.result,
             performed.attempts,
             performed.seconds,
-            filled.usage,
+            filled.call,
             filled.dropped,
         )
         return act, performed.then

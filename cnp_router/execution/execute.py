@@ -161,12 +161,12 @@ class Executor:
             If it is cancelled: what ran was given up, and `last` says how far it came.
         """
         how = self._how(protocol, announcement, among, date)
-        means = self._means(announcement)
+        means = self.means(announcement)
         opened = nullcontext(journal) if isinstance(journal, Journal) else Journal(journal)
         with opened as kept:
             running = Running(means, kept, how)
             try:
-                await running.within_time(request)
+                await running.within_time(running.do(request))
             except asyncio.CancelledError:
                 running.break_off("cancelled", "it was cancelled")
                 raise
@@ -192,7 +192,7 @@ class Executor:
         how = self._how(protocol, announcement, among, date)
         if isinstance(request, Plan):
             with Journal() as kept:
-                Running(self._means(announcement), kept, how).check(request)
+                Running(self.means(announcement), kept, how).check(request)
             return request
         drafting = Drafting(self.net.catalog.__getitem__)
         await self._hidden(announcement).run(request, actor=drafting, **how)
@@ -200,7 +200,8 @@ class Executor:
             raise ExecutionError("nothing was awarded (say it in other words)")
         return drafting.plan
 
-    def _means(self, announcement: Announcement) -> Means:
+    def means(self, announcement: Announcement = "routed") -> Means:
+        """Return what an execution is done with, as other ways of executing need it."""
         return Means(
             self._hidden(announcement),
             self.sources,

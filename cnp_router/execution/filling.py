@@ -25,6 +25,7 @@ from cnp_router.llm import (
 from cnp_router.llm.parsing import repair_request
 from cnp_router.prediction import ParameterHints
 from cnp_router.printing import printable
+from cnp_router.protocols.ledger import ModelCall
 from cnp_router.records import check_json
 from cnp_router.sources import CallResult
 from cnp_router.sources.input_check import input_check
@@ -50,24 +51,19 @@ class Filled:
     Parameters
     ----------
     inputs : dict of str to JSON value
-    usage : Usage or None, default=None
-        What the model was paid; None if none was asked.
-    calls : int, default=0
-        Answers of the model.
-    seconds : float, seconds, default=0.0
-        Of the model.
+    call : ModelCall or None, default=None
+        What the model was paid, all its answers together; None if none was asked.
     dropped : tuple of str, default=()
         Parameters that the model made up; the API does not take them.
     """
 
     inputs: dict[str, Any]
-    usage: Usage | None = None
-    calls: int = 0
-    seconds: float = 0.0
+    call: ModelCall | None = None
     dropped: tuple[str, ...] = ()
 
     def __repr__(self) -> str:  # the inputs may hold what no log should
-        return f"Filled({len(self.inputs)} inputs, {self.calls} answers of a model)"
+        calls = 0 if self.call is None else self.call.calls
+        return f"Filled({len(self.inputs)} inputs, {calls} answers of a model)"
 
 
 class Filler:
@@ -164,7 +160,7 @@ class _Filling:
             for name in job.after
             if name in results and results[name].is_done
         }
-        self.usages: list[Usage] = []
+        self.paid: list[tuple[str, Usage]] = []
         self.calls, self.seconds = 0, 0.0
 
     def task(self) -> FillInputs:
@@ -186,7 +182,7 @@ class _Filling:
         written = await self.ask() if self.is_incomplete() else WrittenInputs({})
         inputs = resolve({**self.given, **written.inputs}, self.data)
         self.check(inputs, {**self.given, **written.inputs})
-        return Filled(inputs, self.usage, self.calls, self.seconds, written.hallucinated)
+        return Filled(inputs, self.call, written.hallucinated)
 
     def is_incomplete(self) -> bool:
         """Whether somebody has to be asked."""
@@ -221,12 +217,13 @@ class _Filling:
         """Ask the model, keep what that has cost, and return what it said and what that means."""
         try:
             response = check_response(model, await model.complete(request))
-            self.usages.append(response.usage)
+            self.paid.append((response.model, response.usage))
             self.calls += response.calls
             self.seconds += response.seconds
             return response.text, task.read(response.data)
         except LanguageModelError as exc:
-            self.usages += [] if exc.usage is None else [exc.usage]
+            if exc.usage is not None:
+                self.paid.append((model.name_for(request), exc.usage))
             self.calls += exc.calls
             raise self.error(f"the inputs could not be filled: {exc}") from exc
 
@@ -292,12 +289,27 @@ class _Filling:
 
     def error(self, problem: str) -> ExecutionError:
         who = f"job {self.job.id!r}, {self.api.id!r}"
-        return ExecutionError(f"{who}: {problem}", usage=self.usage, calls=self.calls)
+        return ExecutionError(f"{who}: {problem}", call=self.call)
 
     @property
-    def usage(self) -> Usage | None:
+    def call(self) -> ModelCall | None:
         """What the model was paid until now."""
-        return sum(self.usages[1:], self.usages[0]) if self.usages else None
+        if not self.paid:
+            return None
+        usage = sum((each for _, each in self.paid[1:]), self.paid[0][1])
+        return ModelCall(
+            agent=self.api.id,
+            role=FillInputs.role,
+            model=self.paid[0][0],
+            stage="filling",
+            steps=(),
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            tokens_are=usage.source,
+            tokens_cached=usage.tokens_cached,
+            seconds=self.seconds,
+            calls=self.calls,
+        )
 
 
 def _refers(value: Any) -> bool:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from cnp_router.execution.task_graph import Plan
-from cnp_router.llm import Usage
-from cnp_router.protocols import Transcript
+from cnp_router.protocols import Cost, Ledger, ModelCall, Transcript
 from cnp_router.sources import CallResult
 
 __all__ = ["Act", "By", "Execution", "JobEvent", "JobReport", "JobState", "Reports"]
@@ -64,7 +63,7 @@ class Act:
         Calls made; 0 where it was not called.
     seconds : float >= 0, seconds
         Of all attempts.
-    usage : Usage or None, default=None
+    filling : ModelCall or None, default=None
         What the model was paid that filled the inputs; None if none was asked.
     dropped : tuple of str, default=()
         Parameters that this model made up; they did not go along.
@@ -76,7 +75,7 @@ class Act:
     result: CallResult
     attempts: int
     seconds: float
-    usage: Usage | None = None
+    filling: ModelCall | None = None
     dropped: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,7 +94,7 @@ class Act:
     @property
     def tokens(self) -> int:
         """Tokens in and out of the model that filled the inputs."""
-        return 0 if self.usage is None else self.usage.tokens_in + self.usage.tokens_out
+        return 0 if self.filling is None else self.filling.tokens_in + self.filling.tokens_out
 
     def __repr__(self) -> str:  # the inputs may hold what no log should
         return f"Act({self.api!r}, {self.by!r}, {self.result!r}, {self.attempts} attempts)"
@@ -257,9 +256,16 @@ class Execution:
         """Calls that were not made, since what they give was known."""
         return sum(act.by in ("earlier", "context") for act in self.acts)
 
+    @property
+    def model_calls(self) -> list[ModelCall]:
+        """What models were asked: in the rounds, and to fill inputs."""
+        rounds = [call for transcript in self.transcripts for call in transcript.calls]
+        return rounds + [act.filling for act in self.acts if act.filling is not None]
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object, without the transcripts."""
         acts, plan = self.acts, self.plan
+        paid = Ledger.of([], self.model_calls)
         return {
             "id": self.id,
             "request": self.request,
@@ -274,9 +280,19 @@ class Execution:
             "bytes": sum(act.result.n_bytes for act in acts),
             "tokens_of_inputs": sum(act.tokens for act in acts),
             "rounds": [transcript.ledger.to_dict() for transcript in self.transcripts],
+            "tokens_by_role": _tokens(paid.by_role),
+            "tokens_by_model": _tokens(paid.by_model),
+            "tokens_are": paid.usage.source,
             "seconds": round(self.seconds, 6),
         }
 
     def __repr__(self) -> str:
         states = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         return f"Execution({len(self.jobs)} jobs: {states or 'none'}, {self.seconds:.1f} s)"
+
+
+def _tokens(costs: Mapping[str, Cost]) -> dict[str, dict[str, int]]:
+    return {
+        name: {"tokens_in": cost.tokens_in, "tokens_out": cost.tokens_out}
+        for name, cost in costs.items()
+    }

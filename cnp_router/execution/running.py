@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from cnp_router.exceptions import CnpRouterError, DataFileError, ExecutionError, RoundFailedError
@@ -46,17 +46,21 @@ class Running:
         self.doer = Doer(means, journal, caller, self.reports)
         self.serving = Serving(self.doer)
 
-    async def within_time(self, request: str | Plan) -> None:
-        """Do it all, or as much as there is time for."""
+    async def do(self, request: str | Plan) -> None:
+        """Do all of a request or plan, or what its journal has left of it."""
+        if isinstance(request, Plan):
+            await self.follow(request)
+        elif self.journal.plan is not None:
+            self.journal.check_request(request)
+            await self.follow(self.journal.plan)
+        else:
+            await self.by.net.run(request, actor=_AllAwards(self), **self.how)
+
+    async def within_time(self, work: Awaitable[object]) -> None:
+        """Await some work, or as much of it as there is time for."""
         try:
             async with self._limit:
-                if isinstance(request, Plan):
-                    await self.follow(request)
-                elif self.journal.plan is not None:
-                    self.journal.check_request(request)
-                    await self.follow(self.journal.plan)
-                else:
-                    await self.by.net.run(request, actor=_AllAwards(self), **self.how)
+                await work
         except TimeoutError:
             if not self._limit.expired():
                 raise
@@ -65,19 +69,23 @@ class Running:
 
     async def follow(self, plan: Plan) -> None:
         """Do the jobs of a plan, each in a round of its own."""
-        await self.work(plan, self._in_a_round)
+        await self.work(plan, self.in_a_round)
 
     async def work(self, plan: Plan, run: Callable[[Job], object]) -> None:
-        """Do the jobs of a plan; `run` does one."""
+        """Do the jobs of a plan; `run` does one. What is done of a plan before it is kept."""
         self.check(plan)
         self.journal.begin(plan)
         self.plan = plan
         self.doer.goal = plan.request
+        before = {name: each for name, each in self.reports.items() if each.state == "done"}
+        self.reports.clear()
         for job in plan.jobs:
-            self.reports[job.id] = JobReport(job.id, job.task, job.after)
+            self.reports[job.id] = before.get(job.id) or JobReport(job.id, job.task, job.after)
 
         async def one(job: Job) -> bool:
             report = self.reports[job.id]
+            if report.state == "done":
+                return True
             there = self.journal.results.get(job.id)
             if there is not None:
                 call = self.journal.done_by(job.id)
@@ -103,8 +111,9 @@ class Running:
                 report.problem = f"it waits for {end.because!r}, which failed"
                 self.reports.enter(report, "skipped", None, report.problem)
 
-    async def _in_a_round(self, job: Job) -> bool:
-        report, text = self.reports[job.id], job.task or self.doer.goal
+    async def in_a_round(self, job: Job) -> bool:
+        """Have a job done by whoever is awarded it."""
+        report, text = self.reports[job.id], job.task or self._request
         protocol = (
             Directed(job.api, substitutes=bool(job.task)) if job.api else self.how["protocol"]
         )
@@ -126,7 +135,7 @@ class Running:
         actor = _OneAward(self, job, by="fallback")
         protocol = Directed(name, substitutes=False)
         await self.by.net.run(
-            job.task or self.doer.goal, actor=actor, **{**self.how, "protocol": protocol}
+            job.task or self._request, actor=actor, **{**self.how, "protocol": protocol}
         )
         return actor.is_done
 
@@ -178,6 +187,10 @@ class Running:
             self.problem,
             self.n_before,
         )
+
+    @property
+    def _request(self) -> str:
+        return "" if self.plan is None else self.plan.request
 
     def check(self, plan: Plan) -> None:
         """Raise UnknownApiError for what nobody has, before anything is called."""

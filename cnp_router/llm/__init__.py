@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cnp_router.llm.by_role import AgentRole, ModelsByRole
 from cnp_router.llm.cache import CachedChatModel
 from cnp_router.llm.chat import (
     ChatMessage,
@@ -17,6 +18,7 @@ from cnp_router.llm.chat import (
 )
 from cnp_router.llm.offline import OfflineChatModel
 from cnp_router.llm.parsing import with_schema_in_prompt
+from cnp_router.llm.prices import Bill, ModelPrice, Prices, money
 from cnp_router.llm.providers import PROVIDERS, build_model
 from cnp_router.llm.switch import model_requests_allowed
 from cnp_router.llm.tokens import estimate_request_tokens, estimated_response
@@ -27,14 +29,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROVIDERS",
+    "AgentRole",
+    "Bill",
     "CachedChatModel",
     "ChatMessage",
     "ChatModel",
     "ChatRequest",
     "ChatResponse",
+    "ModelPrice",
+    "ModelsByRole",
     "OfflineChatModel",
     "OpenAIChatModel",
     "OpenAIEncoder",
+    "Prices",
     "Usage",
     "WrappedChatModel",
     "build_model",
@@ -43,6 +50,7 @@ __all__ = [
     "estimate_request_tokens",
     "estimated_response",
     "model_requests_allowed",
+    "money",
     "run_sync",
     "with_schema_in_prompt",
 ]

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger("cnp_router.llm")
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ class CachedChatModel(WrappedChatModel):
     async def complete(self, request: ChatRequest) -> ChatResponse:
         """Answer from the folder, or else ask the model and keep its answer."""
         asked = asdict(replace(request, task=None))
-        key = self._kept.key({"model": self.name, **asked})
+        key = self._kept.key({"model": self.name_for(request), **asked})
         lock = self._locks.setdefault((asyncio.get_running_loop(), key), asyncio.Lock())
         async with lock:  # whoever comes next finds what the one before has left
             response = self._kept.read(key, lambda record: self._response(record, request))

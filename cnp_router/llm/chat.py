@@ -137,6 +137,9 @@ class Usage:
         Of the answers.
     source : {"server", "estimated"}
         Who says so. A sum is ``"server"`` only if all of it is.
+    tokens_cached : int, default=0
+        How many of `tokens_in` the server had read before and kept, as it says. Many charge less
+        for these.
 
     Examples
     --------
@@ -147,11 +150,13 @@ class Usage:
     tokens_in: int
     tokens_out: int
     source: Literal["server", "estimated"]
+    tokens_cached: int = field(default=0, repr=False)
 
     def __add__(self, other: Usage) -> Usage:
         source = self.source if self.source == other.source else "estimated"
         tokens_out = self.tokens_out + other.tokens_out
-        return Usage(self.tokens_in + other.tokens_in, tokens_out, source)
+        cached = self.tokens_cached + other.tokens_cached
+        return Usage(self.tokens_in + other.tokens_in, tokens_out, source, cached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +172,7 @@ class ChatResponse:
     usage : Usage
         Of all calls that it took.
     model : str
-        Name of the model that answered.
+        Name of the model that answered, as it is asked for.
     seconds : float, seconds
         From sending to the answer, retries included, waiting for a free place excluded.
     cached : bool, default=False
@@ -180,6 +185,8 @@ class ChatResponse:
         takes none. None without a schema.
     finish_reason : str or None, default=None
         Why the model stopped, in the server's words.
+    served_as : str or None, default=None
+        What the server calls the model that answered, such as the name of a dated version.
 
     Examples
     --------
@@ -196,6 +203,7 @@ class ChatResponse:
     calls: int = 1
     structured_by: Literal["server", "prompt"] | None = None
     finish_reason: str | None = None
+    served_as: str | None = None
 
     __repr__ = one_line
 
@@ -242,6 +250,13 @@ class ChatModel(ABC):
         LanguageModelError
             If there is no usable answer; the subclass says whose fault it is.
         """
+
+    def name_for(self, request: ChatRequest) -> str:
+        """Return the name of the model that a request goes to: another one only where several are.
+
+        Caches and ledgers use it.
+        """
+        return self.name
 
     async def aclose(self) -> None:
         """Close the connections. The model can be asked again: it then opens new ones."""
@@ -292,6 +307,10 @@ class WrappedChatModel(ChatModel):
         """Ask the wrapped model, and check the type of what it returns."""
         return check_response(self.model, await self.model.complete(request))
 
+    def name_for(self, request: ChatRequest) -> str:
+        """Return the name of the model that a request goes to."""
+        return self.model.name_for(request)
+
     async def aclose(self) -> None:
         """Close the connections of the wrapped model."""
         await self.model.aclose()
@@ -313,7 +332,8 @@ def check_response(model: ChatModel, response: object) -> ChatResponse:
     right = {
         "text": isinstance(response.text, str),
         "data": isinstance(response.data, dict | None),
-        "usage": isinstance(usage, Usage) and are_counts(usage.tokens_in, usage.tokens_out),
+        "usage": isinstance(usage, Usage)
+        and are_counts(usage.tokens_in, usage.tokens_out, usage.tokens_cached),
         "model": isinstance(response.model, str),
         "seconds": isinstance(seconds, int | float) and 0 <= seconds <= sys.float_info.max,
         "calls": are_counts(response.calls),

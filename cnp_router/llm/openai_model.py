@@ -157,7 +157,7 @@ class OpenAIChatModel(OpenAIServer, ChatModel):
         if answer is None:
             problem = f"the response has no answer in it: {printable(text, 200)!r}"
             raise self._unusable(problem, "chat completions")
-        return replace(answer, model=answer.model or self.name)
+        return replace(answer, model=self.name)
 
     def _read(self, response: ChatResponse, request: ChatRequest) -> ChatResponse:
         """Return the response with its data, without the key."""

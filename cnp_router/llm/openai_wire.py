@@ -88,7 +88,8 @@ def request_body(model: str, request: ChatRequest, form: int, *, limit_name: str
 def read_body(raw: str, request: ChatRequest, form: int) -> ChatResponse | None:
     """Return what the body of a response says, or None if there is no answer in it.
 
-    `data` is not read yet. The text of a refusal comes with the finish reason ``"refusal"``.
+    `model` is left empty, and `data` is not read yet. The text of a refusal comes with the finish
+    reason ``"refusal"``.
     """
     try:
         body = json.loads(raw)
@@ -104,12 +105,24 @@ def read_body(raw: str, request: ChatRequest, form: int) -> ChatResponse | None:
     return ChatResponse(
         text=text,
         data=None,
-        usage=Usage(tokens_in, tokens_out, "server") if counted else estimate_usage(request, text),
-        model=_string(body.get("model")),
+        usage=(
+            Usage(tokens_in, tokens_out, "server", _cached(usage, tokens_in))
+            if counted
+            else estimate_usage(request, text)
+        ),
+        model="",
         seconds=0.0,
         structured_by=None if request.schema is None else "server" if by_server else "prompt",
         finish_reason="refusal" if refusal else _string(choice.get("finish_reason")) or None,
+        served_as=_string(body.get("model")) or None,
     )
+
+
+def _cached(usage: dict[str, Any], tokens_in: int) -> int:
+    """Return how many tokens of the prompt the server had kept; 0 where it does not say."""
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return cached if type(cached) is int and 0 <= cached <= tokens_in else 0
 
 
 def _string(value: Any) -> str:

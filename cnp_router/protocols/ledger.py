@@ -1,4 +1,4 @@
-"""The ledger of a round: what it has cost, by message type, role and stage."""
+"""The ledger of a round: what it has cost, by message type, role, stage and model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from cnp_router.llm import Usage
+from cnp_router.llm import AgentRole, Usage
 from cnp_router.protocols.messages import (
     Award,
     CallForProposals,
@@ -33,7 +33,9 @@ class ModelCall:
 
     agent: str
     """The role, or of a contractor its id."""
-    role: Literal["manager", "contractor", "single-agent", "executor", "planner"]
+    role: AgentRole
+    model: str
+    """Name of who answered."""
     stage: str
     """What it was for: the stage of the task, or ``"fallback"`` (category mapping where the router
     was not confident)."""
@@ -42,6 +44,8 @@ class ModelCall:
     tokens_in: Count
     tokens_out: Count
     tokens_are: Literal["server", "estimated"]
+    tokens_cached: Count = 0
+    """How many of `tokens_in` the server had read before and kept."""
     seconds: float = 0.0
     """Of the model."""
     calls: Count = 1
@@ -57,6 +61,11 @@ class ModelCall:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
+    @property
+    def usage(self) -> Usage:
+        """What it has cost."""
+        return Usage(self.tokens_in, self.tokens_out, self.tokens_are, self.tokens_cached)
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object."""
         return {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(self).items()}
@@ -64,9 +73,9 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a part of a round has cost: of one role, or of one stage."""
+    """What a part of a round has cost: of one role, of one stage, or of one model."""
 
-    messages: int = 0  # sent by the role, or in the stage
+    messages: int = 0  # sent by the role, or in the stage; models send none
     model_calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
@@ -112,6 +121,8 @@ class Ledger:
         As in `ModelCall`, and ``"request"`` for the request and the report. Announcements and
         replies are messages of ``"bidding"``, awards and rejections of ``"API selection"``; what
         follows the awards, of ``"execution"``.
+    by_model : mapping of str to Cost
+        By the name of who answered.
     waves : int
         How many waves of calls for proposals, in all announcements.
     late : int
@@ -129,11 +140,11 @@ class Ledger:
 
     Examples
     --------
-    >>> call = ModelCall(agent="maps", role="contractor", stage="bidding", steps=(3,), tokens_in=90,
-    ...                  tokens_out=9, tokens_are="estimated")
+    >>> call = ModelCall(agent="maps", role="contractor", model="tiny", stage="bidding", steps=(3,),
+    ...                  tokens_in=90, tokens_out=9, tokens_are="estimated")
     >>> ledger = Ledger.of([], [call, call])
-    >>> ledger.tokens, ledger.by_role["contractor"].model_calls, ledger.n_messages
-    (198, 2, 0)
+    >>> ledger.tokens, ledger.by_role["contractor"].model_calls, ledger.by_model["tiny"].tokens_in
+    (198, 2, 180)
     """
 
     messages: Mapping[str, int]
@@ -142,6 +153,7 @@ class Ledger:
     cached_calls: int
     by_role: Mapping[str, Cost]
     by_stage: Mapping[str, Cost]
+    by_model: Mapping[str, Cost]
     waves: int
     late: int
     failures: Mapping[str, int]
@@ -167,11 +179,13 @@ class Ledger:
                 sum(call.tokens_in for call in calls),
                 sum(call.tokens_out for call in calls),
                 "server" if server else "estimated",
+                sum(call.tokens_cached for call in calls),
             ),
             model_calls=sum(call.calls for call in calls),
             cached_calls=sum(call.calls for call in calls if call.cached),
             by_role=_costs("role", messages, calls),
             by_stage=_costs("stage", messages, calls),
+            by_model=_costs("model", [], calls),
             waves=len({(m.iteration, m.wave) for m in messages if isinstance(m, CallForProposals)}),
             late=sum(isinstance(m, (Proposal, Refusal)) and m.late for m in messages),
             failures=dict(
@@ -211,6 +225,7 @@ class Ledger:
             "tokens_are": self.usage.source,
             "by_role": {name: asdict(cost) for name, cost in self.by_role.items()},
             "by_stage": {name: asdict(cost) for name, cost in self.by_stage.items()},
+            "by_model": {name: asdict(cost) for name, cost in self.by_model.items()},
             "waves": self.waves,
             "late": self.late,
             "failures": dict(self.failures),
@@ -250,7 +265,7 @@ def _executions(messages: list[Message]) -> dict[str, ExecutionCost]:
 
 
 def _costs(part: str, messages: list[Message], calls: list[ModelCall]) -> dict[str, Cost]:
-    """Return what each role, or each stage, has cost."""
+    """Return what each role, each stage or each model has cost."""
     sent = Counter(getattr(message, part) for message in messages)
     by_name: dict[str, list[ModelCall]] = {name: [] for name in sent}
     for call in calls:

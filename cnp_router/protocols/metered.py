@@ -105,15 +105,17 @@ class MeteredModel(WrappedChatModel):
             response = await super().complete(request)
         except LanguageModelError as exc:
             if exc.usage is not None:
-                self._book(exc.usage, calls=exc.calls)
+                self._book(exc.usage, self.name_for(request), calls=exc.calls)
             raise
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():  # the prompt was sent all the same
-                self._book(Usage(estimate_request_tokens(request), 0, "estimated"))
+                sent = Usage(estimate_request_tokens(request), 0, "estimated")
+                self._book(sent, self.name_for(request))
             raise
         self._book(
             response.usage,
+            response.model,
             seconds=float(response.seconds),
             calls=response.calls,
             cached=response.cached,
@@ -128,13 +130,15 @@ class MeteredModel(WrappedChatModel):
                 call, hallucinated=recorded(hallucinated), cut=cut
             )
 
-    def _book(self, usage: Usage, **more: Any) -> None:
+    def _book(self, usage: Usage, model: str, **more: Any) -> None:
         self._place = len(self.books.calls)
         self.books.calls.append(
             ModelCall(
+                model=model,
                 tokens_in=usage.tokens_in,
                 tokens_out=usage.tokens_out,
                 tokens_are=usage.source,
+                tokens_cached=usage.tokens_cached,
                 **self._entry,
                 **more,
             )

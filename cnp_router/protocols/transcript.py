@@ -28,7 +28,7 @@ from cnp_router.protocols.settings import EvidenceFor
 
 __all__ = ["FORMAT_VERSION", "Transcript"]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,8 +63,9 @@ class TestModel:
         )
         filled = fill(model := ScriptedChatModel([answer]))
         assert filled.inputs == {"to": "x-1", "body": "Rain, says Eve. 3 mm"}
-        assert (filled.calls, filled.dropped) == (1, ())
-        assert filled.usage.tokens_in > 100
+        assert (filled.call.calls, filled.dropped) == (1, ())
+        assert filled.call.tokens_in > 100
+        assert (filled.call.role, filled.call.model) == ("executor", model.name)
         model.assert_done()
 
     def test_it_sees_outlines_of_what_the_job_waits_for(self):
@@ -106,7 +107,7 @@ class TestModel:
         model = ScriptedChatModel([said(inputs), right])
         filled = fill(model)
         assert filled.inputs == {"to": "Bob", "body": "hi"}
-        assert filled.calls == 2
+        assert filled.call.calls == 2
         assert problem in prompt(model, 1)
         assert model.calls[1].task is model.calls[0].task
         model = ScriptedChatModel([said(inputs), said(inputs)])
@@ -115,7 +116,7 @@ class TestModel:
         ) as e:
             fill(model)
         assert problem in str(e.value)
-        assert (e.value.calls, e.value.usage.tokens_out > 0) == (2, True)
+        assert (e.value.call.calls, e.value.call.tokens_out > 0) == (2, True)
         for call in range(2):
             assert "Eve" not in prompt(model, call)
 
@@ -124,7 +125,7 @@ class TestModel:
             ExecutionError, match=r"no value for 'to' \(a phone number\): name it"
         ) as e:
             fill(ScriptedChatModel([said({"body": "hi"}, "to", "times")]))
-        assert e.value.calls == 1
+        assert e.value.call.calls == 1
 
     def test_an_optional_one_may_be_missing(self):
         answer = said({"to": "Bob", "body": "hi"}, "times", "made up")
@@ -147,10 +148,10 @@ class TestModel:
 
         with pytest.raises(ExecutionError, match="could not be filled: the answer does not") as e:
             fill(Odd([]))
-        assert (e.value.usage, e.value.calls) == (Usage(7, 1, "server"), 1)
+        assert (e.value.call.usage, e.value.call.calls) == (Usage(7, 1, "server"), 1)
         with pytest.raises(ExecutionError) as e:
             fill(ScriptedChatModel([ChatAnswerError("odd", usage=Usage(5, 1, "server"), calls=2)]))
-        assert (e.value.usage, e.value.calls) == (Usage(5, 1, "server"), 2)
+        assert (e.value.call.usage, e.value.call.calls) == (Usage(5, 1, "server"), 2)
 
     def test_what_json_cannot_hold_is_repaired_too(self):
         class Odd(ScriptedChatModel):
@@ -161,7 +162,7 @@ class TestModel:
                 return ChatResponse("{}", data, Usage(1, 1, "server"), "odd", 0.5)
 
         filled = fill(Odd([]))
-        assert (filled.inputs["body"], filled.usage, filled.seconds) == (
+        assert (filled.inputs["body"], filled.call.usage, filled.call.seconds) == (
             "hi",
             Usage(2, 2, "server"),
             1.0,
@@ -231,7 +232,7 @@ class TestPlan:
         job = Job("text", "Text it.", inputs=given, after=("weather",))
         filled = fill(ScriptedChatModel([]), job)
         assert filled.inputs == {"to": "Bob", "body": "It rains: Rain, says Eve."}
-        assert (filled.usage, filled.calls) == (None, 0)
+        assert filled.call is None
 
     def test_what_is_open_is_asked_for_and_what_is_given_stays(self):
         job = Job("text", "Text it.", inputs={"to": "Bob"}, after=("weather",))

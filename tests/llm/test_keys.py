@@ -159,7 +159,7 @@ def test_a_key_in_any_field_is_in_no_answer_and_no_file_of_the_cache(piece, tmp_
         assert KEY not in text.encode().decode("unicode_escape").encode().decode("unicode_escape")
     assert responses[0].data == {"apis": ["***", {"***": "***"}]}
     assert responses[1].text == "your key is ***"
-    assert (responses[1].model, responses[1].finish_reason) == ("***", "***")
+    assert (responses[1].served_as, responses[1].finish_reason) == ("***", "***")
     assert responses[2].data == {"apis": ["***"]}
 
 

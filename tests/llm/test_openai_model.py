@@ -65,7 +65,8 @@ def test_a_plain_answer():
     assert response.text == "Maps."
     assert response.data is None
     assert response.usage == Usage(11, 7, "server")
-    assert (response.model, response.calls, response.cached) == ("served-model", 1, False)
+    assert (response.model, response.served_as) == ("gpt-oss:20b", "served-model")
+    assert (response.calls, response.cached) == (1, False)
     assert (response.structured_by, response.finish_reason) == (None, "stop")
     assert 0 < response.seconds < 5
     assert server.requests == [

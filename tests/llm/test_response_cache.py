@@ -87,7 +87,7 @@ DAMAGE = [
     lambda path: path.write_bytes(b"\xff\xfe"),
     lambda path: path.write_bytes(b"[1]"),
     lambda path: path.write_bytes(b"[" * 100_000),
-    lambda path: path.write_bytes(path.read_bytes().replace(b'"format": 1', b'"format": 99')),
+    lambda path: path.write_bytes(path.read_bytes().replace(b'"format": 2', b'"format": 99')),
 ]
 
 

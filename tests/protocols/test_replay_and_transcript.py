@@ -82,15 +82,15 @@ RESULT = {
     "seconds": 0.0, "n_bytes": 0,
 }  # fmt: skip
 HEAD = {
-    "record": "round", "format": 3, "request": "r", "protocol": "p", "announcement": "a",
+    "record": "round", "format": 4, "request": "r", "protocol": "p", "announcement": "a",
     "model": "m", "categories": None, "candidates": None, "evidence": "none", "executed": False,
     "seconds": 0.0, "digest": "0" * 64,
 }  # fmt: skip
 CALL = {
     "record": "call",
     **ModelCall(
-        agent="a", role="manager", stage="bidding", steps=(1,), tokens_in=1, tokens_out=1,
-        tokens_are="server",
+        agent="a", role="manager", model="tiny", stage="bidding", steps=(1,), tokens_in=1,
+        tokens_out=1, tokens_are="server",
     ).to_dict(),
 }  # fmt: skip
 
@@ -166,7 +166,7 @@ class TestFile:
             ([HEAD, {"record": "noise"}], r"line 2: unknown record 'noise' \(round, message or c"),
             ([HEAD, {}], "line 2: unknown record None"),
             ([HEAD, {"record": "message", "performative": 1}], "line 2: unknown performative 1"),
-            ([{**HEAD, "format": 2}], "line 1: format 2, and this version reads 3"),
+            ([{**HEAD, "format": 2}], "line 1: format 2, and this version reads 4"),
             ([{**HEAD, "request": None}], "field 'request' of a round cannot be None"),
             (
                 [{**HEAD, "categories": "Mapping"}],
@@ -373,7 +373,7 @@ class TestAltered:
 class TestLedger:
     def call(self, **fields):
         usual = {"agent": "a", "role": "contractor", "stage": "bidding", "steps": (3,)}
-        usual |= {"tokens_in": 10, "tokens_out": 1, "tokens_are": "server"}
+        usual |= {"tokens_in": 10, "tokens_out": 1, "tokens_are": "server", "model": "tiny"}
         return ModelCall(**{**usual, **fields})
 
     def test_of_nothing(self):

@@ -1,0 +1,123 @@
+"""Which rules are in conflict where nothing fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cnp_router.constraints.program import Deadline, Program
+from cnp_router.constraints.rules import Problem, Rule
+from cnp_router.exceptions import InfeasibleError
+
+__all__ = ["Conflict", "conflict_of"]
+
+_STRETCHED = 1e-7
+_REASONS = 3  # of one name, in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Rules that cannot hold together.
+
+    Parameters
+    ----------
+    rules : tuple of Rule
+        In the order of the problem. Those of a name are only the ones that are needed.
+    is_minimal : bool
+        Whether without any one of them the others can hold. False where time was up before that
+        was sure.
+    """
+
+    rules: tuple[Rule, ...]
+    is_minimal: bool = True
+
+    @property
+    def reasons(self) -> dict[str, tuple[str, ...]]:
+        """The reasons by the name of the rule."""
+        found: dict[str, dict[str, None]] = {}
+        for rule in self.rules:
+            found.setdefault(rule.name, {})[rule.reason] = None
+        return {name: tuple(reasons) for name, reasons in found.items()}
+
+    def error(self) -> InfeasibleError:
+        """Return (not raise) the error that says so."""
+        return InfeasibleError(
+            {
+                name: reasons
+                if len(reasons) <= _REASONS
+                else (*reasons[: _REASONS - 1], f"and {len(reasons) - _REASONS + 1} more like it")
+                for name, reasons in self.reasons.items()
+            },
+            is_minimal=self.is_minimal,
+            conflict=self,
+        )
+
+
+def conflict_of(problem: Problem, *, timeout: float = 10.0) -> Conflict | None:
+    """Return a minimal set of rules that cannot hold together, or None if all can.
+
+    First all rules are elastic, and those that have to be stretched become hard until the hard
+    ones alone cannot hold (the elastic filter); then each of them is left out, for good where the
+    others still cannot hold (the deletion filter; both by Chinneck and Dravnieks, "Locating minimal
+    infeasible constraint sets in linear programs", 1991). This is done for the names first, so that
+    few are blamed, and then for the rules of these names.
+
+    Parameters
+    ----------
+    problem : Problem
+    timeout : float, default=10
+        Seconds. What is known by then is returned.
+
+    Examples
+    --------
+    >>> tea = Rule("thirsty", "there has to be tea", {"tea": 1}, at_least=1)
+    >>> poor = Rule("budget", "the budget is 3", {"tea": 4, "cake": 7}, at_most=3)
+    >>> sweet = Rule("hungry", "at most one cake", {"cake": 1}, at_most=1)
+    >>> conflict_of(Problem(["tea", "cake"], [sweet, tea, poor])).reasons
+    {'thirsty': ('there has to be tea',), 'budget': ('the budget is 3',)}
+    """
+    deadline = Deadline(timeout)
+    lines = problem.lines
+    program = Program(problem.items, lines)
+    names = list(dict.fromkeys(line.name for line in lines))
+    groups = [[i for i, line in enumerate(lines) if line.name == name] for name in names]
+    if not program.cannot_hold(range(len(lines)), deadline):
+        return None
+    few = _deleted(program, _elastic(program, groups, deadline), deadline)
+    rows = _deleted(
+        program, _elastic(program, [[i] for each in few for i in each], deadline), deadline
+    )
+    found = tuple(lines[i] for i in sorted(i for each in rows for i in each))
+    return Conflict(found, is_minimal=deadline.left > 0)
+
+
+def _elastic(
+    program: Program, groups: Sequence[Sequence[int]], deadline: Deadline
+) -> list[Sequence[int]]:
+    """Return groups of rules that cannot hold together, in their order."""
+    hard: set[int] = set()
+    while deadline.left and len(hard) < len(groups):
+        rows = [i for place in sorted(hard) for i in groups[place]]
+        loose = [place for place in range(len(groups)) if place not in hard]
+        elastic = [i for place in loose for i in groups[place]]
+        found = program.stretched(rows, elastic, deadline)
+        if found is None:
+            break
+        by_row = dict(zip(elastic, found[1], strict=True))
+        stretched = [g for g in loose if max(by_row[i] for i in groups[g]) > _STRETCHED]
+        if not stretched:  # within the solver's tolerance of each other
+            return list(groups)
+        hard.update(stretched)
+    return [groups[place] for place in sorted(hard)]
+
+
+def _deleted(
+    program: Program, groups: Sequence[Sequence[int]], deadline: Deadline
+) -> list[Sequence[int]]:
+    """Return the groups without those that are not needed for them not to hold together."""
+    left = list(groups)
+    for group in groups:
+        others = [each for each in left if each is not group]
+        if deadline.left and program.cannot_hold([i for g in others for i in g], deadline):
+            left = others
+    return left

@@ -1,0 +1,31 @@
+"""What was found out already: shared between jobs, executions and processes, within its class."""
+
+from cnp_router.context.canonical import canonical
+from cnp_router.context.context_entry import ContextEntry
+from cnp_router.context.context_store import ContextStore, MemoryContextStore
+from cnp_router.context.context_vectors import ContextVectors, DenseVectors, SparseVectors
+from cnp_router.context.data_classes import DataClasses
+from cnp_router.context.shared_context import Found, SharedContext
+from cnp_router.context.thresholds import (
+    AdaptiveThreshold,
+    FixedThreshold,
+    QuantileThreshold,
+    Threshold,
+)
+
+__all__ = [
+    "AdaptiveThreshold",
+    "ContextEntry",
+    "ContextStore",
+    "ContextVectors",
+    "DataClasses",
+    "DenseVectors",
+    "FixedThreshold",
+    "Found",
+    "MemoryContextStore",
+    "QuantileThreshold",
+    "SharedContext",
+    "SparseVectors",
+    "Threshold",
+    "canonical",
+]

@@ -1,0 +1,80 @@
+"""The questions of a form, and what an answer to one means."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from cnp_router.exceptions import InputError
+from cnp_router.records import shown
+from cnp_router.timetable.form_fields import one_of
+
+__all__ = ["QUESTIONS", "Question"]
+
+_YES = {"yes", "y", "true", "ok", "allowed", "fine"}
+_NO = {"no", "n", "false", "none", "never"}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a form has to say, as a question.
+
+    Parameters
+    ----------
+    field : str
+        Of the form.
+    text : str
+        The question.
+    """
+
+    field: str
+    text: str
+
+    def value(self, answer: str, departments: Collection[str]) -> Any:
+        """Return the value of the field that an answer in words gives.
+
+        Raises
+        ------
+        InputError
+            If the answer does not say it. Whether the value is allowed, the form says.
+
+        Examples
+        --------
+        >>> [question.value("yes", []) for question in QUESTIONS if question.field == "gaps"]
+        [True]
+        """
+        said = answer.strip()
+        if self.field == "interests":
+            return said
+        if self.field == "department":
+            by_lower = {each.lower(): each for each in departments}
+            return by_lower.get(said.lower()) or one_of("department", said, departments)
+        if self.field in ("year", "min_credits", "max_credits"):
+            return self._number(said)
+        if said.lower() in _YES:
+            return True
+        if said.lower() in _NO:
+            return False
+        if self.field == "free_day":
+            return said
+        raise InputError(f"{self.field} must be yes or no, got {shown(answer)}")
+
+    def _number(self, said: str) -> float:
+        try:
+            return int(said) if self.field == "year" else float(said)
+        except ValueError:
+            raise InputError(f"{self.field} must be a number, got {shown(said)}") from None
+
+
+QUESTIONS = (
+    Question("department", "Which department do you study at?"),
+    Question("year", "Which year are you in (1 to 6)?"),
+    Question("min_credits", "How many credits do you need at least?"),
+    Question("max_credits", "How many credits do you want at most?"),
+    Question("first_period", "May there be courses in the first period (yes or no)?"),
+    Question("gaps", "May there be free periods between courses of a day (yes or no)?"),
+    Question("free_day", "Should a day be free (yes, no, or which day)?"),
+    Question("interests", "What are you interested in? Commas divide interests."),
+)
+"""What has to be known for a timetable, in the order in which it is asked."""

@@ -1,0 +1,66 @@
+"""The preferences of a timetable: each a function of the courses and of what a student says.
+
+A course counts by its credits, so that four half courses are not worth more than two whole ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from cnp_router.constraints import Preference
+from cnp_router.timetable.course import Course
+from cnp_router.timetable.interests import closeness, topics_of
+
+__all__ = ["WEIGHTS", "about", "easy_to_pass", "leaning", "of_department"]
+
+WEIGHTS = {
+    "interests": 3.0,
+    "fields": 1.0,
+    "forms": 1.0,
+    "assessment": 1.0,
+    "department": 0.5,
+    "pass_rate": 0.5,
+}
+"""How much each kind of preference counts, for each credit."""
+
+Courses = Sequence[Course]
+
+
+def about(interests: str, credits: float, courses: Courses, weight: float) -> Iterator[Preference]:
+    """Yield each interest, counted up to its part of the credits: the others get theirs."""
+    close = {topic: closeness(topic, courses) for topic in topics_of(interests)}
+    found = {topic: shares for topic, shares in close.items() if shares}
+    size = {course.id: course.credits for course in courses}
+    for topic, shares in found.items():
+        values = {name: share * size[name] for name, share in shares.items()}
+        most = credits / len(found) if len(found) > 1 else None
+        yield Preference(f"about {topic}", f"interested in {topic}", values, weight, at_most=most)
+
+
+def leaning(
+    what: str,
+    liked: Sequence[str],
+    avoided: Sequence[str],
+    courses: Courses,
+    share: Callable[[Course, str], float],
+    weight: float,
+) -> Iterator[Preference]:
+    """Yield what is liked and avoided; `share` says in [0, 1] how much of it a course has."""
+    for verb, names, sign in (("likes", liked, 1.0), ("avoids", avoided, -1.0)):
+        for name in names:
+            values = {c.id: sign * share(c, name) * c.credits for c in courses if share(c, name)}
+            yield Preference(f"{verb} {name}", f"{verb} {what} {name}", values, weight)
+
+
+def of_department(department: str, courses: Courses, weight: float) -> Preference:
+    """Return what courses of the student's own department gain."""
+    own = {course.id: course.credits for course in courses if course.department == department}
+    return Preference("own department", f"studies at {department}", own, weight)
+
+
+def easy_to_pass(courses: Courses, weight: float) -> Preference:
+    """Return what courses gain that many pass: above the mean is a gain, below it a loss."""
+    rates = {c.id: c.pass_rate for c in courses if c.pass_rate is not None}
+    mean = sum(rates.values()) / max(len(rates), 1)
+    values = {c.id: round((rates[c.id] - mean) * c.credits, 6) for c in courses if c.id in rates}
+    return Preference("pass rate", "many pass", values, weight)
