@@ -22,6 +22,10 @@ from cnp_router.catalog import (
 from cnp_router.checks import (
     check_router as check_router,
 )
+from cnp_router.coordination import (
+    Coordinated as Coordinated,
+    Negotiation as Negotiation,
+    Negotiator as Negotiator,
 from cnp_router.constraints import (
     broken as broken,
     Preference as Preference,
@@ -62,12 +66,14 @@ from cnp_router.exceptions import (
     CnpRouterError as CnpRouterError,
     ContextStoreError as ContextStoreError,
     ContextTooLongError as ContextTooLongError,
+    CoordinationError as CoordinationError,
     DataFileError as DataFileError,
     DefinitionChangedError as DefinitionChangedError,
     ExecutionError as ExecutionError,
     InfeasibleError as InfeasibleError,
     InputError as InputError,
     LanguageModelError as LanguageModelError,
+    ManagerLostError as ManagerLostError,
     MissingExtraError as MissingExtraError,
     ModelCorruptError as ModelCorruptError,
     ModelNotFoundError as ModelNotFoundError,

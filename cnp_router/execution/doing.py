@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import ExecutionError, InputError, SourceError
 from cnp_router.execution.approval import Approval, Approve
 from cnp_router.execution.awards import unreachable
@@ -33,6 +34,8 @@ class Means:
     filler: Filler
     watch: Callable[[JobEvent], object] | None
     rate: Callable[[str], float] | None
+    negotiator: Negotiator | None = None
+    is_taught: bool = False  # whether a store teaches its reputation what this execution shows
 
 
 class Doer:

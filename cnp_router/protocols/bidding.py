@@ -20,8 +20,11 @@ from cnp_router.exceptions import (
     ChatDisallowedError,
     ChatModelUnknownError,
     ChatTimeoutError,
+    ChatUnavailableError,
+    ContextTooLongError,
     InputError,
     LanguageModelError,
+    ManagerLostError,
     RoundFailedError,
 )
 from cnp_router.llm import ChatModel
@@ -37,7 +40,7 @@ from cnp_router.protocols.metered import Books, MeteredModel
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.records import one_line, shown
 
-__all__ = ["GRACE", "Bidding", "Invitation"]
+__all__ = ["GRACE", "Bidding", "Invitation", "is_lost"]
 
 GRACE = 2.0  # seconds that those who are stopped have to end by themselves
 
@@ -51,6 +54,9 @@ _SET_UP_AT_FAULT = (
     ChatModelUnknownError,
 )
 
+
+# Neither the request nor the set-up is at fault: without this model the work may go on.
+_LOST = (ChatAnswerError, ChatUnavailableError, ContextTooLongError)
 
 _ERROR: FailureReason = "error"
 _REASONS: dict[type[BaseException], FailureReason] = {
@@ -97,6 +103,11 @@ class Invitation:
                 )
 
     __repr__ = one_line
+
+
+def is_lost(exc: LanguageModelError) -> bool:
+    """Return whether an error means that a model is lost, and not that the set-up is wrong."""
+    return isinstance(exc, _LOST)
 
 
 class Bidding:
@@ -175,7 +186,8 @@ class Bidding:
         # What was proposed or awarded after a first announcement is not lost with a second one.
         if self._now == (1, 1) and self._cause and not (self._reached or self._open):
             asked = len({invitation.contractor.id for invitation in invitations})
-            raise RoundFailedError(
+            failed = ManagerLostError if is_lost(self._cause) else RoundFailedError
+            raise failed(
                 f"not one of {asked} contractors could be reached: {self._cause}"
             ) from self._cause
         return {call.id for call, _ in calls}
