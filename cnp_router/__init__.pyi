@@ -22,10 +22,6 @@ from cnp_router.catalog import (
 from cnp_router.checks import (
     check_router as check_router,
 )
-from cnp_router.coordination import (
-    Coordinated as Coordinated,
-    Negotiation as Negotiation,
-    Negotiator as Negotiator,
 from cnp_router.constraints import (
     broken as broken,
     Preference as Preference,
@@ -33,6 +29,11 @@ from cnp_router.constraints import (
     Rule as Rule,
     Solution as Solution,
     solve as solve,
+)
+from cnp_router.coordination import (
+    Coordinated as Coordinated,
+    Negotiation as Negotiation,
+    Negotiator as Negotiator,
 )
 from cnp_router.datasets import (
     Dataset as Dataset,
