@@ -22,6 +22,7 @@ from benchmarks.office_tasks import KINDS, Step, Task, make_sessions
 from benchmarks.report import environment, heading, number, table
 from cnp_router.agents import offline_model
 from cnp_router.catalog import Catalog
+from cnp_router.coordination import Coordinated, Negotiation, Negotiator
 from cnp_router.execution import Execution, ExecutionSettings, Executor, Job, Plan, allow_writes
 from cnp_router.execution.learning import trajectory_of
 from cnp_router.planning import with_dependencies
@@ -232,6 +233,20 @@ def count_redundant(calls: Iterable[dict[str, Any]]) -> int:
     return redundant
 
 
+class TimedNegotiator(Negotiator):
+    """Notes how long negotiations take."""
+
+    taken = 0.0
+
+    async def negotiate(self, *args: Any, **how: Any) -> Negotiation:
+        """Negotiate."""
+        began = time.perf_counter()
+        try:
+            return await super().negotiate(*args, **how)
+        finally:
+            self.taken += time.perf_counter() - began
+
+
 class Coordinator:
     """The parts that are on, for all sessions of a run, with what they took themselves."""
 
@@ -250,7 +265,11 @@ class Coordinator:
         # What decomposition learns from the calls of this run.
         self.seen: dict[str, Any] = {}  # what APIs gave; names and types of fields count
         self.hints = ParameterHints()
+        self.negotiator: Negotiator | None = None
         self.protocol: Any = RouterChoice(substitutes=mode.next_tried)
+        if mode.negotiation:
+            self.negotiator = TimedNegotiator(servers.sources)
+            self.protocol = Coordinated(self.negotiator)
 
     def executor(self) -> Executor:
         """Return who executes the tasks of one session."""
@@ -323,6 +342,10 @@ async def once(
     ]
     await asyncio.sleep(0.05)  # until calls that were given up are noted
     calls = servers.calls(since)
+    asked = 0
+    if coordinator.negotiator is not None:
+        coordinator.seconds["negotiation"] = coordinator.negotiator.taken
+        asked = coordinator.negotiator.n_messages
     needed = [each for task in done for each in task.resolved]
     times = [when for is_resolved, when in needed if is_resolved and when is not None]
     return {
@@ -331,7 +354,7 @@ async def once(
         "completion": statistics.mean(task.is_complete for task in done),
         "redundant": count_redundant(calls) / max(len(calls), 1),
         "seconds": statistics.mean(task.seconds for task in done),
-        "messages": statistics.mean(task.messages for task in done),
+        "messages": (sum(task.messages for task in done) + asked) / len(done),
         "calls": len(calls),
         "resolved": statistics.mean(is_resolved for is_resolved, _ in needed),
         "resolved_seconds": statistics.mean(times) if times else None,
