@@ -20,6 +20,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
+    python benchmarks/run.py coordination [--servers N] [--sessions N] [--limit SECONDS]
     python benchmarks/run.py injection [--limit N]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
 
@@ -46,6 +47,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
     compound,
+    coordination,
     engine,
     evidence,
     execution,
@@ -81,6 +83,7 @@ TRACKS = {
     "compound": compound,
     "engine": engine,
     "execution": execution,
+    "coordination": coordination,
     "injection": injection,
     "tool_servers": tool_servers,
 }
@@ -215,7 +218,29 @@ def _compound(track: argparse.ArgumentParser) -> None:
     )
 
 
+def _coordination(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--servers", type=int, metavar="N", default=coordination.SERVERS)
+    track.add_argument(
+        "--sessions",
+        type=int,
+        metavar="N",
+        default=coordination.SESSIONS,
+        help=f"of {len(coordination.KINDS)} tasks each (default: %(default)s)",
+    )
+    track.add_argument(
+        "--limit",
+        type=float,
+        metavar="SECONDS",
+        default=coordination.LIMIT,
+        help="that a task may take (default: %(default)s)",
+    )
+    shown = ", ".join(map(str, coordination.SEEDS))
+    track.set_defaults(seed=None)  # then several
+    track.epilog = f"Without --seed: the mean over seeds {shown}."
+
+
 _OPTIONS = {
+    "coordination": _coordination,
     "compound": _compound,
     "next_tool": _plots,
     "next_tool_history": _plots,
