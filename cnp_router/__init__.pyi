@@ -60,6 +60,7 @@ from cnp_router.exceptions import (
     ChatTimeoutError as ChatTimeoutError,
     ChatUnavailableError as ChatUnavailableError,
     CnpRouterError as CnpRouterError,
+    ContextStoreError as ContextStoreError,
     ContextTooLongError as ContextTooLongError,
     DataFileError as DataFileError,
     DefinitionChangedError as DefinitionChangedError,

@@ -3,8 +3,19 @@
 from cnp_router.planning.guard import Guard
 from cnp_router.planning.plan_and_execute import PlanAndExecute
 from cnp_router.planning.planner import Planner
+from cnp_router.planning.proven import Offer, ProvenPlans
 from cnp_router.planning.react import ReAct
 from cnp_router.planning.run import Run, Turn
 from cnp_router.planning.workspace import Workspace
 
-__all__ = ["Guard", "PlanAndExecute", "Planner", "ReAct", "Run", "Turn", "Workspace"]
+__all__ = [
+    "Guard",
+    "Offer",
+    "PlanAndExecute",
+    "Planner",
+    "ProvenPlans",
+    "ReAct",
+    "Run",
+    "Turn",
+    "Workspace",
+]
