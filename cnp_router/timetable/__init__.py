@@ -18,8 +18,8 @@ from cnp_router.timetable.form import Form, Liking
 from cnp_router.timetable.proposal import Proposal, propose
 from cnp_router.timetable.questions import Question
 from cnp_router.timetable.revision import Revision
-from cnp_router.timetable.wishes import Reading, read_wishes
 from cnp_router.timetable.timetable_tools import TimetableTools
+from cnp_router.timetable.wishes import Reading, read_wishes
 
 __all__ = [
     "ASSESSMENTS",
