@@ -22,6 +22,18 @@ from cnp_router.catalog import (
 from cnp_router.checks import (
     check_router as check_router,
 )
+from cnp_router.context import (
+    AdaptiveThreshold as AdaptiveThreshold,
+    ContextEntry as ContextEntry,
+    ContextStore as ContextStore,
+    DataClasses as DataClasses,
+    FixedThreshold as FixedThreshold,
+    MemoryContextStore as MemoryContextStore,
+    QuantileThreshold as QuantileThreshold,
+    RedisContextStore as RedisContextStore,
+    SharedContext as SharedContext,
+    SqliteContextStore as SqliteContextStore,
+)
 from cnp_router.constraints import (
     broken as broken,
     Preference as Preference,
@@ -29,6 +41,11 @@ from cnp_router.constraints import (
     Rule as Rule,
     Solution as Solution,
     solve as solve,
+)
+from cnp_router.coordination import (
+    Coordinated as Coordinated,
+    Negotiation as Negotiation,
+    Negotiator as Negotiator,
 )
 from cnp_router.datasets import (
     Dataset as Dataset,
@@ -60,13 +77,16 @@ from cnp_router.exceptions import (
     ChatTimeoutError as ChatTimeoutError,
     ChatUnavailableError as ChatUnavailableError,
     CnpRouterError as CnpRouterError,
+    ContextStoreError as ContextStoreError,
     ContextTooLongError as ContextTooLongError,
+    CoordinationError as CoordinationError,
     DataFileError as DataFileError,
     DefinitionChangedError as DefinitionChangedError,
     ExecutionError as ExecutionError,
     InfeasibleError as InfeasibleError,
     InputError as InputError,
     LanguageModelError as LanguageModelError,
+    ManagerLostError as ManagerLostError,
     MissingExtraError as MissingExtraError,
     ModelCorruptError as ModelCorruptError,
     ModelNotFoundError as ModelNotFoundError,
@@ -204,6 +224,20 @@ from cnp_router.sources import (
     read_sources as read_sources,
     Source as Source,
     Sources as Sources,
+)
+from cnp_router.subagents import (
+    AgentResult as AgentResult,
+    Answer as Answer,
+    Ask as Ask,
+    Merged as Merged,
+    merge as merge,
+    Orchestrator as Orchestrator,
+    Question as Question,
+    Reply as Reply,
+    run_parallel as run_parallel,
+    Served as Served,
+    SubAgent as SubAgent,
+    SubAgents as SubAgents,
 )
 from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
