@@ -86,3 +86,8 @@ class World:
 
 
 PAID = Job("pay", api="hr__pay", inputs={"who": "Aiko"})
+
+
+def outlines(request):
+    """What a model that fills inputs is shown of results."""
+    return json.loads(request.messages[1].content.partition("\n")[2]).get("results", {})
