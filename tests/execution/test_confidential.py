@@ -108,6 +108,11 @@ def make(tmp_path, caplog):
         asyncio.run(world.context.aclose())
 
 
+def echoes(call):
+    """A helper that says what it was given."""
+    return CallResult(f"in words: {json.dumps(call.inputs)}")
+
+
 def answers(inputs):
     """A model that fills inputs with whatever it was told to."""
     return lambda request: {"inputs": inputs, "missing": []}
@@ -125,7 +130,7 @@ def copies_what_it_sees(request):
 
 def by_reference(make):
     world = make()
-    world.run(PAID, tell({"text": ALL}))
+    world.run(PAID, tell({"value": ALL}, api="chat__tell"))
     return world
 
 
@@ -178,7 +183,7 @@ def by_the_stand_in(make):
 
 
 def by_a_helper_of_its_own(make):
-    world = make(hr_words=lambda call: CallResult(json.dumps(call.inputs)))
+    world = make(hr_words=echoes)
     world.run(
         PAID, words({"value": ALL}), tell({"text": {"$from": "words", "path": ""}}, ("words",))
     )
@@ -187,7 +192,7 @@ def by_a_helper_of_its_own(make):
 
 
 def by_two_helpers_of_its_own(make):
-    world = make(hr_words=lambda call: CallResult(json.dumps(call.inputs)))
+    world = make(hr_words=echoes)
     again = Job("again", "", "hr__words", {"value": {"$from": "words", "path": ""}}, ("words",))
     last = tell({"text": {"$from": "again", "path": ""}}, ("again",))
     world.run(PAID, words({"value": ALL}), again, last)
@@ -199,7 +204,7 @@ def by_a_helper_that_a_model_fills(make):
     def model(request):
         return copies_what_it_sees(request)
 
-    world = make(model=model, hr_words=lambda call: CallResult(json.dumps(call.inputs)))
+    world = make(model=model, hr_words=echoes)
     said = tell({"text": {"$from": "words", "path": ""}}, ("words",))
     world.run(PAID, words(task="In words."), said)
     assert len(world.calls("hr")) == 2
@@ -207,7 +212,7 @@ def by_a_helper_that_a_model_fills(make):
 
 
 def by_a_helper_in_the_next_execution(make):
-    world = make(hr_words=lambda call: CallResult(json.dumps(call.inputs)))
+    world = make(hr_words=echoes)
     world.run(PAID, words({"value": ALL}))
     said = tell({"text": {"$from": "words", "path": ""}}, ("words",))
     execution = world.run(PAID, words({"value": ALL}), said)
@@ -314,7 +319,7 @@ def by_progress(make):
 
 def by_the_journal(make):
     """The first execution was broken off; nobody knows any more what the helper was given."""
-    world = make(hr_words=lambda call: CallResult(json.dumps(call.inputs)), mail_tell="fine")
+    world = make(hr_words=echoes, mail_tell="fine")
     said = tell({"text": {"$from": "words", "path": ""}}, ("words",))
     jobs = PAID, words({"value": ALL}), said
     state = world.tmp_path / "state.jsonl"
@@ -369,7 +374,7 @@ def by_a_job_that_is_skipped(make):
 
 
 def by_hints(make):
-    world = make(hr_words=lambda call: CallResult(json.dumps(call.inputs)))
+    world = make(hr_words=echoes)
     world.run(PAID, words({"value": SAID}))
     hints = ParameterHints()
     steps = trajectory_of(world.executions[0]).steps
@@ -409,7 +414,7 @@ def test_nothing_confidential_reaches_another_contractor(way, make):
 
 def test_the_same_ways_are_open_to_what_is_private(make):
     """What the tests above look at does hold what goes through it."""
-    world = make(classes={}, hr_words=lambda call: CallResult(json.dumps(call.inputs)))
+    world = make(classes={}, hr_words=echoes)
     world.run(PAID, words({"value": ALL}), tell({"text": SAID}, task="Tell it."))
     world.run(PAID)
     assert set(world.leaks()) == {
@@ -439,7 +444,7 @@ def test_what_a_helper_made_of_it_names_who_gave_it(make):
 
 
 def test_its_own_contractor_and_the_user_get_it(make):
-    world = make(hr_words=lambda call: CallResult(json.dumps(call.inputs)))
+    world = make(hr_words=echoes)
     execution = world.run(PAID, words({"value": SAID}))
     assert execution.is_done
     assert world.calls("hr")[1].inputs == {"value": CANARY[0]}
@@ -451,7 +456,7 @@ def test_its_own_contractor_and_the_user_get_it(make):
 def test_what_waits_for_it_and_uses_nothing_of_it_is_done_and_is_not_confidential(make):
     world = make(mail_tell="fine", chat_tell="fine")
     first = tell({"text": "Done."})
-    second = Job("more", "", "chat__tell", {"text": {"$from": "tell", "path": ""}}, ("tell",))
+    second = Job("more", "", "chat__tell", {"value": {"$from": "tell", "path": ""}}, ("tell",))
     execution = world.run(PAID, first, second)
     assert execution.is_done
     assert [act.is_confidential for act in execution.acts] == [True, False, False]
@@ -478,7 +483,7 @@ def test_a_redis_server_never_sees_it(caplog):
         store = RedisContextStore(server.url)
         context = SharedContext(store, classes={"hr__pay": "confidential"})
         world = World(hr_pay=SECRET, context=context)
-        world.run(PAID, words({"value": ALL}), Job("note", "", "chat__tell", {"text": "x"}))
+        world.run(PAID, words({"value": ALL}), Job("note", "", "chat__tell", {"value": "x"}))
         with library.Redis.from_url(server.url) as client:
             keys = list(client.scan_iter())
             values = b"".join(client.mget(keys))
