@@ -42,6 +42,11 @@ from cnp_router.constraints import (
     Solution as Solution,
     solve as solve,
 )
+from cnp_router.coordination import (
+    Coordinated as Coordinated,
+    Negotiation as Negotiation,
+    Negotiator as Negotiator,
+)
 from cnp_router.datasets import (
     Dataset as Dataset,
     load_sample as load_sample,
@@ -74,12 +79,14 @@ from cnp_router.exceptions import (
     CnpRouterError as CnpRouterError,
     ContextStoreError as ContextStoreError,
     ContextTooLongError as ContextTooLongError,
+    CoordinationError as CoordinationError,
     DataFileError as DataFileError,
     DefinitionChangedError as DefinitionChangedError,
     ExecutionError as ExecutionError,
     InfeasibleError as InfeasibleError,
     InputError as InputError,
     LanguageModelError as LanguageModelError,
+    ManagerLostError as ManagerLostError,
     MissingExtraError as MissingExtraError,
     ModelCorruptError as ModelCorruptError,
     ModelNotFoundError as ModelNotFoundError,
@@ -217,6 +224,20 @@ from cnp_router.sources import (
     read_sources as read_sources,
     Source as Source,
     Sources as Sources,
+)
+from cnp_router.subagents import (
+    AgentResult as AgentResult,
+    Answer as Answer,
+    Ask as Ask,
+    Merged as Merged,
+    merge as merge,
+    Orchestrator as Orchestrator,
+    Question as Question,
+    Reply as Reply,
+    run_parallel as run_parallel,
+    Served as Served,
+    SubAgent as SubAgent,
+    SubAgents as SubAgents,
 )
 from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,

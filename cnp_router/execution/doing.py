@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from cnp_router.catalog import Api
 from cnp_router.context import SharedContext
+from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import ExecutionError, InputError, SourceError
 from cnp_router.execution.approval import Approval, Approve
 from cnp_router.execution.awards import unreachable
@@ -38,6 +39,8 @@ class Means:
     rate: Callable[[str], float] | None
     context: SharedContext | None = None
     user: str = ""
+    negotiator: Negotiator | None = None
+    is_taught: bool = False  # whether a store teaches its reputation what this execution shows
 
 
 class Doer:

@@ -125,6 +125,12 @@ class JobReport:
     is_final : bool
         Whether it may go to nobody else: it was not approved, the right to it is missing, or
         nobody knows whether it was done.
+    is_in_turns : bool
+        Whether an agent chose its calls itself, one a turn.
+    lost : str
+        Why its contractor was called without manager or coordinator, in words; empty if it was not.
+    category : str or None
+        Of the job, where the router has a classifier.
     """
 
     id: str
@@ -136,6 +142,9 @@ class JobReport:
     problem: str = ""
     is_resumed: bool = False
     is_final: bool = False
+    is_in_turns: bool = False
+    lost: str = ""
+    category: str | None = None
 
     @property
     def result(self) -> CallResult | None:
@@ -159,6 +168,7 @@ class JobReport:
             "acts": [act.to_dict() for act in self.acts],
             "problem": self.problem,
             "resumed": self.is_resumed,
+            "lost": self.lost,
         }
 
 
