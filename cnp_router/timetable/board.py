@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cnp_router.constraints import Problem, Rule, broken, conflict_of
+from cnp_router.constraints import Conflict, Problem, Rule, broken, conflict_of
 from cnp_router.constraints.program import Deadline, Program
 from cnp_router.exceptions import InputError
 from cnp_router.planning.workspace import Workspace
@@ -83,9 +83,8 @@ class Board(Workspace):
         self._chosen: dict[str, None] = {}
         self.is_finished = False
         if not self._can_go_on(()):
-            conflict = conflict_of(self._problem)
-            if conflict is not None:
-                raise conflict.error()
+            every = Conflict(tuple(self._problem.rules), is_minimal=False)
+            raise (conflict_of(self._problem) or every).error()
         taken = self._problem.fixed if form is None else (*form.fixed, *self._problem.fixed)
         for each in dict.fromkeys(taken):
             self.add(each)
