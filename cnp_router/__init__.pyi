@@ -225,10 +225,31 @@ from cnp_router.sources import (
     Source as Source,
     Sources as Sources,
 )
+from cnp_router.subagents import (
+    AgentResult as AgentResult,
+    Answer as Answer,
+    Ask as Ask,
+    Merged as Merged,
+    merge as merge,
+    Orchestrator as Orchestrator,
+    Question as Question,
+    Reply as Reply,
+    run_parallel as run_parallel,
+    Served as Served,
+    SubAgent as SubAgent,
+    SubAgents as SubAgents,
+)
 from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,
     ScriptedSource as ScriptedSource,
+)
+from cnp_router.timetable import (
+    Board as Board,
+    Course as Course,
+    load_courses as load_courses,
+    read_courses as read_courses,
+    TimetableTools as TimetableTools,
 )
 from cnp_router.training import (
     CategoryClassifier as CategoryClassifier,

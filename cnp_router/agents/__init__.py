@@ -10,6 +10,7 @@ from cnp_router.agents.answers import (
     Decomposition,
     ProposedApi,
 )
+from cnp_router.agents.delegate import ComposeAnswer, Delegate, Delegation, WantedAsk
 from cnp_router.agents.evidence import ApiEvidence, evidence_of
 from cnp_router.agents.fallback import CategoryFallback
 from cnp_router.agents.fill_inputs import FillInputs, InputHint, WrittenInputs
@@ -39,9 +40,12 @@ __all__ = [
     "CategoryFallback",
     "CategoryMapping",
     "ComposeAlone",
+    "ComposeAnswer",
     "Composition",
     "Decompose",
     "Decomposition",
+    "Delegate",
+    "Delegation",
     "DoneJob",
     "FailedJob",
     "FillInputs",
@@ -60,6 +64,7 @@ __all__ = [
     "ServeFunction",
     "Task",
     "TriedCall",
+    "WantedAsk",
     "WantedCall",
     "WrittenInputs",
     "ask",
