@@ -244,6 +244,13 @@ from cnp_router.testing import (
     ScriptedChatModel as ScriptedChatModel,
     ScriptedSource as ScriptedSource,
 )
+from cnp_router.timetable import (
+    Board as Board,
+    Course as Course,
+    load_courses as load_courses,
+    read_courses as read_courses,
+    TimetableTools as TimetableTools,
+)
 from cnp_router.training import (
     CategoryClassifier as CategoryClassifier,
     Encoder as Encoder,

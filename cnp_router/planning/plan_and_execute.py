@@ -196,7 +196,7 @@ class _Planned(Working):
         profile: str,
         user: str | None,
     ) -> None:
-        super().__init__(method.executor, apis, workspace)
+        super().__init__(method.executor, apis, workspace, user)
         self.method = method
         self.whose: dict[str, Any] = {"user": user, "profile": profile}
 

@@ -93,7 +93,7 @@ class ReAct:
         """
         check_text("profile", profile)
         tools = shown_apis(self.executor, request, apis)
-        work = Working(self.executor, tools, workspace)
+        work = Working(self.executor, tools, workspace, user)
         hints = () if workspace is None else workspace.hints()
 
         def task(now: Situation) -> NextStep:
