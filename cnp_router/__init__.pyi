@@ -152,6 +152,16 @@ from cnp_router.online import (
     Reputation as Reputation,
     RouterObserver as RouterObserver,
 )
+from cnp_router.planning import (
+    Offer as Offer,
+    PlanAndExecute as PlanAndExecute,
+    Planner as Planner,
+    ProvenPlans as ProvenPlans,
+    ReAct as ReAct,
+    Run as Run,
+    Turn as Turn,
+    Workspace as Workspace,
+)
 from cnp_router.prediction import (
     AgentRun as AgentRun,
     BackoffPredictor as BackoffPredictor,
