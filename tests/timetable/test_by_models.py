@@ -51,7 +51,8 @@ def test_only_the_planner_knows_the_student():
     prompts = []
 
     def answer(request):
-        prompts.append((type(request.task).__name__, str(request.messages)))
+        text = "".join(message.content for message in request.messages)
+        prompts.append((type(request.task).__name__, text))
         return choose(request)
 
     made("plan", answer)
