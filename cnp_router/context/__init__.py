@@ -12,9 +12,11 @@ from cnp_router.context.thresholds import (
     QuantileThreshold,
     Threshold,
 )
+from cnp_router.context.turns import Compressed, Turn, compress, cut, selective
 
 __all__ = [
     "AdaptiveThreshold",
+    "Compressed",
     "ContextEntry",
     "ContextStore",
     "ContextVectors",
@@ -27,5 +29,9 @@ __all__ = [
     "SharedContext",
     "SparseVectors",
     "Threshold",
+    "Turn",
     "canonical",
+    "compress",
+    "cut",
+    "selective",
 ]
