@@ -20,7 +20,9 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
+    python benchmarks/run.py coordination [--servers N] [--sessions N] [--limit SECONDS]
     python benchmarks/run.py injection [--limit N]
+    python benchmarks/run.py planning [--forms N]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
@@ -46,6 +48,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
     compound,
+    coordination,
     engine,
     evidence,
     execution,
@@ -55,6 +58,7 @@ from benchmarks import (
     models,
     next_tool,
     next_tool_history,
+    planning,
     quality,
     routed_vs_broadcast,
     scaling,
@@ -81,8 +85,10 @@ TRACKS = {
     "compound": compound,
     "engine": engine,
     "execution": execution,
+    "coordination": coordination,
     "injection": injection,
     "tool_servers": tool_servers,
+    "planning": planning,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -209,13 +215,39 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
     track.add_argument("--calls", type=int, metavar="N", default=tool_servers.CALLS)
 
 
+def _planning(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--forms", type=int, metavar="N", default=planning.FORMS)
+
+
 def _compound(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--history", type=int, metavar="N", help="learn from N past mashups, drawn by the seed"
     )
 
 
+def _coordination(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--servers", type=int, metavar="N", default=coordination.SERVERS)
+    track.add_argument(
+        "--sessions",
+        type=int,
+        metavar="N",
+        default=coordination.SESSIONS,
+        help=f"of {len(coordination.KINDS)} tasks each (default: %(default)s)",
+    )
+    track.add_argument(
+        "--limit",
+        type=float,
+        metavar="SECONDS",
+        default=coordination.LIMIT,
+        help="that a task may take (default: %(default)s)",
+    )
+    shown = ", ".join(map(str, coordination.SEEDS))
+    track.set_defaults(seed=None)  # then several
+    track.epilog = f"Without --seed: the mean over seeds {shown}."
+
+
 _OPTIONS = {
+    "coordination": _coordination,
     "compound": _compound,
     "next_tool": _plots,
     "next_tool_history": _plots,
@@ -229,6 +261,7 @@ _OPTIONS = {
     "execution": _execution,
     "injection": _injection,
     "tool_servers": _tool_servers,
+    "planning": _planning,
 }
 
 
