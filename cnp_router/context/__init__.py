@@ -7,6 +7,7 @@ from cnp_router.context.context_sqlite import SqliteContextStore
 from cnp_router.context.context_store import ContextStore, MemoryContextStore
 from cnp_router.context.context_vectors import ContextVectors, DenseVectors, SparseVectors
 from cnp_router.context.data_classes import DataClasses
+from cnp_router.context.memory import Memory, MemoryItem
 from cnp_router.context.shared_context import Found, SharedContext
 from cnp_router.context.thresholds import (
     AdaptiveThreshold,
@@ -26,7 +27,9 @@ __all__ = [
     "DenseVectors",
     "FixedThreshold",
     "Found",
+    "Memory",
     "MemoryContextStore",
+    "MemoryItem",
     "QuantileThreshold",
     "RedisContextStore",
     "SharedContext",

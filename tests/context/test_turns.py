@@ -16,9 +16,7 @@ from cnp_router.llm import ModelsByRole, Usage
 from cnp_router.testing import ScriptedChatModel
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=200)
-TURNS = st.lists(
-    st.builds(Turn, st.sampled_from(["user", "assistant", "tool"]), TEXT), max_size=12
-)
+TURNS = st.lists(st.builds(Turn, st.sampled_from(["user", "assistant", "tool"]), TEXT), max_size=12)
 
 
 def long_history(n=20):
