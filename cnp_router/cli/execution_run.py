@@ -285,8 +285,9 @@ def run_facts(run: Run | None) -> Iterator[tuple[str, str]]:
         yield "Turns", f"{len(run.turns)}: {kinds}"
     if run.unmet:
         yield "Not met", "; ".join(run.unmet)
-    tokens = ", ".join(f"{role} {count:,}" for role, count in run.tokens_by_role.items())
-    yield "Tokens", tokens or "none"
+    if run.tokens:
+        roles = (f"{role} {count:,}" for role, count in run.tokens_by_role.items())
+        yield "Tokens", ", ".join(roles)
 
 
 async def _catalog(sources: Sources) -> Catalog:

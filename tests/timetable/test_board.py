@@ -205,6 +205,12 @@ class TestState:
         assert {*own.free_slots, *own.avoided_slots, *taken} == set(SLOTS)
         assert len(own.free_slots) + len(own.avoided_slots) + len(taken) == len(SLOTS)
 
+    def test_a_slot_without_courses_is_free(self):
+        none = Rule("none", "nothing on Monday", {"C0": 1}, at_most=0)
+        own = Board(small("Mon 1", "Tue 2"), rules=[none])
+        assert own.avoided_slots == {"Mon 1": "nothing on Monday"}
+        assert len(own.free_slots) == 24
+
     def test_an_intensive_course_takes_no_slot(self):
         own = board()
         own.add("ST-240")
