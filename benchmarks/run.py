@@ -23,6 +23,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py execution [--jobs N] [--executions N]
     python benchmarks/run.py coordination [--servers N] [--sessions N] [--limit SECONDS]
     python benchmarks/run.py injection [--limit N]
+    python benchmarks/run.py planning [--forms N]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
@@ -59,6 +60,7 @@ from benchmarks import (
     models,
     next_tool,
     next_tool_history,
+    planning,
     quality,
     routed_vs_broadcast,
     scaling,
@@ -89,6 +91,7 @@ TRACKS = {
     "coordination": coordination,
     "injection": injection,
     "tool_servers": tool_servers,
+    "planning": planning,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -215,6 +218,10 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
     track.add_argument("--calls", type=int, metavar="N", default=tool_servers.CALLS)
 
 
+def _planning(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--forms", type=int, metavar="N", default=planning.FORMS)
+
+
 def _compound(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--history", type=int, metavar="N", help="learn from N past mashups, drawn by the seed"
@@ -257,6 +264,7 @@ _OPTIONS = {
     "execution": _execution,
     "injection": _injection,
     "tool_servers": _tool_servers,
+    "planning": _planning,
 }
 
 

@@ -152,6 +152,16 @@ from cnp_router.online import (
     Reputation as Reputation,
     RouterObserver as RouterObserver,
 )
+from cnp_router.planning import (
+    Offer as Offer,
+    PlanAndExecute as PlanAndExecute,
+    Planner as Planner,
+    ProvenPlans as ProvenPlans,
+    ReAct as ReAct,
+    Run as Run,
+    Turn as Turn,
+    Workspace as Workspace,
+)
 from cnp_router.prediction import (
     AgentRun as AgentRun,
     BackoffPredictor as BackoffPredictor,
@@ -243,6 +253,13 @@ from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,
     ScriptedSource as ScriptedSource,
+)
+from cnp_router.timetable import (
+    Board as Board,
+    Course as Course,
+    load_courses as load_courses,
+    read_courses as read_courses,
+    TimetableTools as TimetableTools,
 )
 from cnp_router.training import (
     CategoryClassifier as CategoryClassifier,

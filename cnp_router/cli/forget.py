@@ -54,20 +54,23 @@ def forget(
 
     First from what was observed (online.sqlite), then from the model, which is fitted again on
     what is left: it is then as if it had never known them. If the command is interrupted, give it
-    once more. A mashup that used no other API than a forgotten one goes with it.
+    once more. Plans of a user and plans that name an API are removed, too (plans.jsonl). A
+    mashup that used no other API than a forgotten one goes with it.
     """
     if not (mashups or users or apis):
         raise click.UsageError("Give --mashup, --user or --api.")
     from cnp_router.exceptions import ModelNotFoundError
     from cnp_router.forgetting import Forgetting
+    from cnp_router.planning.proven import PLANS_FILE, ProvenPlans
     from cnp_router.storage import is_model
     from cnp_router.training import fit_without, load_router, remainder
 
     what = Forgetting(mashups, users, apis)
-    file = model / ONLINE_FILE
-    if not (is_model(model) or file.exists()):
+    file, plans = model / ONLINE_FILE, ProvenPlans(model / PLANS_FILE)
+    if not (is_model(model) or file.exists() or plans.path.exists()):
         raise ModelNotFoundError(f"{model}: no model there, and nothing observed (name another)")
     start = time.perf_counter()
+    n_plans = plans.count(what)
     with _opened(file, what, dry_run) as forget_observed:  # nobody writes meanwhile
         router = load_router(model, **vectors.made(model)) if is_model(model) else None
         left = remainder(router, what) if router else None
@@ -77,16 +80,18 @@ def forget(
                 fitted = fit_without(router, what, n_jobs=n_jobs, progress=progress)
         # All that could go wrong has gone well.
         observed = forget_observed() if forget_observed else None
+        n_plans = n_plans if dry_run else plans.forget(what)
         if fitted:
             fitted.save(model, overwrite=True)
     seconds = time.perf_counter() - start
     result = {
         "observed": None if observed is None else _facts(observed),
         "model": None if left is None else _of_model(left, fitted=bool(left) and not dry_run),
+        "plans": n_plans,
         "removed": not dry_run,
         "not_reached": list(_NOT_REACHED),
     }
-    echo_json(result) if json_ else _echo(observed, left, seconds, dry_run=dry_run)
+    echo_json(result) if json_ else _echo(observed, left, n_plans, seconds, dry_run=dry_run)
 
 
 @contextmanager
@@ -152,10 +157,19 @@ def _of_model(left: Remainder, *, fitted: bool) -> dict[str, Any]:
 
 
 def _echo(
-    observed: Forgotten | None, left: Remainder | None, seconds: float, *, dry_run: bool
+    observed: Forgotten | None,
+    left: Remainder | None,
+    n_plans: int,
+    seconds: float,
+    *,
+    dry_run: bool,
 ) -> None:
-    echo_pairs(_pairs(observed, left, seconds, "would be " if dry_run else ""))
-    if observed or left:
+    would = "would be " if dry_run else ""
+    pairs = list(_pairs(observed, left, seconds, would))
+    if n_plans:
+        pairs.append(("Plans", f"{counted(n_plans, 'plan')} {would}removed"))
+    echo_pairs(pairs)
+    if observed or left or n_plans:
         echo()
         echo("Not reached:", *(f"- {each}" for each in _NOT_REACHED))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cnp_router.catalog import Api
@@ -99,6 +100,13 @@ class Serving:
         except asyncio.CancelledError:
             self._give_up(job, acting, awarded, by)
             raise
+        else:
+            if self.doer.sharing.problem and act.attempts:  # shared context was lost
+                report = self.reports[job.id]
+                report.lost = (
+                    report.lost or f"the coordinator was lost: {self.doer.sharing.problem}"
+                )
+                act = replace(act, by="direct")
         finally:
             if negotiator is not None:
                 negotiator.end(
@@ -180,12 +188,13 @@ class Serving:
         behind = [name for name in names if name not in found.declined]
         return tuple(dict.fromkeys([*found.order, *behind]))
 
-    def may_replace(self, api: str, inputs: Mapping[str, Any]) -> Callable[[str], bool]:
-        """Return what says whether another API may do what one was named for.
+    def may_replace(self, job: Job, api: str) -> Callable[[str], bool]:
+        """Return what says whether another API may do a job that one was named for.
 
         Both only read, or they are the same function by their words and have the same effects; and
-        the other one takes the inputs that are given.
+        the other one takes the inputs that are given, and may have what they refer to.
         """
+        inputs = job.inputs or {}
         catalog, parties = self.by.net.catalog, self.by.net.parties
         there = getattr(self.by.sources, "names", None)
         effects = catalog[api].effects
@@ -194,6 +203,8 @@ class Serving:
             if there is not None and other.partition(SEPARATOR)[0] not in there:
                 return False
             if catalog[other].effects != effects or not _takes(catalog[other], inputs):
+                return False
+            if not self.doer.sharing.may_be_referred(job, other):
                 return False
             return effects == "reads" or parties.likeness.of(api, [other])[other] >= _SAME
 
