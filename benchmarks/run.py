@@ -17,6 +17,7 @@ r"""The one entry point of the benchmarks.
         [--waves]
     python benchmarks/run.py models [--base-url URL[=MODEL] ...] [--prices FILE] [--data DIR] \
         [--model DIR] [--split NAME] [--limit N]
+    python benchmarks/run.py context
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
@@ -48,6 +49,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
     compound,
+    context,
     coordination,
     engine,
     evidence,
@@ -83,6 +85,7 @@ TRACKS = {
     "evidence": evidence,
     "models": models,
     "compound": compound,
+    "context": context,
     "engine": engine,
     "execution": execution,
     "coordination": coordination,
