@@ -24,6 +24,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py coordination [--servers N] [--sessions N] [--limit SECONDS]
     python benchmarks/run.py injection [--limit N]
     python benchmarks/run.py planning [--forms N]
+    python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
@@ -62,6 +63,7 @@ from benchmarks import (
     next_tool_history,
     planning,
     quality,
+    reputation,
     routed_vs_broadcast,
     scaling,
     speed,
@@ -90,6 +92,7 @@ TRACKS = {
     "execution": execution,
     "coordination": coordination,
     "injection": injection,
+    "reputation": reputation,
     "tool_servers": tool_servers,
     "planning": planning,
 }
@@ -208,6 +211,13 @@ def _injection(track: argparse.ArgumentParser) -> None:
     track.add_argument("--limit", type=int, metavar="N", help="the first N orders only")
 
 
+def _reputation(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--runs", type=int, metavar="N", default=reputation.RUNS)
+    track.add_argument(
+        "--contractors", type=int, nargs="+", metavar="N", default=reputation.CONTRACTORS
+    )
+
+
 def _tool_servers(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--node",
@@ -263,6 +273,7 @@ _OPTIONS = {
     "engine": _engine,
     "execution": _execution,
     "injection": _injection,
+    "reputation": _reputation,
     "tool_servers": _tool_servers,
     "planning": _planning,
 }
