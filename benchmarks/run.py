@@ -20,6 +20,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py execution [--jobs N] [--executions N]
     python benchmarks/run.py injection [--limit N]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
+    python benchmarks/run.py subagents [--data DIR] [--split NAME] [--limit N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
 
@@ -56,6 +57,7 @@ from benchmarks import (
     routed_vs_broadcast,
     scaling,
     speed,
+    subagents,
     tool_servers,
     trust,
 )
@@ -79,6 +81,7 @@ TRACKS = {
     "execution": execution,
     "injection": injection,
     "tool_servers": tool_servers,
+    "subagents": subagents,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -191,6 +194,11 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
     track.add_argument("--calls", type=int, metavar="N", default=tool_servers.CALLS)
 
 
+def _subagents(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
+    _limit(track, subagents.LIMIT)
+
+
 def _compound(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--history", type=int, metavar="N", help="learn from N past mashups, drawn by the seed"
@@ -210,6 +218,7 @@ _OPTIONS = {
     "execution": _execution,
     "injection": _injection,
     "tool_servers": _tool_servers,
+    "subagents": _subagents,
 }
 
 
