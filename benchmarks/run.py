@@ -15,10 +15,14 @@ r"""The one entry point of the benchmarks.
         [--limit N] [--organise] [--resume FILE] [--report DIR]
     python benchmarks/run.py evidence [--data DIR] [--model DIR] [--split NAME] [--limit N] \
         [--waves]
+    python benchmarks/run.py models [--base-url URL[=MODEL] ...] [--prices FILE] [--data DIR] \
+        [--model DIR] [--split NAME] [--limit N]
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
+    python benchmarks/run.py coordination [--servers N] [--sessions N] [--limit SECONDS]
     python benchmarks/run.py injection [--limit N]
+    python benchmarks/run.py planning [--forms N]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
     python benchmarks/run.py subagents [--data DIR] [--split NAME] [--limit N]
 
@@ -45,14 +49,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
     compound,
+    coordination,
     engine,
     evidence,
     execution,
     injection,
     languages,
     learning_curve,
+    models,
     next_tool,
     next_tool_history,
+    planning,
     quality,
     routed_vs_broadcast,
     scaling,
@@ -76,12 +83,15 @@ TRACKS = {
     "next_tool_history": next_tool_history,
     "routed_vs_broadcast": routed_vs_broadcast,
     "evidence": evidence,
+    "models": models,
     "compound": compound,
     "engine": engine,
     "execution": execution,
+    "coordination": coordination,
     "injection": injection,
     "tool_servers": tool_servers,
     "subagents": subagents,
+    "planning": planning,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -111,6 +121,20 @@ def _rounds(track: argparse.ArgumentParser) -> None:
 def _evidence(track: argparse.ArgumentParser) -> None:
     _rounds(track)
     track.add_argument("--waves", action="store_true", help="call the recipients in waves")
+
+
+def _models(track: argparse.ArgumentParser) -> None:
+    track.add_argument(
+        "--base-url",
+        nargs="+",
+        metavar="URL[=MODEL]",
+        help="a server and one of its models, or all that it lists; keys are read from "
+        "OPENAI_API_KEY for OpenAI and OPENAI_BASE_URL, and OPENAI_API_KEY_HOST for other hosts",
+    )
+    track.add_argument("--prices", type=Path, metavar="FILE", help="what tokens cost, as JSON")
+    track.add_argument("--model", type=Path, metavar="DIR", help="a router that is fitted already")
+    track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
+    _limit(track, models.LIMIT)
 
 
 def _routed_vs_broadcast(track: argparse.ArgumentParser) -> None:
@@ -199,13 +223,39 @@ def _subagents(track: argparse.ArgumentParser) -> None:
     _limit(track, subagents.LIMIT)
 
 
+def _planning(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--forms", type=int, metavar="N", default=planning.FORMS)
+
+
 def _compound(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--history", type=int, metavar="N", help="learn from N past mashups, drawn by the seed"
     )
 
 
+def _coordination(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--servers", type=int, metavar="N", default=coordination.SERVERS)
+    track.add_argument(
+        "--sessions",
+        type=int,
+        metavar="N",
+        default=coordination.SESSIONS,
+        help=f"of {len(coordination.KINDS)} tasks each (default: %(default)s)",
+    )
+    track.add_argument(
+        "--limit",
+        type=float,
+        metavar="SECONDS",
+        default=coordination.LIMIT,
+        help="that a task may take (default: %(default)s)",
+    )
+    shown = ", ".join(map(str, coordination.SEEDS))
+    track.set_defaults(seed=None)  # then several
+    track.epilog = f"Without --seed: the mean over seeds {shown}."
+
+
 _OPTIONS = {
+    "coordination": _coordination,
     "compound": _compound,
     "next_tool": _plots,
     "next_tool_history": _plots,
@@ -214,11 +264,13 @@ _OPTIONS = {
     "trust": _trust,
     "routed_vs_broadcast": _routed_vs_broadcast,
     "evidence": _evidence,
+    "models": _models,
     "engine": _engine,
     "execution": _execution,
     "injection": _injection,
     "tool_servers": _tool_servers,
     "subagents": _subagents,
+    "planning": _planning,
 }
 
 

@@ -22,6 +22,18 @@ from cnp_router.catalog import (
 from cnp_router.checks import (
     check_router as check_router,
 )
+from cnp_router.context import (
+    AdaptiveThreshold as AdaptiveThreshold,
+    ContextEntry as ContextEntry,
+    ContextStore as ContextStore,
+    DataClasses as DataClasses,
+    FixedThreshold as FixedThreshold,
+    MemoryContextStore as MemoryContextStore,
+    QuantileThreshold as QuantileThreshold,
+    RedisContextStore as RedisContextStore,
+    SharedContext as SharedContext,
+    SqliteContextStore as SqliteContextStore,
+)
 from cnp_router.constraints import (
     broken as broken,
     Preference as Preference,
@@ -29,6 +41,11 @@ from cnp_router.constraints import (
     Rule as Rule,
     Solution as Solution,
     solve as solve,
+)
+from cnp_router.coordination import (
+    Coordinated as Coordinated,
+    Negotiation as Negotiation,
+    Negotiator as Negotiator,
 )
 from cnp_router.datasets import (
     Dataset as Dataset,
@@ -62,12 +79,14 @@ from cnp_router.exceptions import (
     CnpRouterError as CnpRouterError,
     ContextStoreError as ContextStoreError,
     ContextTooLongError as ContextTooLongError,
+    CoordinationError as CoordinationError,
     DataFileError as DataFileError,
     DefinitionChangedError as DefinitionChangedError,
     ExecutionError as ExecutionError,
     InfeasibleError as InfeasibleError,
     InputError as InputError,
     LanguageModelError as LanguageModelError,
+    ManagerLostError as ManagerLostError,
     MissingExtraError as MissingExtraError,
     ModelCorruptError as ModelCorruptError,
     ModelNotFoundError as ModelNotFoundError,
@@ -224,6 +243,13 @@ from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,
     ScriptedSource as ScriptedSource,
+)
+from cnp_router.timetable import (
+    Board as Board,
+    Course as Course,
+    load_courses as load_courses,
+    read_courses as read_courses,
+    TimetableTools as TimetableTools,
 )
 from cnp_router.training import (
     CategoryClassifier as CategoryClassifier,

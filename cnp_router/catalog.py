@@ -68,6 +68,9 @@ class Api:
         What a planner or an agent is shown in place of the description, to compare it with others.
     keywords : tuple of str, default=()
         What they are shown of it once it is chosen. Routing looks at neither of the two.
+    returns : mapping or None, default=None
+        JSON Schema of its structured results, where it says one. Plans find there what one job
+        gives to another; no text of it counts as words.
 
     Raises
     ------
@@ -88,6 +91,7 @@ class Api:
     effects: Effects = "unknown"
     summary: str = ""
     keywords: tuple[str, ...] = ()
+    returns: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", check_id("API", self.id))
@@ -98,6 +102,8 @@ class Api:
         object.__setattr__(self, "categories", string_tuple("categories", self.categories))
         if self.parameters is not None:
             check_json("parameters", self.parameters)
+        if self.returns is not None:
+            check_json("returns", self.returns)
         if not isinstance(self.effects, str) or self.effects not in get_args(Effects):
             raise InputError(
                 f"effects must be 'reads', 'writes' or 'unknown', got {shown(self.effects)}"
@@ -107,8 +113,9 @@ class Api:
         """Return the JSON object of this API, as in ``apis.jsonl``."""
         parameters = None if self.parameters is None else dict(self.parameters)
         effects = None if self.effects == "unknown" else self.effects
+        returns = None if self.returns is None else dict(self.returns)
         lengths = {"summary": self.summary or None, "keywords": self.keywords or None}
-        return json_object(self, parameters=parameters, effects=effects, **lengths)
+        return json_object(self, parameters=parameters, effects=effects, returns=returns, **lengths)
 
     def __repr__(self) -> str:
         return f"Api({self.id!r}, {shown(self.name)}, {shown(self.description)})"
@@ -242,7 +249,7 @@ class Catalog(UniqueItems[Api]):
         ----------
         path : str or Path
             Each line ``{"id", "name", "description"?, "categories"?, "parameters"?, "effects"?,
-            "summary"?, "keywords"?}``. Other keys are ignored.
+            "summary"?, "keywords"?, "returns"?}``. Other keys are ignored.
 
         Raises
         ------

@@ -30,9 +30,11 @@
     │   └── DefinitionChangedError   a tool is not the one that was accepted
     ├── ContextStoreError          a store of shared context that cannot be used
     ├── ExecutionError             awarded jobs that could not be done
+    ├── CoordinationError          negotiation or shared context cannot be had
     ├── ProtocolError              a round of the Contract Net
     │   ├── BudgetExceededError    it would cost more than allowed: it was not started
     │   ├── RoundFailedError       the manager could not go on, or no contractor could answer
+    │   │   └── ManagerLostError         their model does not answer, or nothing that can be used
     │   └── TranscriptError        messages that are not a round
     └── MissingExtraError          an optional dependency is not installed (also an ImportError)
 
@@ -329,6 +331,10 @@ class RoundFailedError(ProtocolError):
         super().__init__(problem)
 
 
+class ManagerLostError(RoundFailedError):
+    """The model of the manager, or of all contractors, cannot be reached or used for this round."""
+
+
 class TranscriptError(ProtocolError):
     """The messages of a transcript are not those of a round of the Contract Net."""
 
@@ -408,6 +414,13 @@ class ExecutionError(CnpRouterError):
         self.transcript = transcript
         self.call = call
         super().__init__(problem)
+
+
+class CoordinationError(CnpRouterError):
+    """What coordination rests on cannot be had: negotiation, shared context, or their store.
+
+    The work itself can be done without it.
+    """
 
 
 class MissingExtraError(CnpRouterError, ImportError):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cnp_router.agents.fill_inputs import FillInputs
+from cnp_router.agents.meaning import kind_of, meant_by, types_of
 from cnp_router.agents.parameters import Parameter, parameters_of
 from cnp_router.agents.said import Said, Value
 from cnp_router.text.tokenise import STOP_WORDS, split_identifier
@@ -26,26 +27,9 @@ _FREE_TEXT = (
 )
 _FREE = frozenset(_FREE_TEXT.split())
 _CARRIES = frozenset({"body", "content", "message", "note", "text"})  # what others have found
+_SAME_NAME = 3
+_OF_A_FORM = ("url", "email", "date", "datetime", "time", "zone")  # which words do not have
 _SHORTEST_NAMED = 3  # a shorter value of an enumeration stands in many a text by chance
-_BY_FORMAT = {"uri": "url", "uri-reference": "url", "iri": "url", "email": "email"}
-_BY_FORMAT |= {"date": "date", "date-time": "datetime", "time": "time"}
-# The first that a name or, after all names, a description has is the kind.
-_BY_NAME = (
-    ("zone", {"timezone", "tz", "zone", "timezones"}),
-    ("url", {"url", "urls", "uri", "uris", "link", "href", "website"}),
-    ("email", {"email", "emails", "mail"}),
-    ("path", {"path", "paths", "file", "files", "filename", "folder", "directory", "dir"}),
-    ("datetime", {"datetime", "timestamp"}),
-    ("date", {"date", "day"}),
-    ("time", {"time"}),
-)
-_BY_DESCRIPTION = (
-    ("zone", re.compile(r"\bIANA\b|\btime ?zone\b", re.IGNORECASE)),
-    ("email", re.compile(r"\be-?mail address\b", re.IGNORECASE)),
-    ("url", re.compile(r"\bUR[LI]\b")),
-    ("date", re.compile(r"YYYY-MM-DD(?![T ])")),
-)
-_TYPES = {"date": "string"}  # of an outline's entries, those that are not JSON's
 _FROM = frozenset({"from", "source", "origin", "start", "since", "departure"})
 _TO = frozenset({"to", "target", "destination", "end", "until", "arrival"})
 
@@ -56,10 +40,12 @@ def certain_inputs(task: FillInputs) -> dict[str, Any]:
     Of each parameter that is not given it takes the first of: what request or job say beside its
     name ("limit: 5"), the one value it may have, a value of its enumeration that is named, the key
     of the same name in a result, the value of its kind that is said (a URL, an e-mail address, a
-    path, a date, a time, a time zone, a number), where it came from in most calls before, its
-    default. A single text that is then still required gets what stands in quotation marks or, if
-    it is one of free words, the job or the request; one that carries words to others, such as a
-    body or a message, gets the results that the job waits for, if there are any.
+    path, a date, a time, a time zone, a number), where it came from in most calls before, for what
+    is required the one field of a result that means the same (``lat`` is a latitude, an e-mail
+    address is one whatever it is called), its default. A single text that is then still required
+    gets what stands in quotation marks or, if it is one of free words, the job or the request; one
+    that carries words to others, such as a body or a message, gets the results that the job waits
+    for, if there are any.
 
     Examples
     --------
@@ -87,6 +73,7 @@ class _Certain:
             self.fill(find)
         self.of_kinds()
         self.fill(self.hinted)
+        self.same_meaning()
         self.free_text()
         self.fill(self.default)
         missing = [parameter.name for parameter in self.open if parameter.is_required]
@@ -127,8 +114,7 @@ class _Certain:
     def same_key(self, parameter: Parameter) -> Iterator[Any]:
         for job, entries in self.task.results.items():
             for entry in entries:
-                key = entry["path"].rpartition("/")[2]
-                if _bare(key) == _bare(parameter.name) and _fits(entry, parameter.schema):
+                if meant_by(parameter, entry) == _SAME_NAME:
                     yield {"$from": job, "path": entry["path"]}
 
     def hinted(self, parameter: Parameter) -> Iterator[Any]:
@@ -138,6 +124,23 @@ class _Certain:
                 yield {"$from": hint.job, "path": hint.path}
                 return  # the most frequent one comes first
 
+    def same_meaning(self) -> None:
+        """Fill by fields with other names, where one field and one parameter mean each other."""
+        for least in (2, 1):
+            found: dict[tuple[str, str], list[Parameter]] = {}
+            for parameter in (each for each in self.open if each.is_required):
+                places = [
+                    (job, entry["path"])
+                    for job, entries in self.task.results.items()
+                    for entry in entries
+                    if meant_by(parameter, entry) >= least
+                ]
+                if len(places) == 1:
+                    found.setdefault(places[0], []).append(parameter)
+            for (job, path), parameters in found.items():
+                if len(parameters) == 1:
+                    self.take(parameters[0], {"$from": job, "path": path})
+
     def default(self, parameter: Parameter) -> Iterator[Any]:
         if parameter.is_required and "default" in parameter.schema:
             yield parameter.schema["default"]
@@ -145,21 +148,21 @@ class _Certain:
     def of_kinds(self) -> None:
         kinds: dict[str, list[Parameter]] = {}
         for parameter in self.open:
-            if (kind := _kind(parameter)) is not None:
+            if (kind := kind_of(parameter)) is not None:
                 kinds.setdefault(kind, []).append(parameter)
         for kind, parameters in kinds.items():
             required = [parameter for parameter in parameters if parameter.is_required]
             wanted = required or ([] if kind == "number" else parameters)
             for parameter in wanted:
-                found = self.of_kind(kind, parameter, alone=len(wanted) == 1)
-                if found and _types(parameter.schema) == {"array"}:
+                found = self.ofkind_of(kind, parameter, alone=len(wanted) == 1)
+                if found and types_of(parameter.schema) == {"array"}:
                     self.take(parameter, [value.value for value in found])
                 elif len(found) == 1:
                     self.take(parameter, found[0].value)
 
-    def of_kind(self, kind: str, parameter: Parameter, *, alone: bool) -> list[Value]:
+    def ofkind_of(self, kind: str, parameter: Parameter, *, alone: bool) -> list[Value]:
         """Return what is said of a kind, and could be meant by a parameter."""
-        whole = "integer" in _types(parameter.schema)
+        whole = "integer" in types_of(parameter.schema)
         for said in self.said:
             values = [v for v in said.of(kind) if not whole or isinstance(v.value, int)]
             if values:
@@ -170,8 +173,9 @@ class _Certain:
         return []
 
     def free_text(self) -> None:
-        texts = [p for p in self.open if p.is_required and _types(p.schema) <= {"string"}]
+        texts = [p for p in self.open if p.is_required and types_of(p.schema) <= {"string"}]
         texts = [p for p in texts if "default" not in p.schema and not _enumeration(p.schema)]
+        texts = [p for p in texts if kind_of(p) not in _OF_A_FORM]
         if len(texts) != 1:
             return
         parameter = texts[0]
@@ -181,7 +185,7 @@ class _Certain:
         free = [each.value for each in quoted if each.value not in used]  # one says one thing
         if len(quoted) == 1 and free:
             self.take(parameter, free[0])
-        elif not quoted and _kind(parameter) is None and words and words[-1] in _FREE:
+        elif not quoted and kind_of(parameter) is None and words and words[-1] in _FREE:
             results = [job for job in self.task.results if not re.search("[{}#]", job)]
             if results and words[-1] in _CARRIES:
                 self.take(parameter, {"$text": "\n".join(f"{{{job}#}}" for job in results)})
@@ -194,17 +198,6 @@ def _each(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _types(schema: Mapping[str, Any]) -> set[str]:
-    """Return the types that a value may have; none where the schema says nothing."""
-    found = schema.get("type")
-    listed = found if isinstance(found, list | tuple) else [found]
-    types = {each for each in listed if isinstance(each, str)}
-    parts = schema.get("anyOf")
-    for part in parts if isinstance(parts, list | tuple) else ():
-        types |= _types(part) if isinstance(part, Mapping) else set()
-    return types - {"null"}
-
-
 def _enumeration(schema: Mapping[str, Any]) -> list[Any]:
     if "const" in schema:
         return [schema["const"]]
@@ -212,36 +205,9 @@ def _enumeration(schema: Mapping[str, Any]) -> list[Any]:
     return list(listed) if isinstance(listed, list | tuple) else []
 
 
-def _kind(parameter: Parameter) -> str | None:
-    """Return the kind of value that a parameter takes, as far as it can be recognised."""
-    schema, types = parameter.schema, _types(parameter.schema)
-    if types and types <= {"integer", "number"}:
-        return "number"
-    if types == {"array"} and isinstance(schema.get("items"), Mapping):
-        schema = schema["items"]
-        types = _types(schema)
-    if types - {"string"}:
-        return None
-    if str(schema.get("format")) in _BY_FORMAT:
-        return _BY_FORMAT[schema["format"]]
-    words = set(split_identifier(parameter.name).lower().replace("-", " ").split())
-    for kind, names in _BY_NAME:
-        if words & names or (kind == "zone" and {"time", "zone"} <= words):
-            return kind
-    for kind, pattern in _BY_DESCRIPTION:
-        if pattern.search(parameter.description[:1_000]):
-            return kind
-    return None
-
-
-def _fits(entry: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
-    kind, types = _TYPES.get(entry["type"], entry["type"]), _types(schema)
-    return not types or kind in types or (kind == "integer" and "number" in types)
-
-
 def _typed(text: str, schema: Mapping[str, Any]) -> Any:
     """Return a text as a value of one of the types of a schema; () where it is none."""
-    types = _types(schema)
+    types = types_of(schema)
     if not types or "string" in types:
         return text
     try:
@@ -251,7 +217,3 @@ def _typed(text: str, schema: Mapping[str, Any]) -> Any:
     kinds = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
     kind = kinds.get(type(value))
     return value if kind in types or (kind == "integer" and "number" in types) else ()
-
-
-def _bare(name: str) -> str:
-    return re.sub("[^a-z0-9]", "", name.lower())

@@ -9,7 +9,7 @@ from typing import Any
 from cnp_router.catalog import Api
 from cnp_router.records import one_line
 
-__all__ = ["Parameter", "parameters_of", "takes_others"]
+__all__ = ["Parameter", "followed", "parameters_of", "takes_others"]
 
 _MOST_STEPS = 10  # from one "$ref" to the next
 
@@ -60,7 +60,7 @@ def parameters_of(api: Api) -> tuple[Parameter, ...]:
         properties = {} if isinstance(whole.get("type"), str | list) else whole
     required = whole.get("required")
     names = required if isinstance(required, list | tuple) else ()
-    known = [Parameter(n, _followed(s, whole), n in names) for n, s in properties.items()]
+    known = [Parameter(n, followed(s, whole), n in names) for n, s in properties.items()]
     others = [n for n in names if isinstance(n, str) and n not in properties]
     return (*known, *(Parameter(name, {}, True) for name in others))
 
@@ -71,7 +71,7 @@ def takes_others(api: Api) -> bool:
     return schema.get("additionalProperties") is not False or bool(schema.get("patternProperties"))
 
 
-def _followed(schema: Any, whole: Mapping[str, Any]) -> Mapping[str, Any]:
+def followed(schema: Any, whole: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema, or what its reference within the whole one leads to."""
     for _ in range(_MOST_STEPS):
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None

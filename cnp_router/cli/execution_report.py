@@ -18,8 +18,8 @@ __all__ = ["echo_execution"]
 _RESULT = 300  # characters of a result
 
 
-def echo_execution(execution: Execution) -> None:
-    """Print what came of an execution."""
+def echo_execution(execution: Execution, *more: tuple[str, str]) -> None:
+    """Print what came of an execution, and more facts."""
     rows = []
     for job in execution.jobs:
         asked = str(job.asked) if job.asked else ""
@@ -35,15 +35,19 @@ def echo_execution(execution: Execution) -> None:
         failure = act.result.failure
         if failure is not None and failure.kind == "changed" and act.result.text:
             echo(f"{act.api}:", *act.result.text.split("\n"), "")
-    echo_pairs(_facts(execution))
+    echo_pairs([*_facts(execution), *more])
 
 
 def _result(result: CallResult | None) -> str:
     if result is None:
         return ""
-    text = result.data if isinstance(result.data, str) else json.dumps(result.data, default=str)
+    text = result.data if isinstance(result.data, str) else _json(result.data)
     more = f"{len(result.attachments)} attachments" if result.attachments else ""
     return printable(text, _RESULT) or more
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False, default=str)
 
 
 def _facts(execution: Execution) -> Iterator[tuple[str, str]]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 from cnp_router.protocols import Protocol
+from cnp_router.protocols.learned import Learned
 from cnp_router.protocols.outcome import Choice
 from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.round import Result, Round
 from cnp_router.protocols.settings import RoundSettings
 
-__all__ = ["Directed"]
+__all__ = ["Direct", "Directed"]
 
 
 class Directed(Protocol):
@@ -53,3 +55,17 @@ class Directed(Protocol):
             return Result((self.api,))
         routing = router.route(round_.request, among=round_.parties.among, date=round_.date)
         return Result((self.api,), routing=routing)
+
+
+class Direct(Learned):
+    """The router's recommendation is called without a manager, which was lost; and it says so."""
+
+    name = "direct"
+    summary = "The manager is lost: what the router recommends is called; no model is asked."
+    manager = "none: it is lost"
+
+    async def run(self, round_: Round) -> Result:
+        """Return the recommendation of the router, marked."""
+        result = await super().run(round_)
+        assert result.routing is not None
+        return replace(result, routing=replace(result.routing, source="direct"))

@@ -9,6 +9,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from cnp_router.context import SharedContext
+from cnp_router.coordination import Coordinated, Negotiator
 from cnp_router.exceptions import ExecutionError
 from cnp_router.execution.approval import Approve
 from cnp_router.execution.awards import Drafting
@@ -61,6 +63,10 @@ class Executor:
     rate : callable, optional
         How often an API has succeeded, in [0, 1], such as `Reputation.rate`: who failed more often
         than not comes behind the others when a job is awarded again.
+    negotiator : Negotiator, optional
+        Whom jobs are negotiated with: an API that a plan names and its equivalents, who comes next
+        where one has failed, and all of them in the protocol "coordinated". It sees each act begin
+        and end.
 
     Attributes
     ----------
@@ -98,6 +104,8 @@ class Executor:
         store: OnlineStore | None = None,
         watch: Watch | None = None,
         rate: Callable[[str], float] | None = None,
+        context: SharedContext | None = None,
+        negotiator: Negotiator | None = None,
     ) -> None:
         check_instance("net", net, ContractNet)
         self.net = net
@@ -108,6 +116,12 @@ class Executor:
         self.store = store
         self.watch = watch
         self.rate = rate
+        if context is not None:
+            check_instance("context", context, SharedContext)
+        self.context = context
+        if negotiator is not None:
+            check_instance("negotiator", negotiator, Negotiator)
+        self.negotiator = negotiator
         self.last: Execution | None = None
 
     def execute_sync(self, request: str | Plan, **how: object) -> Execution:
@@ -154,14 +168,19 @@ class Executor:
         InputError
             As `ContractNet.run`; or the journal is of something else.
         RoundFailedError
-            If the round of a request fails. That of a job of a plan fails the job.
+            If the round of a request fails. That of a job of a plan fails the job. Where the
+            manager or the coordinator is lost and there is a router, what it recommends is called
+            instead, and marked: ``by="direct"`` in the acts, the protocol ``"direct"`` in the
+            transcript, the reason in `JobReport.lost`.
         DataFileError
             If the journal cannot be read or written.
         asyncio.CancelledError
             If it is cancelled: what ran was given up, and `last` says how far it came.
         """
         how = self._how(protocol, announcement, among, date)
-        means = self.means(announcement)
+        means = self.means(announcement, user=user)
+        if self.context is not None:
+            self.context.know(self.net.catalog)
         opened = nullcontext(journal) if isinstance(journal, Journal) else Journal(journal)
         with opened as kept:
             running = Running(means, kept, how)
@@ -172,8 +191,12 @@ class Executor:
                 raise
             finally:
                 self.last = running.execution(request)
-                if self.store is not None:
-                    learn(self.store, self.last, user=user)
+                try:
+                    if self.store is not None:
+                        learn(self.store, self.last, user=user)
+                finally:
+                    if self.negotiator is not None:
+                        self.negotiator.settle(self.last.id)
         return self.last
 
     async def plan(
@@ -200,7 +223,7 @@ class Executor:
             raise ExecutionError("nothing was awarded (say it in other words)")
         return drafting.plan
 
-    def means(self, announcement: Announcement = "routed") -> Means:
+    def means(self, announcement: Announcement = "routed", *, user: str | None = None) -> Means:
         """Return what an execution is done with, as other ways of executing need it."""
         return Means(
             self._hidden(announcement),
@@ -210,6 +233,12 @@ class Executor:
             self.filler,
             self.watch,
             self.rate,
+            self.context,
+            user or "",
+            self.negotiator,
+            self.negotiator is not None
+            and self.store is not None
+            and any(each is self.negotiator.reputation for each in self.store.observers),
         )
 
     def _hidden(self, announcement: Announcement) -> ContractNet:
@@ -230,6 +259,8 @@ class Executor:
             wanted = self.net.catalog.ids if among is None else string_tuple("among", among)
             left = [name for name in wanted if name.partition(SEPARATOR)[0] in there]
             among = None if len(left) == len(self.net.catalog) else left
+        if protocol == Coordinated.name and self.negotiator is not None:
+            protocol = Coordinated(self.negotiator)
         return {
             "protocol": protocol,
             "announcement": announcement,

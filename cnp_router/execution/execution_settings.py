@@ -33,6 +33,8 @@ class ExecutionSettings:
         execution. Otherwise its result is given again.
     fallback : str or None, default=None
         Id of the contractor that a job goes to when no other is left.
+    direct : bool, default=True
+        Whether the router's recommendation is called where the manager or the coordinator is lost.
 
     Raises
     ------
@@ -52,11 +54,13 @@ class ExecutionSettings:
     max_concurrency: int = 16
     repeat_calls: bool = False
     fallback: str | None = None
+    direct: bool = True
 
     def __post_init__(self) -> None:
         for name in ("call_timeout", "timeout"):
             check_number(f"{name} in seconds", getattr(self, name), 0, _LONGEST, ends=False)
         check_flag("repeat_calls", self.repeat_calls)
+        check_flag("direct", self.direct)
         check_number("attempts", self.attempts, 1, 100, whole=True)
         check_number("max_concurrency", self.max_concurrency, 1, whole=True)
         if not isinstance(self.wait, tuple | list) or len(self.wait) != 2:

@@ -10,7 +10,7 @@ from cnp_router.history import Mashup
 from cnp_router.online import OnlineStore, Receipt
 from cnp_router.trajectories import Step, Trajectory
 
-__all__ = ["learn", "mashup_of", "trajectory_of"]
+__all__ = ["learn", "mashup_of", "succeeded", "trajectory_of"]
 
 OBSERVATION = 4_000  # characters of a result
 
@@ -28,7 +28,8 @@ def trajectory_of(execution: Execution, *, user: str | None = None) -> Trajector
     -------
     Trajectory
         Its steps are in the order of the plan's jobs; what was not called now is not a step.
-        Observations are cut after 4,000 characters.
+        Observations are cut after 4,000 characters. Of confidential acts there are no inputs and
+        no observation.
 
     Examples
     --------
@@ -43,7 +44,7 @@ def trajectory_of(execution: Execution, *, user: str | None = None) -> Trajector
     >>> mashup_of(execution).apis
     ('time__now',)
     """
-    steps = (_step(act) for job in execution.jobs for act in job.acts if act.attempts)
+    steps = (_step(act, job.category) for job in execution.jobs for act in job.acts if act.attempts)
     run = f"-{execution.n_before}" if execution.n_before else ""
     return Trajectory(
         f"execution-{execution.id}{run}",
@@ -80,14 +81,26 @@ def learn(store: OnlineStore, execution: Execution, *, user: str | None = None) 
     return [store.observe(each) for each in records if each is not None and not _is_empty(each)]
 
 
-def _step(act: Act) -> Step:
+def succeeded(act: Act) -> bool | None:
+    """Return whether an act was done; None where nobody knows, or nothing was called."""
+    failure = act.result.failure
+    is_known = act.attempts and (failure is None or failure.was_done == "no")
+    return act.result.is_done if is_known else None
+
+
+def _step(act: Act, category: str | None) -> Step:
+    if act.is_confidential:
+        return Step(act.api, success=succeeded(act), category=category)
     text = act.result.text or (act.result.failure.message if act.result.failure else "")
     if not text and act.result.structured is not None:
         text = json.dumps(act.result.structured, ensure_ascii=False)
-    failure = act.result.failure
-    is_known = failure is None or failure.was_done == "no"
-    success = act.result.is_done if is_known else None
-    return Step(act.api, dict(act.inputs), text[:OBSERVATION], success=success)
+    return Step(
+        act.api,
+        dict(act.inputs),
+        text[:OBSERVATION],
+        success=succeeded(act),
+        category=category,
+    )
 
 
 def _is_empty(record: Trajectory | Mashup) -> bool:

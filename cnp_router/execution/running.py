@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
-from cnp_router.exceptions import CnpRouterError, DataFileError, ExecutionError, RoundFailedError
+from cnp_router.coordination import Coordinated
+from cnp_router.exceptions import (
+    CnpRouterError,
+    CoordinationError,
+    DataFileError,
+    ExecutionError,
+    ManagerLostError,
+    RoundFailedError,
+)
 from cnp_router.execution.approval import Approval, asked
 from cnp_router.execution.awards import plan_of
 from cnp_router.execution.calling import Caller
-from cnp_router.execution.directed import Directed
+from cnp_router.execution.directed import Direct, Directed
 from cnp_router.execution.doing import Doer, Means
 from cnp_router.execution.job_reports import Act, By, Execution, JobReport, JobState, Reports
 from cnp_router.execution.journal import Journal
 from cnp_router.execution.serving import Serving
 from cnp_router.execution.task_graph import Job, JobEnd, Plan, run_jobs
-from cnp_router.protocols.acting import Acting
+from cnp_router.protocols import Protocol, Transcript
+from cnp_router.protocols.acting import Acting, Actor
 
 __all__ = ["Running"]
 
@@ -38,8 +48,9 @@ class Running:
         self.n_before = journal.n_calls
         self.plan: Plan | None = None
         self.reports = Reports(means.watch)
-        self.rounds: list[Acting] = []
+        self.rounds: list[Acting | Transcript] = []
         self.problem = ""
+        self._lost = ""  # why the whole request is called directly
         self._limit = asyncio.timeout(means.settings.timeout)
         approve = None if means.approve is None else self._approve
         caller = Caller(means.sources, means.settings, approve=approve, journal=journal)
@@ -54,7 +65,7 @@ class Running:
             self.journal.check_request(request)
             await self.follow(self.journal.plan)
         else:
-            await self.by.net.run(request, actor=_AllAwards(self), **self.how)
+            await self._in_one_round(request)
 
     async def within_time(self, work: Awaitable[object]) -> None:
         """Await some work, or as much of it as there is time for."""
@@ -80,7 +91,10 @@ class Running:
         before = {name: each for name, each in self.reports.items() if each.state == "done"}
         self.reports.clear()
         for job in plan.jobs:
-            self.reports[job.id] = before.get(job.id) or JobReport(job.id, job.task, job.after)
+            self.reports[job.id] = before.get(job.id) or JobReport(
+                job.id, job.task, job.after, lost=self._lost
+            )
+        self._classify(plan)
 
         async def one(job: Job) -> bool:
             report = self.reports[job.id]
@@ -90,7 +104,9 @@ class Running:
             if there is not None:
                 call = self.journal.done_by(job.id)
                 report.is_resumed = True
-                report.acts.append(Act(call.api, "award", call.inputs, there, 0, 0.0))
+                act = Act(call.api, "award", call.inputs, there, 0, 0.0)
+                is_confidential = self.doer.sharing.is_confidential(call.api, job.after)
+                report.acts.append(replace(act, is_confidential=is_confidential))
                 self.reports.enter(report, "done", call.api, "done before")
                 return True
             try:
@@ -111,21 +127,69 @@ class Running:
                 report.problem = f"it waits for {end.because!r}, which failed"
                 self.reports.enter(report, "skipped", None, report.problem)
 
+    async def _in_one_round(self, request: str) -> None:
+        """Award and do a request; where the manager is lost, what the router recommends."""
+        try:
+            await self._round(request, _AllAwards(self), self.how["protocol"])
+        except (CoordinationError, ManagerLostError) as exc:
+            if self.plan is not None or not self._can_be_direct(exc):
+                raise
+            self._lost = _said(exc)
+            await self._round(request, _AllAwards(self, by="direct"), Direct())
+
     async def in_a_round(self, job: Job) -> bool:
         """Have a job done by whoever is awarded it."""
         report, text = self.reports[job.id], job.task or self._request
-        protocol = (
-            Directed(job.api, substitutes=bool(job.task)) if job.api else self.how["protocol"]
-        )
         self.reports.enter(report, "asking", job.api)
         actor = _OneAward(self, job)
         try:
-            await self.by.net.run(text, actor=actor, **{**self.how, "protocol": protocol})
-        except RoundFailedError as exc:
+            try:
+                await self._round(text, actor, self._protocol(job))
+            except (CoordinationError, ManagerLostError) as exc:
+                if report.acts or not self._can_be_direct(exc, job.api):
+                    raise
+                report.lost = _said(exc)
+                self.reports.enter(report, "asking", job.api, f"called directly: {report.lost}")
+                actor = _OneAward(self, job, by="direct")
+                directed = Directed(job.api, substitutes=bool(job.task)) if job.api else Direct()
+                await self._round(text, actor, directed)
+        except (CoordinationError, RoundFailedError) as exc:
             report.problem = report.problem or str(exc)
         if not actor.is_done and not report.acts and not report.problem:
             report.problem = "nobody proposed to do it"
         return actor.is_done or await self.by_fallback(job)
+
+    def _protocol(self, job: Job) -> str | Protocol:
+        """Return how a job is awarded: one whose API is named, to that or to an equivalent."""
+        if job.api is None:
+            return self.how["protocol"]  # type: ignore[no-any-return]
+        if self.by.negotiator is None:
+            return Directed(job.api, substitutes=bool(job.task))
+        return Coordinated(
+            self.by.negotiator,
+            api=job.api,
+            may=self.serving.may_replace(job, job.api),
+            substitutes=bool(job.task),
+        )
+
+    def _can_be_direct(self, exc: CnpRouterError, api: str | None = None) -> bool:
+        """Return whether what the router recommends can be called without manager."""
+        transcript = getattr(exc, "transcript", None)
+        if transcript is not None:
+            self.rounds.append(transcript)
+        return self.by.settings.direct and (api is not None or self.by.net.router is not None)
+
+    async def _round(self, text: str, actor: Actor, protocol: str | Protocol) -> None:
+        await self.by.net.run(text, actor=actor, **{**self.how, "protocol": protocol})
+
+    def _classify(self, plan: Plan) -> None:
+        """Say of which category each job is, where the router knows categories."""
+        classifier = self.by.net.parties.classifier
+        if classifier is None or not plan.jobs:
+            return
+        texts = [job.task or plan.request for job in plan.jobs]
+        for job, categories in zip(plan.jobs, classifier.predict(texts), strict=True):
+            self.reports[job.id].category = categories[0] if categories else None
 
     async def by_fallback(self, job: Job) -> bool:
         """Have a job done by the contractor that is named for what nobody else does."""
@@ -134,9 +198,7 @@ class Running:
             return False
         actor = _OneAward(self, job, by="fallback")
         protocol = Directed(name, substitutes=False)
-        await self.by.net.run(
-            job.task or self._request, actor=actor, **{**self.how, "protocol": protocol}
-        )
+        await self._round(job.task or self._request, actor, protocol)
         return actor.is_done
 
     async def _approve(self, approval: Approval) -> bool:
@@ -182,10 +244,13 @@ class Running:
             request.request if isinstance(request, Plan) else request,
             self.plan,
             tuple(self.reports.values()),
-            tuple(acting.transcript for acting in self.rounds),
+            tuple(
+                each if isinstance(each, Transcript) else each.transcript for each in self.rounds
+            ),
             time.perf_counter() - self.began,
             self.problem,
             self.n_before,
+            self.doer.sharing.problem,
         )
 
     @property
@@ -207,8 +272,8 @@ class Running:
 class _AllAwards:
     """Acts on the round of a whole request: each award is a job."""
 
-    def __init__(self, running: Running) -> None:
-        self._running = running
+    def __init__(self, running: Running, by: By | None = None) -> None:
+        self._running, self._by = running, by
 
     async def act(self, acting: Acting) -> None:
         """Do them all."""
@@ -221,7 +286,7 @@ class _AllAwards:
         first = [group[0] for group in groups]
         plan = plan_of(acting.request, first, running.by.net.catalog.__getitem__)
         awards = {job.id: group for job, group in zip(plan.jobs, groups, strict=True)}
-        how: By = "award" if acting.n_called else "directed"
+        how: By = self._by or ("award" if acting.n_called else "directed")
 
         async def run(job: Job) -> bool:
             is_done = await running.serving.serve(job, acting, awards[job.id], how)
@@ -242,3 +307,9 @@ class _OneAward:
         self._running.rounds.append(acting)
         by: By = self._by or ("award" if acting.n_called else "directed")
         self.is_done = await self._running.serving.serve(self._job, acting, acting.awards, by)
+
+
+def _said(exc: CnpRouterError) -> str:
+    """Return who was lost, in words."""
+    who = "coordinator" if isinstance(exc, CoordinationError) else "manager"
+    return f"the {who} was lost: {exc}"

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from cnp_router.catalog import Api
+from cnp_router.coordination import Negotiator
+from cnp_router.coordination.coordinated import fits
+from cnp_router.exceptions import CoordinationError
 from cnp_router.execution.approval import Approval
-from cnp_router.execution.awards import digest_of
+from cnp_router.execution.awards import digest_of, failed_with, reported
 from cnp_router.execution.calling import Then
 from cnp_router.execution.doing import Doer
 from cnp_router.execution.job_reports import Act, By
+from cnp_router.execution.learning import succeeded
 from cnp_router.execution.task_graph import Job
 from cnp_router.protocols.acting import Acting, AwardedApi
+from cnp_router.sources.source import SEPARATOR
 
 __all__ = ["Serving"]
 
@@ -40,14 +46,10 @@ class Serving:
             if waiting:
                 awarded = waiting.pop(0)
             elif failed is not None:
-                awarded = self._next(acting, failed, is_approved)
+                awarded = await self._next(job, acting, failed, is_approved)
             if awarded is None:
                 return False
-            try:
-                act, then = await self.doer.act(job, awarded.api, by)
-            except asyncio.CancelledError:
-                self._give_up(job, acting, awarded, by)
-                raise
+            act, then = await self._acted(job, acting, awarded, by)
             report.acts.append(act)
             result, failure = act.result, act.result.failure
             is_approved = await self._may_go_on(job, acting, act, then)
@@ -57,14 +59,15 @@ class Serving:
                 report.problem = ""
                 acting.done(
                     awarded,
-                    text=result.text or json.dumps(result.structured, ensure_ascii=False),
+                    text=reported(act),
                     digest=digest_of(result),
                     attempts=act.attempts,
                     **cost,
                 )
             else:
                 unknown = failure.was_done == "unknown" and not self._reads(act.api)
-                said = failure.message + ("; nobody knows whether it was done" if unknown else "")
+                what = failed_with(act, failure)
+                said = what + ("; nobody knows whether it was done" if unknown else "")
                 if report.problem:  # the first one is who was wanted
                     first = report.problem.partition(_THEN)[0]
                     tried = ", ".join(dict.fromkeys(each.api for each in report.acts[1:]))
@@ -74,7 +77,7 @@ class Serving:
                 acting.failed(
                     awarded,
                     kind=failure.kind,
-                    error=failure.message,
+                    error=what,
                     attempts=act.attempts,
                     was_done="unknown" if unknown else "no",
                     **cost,
@@ -84,6 +87,36 @@ class Serving:
                     acting.cancel(other, "the job is done" if failure is None else "it is given up")
                 return failure is None
             failed, by = awarded, "re-award"
+
+    async def _acted(
+        self, job: Job, acting: Acting, awarded: AwardedApi, by: By
+    ) -> tuple[Act, Then]:
+        """Have an API do its act, and let the negotiator see it."""
+        negotiator, act, then = self.by.negotiator, None, None
+        if negotiator is not None:
+            negotiator.begin(awarded.api)
+        try:
+            act, then = await self.doer.act(job, awarded.api, by)
+        except asyncio.CancelledError:
+            self._give_up(job, acting, awarded, by)
+            raise
+        else:
+            if self.doer.sharing.problem and act.attempts:  # shared context was lost
+                report = self.reports[job.id]
+                report.lost = (
+                    report.lost or f"the coordinator was lost: {self.doer.sharing.problem}"
+                )
+                act = replace(act, by="direct")
+        finally:
+            if negotiator is not None:
+                negotiator.end(
+                    awarded.api,
+                    success=None if act is None else succeeded(act),
+                    seconds=0.0 if act is None else act.seconds,
+                    category=self.reports[job.id].category,
+                    execution=self.doer.journal.execution if self.by.is_taught else None,
+                )
+        return act, then
 
     async def _may_go_on(self, job: Job, acting: Acting, act: Act, then: Then) -> bool:
         """Ask whether another one may do what may have been done already."""
@@ -112,16 +145,70 @@ class Serving:
             was_done="no" if failure.was_done == "no" else "unknown",
         )
 
-    def _next(self, acting: Acting, failed: AwardedApi, is_approved: bool) -> AwardedApi | None:
+    async def _next(
+        self, job: Job, acting: Acting, failed: AwardedApi, is_approved: bool
+    ) -> AwardedApi | None:
         """Return who does a job after one who failed.
 
         Who proposed to do it may. Where nobody did, and it is only alike, nothing but reading goes
-        to another one: what creates may be most like what deletes.
+        to another one: what creates may be most like what deletes. A negotiator puts them in order.
         """
         rate, reads = self.by.rate, self._reads
-        if acting.n_called:
-            return acting.next_for(failed, rate=rate, approved=is_approved)
-        return acting.next_for(failed, among=reads, rate=rate) if reads(failed.api) else None
+        among = None if acting.n_called else reads
+        if among is not None and not reads(failed.api):
+            return None
+        order = None
+        if self.by.negotiator is not None:
+            names = acting.others_for(failed, among=among)
+            order = await self._order(job, failed, names, self.by.negotiator)
+        approved = is_approved and bool(acting.n_called)
+        return acting.next_for(failed, among=among, rate=rate, order=order, approved=approved)
+
+    async def _order(
+        self, job: Job, failed: AwardedApi, names: Sequence[str], negotiator: Negotiator
+    ) -> Sequence[str] | None:
+        """Return who is left in the order of scores, without those that decline.
+
+        Where there is no coordinator any more, None, and the report says so.
+        """
+        parties, report = self.by.net.parties, self.reports[job.id]
+        like = parties.likeness.of(failed.api, names)
+        match = {}
+        if parties.router is not None:
+            scores = parties.router.score(failed.task)
+            match = dict(zip(scores.apis, scores.probabilities.tolist(), strict=True))
+        known = fits(failed.api, names, like, match)
+        try:
+            found = await negotiator.negotiate(
+                failed.task, names, match=known, category=report.category
+            )
+        except CoordinationError as exc:
+            report.lost = f"the coordinator was lost: {exc}"
+            return None
+        behind = [name for name in names if name not in found.declined]
+        return tuple(dict.fromkeys([*found.order, *behind]))
+
+    def may_replace(self, job: Job, api: str) -> Callable[[str], bool]:
+        """Return what says whether another API may do a job that one was named for.
+
+        Both only read, or they are the same function by their words and have the same effects; and
+        the other one takes the inputs that are given, and may have what they refer to.
+        """
+        inputs = job.inputs or {}
+        catalog, parties = self.by.net.catalog, self.by.net.parties
+        there = getattr(self.by.sources, "names", None)
+        effects = catalog[api].effects
+
+        def may(other: str) -> bool:
+            if there is not None and other.partition(SEPARATOR)[0] not in there:
+                return False
+            if catalog[other].effects != effects or not _takes(catalog[other], inputs):
+                return False
+            if not self.doer.sharing.may_be_referred(job, other):
+                return False
+            return effects == "reads" or parties.likeness.of(api, [other])[other] >= _SAME
+
+        return may
 
     def alike(self, awards: Sequence[AwardedApi]) -> list[list[AwardedApi]]:
         """Return awards in groups: those that may change something and say the same are one job.
@@ -143,3 +230,9 @@ class Serving:
 
     def _reads(self, api: str) -> bool:
         return self.by.net.catalog[api].effects == "reads"
+
+
+def _takes(api: Api, inputs: Mapping[str, Any]) -> bool:
+    """Return whether an API has parameters of the names that are given."""
+    properties = (api.parameters or {}).get("properties")
+    return not isinstance(properties, Mapping) or set(inputs) <= set(properties)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,10 +15,11 @@ from cnp_router.execution.learning import learn
 from cnp_router.llm import ChatModel
 from cnp_router.planning.booked import BookedModel
 from cnp_router.planning.planner import Planner
+from cnp_router.planning.proven import OfferPlan, ProvenPlans
 from cnp_router.planning.run import Run
 from cnp_router.planning.working import Agent, Situation, Working, shown_apis
 from cnp_router.planning.workspace import Workspace
-from cnp_router.records import check_instance, check_number
+from cnp_router.records import check_flag, check_instance, check_number
 
 __all__ = ["PlanAndExecute"]
 
@@ -47,8 +49,14 @@ class PlanAndExecute:
         Of an executor, for one job.
     history_tokens : int >= 1, default=2000
         Of its own turns that an executor is shown; the last one is shown whatever it takes.
-    result_tokens : int >= 1, default=1000
+    result_tokens : int >= 1, default=1500
         Of each result that it is shown.
+    proven : ProvenPlans, optional
+        Keeps each plan whose jobs are all done.
+    offer : callable, optional
+        Is asked whether a plan of `proven` is run, where there is one for a near-repeat of the
+        request; the planner is paid only if there is none, or the answer is False. Without it, no
+        such plan is run.
 
     Attributes
     ----------
@@ -87,7 +95,9 @@ class PlanAndExecute:
         revisions: int = 2,
         max_turns: int = 10,
         history_tokens: int = 2_000,
-        result_tokens: int = 1_000,
+        result_tokens: int = 1_500,
+        proven: ProvenPlans | None = None,
+        offer: OfferPlan | None = None,
     ) -> None:
         self.planner = None if planner is None else check_instance("planner", planner, Planner)
         self.executor = check_instance("executor", executor, Executor)
@@ -96,6 +106,8 @@ class PlanAndExecute:
         self.max_turns = check_number("max_turns", max_turns, 1, whole=True)
         self.history_tokens = check_number("history_tokens", history_tokens, 1, whole=True)
         self.result_tokens = check_number("result_tokens", result_tokens, 1, whole=True)
+        self.proven = proven
+        self.offer = offer
         self.last: Run | None = None
 
     async def plan(
@@ -160,7 +172,7 @@ class PlanAndExecute:
             named = dict.fromkeys(job.api for job in request.jobs if job.api)
             missing = [name for name in named if name not in there]
             tools = (*tools, *(self.executor.net.catalog[name] for name in missing))
-        work = _Planned(self, tools, workspace, profile)
+        work = _Planned(self, tools, workspace, profile, user)
         try:
             await work.within_time(work.follow_or_make(request))
         except asyncio.CancelledError:
@@ -182,23 +194,17 @@ class _Planned(Working):
         apis: tuple[Api, ...],
         workspace: Workspace | None,
         profile: str,
+        user: str | None,
     ) -> None:
-        super().__init__(method.executor, apis, workspace)
+        super().__init__(method.executor, apis, workspace, user)
         self.method = method
-        self.profile = profile
+        self.whose: dict[str, Any] = {"user": user, "profile": profile}
 
     async def follow_or_make(self, request: str | Plan) -> None:
         """Do a plan, and what is planned anew of it."""
-        planner = self.method.planner
-        how: dict[str, Any] = {"apis": self.apis, "workspace": self.workspace, "books": self.books}
-        if isinstance(request, Plan):
-            plan = request
-        elif planner is None:
-            raise InputError("there is no planner (give one, or a Plan)")
-        else:
-            plan = await planner.plan(request, profile=self.profile, **how)
-        n_left = self.method.revisions
-        while not await self._is_served(plan) and planner is not None and n_left:
+        planner, n_left = self.method.planner, self.method.revisions
+        plan = request if isinstance(request, Plan) else await self._first(request)
+        while not (is_served := await self._is_served(plan)) and planner is not None and n_left:
             if any(map(_is_for_a_person, self.reports.values())):
                 break
             n_left -= 1
@@ -208,14 +214,35 @@ class _Planned(Working):
                     plan,
                     done=[self._done(r) for r in self.reports.values() if r.state == "done"],
                     failed=[FailedJob(r.id, r.task, why(r), r.api) for r in failed],
-                    profile=self.profile,
-                    **how,
+                    **self._known(),
                 )
             except LanguageModelError as exc:
                 self.problem = f"the plan could not be revised: {exc}"
                 break
             self.failed += failed
             self.journal.revise(plan)
+        if is_served and self.method.proven is not None:
+            self.method.proven.keep(plan, **self.whose)
+
+    async def _first(self, request: str) -> Plan:
+        """Return a plan that has worked, if there is one and it is accepted; or the planner's."""
+        proven, ask = self.method.proven, self.method.offer
+        if proven is not None and ask is not None:
+            there = {api.id for api in self.by.net.catalog}
+            offered = proven.near(request, known=there, **self.whose)
+            answer: object = False if offered is None else ask(offered)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            if offered is not None and check_flag("the answer to an offered plan", answer):
+                return offered.plan
+        if self.method.planner is None:
+            raise InputError("there is no planner (give one, or a Plan)")
+        return await self.method.planner.plan(request, **self._known())
+
+    def _known(self) -> dict[str, Any]:
+        """Return what a planner is told in any case."""
+        about = {"apis": self.apis, "workspace": self.workspace, "profile": self.whose["profile"]}
+        return {**about, "books": self.books}
 
     async def _is_served(self, plan: Plan) -> bool:
         """Do what is not done of a plan, and return whether nothing is left to do."""

@@ -93,9 +93,13 @@ class Working(Running):
     """A run under way: as an execution, with a workspace, and agents that work in turns."""
 
     def __init__(
-        self, executor: Executor, apis: tuple[Api, ...], workspace: Workspace | None
+        self,
+        executor: Executor,
+        apis: tuple[Api, ...],
+        workspace: Workspace | None,
+        user: str | None = None,
     ) -> None:
-        self.books, means = Books(), executor.means()
+        self.books, means = Books(), executor.means(user=user)
         filler = means.filler
         if filler.model is not None:
             filler = Filler(BookedModel(filler.model, self.books), hints=filler.hints)

@@ -19,7 +19,7 @@ from cnp_router.protocols.messages import (
     WasDone,
 )
 from cnp_router.protocols.settings import LONGEST
-from cnp_router.protocols.substitutes import Substitutes
+from cnp_router.protocols.substitutes import Candidate, Substitutes
 from cnp_router.protocols.transcript import Transcript
 from cnp_router.records import check_number, one_line, shown
 from cnp_router.sources import FailureKind
@@ -116,6 +116,7 @@ class Acting:
         *,
         among: Callable[[str], bool] | None = None,
         rate: Callable[[str], float] | None = None,
+        order: Sequence[str] | None = None,
         approved: bool = False,
     ) -> AwardedApi | None:
         """Award a job that failed to the next one who has not failed it, and return that award.
@@ -130,6 +131,8 @@ class Acting:
         rate : callable, optional
             How often an API has succeeded, in [0, 1]. Those that failed more often than not come
             behind the others.
+        order : sequence of str, optional
+            The only APIs that may do it, best first; `rate` is not looked at then.
         approved : bool, default=False
             Whether somebody has approved that it may be done a second time.
 
@@ -151,11 +154,11 @@ class Acting:
             )
         del self._failed[failed.award]
         function = self._functions[failed.award]
-        found = self._substitutes.of(self._first_api(failed), function)
-        left = [c for c in found if (c.api, function) not in self._given]
-        if among is not None:
-            left = [c for c in left if among(c.api)]
-        if rate is not None:
+        left = self._left_for(failed, among)
+        if order is not None:
+            places = {name: place for place, name in enumerate(order)}
+            left = sorted((c for c in left if c.api in places), key=lambda c: places[c.api])
+        elif rate is not None:
             left.sort(key=lambda c: rate(c.api) < 0.5)
         candidate = next(iter(left), None)
         if candidate is None:
@@ -175,6 +178,12 @@ class Acting:
         self._given.add((candidate.api, function))
         self._open[award.id] = again
         return again
+
+    def others_for(
+        self, failed: AwardedApi, *, among: Callable[[str], bool] | None = None
+    ) -> tuple[str, ...]:
+        """Return the APIs that a job which failed could go to, in the order of `next_for`."""
+        return tuple(dict.fromkeys(c.api for c in self._left_for(failed, among)))
 
     def done(
         self,
@@ -279,6 +288,12 @@ class Acting:
 
     def __repr__(self) -> str:
         return f"Acting({len(self.awards)} awards, {len(self._open)} open)"
+
+    def _left_for(self, failed: AwardedApi, among: Callable[[str], bool] | None) -> list[Candidate]:
+        function = self._functions[failed.award]
+        found = self._substitutes.of(self._first_api(failed), function)
+        left = [c for c in found if (c.api, function) not in self._given]
+        return left if among is None else [c for c in left if among(c.api)]
 
     def _first_api(self, awarded: AwardedApi) -> str:
         """Return the API that the job of an award was given to at first."""

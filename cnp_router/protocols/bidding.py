@@ -21,8 +21,11 @@ from cnp_router.exceptions import (
     ChatDisallowedError,
     ChatModelUnknownError,
     ChatTimeoutError,
+    ChatUnavailableError,
+    ContextTooLongError,
     InputError,
     LanguageModelError,
+    ManagerLostError,
     RoundFailedError,
 )
 from cnp_router.llm import ChatModel
@@ -38,7 +41,7 @@ from cnp_router.protocols.metered import Books, MeteredModel
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.records import one_line, shown
 
-__all__ = ["GRACE", "Bidding", "Invitation"]
+__all__ = ["GRACE", "Bidding", "Invitation", "is_lost"]
 
 GRACE = 2.0  # seconds that those who are stopped have to end by themselves
 
@@ -54,6 +57,9 @@ _SET_UP_AT_FAULT = (
     ChatModelUnknownError,
 )
 
+
+# Neither the request nor the set-up is at fault: without this model the work may go on.
+_LOST = (ChatAnswerError, ChatUnavailableError, ContextTooLongError)
 
 _ERROR: FailureReason = "error"
 _REASONS: dict[type[BaseException], FailureReason] = {
@@ -104,6 +110,11 @@ class Invitation:
                 )
 
     __repr__ = one_line
+
+
+def is_lost(exc: LanguageModelError) -> bool:
+    """Return whether an error means that a model is lost, and not that the set-up is wrong."""
+    return isinstance(exc, _LOST)
 
 
 class Bidding:
@@ -186,7 +197,8 @@ class Bidding:
         is_over = own.keys().isdisjoint(self._open)
         if own and self._now == (1, 1) and self._cause and not self._reached and is_over:
             asked = len({invitation.contractor.id for invitation in invitations})
-            raise RoundFailedError(
+            failed = ManagerLostError if is_lost(self._cause) else RoundFailedError
+            raise failed(
                 f"not one of {asked} contractors could be reached: {self._cause}"
             ) from self._cause
         return set(own)

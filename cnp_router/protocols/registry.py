@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+import importlib
+from collections.abc import Iterator, Mapping
 
 from cnp_router.exceptions import InputError
 from cnp_router.protocols.auto import Auto
@@ -18,7 +18,38 @@ from cnp_router.records import shown
 
 __all__ = ["PROTOCOLS", "find_protocol"]
 
-_ALL = (
+
+class _Registry(Mapping[str, Protocol]):
+    """Protocols by name. One of a room above this one is named by its place, and made when asked.
+
+    Its name is the last part of its module, with hyphens.
+    """
+
+    def __init__(self, *protocols: Protocol | str) -> None:
+        self._all: dict[str, Protocol | str] = {
+            _name(each) if isinstance(each, str) else each.name: each for each in protocols
+        }
+
+    def __getitem__(self, name: str) -> Protocol:
+        found = self._all[name]
+        if isinstance(found, str):
+            place, _, kind = found.partition(":")
+            made: Protocol = getattr(importlib.import_module(place), kind)()
+            found = self._all[name] = made
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+def _name(place: str) -> str:
+    return place.partition(":")[0].rpartition(".")[2].replace("_", "-")
+
+
+PROTOCOLS: Mapping[str, Protocol] = _Registry(
     Learned(),
     ManagerLed(),
     ContractorLed(),
@@ -26,9 +57,8 @@ _ALL = (
     Hierarchical(),
     SingleAgent(),
     Auto(),
+    "cnp_router.coordination.coordinated:Coordinated",
 )
-
-PROTOCOLS: Mapping[str, Protocol] = MappingProxyType({each.name: each for each in _ALL})
 """The protocols by name, in the order in which they are listed."""
 
 

@@ -16,13 +16,14 @@ from cnp_router.exceptions import (
     BudgetExceededError,
     ExecutionError,
     LanguageModelError,
+    ManagerLostError,
     RoundFailedError,
 )
 from cnp_router.llm import ChatModel
 from cnp_router.protocols.acting import Acting, Actor
 from cnp_router.protocols.audience import Audience, routed
 from cnp_router.protocols.awarding import awards_of, function_of, holder_of, substitutes
-from cnp_router.protocols.bidding import Bidding, Invitation
+from cnp_router.protocols.bidding import Bidding, Invitation, is_lost
 from cnp_router.protocols.carried_evidence import carried, with_evidence
 from cnp_router.protocols.messages import (
     MANAGER,
@@ -66,12 +67,16 @@ class Result:
         Ids after API matching, where no proposals say them.
     routing : Routing or None, default=None
         What the router decided, if it was asked.
+    substitutes : tuple of str or None, default=None
+        Ids of APIs that come next where one that was awarded without an announcement fails, best
+        first. By default the others that the router chose.
     """
 
     apis: tuple[str, ...]
     categories: tuple[str, ...] | None = None
     candidates: tuple[str, ...] | None = None
     routing: Routing | None = None
+    substitutes: tuple[str, ...] | None = None
 
     __repr__ = one_line
 
@@ -133,7 +138,8 @@ class Round:
         ------
         RoundFailedError
             If the manager's model gives no usable answer, no contractor can be reached, or the
-            time is over; with the transcript until then.
+            time is over; with the transcript until then. A ManagerLostError where the model or the
+            way to it is at fault, and not the set-up.
         BudgetExceededError
             If what comes next does not fit in the budget; with the transcript until then.
         ExecutionError
@@ -145,7 +151,7 @@ class Round:
         try:
             await asyncio.wait({work}, timeout=self.settings.timeout)
             if not work.done():
-                raise RoundFailedError(
+                raise ManagerLostError(
                     f"the round took longer than {self.settings.timeout:g} s (raise the timeout "
                     "of the settings, or ask a faster model)"
                 )
@@ -220,7 +226,8 @@ class Round:
             asked = await ask(model, task, self.settings.limits)
         except LanguageModelError as exc:
             who, steps = agent.replace("-", " "), ", ".join(map(str, task.steps))
-            raise RoundFailedError(
+            failed = ManagerLostError if is_lost(exc) else RoundFailedError
+            raise failed(
                 f"the {who} got no answer for the {stage or task.stage}"
                 f"{f' (step {steps})' if steps else ''}: {exc}"
             ) from exc
@@ -368,6 +375,8 @@ class Round:
         known = result.candidates
         ranked = result.routing.contractors if result.routing else known or ()
         named = [name for name in ranked if known is None or name in known]
+        if result.substitutes is not None:
+            named = list(result.substitutes)
         awards = [m for m in self.messages if isinstance(m, Award) and m.sender == MANAGER]
         return Acting(
             self.request,

@@ -17,7 +17,7 @@ from cnp_router.records import one_line, shown
 
 __all__ = ["Reason", "Recipient", "Routing", "Scores", "Source"]
 
-Source = Literal["learned", "llm", "broadcast"]
+Source = Literal["learned", "llm", "broadcast", "direct"]
 
 NOTHING_FITS_BELOW = 0.5
 """Below this probability that anything fits, a routing says that nothing does."""
@@ -134,8 +134,9 @@ class Routing:
         empty: whether anything fits is in `answerable`.
     confidence : float in [0, 1]
         Probability that the recipients the router chose cover all that the request needs.
-    source : {"learned", "llm", "broadcast"}
-        Who chose the recipients: the router itself, or a fallback.
+    source : {"learned", "llm", "broadcast", "direct"}
+        Who chose the recipients: the router itself, or a fallback; ``"direct"`` where the manager
+        was lost, and the router's recommendation was called without it.
     n_apis : int
         How many APIs there are: what a broadcast would reach.
     threshold : float in [0, 1]

@@ -115,6 +115,7 @@ def api_of(source: str, tool: Any, trusted: bool) -> Api:
             _cut(tool.description or "", _DESCRIPTION_LENGTH),
             parameters=tool.input_schema,
             effects=effects,
+            returns=tool.output_schema,
         )
     except InputError as exc:
         raise SourceAnswerError(

@@ -87,6 +87,7 @@ def _api(name: str, tool: Record, trusted: bool) -> Api:
         title=tool.get("title", default=None),
         description=tool.get("description", default=None),
         input_schema=tool.get("inputSchema", _object),
+        output_schema=tool.get("outputSchema", _object, default=None),
         annotations=SimpleNamespace(
             title=None if title is None else tool.checked(check_text, "title", title),
             read_only_hint=None if hint is None else tool.checked(check_flag, "readOnlyHint", hint),

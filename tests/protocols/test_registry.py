@@ -33,7 +33,7 @@ def net_of(model, **options):
 def test_the_order_is_that_of_the_tables():
     assert list(PROTOCOLS) == [
         "learned", "manager-led", "contractor-led", "collaborative", "hierarchical", "single-agent",
-        "auto",
+        "auto", "coordinated",
     ]  # fmt: skip
     assert all(name == protocol.name for name, protocol in PROTOCOLS.items())
     with pytest.raises(TypeError):

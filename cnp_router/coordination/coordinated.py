@@ -1,0 +1,176 @@
+"""Coordinated: those that can do the request negotiate; no model is asked."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from cnp_router.coordination.negotiator import Negotiator
+from cnp_router.exceptions import RoundFailedError
+from cnp_router.protocols.outcome import Choice
+from cnp_router.protocols.parties import Parties
+from cnp_router.protocols.protocol import Protocol
+from cnp_router.protocols.round import Result, Round
+from cnp_router.protocols.settings import RoundSettings
+from cnp_router.routing import Routing
+
+__all__ = ["Coordinated", "fits"]
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Coordinated(Protocol):
+    """Discover, match, negotiate, award.
+
+    The router says which APIs the request needs; each of them and its equivalents are negotiated
+    with, and the best by score is awarded. The others come next, in the order of their scores, if
+    it fails. Who declines is passed over; if all do, the round fails and says why.
+
+    Parameters
+    ----------
+    negotiator : Negotiator, optional
+        By default one that asks no server and knows nothing of the past.
+    api : str, optional
+        Instead of what the router recommends: this one and its equivalents.
+    may : callable, optional
+        Whether an equivalent may take its place.
+    substitutes : bool, default=True
+        Whether those that the router chose come behind the equivalents, should these fail.
+    """
+
+    name = "coordinated"
+    summary = "Equivalents negotiate by match, load and past success; no model is asked."
+    manager = "none: the router recommends, the coordinator negotiates"
+    contractors = "accept or decline, where their server declares it"
+    needs_router = True
+    announcements = ("routed",)
+    has_contractors = False
+
+    def __init__(
+        self,
+        negotiator: Negotiator | None = None,
+        *,
+        api: str | None = None,
+        may: Callable[[str], bool] | None = None,
+        substitutes: bool = True,
+    ) -> None:
+        self.negotiator = negotiator
+        self.api = api
+        self.may = may
+        self.substitutes = substitutes or api is None
+
+    def prepare(
+        self,
+        request: str,
+        parties: Parties,
+        settings: RoundSettings,
+        announcement: str,
+        date: datetime.date | None = None,
+    ) -> tuple[Protocol, Choice | None]:
+        """Return itself; an API that is named must be in the catalog, and needs no router."""
+        if self.api is None:
+            return super().prepare(request, parties, settings, announcement, date)
+        parties.catalog.position(self.api)
+        return self, None
+
+    async def run(self, round_: Round) -> Result:
+        """Negotiate each API that is needed; return those that are awarded, and who comes next."""
+        parties = round_.parties
+        negotiator = self.negotiator or Negotiator()
+        capabilities = negotiator.capabilities(parties)
+        match, routing = self._matched(round_)
+        classifier = parties.classifier
+        categories = None if classifier is None else classifier.predict([round_.request])[0]
+        if self.api is not None:
+            wanted: tuple[str, ...] = (self.api,)
+        elif routing is not None and (routing.fits or round_.actor is None):
+            wanted = routing.recommendation
+        else:
+            wanted = ()
+        awarded, others, declined = list[str](), list[str](), dict[str, str]()
+        covered = set[str]()
+        for api in wanted:
+            if api in covered:
+                continue
+            like = capabilities.likeness_of(api)
+            able = (api, *(name for name in like if self._may(name, parties)))
+            covered.update(able)
+            found = await negotiator.negotiate(
+                round_.request,
+                able,
+                match=fits(api, able[1:], like, match),
+                category=categories[0] if categories else None,
+            )
+            awarded += [name for name in found.order[:1] if name not in awarded]
+            others += found.order[1:]
+            declined |= found.declined
+            if not found.order:
+                _LOGGER.warning("%s", _said(found.declined))
+        if wanted and not awarded:
+            raise RoundFailedError(_said(declined))
+        if routing is not None and self.substitutes:
+            others += [name for name in routing.contractors if name not in declined]
+        rest = tuple(name for name in dict.fromkeys(others) if name not in awarded)
+        return Result(tuple(awarded), categories, routing=routing, substitutes=rest)
+
+    def _matched(self, round_: Round) -> tuple[dict[str, float], Routing | None]:
+        """Return how well each API fits, and what the router recommends, if there is one."""
+        parties, settings = round_.parties, round_.settings
+        if parties.router is None:
+            return {}, None
+        scores = parties.router.score(round_.request, date=round_.date)
+        match = dict(zip(scores.apis, scores.probabilities.tolist(), strict=True))
+        if not self.substitutes:
+            return match, None
+        routing = parties.router.decide(
+            round_.request,
+            scores,
+            among=parties.among,
+            select=settings.select,
+            threshold=settings.threshold,
+        )
+        return match, routing
+
+    def _may(self, api: str, parties: Parties) -> bool:
+        """Return whether an equivalent may take part."""
+        if parties.allowed is not None and api not in parties.allowed:
+            return False
+        return bool(parties.holders_of([api])) and (self.may is None or self.may(api))
+
+
+def fits(
+    api: str, others: Iterable[str], like: Mapping[str, float], match: Mapping[str, float]
+) -> dict[str, float]:
+    """Return how well an API that was chosen fits, and others that may do its work.
+
+    The one that was chosen fits at least as well as any other. What the router knows of it holds
+    for the others as far as they are like it; without a router, likeness is all there is.
+
+    Parameters
+    ----------
+    api : str
+    others : iterable of str
+    like : mapping of str to float in [0, 1]
+        How alike the others are to it.
+    match : mapping of str to float in [0, 1]
+        The router's probabilities.
+
+    Examples
+    --------
+    >>> fits("a", ["b", "c"], {"b": 0.6, "c": 0.3}, {"a": 0.8, "c": 0.7})
+    {'a': 0.8, 'b': 0.8, 'c': 0.7}
+    >>> fits("a", ["b", "c"], {"b": 0.6, "c": 0.3}, {})
+    {'a': 1.0, 'b': 1.0, 'c': 0.5}
+    """
+    names = list(others)
+    own = max([match.get(name, 0.0) for name in (api, *names)]) if match else 1.0
+    most = max([like.get(name, 0.0) for name in names], default=0.0) or 1.0
+    by_likeness = {name: own * (like.get(name, 0.0) / most) for name in names}
+    return {api: own} | {name: max(match.get(name, 0.0), by_likeness[name]) for name in names}
+
+
+def _said(declined: Mapping[str, str]) -> str:
+    """Return who declined, in words."""
+    each = [f"{name!r}: {reason or 'no reason given'}" for name, reason in declined.items()]
+    return f"all that could do it declined ({'; '.join(each)})"

@@ -1,0 +1,270 @@
+"""The protocol "coordinated": discover, match, negotiate, award."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import numpy as np
+import pytest
+
+from cnp_router import Api, Catalog, ContractNet, offline_model
+from cnp_router.coordination import Coordinated, Negotiator
+from cnp_router.coordination.coordinated import fits
+from cnp_router.exceptions import (
+    CoordinationError,
+    InputError,
+    RoundFailedError,
+    SourceAnswerError,
+    SourceUnavailableError,
+    UnknownApiError,
+)
+from cnp_router.protocols import PROTOCOLS, validate
+from cnp_router.routing import Router, Scores
+from cnp_router.sources import CallResult, Source, Sources
+
+CATALOG = Catalog(
+    [
+        Api("sky__forecast", "forecast", "Forecasts rain and wind for a city.", effects="reads"),
+        Api("air__weather", "weather", "A forecast of rain and wind of a city.", effects="reads"),
+        Api("sun__today", "today", "The forecast for a city: rain, wind.", effects="reads"),
+        Api("phone__send", "send", "Sends a text message to a phone.", effects="writes"),
+        Api("maps__draw", "draw", "Draws places.", effects="reads"),
+    ]
+)
+WEATHER = {"sky__forecast", "air__weather", "sun__today"}
+REQUEST = "Will it rain?"
+
+
+class Certain(Router):
+    """Knows what a request needs."""
+
+    def __init__(self, **probabilities):
+        super().__init__(CATALOG.ids)
+        self.probabilities = probabilities
+
+    def _scores(self, request, known, date):
+        p = [self.probabilities.get(name, 0.01) for name in self.apis]
+        return Scores(self.apis, np.array(p))
+
+
+class Answering(Source):
+    """A source that declares negotiation and answers as it is told."""
+
+    def __init__(self, name, answer, methods=("capability/negotiate",)):
+        self.name, self.answer, self.methods = name, answer, list(methods)
+        self.asked = []
+
+    @property
+    def extensions(self):
+        return {"any/name": {"methods": self.methods}}
+
+    async def request(self, method, params, *, timeout=10.0):
+        self.asked.append((method, dict(params)))
+        answer = self.answer(method, params) if callable(self.answer) else self.answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def apis(self):
+        return tuple(api for api in CATALOG if api.id.startswith(f"{self.name}__"))
+
+    async def call(self, call):
+        return CallResult("done")
+
+
+def net(**probabilities):
+    return ContractNet(CATALOG, offline_model(CATALOG), router=Certain(**probabilities))
+
+
+def hold(net, negotiator=None, **how):
+    outcome = net.run_sync(REQUEST, protocol=Coordinated(negotiator, **how))
+    validate(outcome.transcript)
+    return outcome
+
+
+class TestRounds:
+    def test_it_is_registered_as_the_others_are(self):
+        assert isinstance(PROTOCOLS["coordinated"], Coordinated)
+        assert list(PROTOCOLS)[-1] == "coordinated"
+        outcome = net(sky__forecast=0.9).run_sync(REQUEST, protocol="coordinated")
+        assert outcome.protocol == "coordinated"
+        assert len(outcome.recommendation) == 1 and set(outcome.recommendation) <= WEATHER
+
+    def test_the_best_of_the_equivalents_is_awarded(self):
+        negotiator = Negotiator()
+        for _ in range(5):
+            negotiator.reputation.count("sun__today", True)
+            negotiator.reputation.count("sky__forecast", False)
+        outcome = hold(net(sky__forecast=0.9), negotiator)
+        (api,) = outcome.recommendation
+        assert api == "sun__today"
+        assert {each.api for each in negotiator.held[-1].offers} == WEATHER
+
+    def test_each_need_is_negotiated_by_itself(self):
+        negotiator = Negotiator()
+        outcome = hold(net(sky__forecast=0.9, phone__send=0.8), negotiator)
+        assert len(outcome.recommendation) == 2
+        assert outcome.recommendation[1] == "phone__send"
+        assert [{o.api for o in each.offers} for each in negotiator.held] == [
+            WEATHER,
+            {"phone__send"},
+        ]
+
+    def test_two_that_are_equivalent_are_one_need(self):
+        outcome = hold(net(sky__forecast=0.9, air__weather=0.85))
+        assert len(outcome.recommendation) == 1
+
+    def test_a_restriction_holds(self):
+        outcome = net(sky__forecast=0.9).run_sync(
+            REQUEST, protocol="coordinated", exclude=["sun__today", "air__weather"]
+        )
+        assert outcome.recommendation == ("sky__forecast",)
+
+    def test_without_a_router_an_api_must_be_named(self):
+        without = ContractNet(CATALOG, offline_model(CATALOG))
+        with pytest.raises(InputError, match="there is no router"):
+            hold(without)
+        assert set(hold(without, api="sky__forecast").recommendation) <= WEATHER
+        with pytest.raises(UnknownApiError):
+            hold(without, api="sky__nothing")
+
+    def test_who_may_not_take_its_place_takes_no_part(self):
+        outcome = hold(net(), api="sky__forecast", may=lambda name: False)
+        assert outcome.recommendation == ("sky__forecast",)
+
+    def test_no_model_is_asked(self):
+        assert hold(net(sky__forecast=0.9)).transcript.calls == ()
+
+
+class TestServersThatSpeak:
+    """Answers of servers are data: what cannot be used counts as not declared."""
+
+    def order(self, *sources, negotiator=None, **how):
+        async def main():
+            everyone = {each.name: each for each in sources}
+            for name in ("sky", "air", "sun", "phone", "maps"):
+                everyone.setdefault(name, Answering(name, {}, methods=()))
+            async with Sources(everyone.values()) as there:
+                by = negotiator or Negotiator(there, timeout=0.5, **how)
+                match = {"sky__forecast": 0.9, "air__weather": 0.7, "sun__today": 0.6}
+                found = await by.negotiate(REQUEST, list(match), match=match, category="Weather")
+                return by, found
+
+        return asyncio.run(main())
+
+    def test_who_declines_is_passed_over(self):
+        sky = Answering("sky", {"status": "declined", "reason": "under repair"})
+        negotiator, found = self.order(sky)
+        assert found.order == ("air__weather", "sun__today")
+        assert found.declined == {"sky__forecast": "under repair"}
+        said = {each.api: each.said_by for each in found.offers}
+        assert said == {
+            "sky__forecast": "server", "air__weather": "coordinator", "sun__today": "coordinator",
+        }  # fmt: skip
+        assert negotiator.n_messages == 2
+
+    def test_a_server_is_told_the_tool_and_not_what_the_user_asks(self):
+        sky = Answering("sky", {"status": "accepted"})
+        self.order(sky)
+        assert sky.asked == [
+            ("capability/negotiate", {"capability": "forecast", "task": "", "category": "Weather"})
+        ]
+        told = Answering("sky", {"status": "accepted"})
+        self.order(told, tell_task=True)
+        assert told.asked[0][1]["task"] == REQUEST
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            {},
+            {"status": "perhaps"},
+            {"status": "declined", "reason": "x" * 5_000},
+            {"status": ["declined"]},
+            SourceAnswerError("sky", "an error for capability/negotiate: no"),
+            SourceUnavailableError("sky", "no answer"),
+        ],
+    )
+    def test_a_wrong_answer_counts_as_not_declared(self, answer):
+        sky = Answering("sky", answer)
+        negotiator, found = self.order(sky)
+        assert found.order[0] == "sky__forecast"
+        assert found.offers[0].said_by == "coordinator"
+        (note,) = negotiator.notes
+        assert note.startswith("capability/negotiate of source 'sky' is not used any more")
+        _, again = self.order(sky, negotiator=negotiator)
+        assert "sky__forecast" in again.order
+        assert len(sky.asked) == 1  # it is not asked a second time
+
+    def test_words_of_a_server_are_made_printable(self):
+        sky = Answering("sky", {"status": "declined", "reason": "no\x1b[2J\u202e paper"})
+        _, found = self.order(sky)
+        assert "\x1b" not in found.declined["sky__forecast"]
+
+    def test_what_a_server_does_not_name_takes_no_part(self):
+        def answer(method, params):
+            return {"capabilities": [{"name": "history", "description": "Past weather."}]}
+
+        sky = Answering("sky", answer, methods=("capability/discover",))
+        negotiator, found = self.order(sky)
+        assert found.order == ("air__weather", "sun__today")
+        assert "does not name it" in found.declined["sky__forecast"]
+        self.order(sky, negotiator=negotiator)
+        assert len(sky.asked) == 1  # once is enough
+        assert asyncio.run(negotiator.discover(["sky__forecast"])) == {"sky": ("sky__history",)}
+        assert len(sky.asked) == 2
+
+    def test_only_so_many_are_asked(self):
+        sources = [
+            Answering(name, {"status": "declined", "reason": "full"})
+            for name in ("sky", "air", "sun")
+        ]
+        _, found = self.order(*sources, most_asked=2)
+        assert found.order == ("sun__today",)
+        assert [len(each.asked) for each in sources] == [1, 1, 0]
+
+    def test_jobs_that_come_at_once_ask_what_a_server_can_do_once(self):
+        def answer(method, params):
+            return {"capabilities": [{"name": "forecast"}]}
+
+        async def main():
+            sky = Answering("sky", answer, methods=("capability/discover",))
+            async with Sources([sky]) as there:
+                negotiator = Negotiator(there)
+                match = {"sky__forecast": 0.9}
+                await asyncio.gather(
+                    *(negotiator.order(REQUEST, list(match), match=match) for _ in range(9))
+                )
+            return len(sky.asked)
+
+        assert asyncio.run(main()) == 1
+
+
+def test_all_declined_is_said():
+    async def main():
+        no = {"status": "declined", "reason": "under repair"}
+        everyone = [Answering(name, no) for name in ("sky", "air", "sun")]
+        async with Sources(everyone) as there:
+            protocol = Coordinated(Negotiator(there))
+            with pytest.raises(RoundFailedError) as caught:
+                await net(sky__forecast=0.9).run(REQUEST, protocol=protocol)
+        return caught.value
+
+    error = asyncio.run(main())
+    assert not isinstance(error, CoordinationError)
+    assert "all that could do it declined" in str(error)
+    for name in WEATHER:
+        assert f"{name!r}: under repair" in str(error)
+    assert error.transcript.protocol == "coordinated"
+
+
+def test_how_well_they_fit_at_random():
+    rng = random.Random(11)
+    for _ in range(200):
+        others = [f"o{n}" for n in range(rng.randint(0, 6))]
+        like = {name: rng.random() for name in others}
+        match = {name: rng.random() for name in ["a", *others] if rng.random() < 0.8}
+        found = fits("a", others, like, match)
+        assert list(found) == ["a", *others]
+        assert all(0 <= p <= found["a"] for p in found.values())
+        assert all(found[name] >= match.get(name, 0.0) for name in others)
