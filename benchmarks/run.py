@@ -17,6 +17,7 @@ r"""The one entry point of the benchmarks.
         [--waves]
     python benchmarks/run.py models [--base-url URL[=MODEL] ...] [--prices FILE] [--data DIR] \
         [--model DIR] [--split NAME] [--limit N]
+    python benchmarks/run.py context
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
@@ -24,7 +25,10 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py injection [--limit N]
     python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py planning [--forms N]
+    python benchmarks/run.py planning [--forms N]
+    python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
+    python benchmarks/run.py subagents [--data DIR] [--split NAME] [--limit N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
 
@@ -49,6 +53,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
     compound,
+    context,
     coordination,
     engine,
     evidence,
@@ -65,6 +70,7 @@ from benchmarks import (
     routed_vs_broadcast,
     scaling,
     speed,
+    subagents,
     tool_servers,
     trust,
 )
@@ -85,12 +91,14 @@ TRACKS = {
     "evidence": evidence,
     "models": models,
     "compound": compound,
+    "context": context,
     "engine": engine,
     "execution": execution,
     "coordination": coordination,
     "injection": injection,
     "reputation": reputation,
     "tool_servers": tool_servers,
+    "subagents": subagents,
     "planning": planning,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
@@ -225,6 +233,11 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
     track.add_argument("--calls", type=int, metavar="N", default=tool_servers.CALLS)
 
 
+def _subagents(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
+    _limit(track, subagents.LIMIT)
+
+
 def _planning(track: argparse.ArgumentParser) -> None:
     track.add_argument("--forms", type=int, metavar="N", default=planning.FORMS)
 
@@ -272,6 +285,7 @@ _OPTIONS = {
     "injection": _injection,
     "reputation": _reputation,
     "tool_servers": _tool_servers,
+    "subagents": _subagents,
     "planning": _planning,
 }
 
