@@ -219,7 +219,7 @@ class TestCoordinator:
 
     def test_a_job_with_a_named_api_goes_to_that_one(self):
         world = World(negotiator=Negotiator(reputation=Gone()))
-        prefer(world.negotiator, "air__weather", 50)
+        prefer(world.negotiator, "air__forecast", 50)
         execution = world.run(forecast())
         assert execution.is_done
         assert world.calls == ["sky__forecast"]
@@ -231,7 +231,9 @@ class TestCoordinator:
         from test_negotiated_executions import DOWN
 
         world = World(
-            negotiator=Negotiator(reputation=Gone(n=2)), sky__forecast=[DOWN], air__weather=["rain"]
+            negotiator=Negotiator(reputation=Gone(n=2)),
+            sky__forecast=[DOWN],
+            air__forecast=["rain"],
         )
         execution = world.run(forecast())
         assert execution.is_done
