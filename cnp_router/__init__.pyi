@@ -24,15 +24,20 @@ from cnp_router.checks import (
 )
 from cnp_router.context import (
     AdaptiveThreshold as AdaptiveThreshold,
+    compress as compress,
     ContextEntry as ContextEntry,
     ContextStore as ContextStore,
+    cut as cut,
     DataClasses as DataClasses,
     FixedThreshold as FixedThreshold,
+    Memory as Memory,
     MemoryContextStore as MemoryContextStore,
     QuantileThreshold as QuantileThreshold,
     RedisContextStore as RedisContextStore,
+    selective as selective,
     SharedContext as SharedContext,
     SqliteContextStore as SqliteContextStore,
+    Turn as Turn,
 )
 from cnp_router.constraints import (
     broken as broken,
@@ -159,7 +164,6 @@ from cnp_router.planning import (
     ProvenPlans as ProvenPlans,
     ReAct as ReAct,
     Run as Run,
-    Turn as Turn,
     Workspace as Workspace,
 )
 from cnp_router.prediction import (
