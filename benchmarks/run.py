@@ -26,6 +26,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py planning [--forms N]
     python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
+    python benchmarks/run.py subagents [--data DIR] [--split NAME] [--limit N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
 
@@ -67,6 +68,7 @@ from benchmarks import (
     routed_vs_broadcast,
     scaling,
     speed,
+    subagents,
     tool_servers,
     trust,
 )
@@ -94,6 +96,7 @@ TRACKS = {
     "injection": injection,
     "reputation": reputation,
     "tool_servers": tool_servers,
+    "subagents": subagents,
     "planning": planning,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
@@ -228,6 +231,11 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
     track.add_argument("--calls", type=int, metavar="N", default=tool_servers.CALLS)
 
 
+def _subagents(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
+    _limit(track, subagents.LIMIT)
+
+
 def _planning(track: argparse.ArgumentParser) -> None:
     track.add_argument("--forms", type=int, metavar="N", default=planning.FORMS)
 
@@ -275,6 +283,7 @@ _OPTIONS = {
     "injection": _injection,
     "reputation": _reputation,
     "tool_servers": _tool_servers,
+    "subagents": _subagents,
     "planning": _planning,
 }
 
