@@ -259,7 +259,6 @@ class _Planned(Working):
                 state=now.state,
                 unmet=now.unmet,
                 history=now.history,
-                n_left=now.n_left,
                 guideline=plan.guideline,
                 results=self.shown_results(job, method.result_tokens),
             )

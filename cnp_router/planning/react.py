@@ -102,7 +102,6 @@ class ReAct:
                 state=now.state,
                 unmet=now.unmet,
                 history=now.history,
-                n_left=now.n_left,
                 profile=profile,
                 hints=hints,
             )

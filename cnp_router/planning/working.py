@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cnp_router.agents import NextAct, NextStep, TriedCall, WantedCall
-from cnp_router.agents.next_act import recent
+from cnp_router.agents import NextAct, NextStep, ShownHistory, TriedCall, WantedCall
 from cnp_router.catalog import Api
 from cnp_router.exceptions import ChatAnswerError, InputError, SourceError
 from cnp_router.execution import (
@@ -32,7 +31,7 @@ from cnp_router.llm import ChatModel, check_response
 from cnp_router.llm.tokens import estimate_tokens
 from cnp_router.planning.booked import BookedModel
 from cnp_router.planning.guard import Guard
-from cnp_router.planning.run import Run, Turn, TurnKind
+from cnp_router.planning.run import AgentTurn, Run, TurnKind
 from cnp_router.planning.workspace import Workspace
 from cnp_router.printing import printable
 from cnp_router.protocols.metered import Books
@@ -54,8 +53,7 @@ class Situation:
 
     state: Mapping[str, Any]
     unmet: tuple[str, ...]
-    history: tuple[TriedCall, ...]
-    n_left: int
+    history: ShownHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class Working(Running):
         super().__init__(guarded, Journal(), how)
         self.apis = apis
         self.workspace = workspace
-        self.turns: list[Turn] = []
+        self.turns: list[AgentTurn] = []
         self.plans: list[Plan] = []
         self.failed: list[JobReport] = []
         self._job_of: dict[str, str] = {}  # by the id of a call that an agent chose
@@ -191,15 +189,15 @@ class Working(Running):
             tuple(self.failed),
         )
 
-    async def _turn(self, work: _Job, number: int) -> tuple[Turn, bool]:
+    async def _turn(self, work: _Job, number: int) -> tuple[AgentTurn, bool]:
         """Return what an agent wanted and what came of it, and whether it says that it is done."""
         agent = work.agent
-        kept, n_left = recent(work.history, agent.history_tokens)
-        task = agent.task(Situation(self.state, self.unmet, kept, n_left))
+        shown = ShownHistory.of(work.history, agent.history_tokens)
+        task = agent.task(Situation(self.state, self.unmet, shown))
 
-        def turn(kind: TurnKind, seen: Any, wanted: WantedCall | None = None) -> Turn:
+        def turn(kind: TurnKind, seen: Any, wanted: WantedCall | None = None) -> AgentTurn:
             said = wanted or WantedCall("", "", {}, False)
-            return Turn(work.job.id, number, kind, said.tool, said.inputs, seen, said.thought)
+            return AgentTurn(work.job.id, number, kind, said.tool, said.inputs, seen, said.thought)
 
         try:
             response = check_response(agent.model, await agent.model.complete(task.chat_request()))
@@ -326,11 +324,12 @@ def _is_declined(act: Act) -> bool:
     return failure is not None and failure.kind == "declined"
 
 
-def _as_shown(turn: Turn, most: int) -> TriedCall:
+def _as_shown(turn: AgentTurn, most: int) -> TriedCall:
     """Return a turn as its agent is shown it afterwards: long inputs and thoughts are cut."""
     text = json.dumps(dict(turn.inputs), ensure_ascii=False)
     inputs = turn.inputs if estimate_tokens(text) <= most else {"cut": _beginning(text, most)}
-    return TriedCall(turn.tool, inputs, turn.seen, printable(turn.thought, _MOST_SAID))
+    thought = printable(turn.thought, _MOST_SAID)
+    return TriedCall(turn.tool, inputs, turn.seen, thought, turn.kind)
 
 
 def _seen(act: Act, most: int) -> tuple[TurnKind, Any]:

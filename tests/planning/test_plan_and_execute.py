@@ -137,6 +137,7 @@ class TestWhatTheExecutorSees:
         assert len(shown["acts"]) == 1
         assert shown["acts"][0]["inputs"]["query"].endswith(" 4")
         assert shown["earlier acts that are not shown"] == 4
+        assert "earlier acts" not in shown  # too long in brief, too
 
     def test_a_large_result_is_cut(self):
         acts = [call("find", query="x" * 5_000), pin("a", "1"), pin("b", "2")]
@@ -253,7 +254,7 @@ class TestRules:
         desk.pause = lambda: asyncio.sleep(0.01)
 
         def act(request):
-            if not request.task.history:
+            if not request.task.history.last:
                 return call("find", query="tea")
             return pin("tea", {"Do a.": "1", "Do b.": "2"}[request.task.job], done=True)
 
@@ -267,7 +268,7 @@ class TestRules:
         desk.pause = lambda: asyncio.sleep(0.01)
 
         def act(request):
-            return pin(request.task.job, str(len(request.task.history) + 1), done=True)
+            return pin(request.task.job, str(len(request.task.history.last) + 1), done=True)
 
         done, desk, *_ = run([plan(job("a"), job("b"))], act, desk)
         assert done.is_done
@@ -320,7 +321,9 @@ class TestRules:
 
     def test_inputs_that_are_no_json_are_not_called(self):
         def act(request):
-            inputs = {"note": "\ud800"} if not request.task.history else {"note": "a", "slot": "1"}
+            inputs = (
+                {"note": "\ud800"} if not request.task.history.last else {"note": "a", "slot": "1"}
+            )
             answer = estimated_response(request, pin("a", "1"), "odd")
             return replace(answer, data={**answer.data, "inputs": inputs})
 
