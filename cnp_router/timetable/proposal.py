@@ -149,7 +149,7 @@ class Proposal:
         """
         reading = read_wishes(text, self.form, self.courses).something()
         problem = reading.form.rules(self.courses)
-        solution, revision = revised(problem, self.chosen, reading, timeout=timeout)
+        solution, revision = revised(problem, self.problem, self.chosen, reading, timeout=timeout)
         return replace(
             self,
             form=reading.form,
