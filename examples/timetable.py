@@ -19,15 +19,16 @@ for course in proposal.timetable:
     print(f"{course.slot or 'any':6} {course.credits:3g}  {course.name}")
 print(f"{proposal.credits:g} credits")
 
-revised = proposal.revise("nothing after 16:30, more seminars")
+revised = proposal.revise("no Monday, more seminars")
 print("\nKept:", ", ".join(revised.revision.kept))
 for name, why in revised.revision.dropped.items():
     print(f"Dropped {name}: {why}")
 print("Added:", ", ".join(revised.revision.added))
 
-strict = replace(form, avoid=("Mon", "Tue"), assessment=Liking(excluded=("exam", "quizzes")))
+strict = Liking(excluded=("exam", "quizzes"))
+full = replace(form, min_credits=30, max_credits=32, assessment=strict)
 try:
-    propose(strict)
+    propose(full)
 except InfeasibleError as error:
     print("\nIn conflict:")
     for reasons in error.reasons.values():
