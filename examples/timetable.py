@@ -26,7 +26,7 @@ for name, why in revised.revision.dropped.items():
 print("Added:", ", ".join(revised.revision.added))
 
 strict = Liking(excluded=("exam", "quizzes"))
-full = replace(form, min_credits=30, max_credits=32, assessment=strict)
+full = replace(form, min_credits=40, max_credits=42, assessment=strict)
 try:
     propose(full)
 except InfeasibleError as error:
