@@ -157,6 +157,15 @@ from cnp_router.online import (
     Reputation as Reputation,
     RouterObserver as RouterObserver,
 )
+from cnp_router.planning import (
+    Offer as Offer,
+    PlanAndExecute as PlanAndExecute,
+    Planner as Planner,
+    ProvenPlans as ProvenPlans,
+    ReAct as ReAct,
+    Run as Run,
+    Workspace as Workspace,
+)
 from cnp_router.prediction import (
     AgentRun as AgentRun,
     BackoffPredictor as BackoffPredictor,

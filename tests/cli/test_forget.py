@@ -143,6 +143,44 @@ def test_a_refit_that_is_interrupted_leaves_all_and_again_finishes(run, model, m
     assert SECRET.encode() not in bytes_of(run.folder / "m")
 
 
+def test_plans_that_have_worked(run, model):
+    from cnp_router.execution import Job, Plan
+    from cnp_router.planning import ProvenPlans
+
+    proven = ProvenPlans(run.folder / "m" / "plans.jsonl")
+    proven.keep(Plan(f"Bars of {SECRET}.", (Job("a", api="flickr"),)), user="ann")
+    proven.keep(Plan("Text me.", (Job("a", api="twilio"),)), user="bob")
+    arguments = ("forget", "--model", model, "--user", "ann", "--jobs", "1")
+    assert document(run(*arguments, "--dry-run", "--json"))["plans"] == 1
+    assert len(proven) == 2
+    assert "1 plan removed" in run(*arguments).stdout
+    assert SECRET.encode() not in bytes_of(run.folder / "m")
+    assert proven.near("Text me.", user="bob")
+    told = document(run("forget", "--model", model, "--api", "twilio", "--jobs", "1", "--json"))
+    assert told["plans"] == 1
+    assert not proven.path.exists()
+
+
+def test_where_there_are_only_plans(run):
+    from cnp_router.execution import Job, Plan
+    from cnp_router.planning import ProvenPlans
+
+    (run.folder / "only").mkdir()
+    proven = ProvenPlans(run.folder / "only" / "plans.jsonl")
+    proven.keep(Plan("Text me.", (Job("a", api="twilio"),)), user="ann")
+    told = document(run("forget", "--model", "only", "--user", "ann", "--json"))
+    assert (told["observed"], told["model"], told["plans"]) == (None, None, 1)
+
+
+def test_damaged_plans_are_said_before_anything_is_removed(run, model):
+    (run.folder / "m" / "plans.jsonl").write_text("{}\n")
+    before = bytes_of(run.folder / "m")
+    told = run("forget", "--model", model, "--user", "ann", "--jobs", "1")
+    assert told.exit_code == 1
+    assert "plans.jsonl, line 1: missing field 'plan'" in told.stderr
+    assert bytes_of(run.folder / "m") == before
+
+
 def test_what_is_remembered_of_a_user(run, model):
     file = run.folder / "m" / "memory.sqlite"
     with Memory(file) as memory:

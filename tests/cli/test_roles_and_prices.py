@@ -18,6 +18,7 @@ HAS = {
     "compare": {"manager", "contractor"},
     "execute": {"manager", "contractor", "planner", "executor"},
     "replay": set(),
+    "timetable": {"executor"},
 }
 
 
