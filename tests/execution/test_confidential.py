@@ -531,6 +531,16 @@ def test_what_a_helper_made_of_it_names_who_gave_it(make):
     assert "what 'hr__pay' gives is confidential" in execution.jobs[2].problem
 
 
+def test_what_is_known_in_the_same_words_is_confidential_where_they_come_from_it(make):
+    world = make(hr_pay=SECRET["said"], hr_words="It is much.")
+    world.run(Job("words", "", "hr__words", {"value": SECRET["said"]}))  # the user's own words
+    said = tell({"text": {"$from": "words", "path": ""}}, ("words",))
+    execution = world.run(PAID, words({"value": ALL}), said)
+    assert execution.n_recalled == 1
+    assert execution.jobs[2].state == "failed"
+    assert world.calls("mail") == []
+
+
 def test_its_own_contractor_and_the_user_get_it(make):
     world = make(hr_words=echoes)
     execution = world.run(PAID, words({"value": SAID}))
