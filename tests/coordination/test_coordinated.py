@@ -246,6 +246,25 @@ class TestServersThatSpeak:
         assert found.order == ("sun__today",)
         assert [len(each.asked) for each in sources] == [1, 1, 0]
 
+    def test_jobs_that_come_at_once_are_spread_while_servers_are_asked(self):
+        async def main():
+            everyone = [Answering(name, {"status": "accepted"}) for name in ("sky", "air", "sun")]
+            async with Sources(everyone) as there:
+                negotiator = Negotiator(there)
+                match = dict.fromkeys(ALL, 0.5)
+                orders = await asyncio.gather(
+                    *(negotiator.order(REQUEST, list(match), match=match) for _ in range(6))
+                )
+            for found in negotiator.held:
+                scores = [each.score for each in found.offers]
+                assert scores == sorted(scores, reverse=True)
+                for each in found.offers:
+                    own = 0.5 * each.match + 0.3 / each.load + 0.2 * each.past
+                    assert each.score == pytest.approx(own)
+            return sorted(order[0] for order in orders)
+
+        assert asyncio.run(main()) == sorted([*ALL, *ALL])
+
     def test_jobs_that_come_at_once_ask_what_a_server_can_do_once(self):
         def answer(method, params):
             return {"capabilities": [{"name": "forecast"}]}
