@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from cnp_router import ContractNet, Executor, Job, Plan, offline_model
+from cnp_router import ContractNet, ExecutionSettings, Executor, Job, Plan, offline_model
 from cnp_router.coordination import Negotiator
 from cnp_router.sources import FunctionSource, Sources
 
@@ -32,7 +32,7 @@ class Speaking(FunctionSource):
 
 
 async def main() -> None:
-    """Execute two plans of three jobs, which all name the same tool."""
+    """Execute a plan of three jobs, which all name the same tool."""
     reads = {"forecast": "reads"}
     services = [
         FunctionSource("north", {"forecast": broken}, effects=reads),
@@ -43,16 +43,15 @@ async def main() -> None:
         catalog = await sources.catalog()
         negotiator = Negotiator(sources)
         net = ContractNet(catalog, offline_model(catalog))
-        executor = Executor(net, sources, negotiator=negotiator)
-        for round_ in ("first", "second"):
-            jobs = [
-                Job(city.lower(), api="north__forecast", inputs={"city": city})
-                for city in ("Oslo", "Bergen", "Tromso")
-            ]
-            execution = await executor.execute(Plan(f"Rain, for the {round_} time?", tuple(jobs)))
-            print(f"The {round_} time")
-            for job in execution.jobs:
-                print(f"  {job.id}:", ", then ".join(act.api for act in job.acts), f"({job.state})")
+        one_by_one = ExecutionSettings(max_concurrency=1)
+        executor = Executor(net, sources, settings=one_by_one, negotiator=negotiator)
+        jobs = [
+            Job(city.lower(), api="north__forecast", inputs={"city": city})
+            for city in ("Oslo", "Bergen", "Tromso")
+        ]
+        execution = await executor.execute(Plan("Will it rain?", tuple(jobs)))
+        for job in execution.jobs:
+            print(f"{job.id}:", ", then ".join(act.api for act in job.acts), f"({job.state})")
         print("The last negotiation")
         for offer in negotiator.held[-1].offers:
             said = "accepted" if offer.is_accepted else f"declined: {offer.reason}"
