@@ -11,6 +11,7 @@ from test_negotiated_executions import APIS, CATALOG, QUICK, World, forecast, pr
 from cnp_router import ContractNet, Executor, Job, Plan, fit_router
 from cnp_router.agents import offline_model
 from cnp_router.agents.tasks import SelectApis
+from cnp_router.cli.execution_report import echo_execution
 from cnp_router.context import MemoryContextStore, SharedContext
 from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import (
@@ -191,6 +192,15 @@ def test_the_journal_says_it_and_a_resumption_too(tmp_path):
     assert second.jobs[0].is_resumed
     assert second.jobs[0].lost == first.jobs[0].lost
     assert second.jobs[0].acts[0].by == "direct"
+
+
+def test_the_command_line_says_it(capsys):
+    by = executor(dying(ChatConnectionError("gone")))
+    execution = asyncio.run(by.execute(Plan("Rain?", (forecast(), job()))))
+    echo_execution(execution)
+    said = capsys.readouterr().out
+    assert "Called directly" in said
+    assert "rain: the manager was lost" in said
 
 
 class Gone(Reputation):
