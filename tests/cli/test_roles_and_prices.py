@@ -17,6 +17,7 @@ HAS = {
     "negotiate": {"manager", "contractor"},
     "compare": {"manager", "contractor"},
     "execute": {"manager", "contractor", "planner", "executor"},
+    "timetable": {"planner", "executor"},
     "replay": set(),
     "timetable": {"executor"},
 }
