@@ -19,7 +19,6 @@ HAS = {
     "execute": {"manager", "contractor", "planner", "executor"},
     "timetable": {"planner", "executor"},
     "replay": set(),
-    "timetable": {"executor"},
 }
 
 
