@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from cnp_router.agents import NextStep
 from cnp_router.catalog import Api
@@ -114,9 +114,12 @@ class ReAct:
         limits = self.max_turns, self.history_tokens, self.result_tokens
         agent = Agent(BookedModel(self.model, work.books), tools, task, missing, *limits)
         whole = Plan(request, (Job("request", request),))
-        served = work.work(whole, lambda job: work.in_turns(job, agent))
+
+        def serve() -> Awaitable[None]:
+            return work.work(whole, lambda job: work.in_turns(job, agent))
+
         try:
-            await self.executor.supervise(work, served, request, user=user)
+            await self.executor.supervise(work, serve, request, user=user)
         finally:
             self.last = work.run("react", request)
         return self.last
