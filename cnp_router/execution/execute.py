@@ -192,7 +192,7 @@ class Executor:
         *,
         user: str | None = None,
     ) -> Execution:
-        """Have an execution work for as long as it may take, and learn from it in any case."""
+        """Do the work of an execution for as long as it may take; learn from it in any case."""
         if self.context is not None:
             self.context.know(self.net.catalog)
         try:

@@ -105,7 +105,9 @@ class Running:
             if there is not None:
                 call = self.journal.done_by(job.id)
                 report.is_resumed = True
-                act = Act(call.api, "award", call.inputs, there, 0, 0.0)
+                report.lost = self.journal.lost.get(job.id, "")
+                by: By = "direct" if report.lost else "award"
+                act = Act(call.api, by, call.inputs, there, 0, 0.0)
                 is_confidential = self.doer.sharing.is_confidential(call.api, job.after)
                 report.acts.append(replace(act, is_confidential=is_confidential))
                 self.reports.enter(report, "done", call.api, "done before")
@@ -117,6 +119,7 @@ class Running:
                     raise
                 report.problem, is_done = str(exc), False
             self.reports.enter(report, "done" if is_done else "failed", report.api, report.problem)
+            self.journal.note_lost(job.id, report.lost)
             self.journal.end_job(job.id, JobEnd("done" if is_done else "failed"))
             await self.journal.synced()
             return is_done

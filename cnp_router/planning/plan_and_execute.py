@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from cnp_router.agents import DoneJob, FailedJob, NextAct
@@ -174,8 +173,9 @@ class PlanAndExecute:
             tools = (*tools, *(self.executor.net.catalog[name] for name in missing))
         work = _Planned(self, tools, workspace, profile, user)
         try:
-            make = partial(work.follow_or_make, request)
-            await self.executor.supervise(work, make, request, user=user)
+            await self.executor.supervise(
+                work, lambda: work.follow_or_make(request), request, user=user
+            )
         finally:
             self.last = work.run("plan-and-execute", request)
         return self.last

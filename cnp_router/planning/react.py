@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 
 from cnp_router.agents import NextStep
 from cnp_router.catalog import Api
@@ -115,8 +115,8 @@ class ReAct:
         agent = Agent(BookedModel(self.model, work.books), tools, task, missing, *limits)
         whole = Plan(request, (Job("request", request),))
 
-        def serve() -> Awaitable[None]:
-            return work.work(whole, lambda job: work.in_turns(job, agent))
+        async def serve() -> None:
+            await work.work(whole, lambda job: work.in_turns(job, agent))
 
         try:
             await self.executor.supervise(work, serve, request, user=user)
