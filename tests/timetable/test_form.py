@@ -349,6 +349,17 @@ class TestDialogue:
             "year must be a whole number from 1 to 6, got 9",
         ]
 
+    def test_the_last_answer_may_hold_any_wishes(self):
+        form = dataclasses.replace(WHOLE, interests=None)
+        problems = []
+        answers = iter(["Abracadabra", "crime, no Friday, Abracadabra, at most 12 credits"])
+        asked = ask(form, COURSES, lambda _: next(answers), lambda p: problems.append(str(p)))
+        assert asked == dataclasses.replace(form, interests="crime", avoid=("Fri",), max_credits=12)
+        assert problems[0].startswith("nothing of the text is understood: 'Abracadabra'")
+        assert problems[1].startswith("not understood: 'Abracadabra'")
+        nothing = ask(form, COURSES, lambda _: " ", problems.append)
+        assert nothing.interests == ""
+
     def test_it_does_not_ask_forever(self):
         form = dataclasses.replace(WHOLE, gaps=None)
         problems = []
