@@ -158,6 +158,7 @@ from cnp_router.online import (
     RouterObserver as RouterObserver,
 )
 from cnp_router.planning import (
+    AgentTurn as AgentTurn,
     Offer as Offer,
     PlanAndExecute as PlanAndExecute,
     Planner as Planner,
