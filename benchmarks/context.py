@@ -211,8 +211,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     table([["threshold", "mean F1", "worst F1"], *([n, number(a), number(b)] for n, a, b in means)])
     costs = _costs(options.redis)
     print(f"What {_ENTRIES} entries in a store cost, in ms an operation:\n")
-    names = ("put", "get", "live")
-    table([["store", *names], *([n, *(number(c[x]) for x in names)] for n, c in costs.items())])
+    does = ("put", "get", "live")
+    table([["store", *does], *([n, *(number(c[x]) for x in does)] for n, c in costs.items())])
     return {"environment": facts, "rows": rows, "stores": costs}
 
 

@@ -39,8 +39,8 @@ __all__ = [
     "Threshold",
     "Turn",
     "canonical",
-    "store_at",
     "compress",
     "cut",
     "selective",
+    "store_at",
 ]

@@ -193,8 +193,6 @@ class Executor:
         user: str | None = None,
     ) -> Execution:
         """Await the work of an execution for as long as it may take; learn from it in any case."""
-        if self.context is not None:
-            self.context.know(self.net.catalog)
         try:
             await running.within_time(work)
         except asyncio.CancelledError:
@@ -236,6 +234,8 @@ class Executor:
 
     def means(self, announcement: Announcement = "routed", *, user: str | None = None) -> Means:
         """Return what an execution is done with, as other ways of executing need it."""
+        if self.context is not None:
+            self.context.know(self.net.catalog)
         return Means(
             self._hidden(announcement),
             self.sources,
