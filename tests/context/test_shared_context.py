@@ -395,6 +395,13 @@ class TestOffers:
         assert world.offer("weather", UNKNOWN, user="ben") == {}
         assert len(world.offer("weather", UNKNOWN, user="aiko")) == 1
 
+    def test_what_was_read_before_something_was_written_is_not_offered(self):
+        world = World(classes=lambda _: "public", threshold=0)
+        world.keep(TODAY, KYOTO)
+        place = world.keep(PLACE, KYOTO)
+        asyncio.run(world.context.written(WRITE))
+        assert [*world.offer("weather", UNKNOWN)] == [place]
+
     def test_what_has_expired_is_not_offered(self):
         world = World(classes=lambda _: "public", threshold=0)
         world.keep(TODAY, KYOTO)
