@@ -17,12 +17,16 @@ r"""The one entry point of the benchmarks.
         [--waves]
     python benchmarks/run.py models [--base-url URL[=MODEL] ...] [--prices FILE] [--data DIR] \
         [--model DIR] [--split NAME] [--limit N]
+    python benchmarks/run.py context
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
     python benchmarks/run.py coordination [--servers N] [--sessions N] [--limit SECONDS]
     python benchmarks/run.py injection [--limit N]
+    python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py planning [--forms N]
+    python benchmarks/run.py planning [--forms N]
+    python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
     python benchmarks/run.py subagents [--data DIR] [--split NAME] [--limit N]
 
@@ -49,6 +53,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
     compound,
+    context,
     coordination,
     engine,
     evidence,
@@ -61,6 +66,7 @@ from benchmarks import (
     next_tool_history,
     planning,
     quality,
+    reputation,
     routed_vs_broadcast,
     scaling,
     speed,
@@ -85,10 +91,12 @@ TRACKS = {
     "evidence": evidence,
     "models": models,
     "compound": compound,
+    "context": context,
     "engine": engine,
     "execution": execution,
     "coordination": coordination,
     "injection": injection,
+    "reputation": reputation,
     "tool_servers": tool_servers,
     "subagents": subagents,
     "planning": planning,
@@ -208,6 +216,13 @@ def _injection(track: argparse.ArgumentParser) -> None:
     track.add_argument("--limit", type=int, metavar="N", help="the first N orders only")
 
 
+def _reputation(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--runs", type=int, metavar="N", default=reputation.RUNS)
+    track.add_argument(
+        "--contractors", type=int, nargs="+", metavar="N", default=reputation.CONTRACTORS
+    )
+
+
 def _tool_servers(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--node",
@@ -268,6 +283,7 @@ _OPTIONS = {
     "engine": _engine,
     "execution": _execution,
     "injection": _injection,
+    "reputation": _reputation,
     "tool_servers": _tool_servers,
     "subagents": _subagents,
     "planning": _planning,

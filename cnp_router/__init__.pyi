@@ -24,15 +24,20 @@ from cnp_router.checks import (
 )
 from cnp_router.context import (
     AdaptiveThreshold as AdaptiveThreshold,
+    compress as compress,
     ContextEntry as ContextEntry,
     ContextStore as ContextStore,
+    cut as cut,
     DataClasses as DataClasses,
     FixedThreshold as FixedThreshold,
+    Memory as Memory,
     MemoryContextStore as MemoryContextStore,
     QuantileThreshold as QuantileThreshold,
     RedisContextStore as RedisContextStore,
+    selective as selective,
     SharedContext as SharedContext,
     SqliteContextStore as SqliteContextStore,
+    Turn as Turn,
 )
 from cnp_router.constraints import (
     broken as broken,
@@ -152,6 +157,16 @@ from cnp_router.online import (
     Reputation as Reputation,
     RouterObserver as RouterObserver,
 )
+from cnp_router.planning import (
+    AgentTurn as AgentTurn,
+    Offer as Offer,
+    PlanAndExecute as PlanAndExecute,
+    Planner as Planner,
+    ProvenPlans as ProvenPlans,
+    ReAct as ReAct,
+    Run as Run,
+    Workspace as Workspace,
+)
 from cnp_router.prediction import (
     AgentRun as AgentRun,
     BackoffPredictor as BackoffPredictor,
@@ -247,8 +262,13 @@ from cnp_router.testing import (
 from cnp_router.timetable import (
     Board as Board,
     Course as Course,
+    Form as Form,
+    Liking as Liking,
     load_courses as load_courses,
+    Proposal as Proposal,
+    propose as propose,
     read_courses as read_courses,
+    read_wishes as read_wishes,
     TimetableTools as TimetableTools,
 )
 from cnp_router.training import (

@@ -73,6 +73,7 @@ class _Certain:
             self.fill(find)
         self.of_kinds()
         self.fill(self.hinted)
+        self.fill(self.offered)
         self.same_meaning()
         self.free_text()
         self.fill(self.default)
@@ -123,6 +124,13 @@ class _Certain:
             if hint.input == parameter.name and is_certain and hint.path is not None:
                 yield {"$from": hint.job, "path": hint.path}
                 return  # the most frequent one comes first
+
+    def offered(self, parameter: Parameter) -> Iterator[Any]:
+        if parameter.is_required:  # what is similar may be about something else
+            for name, entries in self.task.context.items():
+                for entry in entries:
+                    if meant_by(parameter, entry) == _SAME_NAME:
+                        yield {"$from": name, "path": entry["path"]}
 
     def same_meaning(self) -> None:
         """Fill by fields with other names, where one field and one parameter mean each other."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from cnp_router.context.context_entry import Vector
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import ChatAnswerError, CnpRouterError, InputError
 from cnp_router.llm.cache import CacheStats
 from cnp_router.records import check_number
 from cnp_router.text import TfidfEncoder
@@ -22,6 +22,7 @@ __all__ = ["ContextVectors", "DenseVectors", "SparseVectors", "cosine"]
 
 _MOST_TEXTS = 2_000  # that term frequencies are learned from
 _MOST_PAIRS = 5_000
+_SAME = 0.7
 
 
 class ContextVectors(ABC):
@@ -55,9 +56,7 @@ class ContextVectors(ABC):
         Raises
         ------
         LanguageModelError
-            If an encoder that asks a server gives none.
-        InputError
-            If an encoder gives something else than finite vectors, one a text.
+            If an encoder raises an error, or gives something else than finite vectors, one a text.
         """
         found: dict[str, Vector] = {}
         with self._lock:
@@ -119,7 +118,10 @@ class SparseVectors(ContextVectors):
         return [self._weights(text) for text in texts]
 
     def learn(self, texts: Collection[str]) -> list[float]:
-        """Learn how rare words are; returned are cosines of at most 5,000 pairs of the texts."""
+        """Learn how rare words are; returned are cosines of at most 5,000 pairs of the texts.
+
+        Pairs that say nearly the same, with a cosine of 0.7 or more, are no background.
+        """
         chance = random.Random(0)
         some = sorted(set(texts))
         some = chance.sample(some, _MOST_TEXTS) if len(some) > _MOST_TEXTS else some
@@ -132,7 +134,8 @@ class SparseVectors(ContextVectors):
         else:
             drawn = (chance.sample(vectors, 2) for _ in range(_MOST_PAIRS))
             pairs = ((one, other) for one, other in drawn)
-        return [cosine(one, other) for one, other in pairs]
+        cosines = (cosine(one, other) for one, other in pairs)
+        return [each for each in cosines if each < _SAME]
 
     def _weights(self, text: str) -> dict[str, float]:
         return self._encoder.weights(text)
@@ -171,17 +174,23 @@ class DenseVectors(ContextVectors):
     def _encoded(self, texts: list[str]) -> list[Vector]:
         import numpy as np
 
-        with self._one:
-            given = self.encoder(texts)
+        try:
+            with self._one:
+                given = self.encoder(texts)
+        except CnpRouterError:
+            raise
+        except Exception as exc:  # of somebody else's function
+            raise ChatAnswerError(f"the encoder raised {type(exc).__name__}: {exc}") from exc
+        cure = "it must give one vector of finite numbers a text"
         try:
             array = np.asarray(given, dtype=float)
-        except (TypeError, ValueError) as exc:
-            raise InputError(f"the encoder gave something else than numbers: {exc}") from None
+        except (TypeError, ValueError):
+            raise ChatAnswerError(
+                "the encoder gave something else than numbers", cure=cure
+            ) from None
         if array.ndim != 2 or len(array) != len(texts) or not np.isfinite(array).all():
-            raise InputError(
-                f"the encoder gave an array of shape {array.shape} for {len(texts)} texts "
-                "(it must give one vector of finite numbers a text)"
-            )
+            said = f"the encoder gave an array of shape {array.shape} for {len(texts)} texts"
+            raise ChatAnswerError(said, cure=cure)
         lengths = np.linalg.norm(array, axis=1, keepdims=True)
         return [tuple(row) for row in (array / np.where(lengths > 0, lengths, 1)).tolist()]
 

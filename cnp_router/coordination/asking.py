@@ -50,6 +50,11 @@ class Asking:
         self._sources, self._timeout = sources, timeout
         self._wrong: set[tuple[str, str]] = set()
 
+    @property
+    def is_mute(self) -> bool:
+        """Whether there is nobody to ask."""
+        return self._sources is None
+
     def source_of(self, api: str) -> Source | None:
         """Return the source of an API; None if there is none."""
         if self._sources is None:

@@ -45,9 +45,9 @@ class Load:
     def of(self, api: str) -> int:
         """Return the load of the source of an API, at least 1: what it has, and this one more."""
         source = contractor_of(api)
-        promised = self._promised[source]
+        promised = self._promised.get(source, ())
         while promised and promised[0] <= self._clock() - self._patience:
-            promised.popleft()
+            self._promised[source].popleft()
         return 1 + self._begun[source] + len(promised)
 
     def promise(self, api: str) -> None:
@@ -57,7 +57,7 @@ class Load:
     def begin(self, api: str) -> None:
         """Count an act that begins; if it was promised, that is redeemed."""
         source = contractor_of(api)
-        if self._promised[source]:
+        if self._promised.get(source):
             self._promised[source].popleft()
         self._begun[source] += 1
 

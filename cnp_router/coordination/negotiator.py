@@ -36,6 +36,7 @@ from cnp_router.sources.source import SEPARATOR
 __all__ = ["Negotiator"]
 
 _KEPT = 100  # negotiations
+_MOST_SHOWN = 300  # characters of a reason that a server gives
 
 
 class Negotiator:
@@ -279,8 +280,8 @@ said_by='coordinator')
     def capabilities(self, parties: Parties) -> Capabilities:
         """Return the equivalents in the catalog of some parties, made once."""
         found = self._capabilities
-        if found is None or found.likeness is not parties.likeness:
-            found = Capabilities(parties.likeness, parties.catalog.ids)
+        if found is None or found.likeness is not parties.function_likeness:
+            found = Capabilities(parties.function_likeness, parties.catalog.ids)
             self._capabilities = found
         return found
 
@@ -303,17 +304,22 @@ said_by='coordinator')
         by_match, by_load, by_past = self.weights
         scores = by_match * fits + by_load / loads + by_past * past
         best = np.argsort(-scores, kind="stable")
+        columns = (scores[best], fits[best], loads[best].astype(int), past[best])
+        ordered = [names[i] for i in best.tolist()]
         return [
-            Offer(names[i], float(scores[i]), float(fits[i]), int(loads[i]), float(past[i]))
-            for i in best
+            Offer(*each)
+            for each in zip(ordered, *(column.tolist() for column in columns), strict=True)
         ]
 
     async def _answered(
         self, text: str, offers: Sequence[Offer], category: str | None
     ) -> tuple[Offer, ...]:
         """Return the offers with the answers of those servers that speak for themselves."""
+        if self._asking.is_mute:
+            return tuple(offers)
         await self._discovered([each.api for each in offers])
-        offers = [self._able_or_not(each) for each in offers]
+        if self._able:
+            offers = [self._able_or_not(each) for each in offers]
         left = [each.api for each in offers if each.is_accepted]
         asked = [api for api in left[: self.most_asked] if self._asking.is_declared(api, NEGOTIATE)]
         answers = await asyncio.gather(*(self._answer(text, api, category) for api in asked))
@@ -364,6 +370,6 @@ said_by='coordinator')
 
 
 def _with_answer(offer: Offer, answer: Negotiated) -> Offer:
-    reason = printable(answer.reason, MOST_SAID)
+    reason = printable(answer.reason, _MOST_SHOWN)
     is_accepted = answer.status == "accepted"
     return replace(offer, is_accepted=is_accepted, reason=reason, said_by="server")

@@ -9,6 +9,7 @@ from typing import Any
 
 from cnp_router.catalog import Api
 from cnp_router.coordination import Negotiator
+from cnp_router.coordination.capabilities import SAME
 from cnp_router.coordination.coordinated import fits
 from cnp_router.exceptions import CoordinationError
 from cnp_router.execution.approval import Approval
@@ -172,7 +173,7 @@ class Serving:
         Where there is no coordinator any more, None, and the report says so.
         """
         parties, report = self.by.net.parties, self.reports[job.id]
-        like = parties.likeness.of(failed.api, names)
+        like = parties.function_likeness.of(failed.api, names)
         match = {}
         if parties.router is not None:
             scores = parties.router.score(failed.task)
@@ -195,7 +196,7 @@ class Serving:
         the other one takes the inputs that are given, and may have what they refer to.
         """
         inputs = job.inputs or {}
-        catalog, parties = self.by.net.catalog, self.by.net.parties
+        catalog, alike = self.by.net.catalog, self.by.net.parties.function_likeness
         there = getattr(self.by.sources, "names", None)
         effects = catalog[api].effects
 
@@ -206,7 +207,7 @@ class Serving:
                 return False
             if not self.doer.sharing.may_be_referred(job, other):
                 return False
-            return effects == "reads" or parties.likeness.of(api, [other])[other] >= _SAME
+            return effects == "reads" or alike.of(api, [other])[other] >= SAME
 
         return may
 

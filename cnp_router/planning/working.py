@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import difflib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cnp_router.agents import NextAct, NextStep, TriedCall, WantedCall, ask
-from cnp_router.agents.next_act import recent
+from cnp_router.agents import NextAct, NextStep, ShownHistory, TriedCall, WantedCall
 from cnp_router.catalog import Api
-from cnp_router.exceptions import ChatAnswerError, SourceError
+from cnp_router.exceptions import ChatAnswerError, InputError, SourceError
 from cnp_router.execution import (
     Act,
     Approval,
@@ -24,12 +24,14 @@ from cnp_router.execution import (
     Performed,
     Plan,
 )
-from cnp_router.execution.job_reports import By
+from cnp_router.execution.calling import Then
+from cnp_router.execution.learning import succeeded
 from cnp_router.execution.running import Running
-from cnp_router.llm import ChatModel
+from cnp_router.llm import ChatModel, check_response
+from cnp_router.llm.tokens import estimate_tokens
 from cnp_router.planning.booked import BookedModel
 from cnp_router.planning.guard import Guard
-from cnp_router.planning.run import Run, Turn, TurnKind
+from cnp_router.planning.run import AgentTurn, Run, TurnKind
 from cnp_router.planning.workspace import Workspace
 from cnp_router.printing import printable
 from cnp_router.protocols.metered import Books
@@ -41,7 +43,8 @@ __all__ = ["Agent", "Situation", "Working", "shown_apis"]
 
 _MOST_SAID = 300  # characters of an error
 _MOST_UNUSABLE = 3  # answers in a row that none can read
-_CHARACTERS_A_TOKEN = 4
+_BYTES_A_TOKEN = 4
+_HIDDEN = "confidential: it is kept, and not shown here"  # an agent could carry it elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,7 @@ class Situation:
 
     state: Mapping[str, Any]
     unmet: tuple[str, ...]
-    history: tuple[TriedCall, ...]
-    n_left: int
+    history: ShownHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class Working(Running):
         super().__init__(guarded, Journal(), how)
         self.apis = apis
         self.workspace = workspace
-        self.turns: list[Turn] = []
+        self.turns: list[AgentTurn] = []
         self.plans: list[Plan] = []
         self.failed: list[JobReport] = []
         self._job_of: dict[str, str] = {}  # by the id of a call that an agent chose
@@ -140,7 +142,7 @@ class Working(Running):
                 return self._end(work)
             turn, says_done = await self._turn(work, number)
             self.turns.append(turn)
-            work.history.append(TriedCall(turn.tool, turn.inputs, turn.seen, turn.thought))
+            work.history.append(_as_shown(turn, agent.result_tokens))
             if turn.kind == "finished" or (says_done and not work.missing):
                 return self._end(work)
             n_unusable = n_unusable + 1 if turn.kind == "unusable" else 0
@@ -158,16 +160,21 @@ class Working(Running):
         """Keep the last call that succeeded as what the job gave."""
         report, success = work.report, work.success
         if success is not None:
-            api = next(api for api in work.agent.apis if api.id == success.api)
-            self.journal.take(report.id, api, success.inputs, success.result)
+            source = Api(success.api, success.api, effects="reads")  # of it, nothing is open
+            self.journal.take(report.id, source, success.inputs, success.result)
             if not report.acts[-1].result.is_done:
                 report.acts.append(replace(success, by="earlier", attempts=0, seconds=0.0))
         return True
 
     def shown_results(self, job: Job, most: int) -> dict[str, Any]:
         """Return the results that a job waits for, as an agent is shown them."""
-        results = {name: self.reports[name].result for name in job.after}
-        return {name: _cut(each, most) for name, each in results.items() if each is not None}
+        shown: dict[str, Any] = {}
+        for name in job.after:
+            result = self.reports[name].result
+            if result is not None:
+                may = all(self.doer.sharing.may_reach(name, api.id) for api in self.apis)
+                shown[name] = _cut(result, most) if may else _HIDDEN
+        return shown
 
     def run(self, method: str, request: str | Plan) -> Run:
         """Return how far it came."""
@@ -182,23 +189,24 @@ class Working(Running):
             tuple(self.failed),
         )
 
-    async def _turn(self, work: _Job, number: int) -> tuple[Turn, bool]:
+    async def _turn(self, work: _Job, number: int) -> tuple[AgentTurn, bool]:
         """Return what an agent wanted and what came of it, and whether it says that it is done."""
         agent = work.agent
-        kept, n_left = recent(work.history, agent.history_tokens)
-        task = agent.task(Situation(self.state, self.unmet, kept, n_left))
+        shown = ShownHistory.of(work.history, agent.history_tokens)
+        task = agent.task(Situation(self.state, self.unmet, shown))
 
-        def turn(kind: TurnKind, seen: Any, wanted: WantedCall | None = None) -> Turn:
+        def turn(kind: TurnKind, seen: Any, wanted: WantedCall | None = None) -> AgentTurn:
             said = wanted or WantedCall("", "", {}, False)
-            return Turn(work.job.id, number, kind, said.tool, said.inputs, seen, said.thought)
+            return AgentTurn(work.job.id, number, kind, said.tool, said.inputs, seen, said.thought)
 
         try:
-            wanted = (await ask(agent.model, task)).answer
+            response = check_response(agent.model, await agent.model.complete(task.chat_request()))
+            wanted = task.read(response.data)
         except ChatAnswerError as exc:
             said = f"the answer could not be used: {printable(exc.problem, _MOST_SAID)}"
             return turn("unusable", {"refused": said}), False
         if wanted.tool:
-            kind, seen = await self._call(work, wanted, number)
+            kind, seen = await self._call(work, wanted)
         elif not wanted.is_done:
             kind, seen = "unknown", {"refused": "name a tool, or say that it is done"}
         elif work.missing:
@@ -207,63 +215,86 @@ class Working(Running):
             kind, seen = "finished", "done"
         return turn(kind, seen, wanted), wanted.is_done
 
-    async def _call(self, work: _Job, wanted: WantedCall, number: int) -> tuple[TurnKind, Any]:
+    async def _call(self, work: _Job, wanted: WantedCall) -> tuple[TurnKind, Any]:
         """Make a call that an agent wants, if it may be made."""
         known = {api.id: api for api in work.agent.apis}
+        try:
+            check_json("inputs", wanted.inputs)
+        except InputError as exc:
+            return "failed", {"failed": "inputs", "said": printable(str(exc), _MOST_SAID)}
         if wanted.tool not in known:
-            close = difflib.get_close_matches(wanted.tool, known, n=1)
-            cure = f" (did you mean {close[0]!r}?)" if close else ""
-            said = printable(wanted.tool, _MOST_SAID)
-            return "unknown", {"refused": f"there is no tool {said!r}{cure}"}
+            return "unknown", {"refused": _no_tool(wanted.tool, known)}
         is_new = self.journal.earlier(wanted.tool, wanted.inputs) is None
         if self.workspace is not None and (is_new or self.by.settings.repeat_calls):
             reason = self.workspace.refusal(wanted.tool, wanted.inputs)
             if reason is not None:
                 return "refused", {"refused": reason}
-        name, before = f"{work.job.id} call {number}", self.state
+        name, before = f"{work.job.id} call {len(self._job_of) + 1}", self.state
         self._job_of[name] = work.job.id
         self.reports.enter(work.report, "acting", wanted.tool)
         try:
             api = await self.by.sources.api(wanted.tool)
-            performed = await self._performed(name, api, wanted.inputs)
+            with self._negotiated(work, api) as acted:
+                act, then = await self._act(work, name, api, wanted.inputs, is_new=is_new)
+                acted.append(act)
         except SourceError as exc:
             return "failed", {"failed": "unavailable", "said": printable(str(exc), _MOST_SAID)}
-        return self._came_of(work, api, wanted, performed, before)
-
-    def _came_of(
-        self,
-        work: _Job,
-        api: Api,
-        wanted: WantedCall,
-        performed: Performed,
-        before: Mapping[str, Any],
-    ) -> tuple[TurnKind, Any]:
-        """Keep what came of a call, and return what the agent is told of it."""
-        result, failure, n = performed.result, performed.result.failure, performed.attempts
-        by: By = "earlier" if performed.is_earlier else "directed"
-        act = Act(api.id, by, dict(wanted.inputs), result, n, performed.seconds)
         work.report.acts.append(act)
-        if failure is None:
+        if act.result.is_done:
             work.success, work.n_called = act, work.n_called + 1
             work.has_changed |= api.effects != "reads" and self.state != before
-            seen = {"result": _cut(result, work.agent.result_tokens)}
-            if performed.is_earlier:
-                note = "this call was made before, and not made again"
-                return "repeated", {**seen, "note": note}
-            return "called", seen
-        is_declined = failure.kind == "declined"
-        if performed.then != "reaward" and not (is_declined and n):  # not by a rule: by a person
+        # A rule of the workspace refuses a call that is made; a person, before it is made.
+        elif then != "reaward" and not (act.attempts and _is_declined(act)):
             work.is_given_up = work.report.is_final = True
-            own = failure.message if is_declined else f"it failed: {failure.kind}"
-            unknown = failure.was_done == "unknown" and api.effects != "reads"
-            asked = "; nobody knows whether it was done" if unknown else ""
-            work.report.problem = f"{api.id}: {own}{asked}"
-        said = printable(failure.message, _MOST_SAID)
-        return (
-            ("refused", {"refused": said})
-            if is_declined
-            else ("failed", {"failed": failure.kind, "said": said})
+            work.report.problem = _given_up(api, act)
+        return _seen(act, work.agent.result_tokens)
+
+    async def _act(
+        self, work: _Job, name: str, api: Api, inputs: Mapping[str, Any], *, is_new: bool
+    ) -> tuple[Act, Then]:
+        """Take a result from shared context, or call an API, and return what is to follow."""
+        sharing, kept = self.doer.sharing, dict(inputs)
+        known = await sharing.recall(api, inputs) if is_new else None
+        if known is not None:
+            entry, result = known.entry, known.result
+            source = Api(entry.source, api.name, effects="reads")
+            self.journal.take(name, source, inputs, result)
+            sharing.recalled(work.job.id, entry)
+            is_secret = entry.data_class == "confidential"
+            act = Act(source.id, "context", kept, result, 0, 0.0, is_confidential=is_secret)
+            return act, "done"
+        began = await sharing.begins(api)
+        performed = await self._performed(name, api, inputs)
+        await sharing.ended(work.job, api, inputs, performed, (), "", began)
+        act = Act(
+            api.id,
+            "earlier" if performed.is_earlier else "directed",
+            kept,
+            performed.result,
+            performed.attempts,
+            performed.seconds,
+            is_confidential=sharing.is_confidential(api.id, ()),
         )
+        return act, performed.then
+
+    @contextmanager
+    def _negotiated(self, work: _Job, api: Api) -> Iterator[list[Act]]:
+        """Let the negotiator see a call; the act that it came to is put into the list."""
+        negotiator, acted = self.by.negotiator, list[Act]()
+        if negotiator is None:
+            yield acted
+            return
+        negotiator.begin(api.id)
+        try:
+            yield acted
+        finally:
+            negotiator.end(
+                api.id,
+                success=succeeded(acted[0]) if acted else None,
+                seconds=acted[0].seconds if acted else 0.0,
+                category=work.report.category,
+                execution=self.journal.execution if self.by.is_taught else None,
+            )
 
     async def _performed(self, name: str, api: Api, inputs: Mapping[str, Any]) -> Performed:
         """Call an API; where the right is missing, once more if the user says that it is given."""
@@ -280,14 +311,62 @@ class Working(Running):
         return await super()._approve(replace(approval, job=job))
 
 
+def _no_tool(name: str, known: Iterable[str]) -> str:
+    """Return that there is no such tool, and which one may be meant."""
+    by_tool = {each.partition(SEPARATOR)[2]: each for each in known}
+    close = difflib.get_close_matches(name, [*known, *by_tool], n=1)
+    cure = f" (did you mean {by_tool.get(close[0], close[0])!r}?)" if close else ""
+    return f"there is no tool {printable(name, _MOST_SAID)!r}{cure}"
+
+
+def _is_declined(act: Act) -> bool:
+    failure = act.result.failure
+    return failure is not None and failure.kind == "declined"
+
+
+def _as_shown(turn: AgentTurn, most: int) -> TriedCall:
+    """Return a turn as its agent is shown it afterwards: long inputs and thoughts are cut."""
+    text = json.dumps(dict(turn.inputs), ensure_ascii=False)
+    inputs = turn.inputs if estimate_tokens(text) <= most else {"cut": _beginning(text, most)}
+    thought = printable(turn.thought, _MOST_SAID)
+    return TriedCall(turn.tool, inputs, turn.seen, thought, turn.kind)
+
+
+def _seen(act: Act, most: int) -> tuple[TurnKind, Any]:
+    """Return what an agent is told of a call."""
+    failure = act.result.failure
+    if failure is None:
+        seen = {"result": _HIDDEN if act.is_confidential else _cut(act.result, most)}
+        if act.by in ("earlier", "context"):
+            return "repeated", {**seen, "note": "it was known, and the call was not made again"}
+        return "called", seen
+    said = _HIDDEN if act.is_confidential else printable(failure.message, _MOST_SAID)
+    if failure.kind == "declined":
+        return "refused", {"refused": said}
+    return "failed", {"failed": failure.kind, "said": said}
+
+
+def _given_up(api: Api, act: Act) -> str:
+    """Return why nobody goes on with a job, in words of the engine."""
+    failure = act.result.failure
+    assert failure is not None
+    if failure.kind == "declined":
+        return f"{api.id}: {failure.message}"
+    unknown = failure.was_done == "unknown" and api.effects != "reads"
+    asked = "; nobody knows whether it was done" if unknown else ""
+    return f"{api.id}: it failed: {failure.kind}{asked}"
+
+
 def _cut(result: CallResult, most: int) -> Any:
     """Return what an agent is shown of a result: its data, or the beginning of it."""
     data = result.data
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    most *= _CHARACTERS_A_TOKEN
-    if len(text.encode("utf-8", "replace")) <= most:
-        return data
-    kept = text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+    return data if estimate_tokens(text) <= most else _beginning(text, most)
+
+
+def _beginning(text: str, most: int) -> str:
+    """Return the beginning of a text, in about so many tokens, and how long all of it is."""
+    kept = text.encode("utf-8", "replace")[: most * _BYTES_A_TOKEN].decode("utf-8", "ignore")
     return f"{kept}... (cut; {len(text):,} characters)"
 
 

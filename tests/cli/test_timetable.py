@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from chat_server import completion, in_a_thread, stay_on_this_machine
+from course_choosing import PLAN, next_call
 
 from cnp_router.timetable import Form, load_courses
 
@@ -102,6 +104,58 @@ class TestQuestions:
         with pytest.raises(KeyboardInterrupt):
             run("timetable", "--ask", "--out", "timetable.json", input="law\n")
         assert not Path("timetable.json").exists()
+
+
+class TestByModels:
+    @pytest.fixture(autouse=True)
+    def only_this_machine(self, monkeypatch):
+        stay_on_this_machine(monkeypatch)
+
+    def answer(self, body):
+        schema = body["response_format"]["json_schema"]["schema"]["properties"]
+        told = PLAN if "jobs" in schema else next_call(body["messages"][-1]["content"])
+        return completion(told, usage=(1_000, 10))
+
+    @pytest.mark.parametrize("method", ["plan", "react"])
+    def test_models_choose_and_the_rules_hold(self, run, form, method):
+        prices = {"currency": "USD", "per": 1000, "models": {"large": {"in": 1, "out": 1}}}
+        Path("prices.json").write_text(json.dumps(prices))
+        with in_a_thread(self.answer) as server:
+            result = run(
+                *("timetable", "at least 4 credits", "--form", form, "--method", method),
+                *("--llm", "openai", "--base-url", server.url, "--llm-model", "large"),
+                *("--prices", "prices.json", "--out", "timetable.json"),
+            )
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert f"courses, by {method}\n" in result.stdout
+        assert "\nTurns" in result.stdout and "\nPrice" in result.stdout
+        assert json.loads(Path("timetable.json").read_text())["method"] == method
+
+    def test_a_timetable_that_is_not_finished_is_an_error(self, run, form):
+        done = {"thought": "", "tool": "", "inputs": {}, "done": True}
+        with in_a_thread(lambda _: completion(done)) as server:
+            result = run(
+                *("timetable", "--form", form, "--method", "react", "--json"),
+                *("--llm", "openai", "--base-url", server.url, "--out", "timetable.json"),
+            )
+        assert result.exit_code == 1
+        assert result.stderr.startswith("Error: the timetable is not finished: at least 12 credits")
+        assert json.loads(result.stdout)["run"]["done"] is False
+        assert not Path("timetable.json").exists()
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (["--method", "plan"], "--method plan needs a language model on a server"),
+            (["--method", "react", "--llm", "offline"], "the offline one cannot choose courses"),
+            (["--method", "plan", "--planner-model", "a@http://127.0.0.1:9"], "needs a language"),
+            (["--llm", "openai"], "A language model goes with --method plan or react."),
+        ],
+    )
+    def test_options_that_do_not_go_together(self, run, form, options, said):
+        result = run("timetable", "--form", form, *options)
+        assert result.exit_code == 2
+        assert said in " ".join(result.stderr.split())
 
 
 class TestErrors:

@@ -16,7 +16,12 @@ from cnp_router.context import (
     canonical,
 )
 from cnp_router.context.context_vectors import DenseVectors, cosine
-from cnp_router.exceptions import ChatConnectionError, ContextStoreError, InputError
+from cnp_router.exceptions import (
+    ChatAnswerError,
+    ChatConnectionError,
+    ContextStoreError,
+    InputError,
+)
 from cnp_router.sources import Attachment, CallResult
 
 CITY = {
@@ -236,6 +241,26 @@ class TestEquivalents:
         world.keep(other, KYOTO)
         assert world.recall(TODAY, KYOTO) is None
 
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (
+                "Returns the lowest temperature of a city.",
+                "Returns the highest temperature of a city.",
+            ),
+            ("Lists open issues of a city.", "Lists closed issues of a city."),
+            ("Gets the buying price in a city.", "Gets the selling price in a city."),
+            ("Lists departures of trains from a city.", "Lists arrivals of trains in a city."),
+        ],
+    )
+    def test_what_differs_in_a_word_is_something_else(self, world, sample, one, other):
+        first, second = (
+            Api(f"s{n}__get", "get", said, (), CITY, "reads") for n, said in enumerate((one, other))
+        )
+        world.context.know([first, second, *sample.catalog])
+        world.keep(first, KYOTO)
+        assert world.recall(second, KYOTO) is None
+
     def test_what_is_given_as_equivalent_is(self):
         world = World(equivalents=lambda api: [PLACE.id, "gone__today"])
         world.context.know([TODAY, PLACE])
@@ -406,8 +431,12 @@ class TestOffers:
         "given", [[[1.0]], [1.0, 2.0], [["a"], ["b"]], [[float("nan")], [1.0]], None, [[1], [2, 3]]]
     )
     def test_an_encoder_that_gives_something_else_is_a_clear_error(self, given):
-        with pytest.raises(InputError, match="the encoder gave"):
+        with pytest.raises(ChatAnswerError, match="the encoder gave"):
             asyncio.run(DenseVectors(lambda texts: given).of(["a", "b"]))
+
+    def test_an_encoder_that_raises_is_a_clear_error(self):
+        with pytest.raises(ChatAnswerError, match="the encoder raised ZeroDivisionError"):
+            asyncio.run(DenseVectors(lambda texts: 1 / 0).of(["a"]))
 
     def test_vectors_of_two_kinds_are_not_alike(self):
         assert cosine((1.0,), {"a": 1.0}) == cosine((1.0,), (1.0, 0.0)) == 0.0

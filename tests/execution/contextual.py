@@ -89,5 +89,6 @@ PAID = Job("pay", api="hr__pay", inputs={"who": "Aiko"})
 
 
 def outlines(request):
-    """What a model that fills inputs is shown of results."""
-    return json.loads(request.messages[1].content.partition("\n")[2]).get("results", {})
+    """What a model that fills inputs is shown of results and of context."""
+    shown = json.loads(request.messages[1].content.partition("\n")[2])
+    return {**shown.get("results", {}), **shown.get("context", {})}

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from desk import CATALOG, DONE, Desk, call, executor_of, job, pin, plan
 
-from cnp_router import OnlineStore, Trajectory
+from cnp_router import Api, OnlineStore, SharedContext, Trajectory
+from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import ChatAnswerError, ChatTimeoutError, InputError
-from cnp_router.execution import ExecutionSettings, Filler, Job, Plan
+from cnp_router.execution import Act, ExecutionSettings, Filler, Job, Plan
+from cnp_router.execution.learning import succeeded
+from cnp_router.llm import estimated_response
+from cnp_router.online import Reputation
 from cnp_router.planning import PlanAndExecute, Planner
 from cnp_router.sources import CallFailure, CallResult
 from cnp_router.testing import Delayed, FunctionChatModel, ScriptedChatModel
@@ -25,7 +30,7 @@ def run(plans, acts, desk=None, *, request=REQUEST, executor=None, **how):
     desk = Desk() if desk is None else desk
     planner = None if plans is None else ScriptedChatModel(plans, name="planner")
     model = FunctionChatModel(acts) if callable(acts) else ScriptedChatModel(acts)
-    given = {key: how.pop(key) for key in ("workspace", "profile", "user") if key in how}
+    given = {key: how.pop(key) for key in ("workspace", "profile", "user", "apis") if key in how}
     given = {"workspace": desk, "profile": PROFILE, **given}
 
     async def main():
@@ -132,6 +137,7 @@ class TestWhatTheExecutorSees:
         assert len(shown["acts"]) == 1
         assert shown["acts"][0]["inputs"]["query"].endswith(" 4")
         assert shown["earlier acts that are not shown"] == 4
+        assert "earlier acts" not in shown  # too long in brief, too
 
     def test_a_large_result_is_cut(self):
         acts = [call("find", query="x" * 5_000), pin("a", "1"), pin("b", "2")]
@@ -139,6 +145,70 @@ class TestWhatTheExecutorSees:
         shown = json.loads(texts(model)[3].partition("\n")[2])
         assert len(shown["acts"][0]["seen"]["result"]) < 260
         assert "(cut; 1" in shown["acts"][0]["seen"]["result"]
+
+
+class TestContext:
+    """What is confidential stays with who gave it, though an agent chooses the calls."""
+
+    def run(self, plans, acts, **how):
+        answers = [
+            CallResult('{"salary": "7,654,321 yen"}'),
+            CallResult.failed("tool", "7,654,321!"),
+        ]
+        desk = Desk(n_notes=1, answers=answers)
+        context = SharedContext(classes={"desk__ask": "confidential"})
+        return run(plans, acts, desk, executor={"context": context}, **how)
+
+    def test_an_agent_is_not_shown_it(self):
+        acts = [call("ask"), call("ask", again=1), pin("tea", "1")]
+        done, _, planner, model = self.run([plan(job("a"))], acts)
+        assert done.is_done
+        for text in (*texts(model), *texts(planner), json.dumps(done.to_dict()["turns"])):
+            assert "7,654" not in text
+        assert "confidential" in texts(model)[3]
+
+    def test_nor_one_whose_job_waits_for_it(self):
+        plans = [plan(job("who", api="desk__ask", inputs={}), job("pin", after=["who"]))]
+        other = Api("memo__write", "write", "Writes a memo.", effects="reads")
+        for apis, hidden in ((CATALOG, False), ((*CATALOG, other), True)):
+            *_, model = self.run(plans, [pin("tea", "1")], apis=apis)
+            # Of one contractor alone, it may have what it gave itself.
+            assert ("7,654" not in texts(model)[1]) is hidden
+
+    def test_what_was_read_is_not_read_again(self):
+        context = SharedContext(classes={"desk__find": "public"})
+        for n_calls in (1, 0):
+            desk = Desk(n_notes=1)
+            acts = [call("find", query="tea"), DONE]
+            how = {"executor": {"context": context}, "workspace": None}
+            done, desk, *_ = run([plan(job("a"))], acts, desk, **how)
+            assert done.is_done
+            assert len(desk.seen) == n_calls
+        assert done.counts == {"repeated": 1, "finished": 1}
+
+
+class TestReputation:
+    def test_calls_of_agents_count_and_refusals_do_not(self):
+        reputation = Reputation()
+        acts = [call("find", query="tea"), call("ask"), pin("tea", "1"), pin("milk", "1")]
+        desk = Desk(answers=[CallResult.failed("tool", "no")])
+
+        async def main():
+            execute = executor_of(desk, ScriptedChatModel([*acts, pin("milk", "2")]))
+            negotiator = Negotiator(execute.sources, reputation=reputation)
+            execute = executor_of(desk, execute.net.model, negotiator=negotiator)
+            planner = Planner(ScriptedChatModel([plan(job("a"))]))
+            async with execute.sources:
+                return await PlanAndExecute(planner, execute).run(REQUEST, workspace=desk)
+
+        assert asyncio.run(main()).is_done
+        rates = {api.id: reputation.rate(api.id) for api in CATALOG}
+        assert rates["desk__ask"] < 0.5 < rates["desk__find"]
+        assert rates["desk__pin"] >= rates["desk__find"]
+
+    def test_what_a_rule_forbids_says_nothing_of_the_tool(self):
+        declined = CallResult.failed("declined", "slot 1 is taken")
+        assert succeeded(Act("desk__pin", "directed", {}, declined, 1, 0.0)) is None
 
 
 class TestRules:
@@ -177,14 +247,14 @@ class TestRules:
         assert done.counts["repeated"] == 5
         last = json.loads(texts(model)[-1].partition("\n")[2])["acts"][-1]["seen"]
         assert last["result"] == {"notes": ["tea a", "tea b"]}
-        assert "not made again" in last["note"]
+        assert "the call was not made again" in last["note"]
 
     def test_two_agents_that_want_the_same_at_once_make_one_call(self):
         desk = Desk()
         desk.pause = lambda: asyncio.sleep(0.01)
 
         def act(request):
-            if not request.task.history:
+            if not request.task.history.last:
                 return call("find", query="tea")
             return pin("tea", {"Do a.": "1", "Do b.": "2"}[request.task.job], done=True)
 
@@ -198,7 +268,7 @@ class TestRules:
         desk.pause = lambda: asyncio.sleep(0.01)
 
         def act(request):
-            return pin(request.task.job, str(len(request.task.history) + 1), done=True)
+            return pin(request.task.job, str(len(request.task.history.last) + 1), done=True)
 
         done, desk, *_ = run([plan(job("a"), job("b"))], act, desk)
         assert done.is_done
@@ -223,12 +293,43 @@ class TestRules:
         assert len(desk.pins) == 2
 
     def test_a_tool_that_is_not_there(self):
-        acts = [call("pni", note="a"), {**DONE, "done": False}, pin("a", "1"), pin("b", "2")]
+        acts = [
+            call("pni", note="a"),
+            {**call(""), "tool": "find"},
+            {**DONE, "done": False},
+            pin("a", "1"),
+            pin("b", "2"),
+        ]
         done, desk, _, model = run([plan(job("a"))], acts)
-        assert done.counts == {"unknown": 2, "called": 2}
+        assert done.counts == {"unknown": 3, "called": 2}
         assert "did you mean 'desk__pin'?" in texts(model)[3]
-        assert "name a tool" in texts(model)[5]
+        assert "did you mean 'desk__find'?" in texts(model)[5]
+        assert "name a tool" in texts(model)[7]
         assert len(desk.seen) == 2
+
+    def test_long_inputs_go_to_the_tool_whole_and_are_cut_in_the_prompts(self):
+        """Whatever its parameters are called."""
+        text = "grounds " * 2_000
+        acts = [
+            {**call("ask", grounds=text, functions=[text] * 12), "thought": text},
+            pin("a", "1"),
+        ]
+        desk = Desk(n_notes=1, answers=[CallResult("ok")])
+        _, desk, _, model = run([plan(job("a"))], acts, desk, result_tokens=100)
+        assert desk.seen[0][1] == {"grounds": text, "functions": [text] * 12}
+        assert len(texts(model)[-1]) < 4_000
+
+    def test_inputs_that_are_no_json_are_not_called(self):
+        def act(request):
+            inputs = (
+                {"note": "\ud800"} if not request.task.history.last else {"note": "a", "slot": "1"}
+            )
+            answer = estimated_response(request, pin("a", "1"), "odd")
+            return replace(answer, data={**answer.data, "inputs": inputs})
+
+        done, desk, *_ = run([plan(job("a"))], act, Desk(n_notes=1))
+        assert done.counts == {"failed": 1, "called": 1}
+        assert len(desk.seen) == 1
 
     def test_answers_that_none_can_read_end_the_job(self):
         done, *_ = run([plan(job("a"))], ["?", "??", "???"], revisions=0)
@@ -349,6 +450,14 @@ class TestRevisions:
         assert done.tokens == 0
         with pytest.raises(InputError, match="there is no planner"):
             run(None, [])
+
+    def test_a_job_may_be_planned_again_under_its_name(self):
+        """What its calls gave before is not taken for what others give."""
+        acts = [call("find", query="tea"), DONE, call("find", query="milk"), pin("a", "1")]
+        done, desk, *_ = run([plan(job("a")), plan(job("a"))], acts, Desk(n_notes=1), max_turns=2)
+        assert done.is_done
+        assert [inputs.get("query") for _, inputs in desk.seen] == ["tea", "milk", None]
+        assert done.turns[2].seen == {"result": {"notes": ["milk a", "milk b"]}}
 
     def test_a_plan_of_the_user_is_revised_where_there_is_a_planner(self):
         own = Plan("Tea!", (Job("a", api="desk__pin", inputs={"note": "tea", "slot": "1"}),))
