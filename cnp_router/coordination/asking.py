@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from typing import Protocol, TypeVar
@@ -10,12 +11,15 @@ from pydantic import BaseModel
 
 from cnp_router.context.data_classes import contractor_of
 from cnp_router.coordination.rpc import declared_methods, read_message
-from cnp_router.exceptions import InputError, SourceError, UnknownApiError
+from cnp_router.exceptions import UnknownApiError
+from cnp_router.printing import printable
 from cnp_router.sources import Source
 
 __all__ = ["Asking", "SourcesByApi"]
 
 _NOTES = 200  # kept
+_NOTE = 500  # characters
+_PATIENCE = 1.5  # times what a source may take: it should end by itself
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -81,12 +85,14 @@ class Asking:
         said = params.model_dump(mode="json", exclude_none=True)
         self.n_messages += 1
         try:
-            answer = await source.request(method, said, timeout=self._timeout)
+            async with asyncio.timeout(_PATIENCE * self._timeout):
+                answer = await source.request(method, said, timeout=self._timeout)
             self.n_messages += 1
             return read_message(kind, answer)
-        except (SourceError, InputError) as exc:
+        except Exception as exc:  # of a source of one's own it may be any: nobody else is disturbed
             self._wrong.add((contractor_of(api), method))
-            note = f"{method} of source {source.name!r} is not used any more: {exc}"
+            why = printable(str(exc), _NOTE) or type(exc).__name__
+            note = f"{method} of source {source.name!r} is not used any more: {why}"
             self.notes.append(note)
             _LOGGER.warning("%s", note)
             return None

@@ -206,6 +206,7 @@ class TestServersThatSpeak:
             {"status": ["declined"]},
             SourceAnswerError("sky", "an error for capability/negotiate: no"),
             SourceUnavailableError("sky", "no answer"),
+            KeyError("a source of one's own"),
         ],
     )
     def test_a_wrong_answer_counts_as_not_declared(self, answer):
@@ -218,6 +219,16 @@ class TestServersThatSpeak:
         _, again = self.order(sky, negotiator=negotiator)
         assert "sky__forecast" in again.order
         assert len(sky.asked) == 1  # it is not asked a second time
+
+    def test_a_source_of_ones_own_that_hangs_is_waited_for_a_short_time(self):
+        class Hanging(Answering):
+            async def request(self, method, params, *, timeout=10.0):
+                await asyncio.sleep(60)
+
+        sky = Hanging("sky", {})
+        negotiator, found = self.order(sky)
+        assert found.order[0] == "sky__forecast"
+        assert "TimeoutError" in negotiator.notes[0]
 
     def test_words_of_a_server_are_made_printable(self):
         sky = Answering("sky", {"status": "declined", "reason": "no\x1b[2J\u202e paper"})
