@@ -120,13 +120,12 @@ class Sharing:
         origin = entry.source if entry.data_class == "confidential" else None
         self._origins[job] = origin or self._origin_of(entry.source, used)
 
-    async def begins(self, api: Api) -> float:
+    async def begins(self, api: Api) -> str:
         """Take note that an API is called: if it may change something, what it said is old."""
         context = self.context
         if context is None:
-            return 0.0
-        await self._guarded(context.written(api))
-        return context.now
+            return ""
+        return await self._guarded(context.begins(api)) or ""
 
     async def ended(
         self,
@@ -136,7 +135,7 @@ class Sharing:
         performed: Performed,
         used: Collection[str],
         goal: str,
-        began: float,
+        began: str,
     ) -> None:
         """Keep what a call gave."""
         context = self.context
@@ -158,7 +157,7 @@ class Sharing:
                 "confidential": origin is not None,
                 "user": self._user,
                 "execution": self._execution,
-                "began": began,
+                "as_of": began,
             }
             result = performed.result
             try:

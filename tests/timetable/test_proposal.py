@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -135,6 +136,12 @@ class TestRevise:
         for why in revised.revision.dropped.values():
             assert why.startswith("at most 12 credits (beside ")
 
+    def test_reasons_that_take_too_long_are_not_waited_for(self, proposal, monkeypatch):
+        over = SimpleNamespace(left=0.0)
+        monkeypatch.setattr("cnp_router.timetable.revision.Deadline", lambda _: over)
+        revised = proposal.revise("at most 12 credits")
+        assert set(revised.revision.dropped.values()) == {"it does not fit beside the others"}
+
     def test_what_is_not_understood_is_said(self, proposal):
         revised = proposal.revise("no Friday. Whatever!")
         assert len(revised.revision.not_understood) == 1
@@ -224,6 +231,17 @@ class TestFiles:
 
 
 class TestDrawing:
+    def test_no_course_steers_a_terminal(self):
+        odd = [
+            dataclasses.replace(c, name=f"\x1b[2J{c.name}\n", keywords=("\x1b]0;x\x07",))
+            for c in COURSES[:60]
+        ]
+        form = dataclasses.replace(FORM, min_credits=2, fixed=("MA-115",), interests="algebra")
+        made = propose(dataclasses.replace(form, year=1, free_day=False), courses=odd)
+        revised = made.revise("drop MA-115, more film")
+        for text in (made.draw(), revised.draw()):
+            assert "\x1b" not in text and "\x07" not in text
+
     def test_the_table_has_each_course_in_its_place(self, proposal):
         lines = proposal.draw(100).splitlines()
         assert lines[0].split() == ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
