@@ -50,6 +50,7 @@ class Sharing:
         self._user, self._execution = user, execution
         self._fetch = fetch
         self._ids: dict[str, str] = {}  # by job: of its result
+        self._offered: set[str] = set()
         self._origins: dict[str, str | None] = {}  # by job: who gave what is confidential in it
 
     def may_be_referred(self, job: Job, api: str) -> bool:
@@ -89,7 +90,9 @@ class Sharing:
         found = await self._guarded(
             context.similar(job.task or goal, api, user=self._user, fetch=self._fetch, without=own)
         )
-        return {each.entry.id: each.result for each in found or ()}
+        offered = {each.entry.id: each.result for each in found or ()}
+        self._offered.update(offered)
+        return offered
 
     async def entries(self, job: Job, api: Api, goal: str) -> tuple[list[ContextEntry], set[str]]:
         """Return the entries that may reach an API, and the ids of those that its job needs."""
@@ -149,7 +152,7 @@ class Sharing:
         await self._guarded(context.written(api))
         if not performed.result.is_done:
             return
-        names = [self._ids.get(name, name if name.startswith("ctx_") else "") for name in used]
+        names = [self._ids.get(name, name if name in self._offered else "") for name in used]
 
         async def keep() -> str:
             about: dict[str, Any] = {

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cnp_router.exceptions import DataFileError, InfeasibleError, InputError
 from cnp_router.planning.proposals import PROPOSALS, read_proposal
@@ -79,6 +82,68 @@ class TestPropose:
             Proposal(FORM, ("XX",))
         with pytest.raises(InputError, match="duplicate course id 'ST-101'"):
             Proposal(FORM, ("ST-101", "ST-101"))
+
+
+@st.composite
+def forms(draw):
+    low = draw(st.integers(0, 20))
+    return Form(
+        department="Computer Science",
+        year=draw(st.integers(1, 4)),
+        min_credits=low,
+        max_credits=low + draw(st.integers(0, 6)),
+        first_period=draw(st.booleans()),
+        gaps=draw(st.booleans()),
+        free_day=draw(st.sampled_from([True, False, "Wed"])),
+        interests=draw(st.sampled_from(["", "film", "statistics, law"])),
+        avoid=draw(st.lists(st.sampled_from(["Fri", "Mon 2", "period 5"]), unique=True)),
+        max_per_day=draw(st.sampled_from([None, 1, 3])),
+        forms=draw(st.sampled_from([Liking(), Liking(excluded=["lecture"])])),
+        assessment=draw(st.sampled_from([Liking(), Liking(excluded=["exam"])])),
+    )
+
+
+def complaints(form, timetable):
+    """What is wrong with a timetable, found without the rules."""
+    days = {}
+    for course in timetable:
+        if course.slot is not None:
+            days.setdefault(course.slot[:3], []).append(int(course.slot[4:]))
+    slots = [course.slot for course in timetable if course.slot is not None]
+    yield "credits", not form.min_credits <= sum(c.credits for c in timetable) <= form.max_credits
+    yield "double booking", len(slots) != len(set(slots))
+    yield "twice", len({c.name for c in timetable}) != len(timetable)
+    yield "year", any(form.year not in c.years for c in timetable)
+    yield "first period", not form.first_period and any(1 in each for each in days.values())
+    yield "free day", form.free_day is True and len(days) == 5
+    yield "free Wednesday", form.free_day == "Wed" and "Wed" in days
+    spans = (max(each) - min(each) + 1 - len(each) for each in days.values())
+    yield "gaps", not form.gaps and any(spans)
+    yield "a day", max(map(len, days.values()), default=0) > (form.max_per_day or 5)
+    yield (
+        "avoid",
+        any(
+            slot in form.avoid or slot[:3] in form.avoid or f"period {slot[4:]}" in form.avoid
+            for slot in slots
+        ),
+    )
+    yield "forms", any(course.form in form.forms.excluded for course in timetable)
+    yield (
+        "exams",
+        any(set(course.assessment) & set(form.assessment.excluded) for course in timetable),
+    )
+
+
+@settings(deadline=None, max_examples=40)
+@given(forms(), st.sampled_from(["no Monday", "more film, fewer exams", "at most 21 credits"]))
+def test_no_timetable_breaks_a_rule(form, text):
+    with contextlib.suppress(InfeasibleError):
+        made = propose(form)
+        assert [name for name, wrong in complaints(form, made.timetable) if wrong] == []
+        revised = made.revise(text)
+        assert [name for name, wrong in complaints(revised.form, revised.timetable) if wrong] == []
+        assert set(revised.revision.kept) | set(revised.revision.dropped) == set(made.chosen)
+        assert set(revised.revision.kept) | set(revised.revision.added) == set(revised.chosen)
 
 
 class TestRevise:
