@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from cnp_router import Api, Catalog, ContractNet, offline_model
-from cnp_router.coordination import Coordinated, Negotiator
+from cnp_router.coordination import CapabilitiesFound, CapabilityDiscover, Coordinated, Negotiator
+from cnp_router.coordination.asking import Asking
 from cnp_router.coordination.coordinated import fits
 from cnp_router.exceptions import (
     CoordinationError,
@@ -215,7 +216,9 @@ class TestServersThatSpeak:
         assert found.order[0] == "sky__forecast"
         assert found.offers[0].said_by == "coordinator"
         (note,) = negotiator.notes
-        assert note.startswith("capability/negotiate of source 'sky' is not used any more")
+        late = isinstance(answer, SourceUnavailableError)
+        long = "for 60 s" if late else "any more"
+        assert note.startswith(f"capability/negotiate of source 'sky' is not used {long}")
         _, again = self.order(sky, negotiator=negotiator)
         assert "sky__forecast" in again.order
         assert len(sky.asked) == 1  # it is not asked a second time
@@ -229,6 +232,19 @@ class TestServersThatSpeak:
         negotiator, found = self.order(sky)
         assert found.order[0] == "sky__forecast"
         assert "TimeoutError" in negotiator.notes[0]
+
+    def test_one_that_was_late_is_asked_again_after_a_minute(self):
+        sky = Answering("sky", SourceUnavailableError("sky", "no answer"))
+        now = [0.0]
+        asking = Asking({"sky__forecast": sky}, 1.0, clock=lambda: now[0])
+        asking.source_of = lambda api: sky
+        ask = ("sky__forecast", "capability/discover", CapabilityDiscover(), CapabilitiesFound)
+        assert asyncio.run(asking.ask(*ask)) is None
+        sky.methods = ["capability/discover"]
+        seen = []
+        for now[0] in (1.0, 59.9, 60.0):
+            seen.append(asking.is_declared("sky__forecast", "capability/discover"))
+        assert seen == [False, False, True]
 
     def test_words_of_a_server_are_made_printable(self):
         sky = Answering("sky", {"status": "declined", "reason": "no\x1b[2J\u202e paper"})
