@@ -54,9 +54,12 @@ $(READY): pyproject.toml
 	@'$(PYTHON)' -m venv '$(VENV)'
 	@# --group, for what developers need, came with pip 25.1.
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[plot,mcp,openapi,a2a]' --group dev
+	@$(BIN)/python -m pip install --quiet --editable '.[plot,mcp,openapi,a2a,redis]' --group dev
 	@# Servers of tools that run in Node: without them, their tests are skipped.
 	@if command -v npm > /dev/null; then \
 	  npm install --silent --no-audit --no-fund --prefix '$(VENV)/node' $(NODE_SERVERS) || \
 	    echo 'no servers in Node: their tests are skipped' >&2; fi
+	@# A Redis server, unpacked from its Debian packages: without it, its tests are skipped.
+	@command -v redis-server > /dev/null || sh scripts/unpack_redis.sh '$(VENV)/redis' || \
+	  echo 'no Redis server: its tests are skipped' >&2
 	@touch '$@'

@@ -22,6 +22,18 @@ from cnp_router.catalog import (
 from cnp_router.checks import (
     check_router as check_router,
 )
+from cnp_router.context import (
+    AdaptiveThreshold as AdaptiveThreshold,
+    ContextEntry as ContextEntry,
+    ContextStore as ContextStore,
+    DataClasses as DataClasses,
+    FixedThreshold as FixedThreshold,
+    MemoryContextStore as MemoryContextStore,
+    QuantileThreshold as QuantileThreshold,
+    RedisContextStore as RedisContextStore,
+    SharedContext as SharedContext,
+    SqliteContextStore as SqliteContextStore,
+)
 from cnp_router.constraints import (
     broken as broken,
     Preference as Preference,

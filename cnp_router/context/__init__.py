@@ -2,6 +2,8 @@
 
 from cnp_router.context.canonical import canonical
 from cnp_router.context.context_entry import ContextEntry
+from cnp_router.context.context_redis import RedisContextStore
+from cnp_router.context.context_sqlite import SqliteContextStore
 from cnp_router.context.context_store import ContextStore, MemoryContextStore
 from cnp_router.context.context_vectors import ContextVectors, DenseVectors, SparseVectors
 from cnp_router.context.data_classes import DataClasses
@@ -24,8 +26,10 @@ __all__ = [
     "Found",
     "MemoryContextStore",
     "QuantileThreshold",
+    "RedisContextStore",
     "SharedContext",
     "SparseVectors",
+    "SqliteContextStore",
     "Threshold",
     "canonical",
 ]

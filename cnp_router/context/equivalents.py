@@ -51,14 +51,15 @@ class Equivalents:
         self._encoder: TfidfEncoder | None = None
 
     def know(self, apis: Sequence[Api], *, more: bool = False) -> bool:
-        """Take the APIs there are, or some more; return whether any is new or another one."""
-        is_new = any(self._known.get(api.id) != api for api in apis)
-        if is_new or (not more and len(apis) != len(self._known)):
-            self._known = {**(self._known if more else {}), **{api.id: api for api in apis}}
-            self._found.clear()
-            self._encoder = None
-            return True
-        return False
+        """Take the APIs there are, or more of them; return whether anything is new."""
+        there = {api.id: api for api in apis}
+        known = {**there, **self._known} if more else there
+        if known == self._known:
+            return False
+        self._known = known
+        self._found.clear()
+        self._encoder = None
+        return True
 
     def of(self, api: Api) -> list[Api]:
         """Return the APIs that give the same data, the API itself not among them."""

@@ -24,12 +24,12 @@ _MOST_CALLS = 10_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Made:
-    """The call that made an entry; of each dependency the digest of what it was then."""
+    """The call that made an entry, with a digest of each dependency as it was, if it is known."""
 
     api: Api
     inputs: Mapping[str, Any]
     text: str
-    dependencies: Mapping[str, str]
+    dependencies: Mapping[str, str | None]
     user: str
     execution: str
 

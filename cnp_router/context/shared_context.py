@@ -158,6 +158,11 @@ class SharedContext:
         if self._equivalents.know(there):
             self.threshold.learn(self.vectors.learn([specification_text(api) for api in there]))
 
+    @property
+    def now(self) -> float:
+        """Seconds since 1970, on its clock."""
+        return self._clock()
+
     async def recall(
         self, api: Api, inputs: Mapping[str, Any], *, user: str = "", fetch: Fetch | None = None
     ) -> CallResult | None:
@@ -347,7 +352,8 @@ class SharedContext:
             execution=execution,
         )
         await self._lineage.check_no_circle(entry)
-        versions = {n: digest_of_data(e.data) for n in needs if (e := await self._get(n))}
+        there = {each: await self._get(each) for each in needs}
+        versions = {n: None if e is None else digest_of_data(e.data) for n, e in there.items()}
         self._lineage.note(name, Made(api, dict(inputs), text, versions, user, execution))
         await self._put(entry)
         return name

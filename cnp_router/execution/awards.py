@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 
 from cnp_router.catalog import Api
 from cnp_router.exceptions import DefinitionChangedError, SourceError
+from cnp_router.execution.job_reports import Act
 from cnp_router.execution.task_graph import Job, Plan
 from cnp_router.protocols.acting import Acting, AwardedApi
-from cnp_router.sources import CallResult
+from cnp_router.sources import CallFailure, CallResult
 
-__all__ = ["Drafting", "digest_of", "plan_of", "unreachable"]
+__all__ = ["Drafting", "digest_of", "failed_with", "plan_of", "reported", "unreachable"]
 
 
 class Drafting:
@@ -58,6 +59,20 @@ def unreachable(exc: SourceError) -> CallResult:
     if isinstance(exc, DefinitionChangedError):
         return CallResult.failed("changed", str(exc), text=exc.diff)
     return CallResult.failed("unavailable", str(exc))
+
+
+def reported(act: Act) -> str:
+    """Return what the transcript says of a result: its text, where it may leave the contractor."""
+    if act.is_confidential:
+        return "confidential: it is with the contractor and with who asked for it"
+    return act.result.text or json.dumps(act.result.structured, ensure_ascii=False)
+
+
+def failed_with(act: Act, failure: CallFailure) -> str:
+    """Return why an act failed; what a tool says that is confidential is left out."""
+    if act.is_confidential and act.attempts:
+        return f"{act.api} failed ({failure.kind}), and what it says is confidential"
+    return failure.message
 
 
 def digest_of(result: CallResult) -> str:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
+from cnp_router.catalog import Api
+from cnp_router.context import SharedContext
 from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import ExecutionError, InputError, SourceError
 from cnp_router.execution.approval import Approval, Approve
 from cnp_router.execution.awards import unreachable
 from cnp_router.execution.calling import Caller, Then, Tools
 from cnp_router.execution.execution_settings import ExecutionSettings
-from cnp_router.execution.filling import Filler
+from cnp_router.execution.filling import Filled, Filler
 from cnp_router.execution.job_reports import Act, By, JobEvent, Reports
 from cnp_router.execution.journal import Journal
+from cnp_router.execution.sharing import Sharing
 from cnp_router.execution.task_graph import Job
 from cnp_router.protocols import ContractNet, ModelCall
-from cnp_router.sources import CallFailure, CallProgress, CallResult
+from cnp_router.sources import Call, CallFailure, CallProgress, CallResult
 
 __all__ = ["Doer", "Means"]
 
@@ -36,6 +39,8 @@ class Means:
     rate: Callable[[str], float] | None
     negotiator: Negotiator | None = None
     is_taught: bool = False  # whether a store teaches its reputation what this execution shows
+    context: SharedContext | None = None
+    user: str = ""
 
 
 class Doer:
@@ -47,11 +52,12 @@ class Doer:
         self.caller = caller
         self.reports = reports
         self.goal = ""
+        self.sharing = Sharing(means.context, reports, means.user, journal.execution, self._fetch)
         self._n_before = journal.n_calls
 
     async def act(self, job: Job, api_id: str, by: By) -> tuple[Act, Then]:
         """Fill the inputs, call the API, and return what came of it and what is to follow."""
-        report = self.reports[job.id]
+        report, sharing = self.reports[job.id], self.sharing
 
         def nothing(
             result: CallResult, then: Then, call: ModelCall | None = None
@@ -61,29 +67,35 @@ class Doer:
         self.reports.enter(report, "filling", api_id)
         try:
             api = await self.by.sources.api(api_id)
-            before = {name: self.reports[name] for name in job.after}
-            filled = await self.by.filler.fill(
-                job,
-                api,
-                self.goal,
-                {name: each.result for name, each in before.items() if each.result},
-                apis={name: each.api for name, each in before.items() if each.api},
-            )
+            filled = await self._filled(job, api)
         except SourceError as exc:
             return nothing(unreachable(exc), "reaward")
         except (ExecutionError, InputError) as exc:
             call = getattr(exc, "call", None)
             return nothing(CallResult.failed("inputs", str(exc)), "reaward", call)
+        is_confidential = sharing.is_confidential(api_id, filled.used)
 
         def progress(each: CallProgress) -> None:
             share = f"{each.done:g}" + (f" of {each.total:g}" if each.total else "")
-            self.reports.enter(report, "acting", api_id, f"{share} {each.message}".rstrip())
+            said = "" if is_confidential else each.message
+            self.reports.enter(report, "acting", api_id, f"{share} {said}".rstrip())
 
         self.reports.enter(report, "acting", api_id)
         inputs, key = filled.inputs, None
         for begun in self.journal.unsettled(job.id):
             if begun.api == api_id:  # the same act once more: a model might fill it otherwise now
                 inputs, key = dict(begun.inputs), begun.key
+        known = None
+        if job.id not in self.journal.results and self.journal.earlier(api_id, inputs) is None:
+            known = await sharing.recall(api, inputs)
+        if known is not None:
+            entry, result = known.entry, known.result
+            self.journal.take(job.id, Api(entry.source, api.name, effects="reads"), inputs, result)
+            is_confidential |= entry.data_class == "confidential"
+            act = Act(entry.source, "context", inputs, result, 0, 0.0, filled.call, filled.dropped)
+            sharing.recalled(job.id, entry)
+            return replace(act, is_confidential=is_confidential), "done"
+        began = await sharing.begins(api)
         performed = await self.caller.perform(job.id, api, inputs, key=key, on_progress=progress)
         if performed.then == "escalate":
             question = Approval(job.id, api, copy.deepcopy(inputs), "permission")
@@ -97,6 +109,7 @@ class Doer:
                     attempts=before_it.attempts + performed.attempts,
                     seconds=before_it.seconds + performed.seconds,
                 )
+        await sharing.ended(job, api, inputs, performed, filled.used, self.goal, began)
         act = Act(
             api_id,
             "earlier" if performed.is_earlier else by,
@@ -106,8 +119,35 @@ class Doer:
             performed.seconds,
             filled.call,
             filled.dropped,
+            is_confidential,
         )
         return act, performed.then
+
+    async def _filled(self, job: Job, api: Api) -> Filled:
+        """Fill the inputs, from what may reach the API and no more."""
+        before = {name: self.reports[name] for name in job.after}
+        self.sharing.check(job, api.id)
+        before = {n: each for n, each in before.items() if self.sharing.may_reach(n, api.id)}
+        asks = self.by.filler.asks(job, api)
+        offered = await self.sharing.offered(job, api, self.goal) if asks else {}
+        return await self.by.filler.fill(
+            job,
+            api,
+            self.goal,
+            {name: each.result for name, each in before.items() if each.result},
+            apis={name: each.api for name, each in before.items() if each.api},
+            offered=offered,
+        )
+
+    async def _fetch(self, api: Api, inputs: Mapping[str, Any]) -> CallResult:
+        """Make a call that only reads once more, for what has expired in shared context."""
+        timeout = self.by.settings.call_timeout
+        try:
+            return await self.by.sources.call(
+                Call(api=api.id, inputs=inputs, timeout=timeout, definition=api)
+            )
+        except InputError as exc:
+            return CallResult.failed("changed", str(exc))
 
     def given_up(self, job: Job, api: str, by: By) -> Act | None:
         """Return the act of a call that was broken off while it ran; None if none was made."""
@@ -120,4 +160,6 @@ class Doer:
             return None
         was_done: Literal["no", "unknown"] = "no" if calls[-1].effects == "reads" else "unknown"
         result = CallResult(failure=CallFailure("cancelled", "given up while it ran", was_done))
-        return Act(api, by, calls[-1].inputs, result, len(calls), 0.0)
+        secret = self.sharing.is_confidential(api, job.after)
+        act = Act(api, by, calls[-1].inputs, result, len(calls), 0.0)
+        return replace(act, is_confidential=secret)

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from cnp_router.context import SharedContext
 from cnp_router.coordination import Coordinated, Negotiator
 from cnp_router.exceptions import ExecutionError
 from cnp_router.execution.approval import Approve
@@ -104,6 +105,7 @@ class Executor:
         watch: Watch | None = None,
         rate: Callable[[str], float] | None = None,
         negotiator: Negotiator | None = None,
+        context: SharedContext | None = None,
     ) -> None:
         check_instance("net", net, ContractNet)
         self.net = net
@@ -117,6 +119,9 @@ class Executor:
         if negotiator is not None:
             check_instance("negotiator", negotiator, Negotiator)
         self.negotiator = negotiator
+        if context is not None:
+            check_instance("context", context, SharedContext)
+        self.context = context
         self.last: Execution | None = None
 
     def execute_sync(self, request: str | Plan, **how: object) -> Execution:
@@ -173,7 +178,9 @@ class Executor:
             If it is cancelled: what ran was given up, and `last` says how far it came.
         """
         how = self._how(protocol, announcement, among, date)
-        means = self.means(announcement)
+        means = self.means(announcement, user=user)
+        if self.context is not None:
+            self.context.know(self.net.catalog)
         opened = nullcontext(journal) if isinstance(journal, Journal) else Journal(journal)
         with opened as kept:
             running = Running(means, kept, how)
@@ -216,7 +223,7 @@ class Executor:
             raise ExecutionError("nothing was awarded (say it in other words)")
         return drafting.plan
 
-    def means(self, announcement: Announcement = "routed") -> Means:
+    def means(self, announcement: Announcement = "routed", *, user: str | None = None) -> Means:
         """Return what an execution is done with, as other ways of executing need it."""
         return Means(
             self._hidden(announcement),
@@ -230,6 +237,8 @@ class Executor:
             self.negotiator is not None
             and self.store is not None
             and any(each is self.negotiator.reputation for each in self.store.observers),
+            self.context,
+            user or "",
         )
 
     def _hidden(self, announcement: Announcement) -> ContractNet:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from cnp_router.catalog import Api
 from cnp_router.exceptions import ExecutionError, InputError, LanguageModelError
 from cnp_router.execution.input_hints import input_hints
 from cnp_router.execution.outlines import outline
-from cnp_router.execution.references import is_reference, resolve
+from cnp_router.execution.references import is_reference, references_in, resolve
 from cnp_router.execution.task_graph import Job
 from cnp_router.llm import (
     ChatModel,
@@ -55,11 +55,15 @@ class Filled:
         What the model was paid, all its answers together; None if none was asked.
     dropped : tuple of str, default=()
         Parameters that the model made up; the API does not take them.
+    used : tuple of str, default=()
+        Whose results the inputs may hold something of: those that are referred to, and those
+        whose outlines were shown.
     """
 
     inputs: dict[str, Any]
     call: ModelCall | None = None
     dropped: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
 
     def __repr__(self) -> str:  # the inputs may hold what no log should
         calls = 0 if self.call is None else self.call.calls
@@ -111,6 +115,7 @@ class Filler:
         results: Mapping[str, CallResult],
         *,
         apis: Mapping[str, str] | None = None,
+        offered: Mapping[str, CallResult] | None = None,
     ) -> Filled:
         """Return the inputs of the call that does a job.
 
@@ -126,6 +131,8 @@ class Filler:
             By job. Of these, only those that `job` waits for are used.
         apis : mapping of str to str, optional
             The id of the API that did each job; hints need it.
+        offered : mapping of str to CallResult, optional
+            What else may be referred to, by context id.
 
         Raises
         ------
@@ -133,7 +140,11 @@ class Filler:
             If a required parameter stays open, the inputs do not fit, or the model gave no usable
             answer. The message quotes nothing of a result.
         """
-        return await _Filling(self, job, api, request, results, apis or {}).run()
+        return await _Filling(self, job, api, request, results, apis or {}, offered or {}).run()
+
+    def asks(self, job: Job, api: Api) -> bool:
+        """Whether somebody has to be asked for inputs: the job has none, or not all it needs."""
+        return _is_incomplete(job, parameters_of(api))
 
     def __repr__(self) -> str:
         return f"Filler({self.model!r})"
@@ -150,6 +161,7 @@ class _Filling:
         request: str,
         results: Mapping[str, CallResult],
         apis: Mapping[str, str],
+        offered: Mapping[str, CallResult],
     ) -> None:
         self.model, self.learned = filler.model, filler.hints
         self.job, self.api, self.request, self.apis = job, api, request, apis
@@ -160,6 +172,7 @@ class _Filling:
             for name in job.after
             if name in results and results[name].is_done
         }
+        self.data |= {name: result.data for name, result in offered.items()}
         self.paid: list[tuple[str, Usage]] = []
         self.calls, self.seconds = 0, 0.0
 
@@ -179,16 +192,13 @@ class _Filling:
         wrong = self.misfit(self.given, whole=False)
         if wrong is not None:
             raise self.error(f"the inputs that the plan gives cannot be used: {wrong}")
-        written = await self.ask() if self.is_incomplete() else WrittenInputs({})
-        inputs = resolve({**self.given, **written.inputs}, self.data)
-        self.check(inputs, {**self.given, **written.inputs})
-        return Filled(inputs, self.call, written.hallucinated)
-
-    def is_incomplete(self) -> bool:
-        """Whether somebody has to be asked."""
-        if self.job.inputs is None:
-            return bool(self.parameters)
-        return any(each.is_required and each.name not in self.given for each in self.parameters)
+        asks = _is_incomplete(self.job, self.parameters)
+        written = await self.ask() if asks else WrittenInputs({})
+        meant = {**self.given, **written.inputs}
+        inputs = resolve(meant, self.data)
+        self.check(inputs, meant)
+        used = tuple(self.data) if asks else references_in(meant)
+        return Filled(inputs, self.call, written.hallucinated, used)
 
     async def ask(self) -> WrittenInputs:
         """Have the inputs written that are not given; what does not fit is repaired once."""
@@ -310,6 +320,13 @@ class _Filling:
             seconds=self.seconds,
             calls=self.calls,
         )
+
+
+def _is_incomplete(job: Job, parameters: Sequence[Parameter]) -> bool:
+    """Return whether somebody has to be asked for the inputs of a job."""
+    if job.inputs is None:
+        return bool(parameters)
+    return any(each.is_required and each.name not in job.inputs for each in parameters)
 
 
 def _refers(value: Any) -> bool:

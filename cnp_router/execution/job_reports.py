@@ -67,6 +67,9 @@ class Act:
         What the model was paid that filled the inputs; None if none was asked.
     dropped : tuple of str, default=()
         Parameters that this model made up; they did not go along.
+    is_confidential : bool, default=False
+        Whether what it gave never leaves its contractor: transcripts, reasons and what is learned
+        leave it out.
     """
 
     api: str
@@ -77,6 +80,7 @@ class Act:
     seconds: float
     filling: ModelCall | None = None
     dropped: tuple[str, ...] = ()
+    is_confidential: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object."""
@@ -88,6 +92,7 @@ class Act:
             "seconds": round(self.seconds, 6),
             "tokens": self.tokens,
             "dropped": list(self.dropped),
+            "confidential": self.is_confidential,
             "result": self.result.to_dict(),
         }
 
@@ -202,6 +207,8 @@ class Execution:
         Why it was broken off or nothing was done, if so.
     n_before : int, default=0
         Calls that were made before it was continued.
+    context_problem : str, default=""
+        Why it went on without shared context, if so.
 
     Examples
     --------
@@ -221,6 +228,7 @@ class Execution:
     seconds: float
     problem: str = ""
     n_before: int = 0
+    context_problem: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -254,6 +262,11 @@ class Execution:
         return sum(act.attempts for act in self.acts)
 
     @property
+    def n_recalled(self) -> int:
+        """Calls that were not made, since shared context knew what they give."""
+        return sum(act.by == "context" for act in self.acts)
+
+    @property
     def n_retries(self) -> int:
         """How many of them were repeated."""
         return sum(max(act.attempts - 1, 0) for act in self.acts)
@@ -284,6 +297,8 @@ class Execution:
             "calls": self.n_calls,
             "retries": self.n_retries,
             "avoided": self.n_avoided,
+            "recalled": self.n_recalled,
+            "context_problem": self.context_problem,
             "bytes": sum(act.result.n_bytes for act in acts),
             "tokens_of_inputs": sum(act.tokens for act in acts),
             "rounds": [transcript.ledger.to_dict() for transcript in self.transcripts],

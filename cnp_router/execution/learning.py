@@ -28,7 +28,8 @@ def trajectory_of(execution: Execution, *, user: str | None = None) -> Trajector
     -------
     Trajectory
         Its steps are in the order of the plan's jobs; what was not called now is not a step.
-        Observations are cut after 4,000 characters.
+        Observations are cut after 4,000 characters. Of confidential acts there are no inputs and
+        no observation.
 
     Examples
     --------
@@ -88,6 +89,8 @@ def succeeded(act: Act) -> bool | None:
 
 
 def _step(act: Act, category: str | None) -> Step:
+    if act.is_confidential:
+        return Step(act.api, success=act.result.is_done)
     text = act.result.text or (act.result.failure.message if act.result.failure else "")
     if not text and act.result.structured is not None:
         text = json.dumps(act.result.structured, ensure_ascii=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from cnp_router.coordination import Coordinated
@@ -103,7 +104,9 @@ class Running:
             if there is not None:
                 call = self.journal.done_by(job.id)
                 report.is_resumed = True
-                report.acts.append(Act(call.api, "award", call.inputs, there, 0, 0.0))
+                act = Act(call.api, "award", call.inputs, there, 0, 0.0)
+                is_confidential = self.doer.sharing.is_confidential(call.api, job.after)
+                report.acts.append(replace(act, is_confidential=is_confidential))
                 self.reports.enter(report, "done", call.api, "done before")
                 return True
             try:
@@ -247,6 +250,7 @@ class Running:
             time.perf_counter() - self.began,
             self.problem,
             self.n_before,
+            self.doer.sharing.problem,
         )
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from cnp_router.coordination import Negotiator
 from cnp_router.coordination.coordinated import fits
 from cnp_router.exceptions import CoordinationError
 from cnp_router.execution.approval import Approval
-from cnp_router.execution.awards import digest_of
+from cnp_router.execution.awards import digest_of, failed_with, reported
 from cnp_router.execution.calling import Then
 from cnp_router.execution.doing import Doer
 from cnp_router.execution.job_reports import Act, By
@@ -59,14 +58,15 @@ class Serving:
                 report.problem = ""
                 acting.done(
                     awarded,
-                    text=result.text or json.dumps(result.structured, ensure_ascii=False),
+                    text=reported(act),
                     digest=digest_of(result),
                     attempts=act.attempts,
                     **cost,
                 )
             else:
                 unknown = failure.was_done == "unknown" and not self._reads(act.api)
-                said = failure.message + ("; nobody knows whether it was done" if unknown else "")
+                what = failed_with(act, failure)
+                said = what + ("; nobody knows whether it was done" if unknown else "")
                 if report.problem:  # the first one is who was wanted
                     first = report.problem.partition(_THEN)[0]
                     tried = ", ".join(dict.fromkeys(each.api for each in report.acts[1:]))
@@ -76,7 +76,7 @@ class Serving:
                 acting.failed(
                     awarded,
                     kind=failure.kind,
-                    error=failure.message,
+                    error=what,
                     attempts=act.attempts,
                     was_done="unknown" if unknown else "no",
                     **cost,

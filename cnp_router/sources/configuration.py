@@ -9,13 +9,13 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 from urllib.parse import urlsplit
 
-from cnp_router.catalog import Api, Effects
+from cnp_router.catalog import Api, DataClass, Effects
 from cnp_router.exceptions import DataFileError, InputError, SourceUnavailableError, shown
 from cnp_router.files import as_path, read_json
-from cnp_router.records import check_flag, check_number
+from cnp_router.records import check_flag, check_id, check_number
 from cnp_router.sources.source import (
     SEPARATOR,
     Call,
@@ -80,10 +80,14 @@ class Configured:
         In the order of the file; nothing is started. Those that are disabled are left out.
     overrides : dict of str to {"reads", "writes", "unknown"}, default={}
         By API id, the effects that the file gives.
+    classes : dict of str to {"public", "private", "confidential"}, default={}
+        By API id, whom what it gives may reach (`cnp_router.context`); ``"source__*"`` stands for
+        all of a source that are not named.
     """
 
     sources: tuple[Source, ...]
     overrides: dict[str, Effects] = field(default_factory=dict)
+    classes: dict[str, DataClass] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,8 @@ def read_sources(
         A JSON object with ``mcpServers`` (or ``servers``), ``openapi``, ``a2a`` and ``functions``,
         each an object of names and entries; other keys are ignored. Besides those of its kind, an
         entry can have ``trusted`` (what the source says of effects counts), ``effects`` (of tools,
-        by name, whatever the source says), ``disabled`` and ``max_concurrency``. In any text,
+        by name, whatever the source says), ``context`` (whom what tools give may reach, by name,
+        or ``"*"`` for the others), ``disabled`` and ``max_concurrency``. In any text,
         ``${VAR}`` and ``${VAR:-default}`` are taken from the environment; a source whose variable
         is missing fails when it is used, and the others do not. Relative paths are relative to the
         file. An OpenAPI document is one source.
@@ -179,7 +184,7 @@ def read_sources(
         reader.read(key, document.get(key))
     if not reader.n_entries:
         raise DataFileError(path, "it names no sources", cure=_keys())
-    return Configured(tuple(reader.sources.values()), reader.overrides)
+    return Configured(tuple(reader.sources.values()), reader.overrides, reader.classes)
 
 
 def read_openapi(reference: SourceRef) -> Source:
@@ -255,6 +260,7 @@ class _Reader:
         self.file, self.environ, self.trusted = file, environ, trusted
         self.sources: dict[str, Source] = {}
         self.overrides: dict[str, Effects] = {}
+        self.classes: dict[str, DataClass] = {}
         self.places: dict[str, str] = {}
         self.n_entries = 0
 
@@ -282,11 +288,8 @@ class _Reader:
         if check_flag("disabled", fields.pop("disabled", False)):
             return
         trusted = check_flag("trusted", fields.pop("trusted", False)) or name in self.trusted
-        effects = fields.pop("effects", {})
-        if not isinstance(effects, dict):
-            raise InputError(
-                f"effects must be an object of tools and effects, got {shown(effects)}"
-            )
+        effects = _by_tool("effects", fields.pop("effects", {}))
+        classes = _by_tool("context", fields.pop("context", {}))
         most = fields.pop("max_concurrency", None)
         if most is not None:
             most = check_number("max_concurrency", most, 1, 10**6, whole=True)
@@ -298,6 +301,11 @@ class _Reader:
         for tool, effect in effects.items():
             id_ = name + SEPARATOR + tool
             self.overrides[id_] = Api(id_, tool, effects=effect).effects
+        for tool, data_class in classes.items():
+            if data_class not in get_args(DataClass):
+                said = f"got {shown(data_class)} for {shown(tool)}"
+                raise InputError(f"context must be public, private or confidential, {said}")
+            self.classes[check_id("API", name + SEPARATOR + tool)] = data_class
         self.sources[name], self.places[name] = source, key
 
     def _source(
@@ -336,6 +344,13 @@ class _Reader:
         if name in self.environ:
             values.append(value)
         return value or default or ""  # as in a shell, ":-" stands in for an empty one too
+
+
+def _by_tool(name: str, value: object) -> dict[str, Any]:
+    """Return what an entry says of its tools, by their names."""
+    if not isinstance(value, dict):
+        raise InputError(f"{name} must be an object of tools and values, got {shown(value)}")
+    return value
 
 
 def _without(values: list[str], text: str) -> str:

@@ -104,6 +104,10 @@ class TestFile:
             (servers(time={"trusted": "yes"}), "mcpServers 'time': trusted must be true or false"),
             (servers(time={"disabled": 1}), "'time': disabled must be true or false"),
             (servers(time={"effects": ["a"]}), "'time': effects must be an object of tools"),
+            (servers(time={"context": "public"}), "'time': context must be an object of tools"),
+            (servers(time={"context": {"now": "secret"}}), "context must be public, private or"),
+            (servers(time={"context": {"now": ["public"]}}), "got ['public'] for 'now'"),
+            (servers(time={"context": {" ": "public"}}), "must not begin or end with a space"),
             (servers(time={"effects": {"a": "read"}}), "'time': effects must be 'reads'"),
             (servers(time={"max_concurrency": 0}), "'time': max_concurrency must be a whole"),
             (servers(time={"url": "ftp:"}), "mcpServers 'time': url must begin with http"),
@@ -303,3 +307,10 @@ def test_so_many_functions_run_at_a_time(read, monkeypatch, tmp_path):
             return await asyncio.gather(*(every.call(Call(api="it__wait")) for _ in range(20)))
 
     assert {result.data for result in asyncio.run(main())} == {20}
+
+
+def test_an_entry_says_whom_what_its_tools_give_may_reach(read):
+    hr = {"command": "hr", "context": {"salary": "confidential", "*": "public"}}
+    configured = read(servers(hr=hr, time={"command": "time"}))
+    assert configured.classes == {"hr__salary": "confidential", "hr__*": "public"}
+    assert "context" not in configured.sources[0].fields

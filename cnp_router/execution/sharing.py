@@ -1,0 +1,183 @@
+"""`Sharing`: what an execution takes from shared context and gives to it, within its class."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Collection, Mapping
+from typing import Any, TypeVar
+
+from cnp_router.catalog import Api
+from cnp_router.context import ContextEntry, Found, SharedContext
+from cnp_router.context.data_classes import unlike_contractors
+from cnp_router.context.lineage import Fetch
+from cnp_router.exceptions import (
+    ContextStoreError,
+    ExecutionError,
+    InputError,
+    LanguageModelError,
+)
+from cnp_router.execution.calling import Performed
+from cnp_router.execution.job_reports import Reports
+from cnp_router.execution.references import references_in
+from cnp_router.execution.task_graph import Job
+from cnp_router.sources import CallResult
+
+__all__ = ["Sharing"]
+
+T = TypeVar("T")
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Sharing:
+    """What one execution has to do with shared context.
+
+    Where the store is lost, the execution goes on without it, and `problem` says why: classes of
+    data hold all the same.
+    """
+
+    def __init__(
+        self,
+        context: SharedContext | None,
+        reports: Reports,
+        user: str,
+        execution: str,
+        fetch: Fetch,
+    ) -> None:
+        self.context = context
+        self.problem = ""
+        self._reports = reports
+        self._user, self._execution = user, execution
+        self._fetch = fetch
+        self._ids: dict[str, str] = {}  # by job: of its result
+        self._origins: dict[str, str | None] = {}  # by job: who gave what is confidential in it
+
+    def check(self, job: Job, api: str) -> None:
+        """Raise ExecutionError where the inputs of a job refer to what must not reach an API."""
+        if self.context is None or not job.inputs:
+            return
+        for name in references_in(job.inputs):
+            refusal = self._refusal(name, api) if name in job.after else None
+            if refusal is not None:
+                raise ExecutionError(
+                    f"job {job.id!r}, {api!r}: its inputs refer to the result of job {name!r}, and "
+                    f"{refusal} (leave it out, or let its contractor do the job)"
+                )
+
+    def may_reach(self, job: str, api: str) -> bool:
+        """Whether the result of a job may reach an API that waits for it."""
+        return self.context is None or self._refusal(job, api) is None
+
+    def is_confidential(self, api: str, used: Collection[str]) -> bool:
+        """Whether what an API gives is confidential, by its class or by what it was given."""
+        return self._origin_of(api, used) is not None
+
+    async def offered(self, job: Job, api: Api, goal: str) -> dict[str, CallResult]:
+        """Return what is similar enough to a job and may reach an API, by context id."""
+        context = self.context
+        if context is None:
+            return {}
+        own = [self._ids[name] for name in job.after if name in self._ids]
+        found = await self._guarded(
+            context.similar(job.task or goal, api, user=self._user, fetch=self._fetch, without=own)
+        )
+        return {each.entry.id: each.result for each in found or ()}
+
+    async def recall(self, api: Api, inputs: Mapping[str, Any]) -> Found | None:
+        """Return what a call gives, where that is known and holds."""
+        context = self.context
+        if context is None:
+            return None
+        return await self._guarded(context.find(api, inputs, user=self._user, fetch=self._fetch))
+
+    def recalled(self, job: str, entry: ContextEntry) -> None:
+        """Take note that a job has its result from an entry."""
+        self._ids[job] = entry.id
+        origin = entry.source if entry.data_class == "confidential" else None
+        self._origins[job] = origin or self._origin_of(entry.source, ())
+
+    async def begins(self, api: Api) -> float:
+        """Take note that an API is called: if it may change something, what it said is old."""
+        context = self.context
+        if context is None:
+            return 0.0
+        await self._guarded(context.written(api))
+        return context.now
+
+    async def ended(
+        self,
+        job: Job,
+        api: Api,
+        inputs: Mapping[str, Any],
+        performed: Performed,
+        used: Collection[str],
+        goal: str,
+        began: float,
+    ) -> None:
+        """Keep what a call gave."""
+        context = self.context
+        if context is None:
+            return
+        origin = self._origin_of(api.id, used)
+        if performed.result.is_done:
+            self._origins[job.id] = origin
+        if not performed.attempts:
+            return
+        await self._guarded(context.written(api))
+        if not performed.result.is_done:
+            return
+        names = [self._ids.get(name, name if name.startswith("ctx_") else "") for name in used]
+
+        async def keep() -> str:
+            about: dict[str, Any] = {
+                "text": job.task or goal,
+                "confidential": origin is not None,
+                "user": self._user,
+                "execution": self._execution,
+                "began": began,
+            }
+            result = performed.result
+            try:
+                return await context.keep(api, inputs, result, dependencies=names, **about)
+            except InputError:  # what it was made from was made from what it gave before
+                return await context.keep(api, inputs, result, **about)
+
+        self._ids[job.id] = await self._guarded(keep()) or ""
+
+    def _refusal(self, job: str, api: str) -> str | None:
+        origin = self._origin(job)
+        return None if origin is None else unlike_contractors(origin, api)
+
+    def _origin(self, job: str) -> str | None:
+        """Return who gave what is confidential in the result of a job; None if nothing is."""
+        if job not in self._origins and job in self._reports:
+            # It was done before the execution was continued: nobody knows what was used.
+            report = self._reports[job]
+            if report.api is None:
+                return None
+            self._origins[job] = self._origin_of(report.api, report.after)
+        return self._origins.get(job)
+
+    def _origin_of(self, api: str, used: Collection[str]) -> str | None:
+        if self.context is None:
+            return None
+        if self.context.classes.of(api) == "confidential":
+            return api
+        for name in used:
+            origin = self._origin(name)
+            if origin is not None and unlike_contractors(origin, api) is None:
+                return origin
+        return None
+
+    async def _guarded(self, work: Awaitable[T]) -> T | None:
+        """Return what shared context says; None from its first fault on, which is noted once."""
+        if self.problem:
+            work.close()  # type: ignore[attr-defined]  # a coroutine that nobody awaits
+            return None
+        try:
+            return await work
+        except (ContextStoreError, LanguageModelError, InputError) as exc:
+            if not self.problem:
+                self.problem = f"shared context is not used any more: {exc}"
+                _LOGGER.warning("%s", self.problem)
+            return None
