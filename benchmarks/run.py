@@ -15,6 +15,8 @@ r"""The one entry point of the benchmarks.
         [--limit N] [--organise] [--resume FILE] [--report DIR]
     python benchmarks/run.py evidence [--data DIR] [--model DIR] [--split NAME] [--limit N] \
         [--waves]
+    python benchmarks/run.py models [--base-url URL[=MODEL] ...] [--prices FILE] [--data DIR] \
+        [--model DIR] [--split NAME] [--limit N]
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
@@ -52,6 +54,7 @@ from benchmarks import (
     injection,
     languages,
     learning_curve,
+    models,
     next_tool,
     next_tool_history,
     quality,
@@ -76,6 +79,7 @@ TRACKS = {
     "next_tool_history": next_tool_history,
     "routed_vs_broadcast": routed_vs_broadcast,
     "evidence": evidence,
+    "models": models,
     "compound": compound,
     "engine": engine,
     "execution": execution,
@@ -111,6 +115,20 @@ def _rounds(track: argparse.ArgumentParser) -> None:
 def _evidence(track: argparse.ArgumentParser) -> None:
     _rounds(track)
     track.add_argument("--waves", action="store_true", help="call the recipients in waves")
+
+
+def _models(track: argparse.ArgumentParser) -> None:
+    track.add_argument(
+        "--base-url",
+        nargs="+",
+        metavar="URL[=MODEL]",
+        help="a server and one of its models, or all that it lists; keys are read from "
+        "OPENAI_API_KEY for OpenAI and OPENAI_BASE_URL, and OPENAI_API_KEY_HOST for other hosts",
+    )
+    track.add_argument("--prices", type=Path, metavar="FILE", help="what tokens cost, as JSON")
+    track.add_argument("--model", type=Path, metavar="DIR", help="a router that is fitted already")
+    track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
+    _limit(track, models.LIMIT)
 
 
 def _routed_vs_broadcast(track: argparse.ArgumentParser) -> None:
@@ -231,6 +249,7 @@ _OPTIONS = {
     "trust": _trust,
     "routed_vs_broadcast": _routed_vs_broadcast,
     "evidence": _evidence,
+    "models": _models,
     "engine": _engine,
     "execution": _execution,
     "injection": _injection,

@@ -4,7 +4,8 @@
 
     python benchmarks/stub_server.py SECONDS
 
-It prints its port, answers every chat completion with a refusal to bid, and ends with its input.
+It prints its port, lists one model, answers every chat completion with a refusal to bid, and ends
+with its input.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ __all__ = ["ANSWER", "serve"]
 ANSWER = {"functions": [], "categories": [], "apis": [], "grounds": ["None of my APIs does that."]}
 
 
-def _response() -> bytes:
+def _completion() -> bytes:
     message = {"role": "assistant", "content": json.dumps(ANSWER)}
-    body = json.dumps(
+    return _response(
         {
             "id": "c1",
             "object": "chat.completion",
@@ -29,9 +30,16 @@ def _response() -> bytes:
             "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
             "usage": {"prompt_tokens": 500, "completion_tokens": 25},
         }
-    ).encode()
+    )
+
+
+def _response(said: object) -> bytes:
+    body = json.dumps(said).encode()
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
     return f"{head}\r\n\r\n".encode() + body
+
+
+_LIST = _response({"object": "list", "data": [{"id": "stub", "object": "model"}]})
 
 
 class _Connection(asyncio.Protocol):
@@ -53,6 +61,10 @@ class _Connection(asyncio.Protocol):
         head, separator, body = self.received.partition(b"\r\n\r\n")
         if not separator:
             return
+        if head.startswith(b"GET "):
+            self.received = b""
+            self.transport.write(_LIST)
+            return
         fields = (line.partition(b":") for line in head.lower().split(b"\r\n")[1:])
         length = next(int(value) for name, _, value in fields if name == b"content-length")
         if len(body) >= length:
@@ -67,7 +79,7 @@ class _Connection(asyncio.Protocol):
 async def serve(seconds: float) -> None:
     """Serve on a free port of this machine until standard input ends."""
     loop = asyncio.get_running_loop()
-    response = _response()
+    response = _completion()
     server = await loop.create_server(lambda: _Connection(seconds, response), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)

@@ -225,6 +225,20 @@ from cnp_router.sources import (
     Source as Source,
     Sources as Sources,
 )
+from cnp_router.subagents import (
+    AgentResult as AgentResult,
+    Answer as Answer,
+    Ask as Ask,
+    Merged as Merged,
+    merge as merge,
+    Orchestrator as Orchestrator,
+    Question as Question,
+    Reply as Reply,
+    run_parallel as run_parallel,
+    Served as Served,
+    SubAgent as SubAgent,
+    SubAgents as SubAgents,
+)
 from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,

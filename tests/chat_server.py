@@ -82,7 +82,10 @@ def refusal(status: int, message: str, *, code: Any = None, **headers: str) -> R
 
 
 class ChatServer:
-    """Gives the replies in order, or those of a function of the request's body."""
+    """Gives the replies in order, or those of a function of the request's body.
+
+    Of a request for the list of its models the body is None.
+    """
 
     def __init__(self, replies: Iterable[Reply] | Callable[[dict[str, Any]], Reply]) -> None:
         self._reply = replies if callable(replies) else self._next
@@ -141,8 +144,11 @@ class ChatServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         pairs = (line.split(": ", 1) for line in head[1:] if line)
         headers = {name.lower(): value for name, value in pairs}
-        body = json.loads(await reader.readexactly(int(headers["content-length"])))
-        assert head[0].startswith(("POST /v1/chat/completions", "POST /v1/embeddings "))
+        if head[0].startswith("GET /v1/models "):
+            body = None  # asked for the list of its models
+        else:
+            assert head[0].startswith(("POST /v1/chat/completions", "POST /v1/embeddings "))
+            body = json.loads(await reader.readexactly(int(headers["content-length"])))
         self.paths.append(head[0].split()[1])
         self.requests.append(body)
         self.headers.append(headers)

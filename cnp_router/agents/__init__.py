@@ -10,12 +10,15 @@ from cnp_router.agents.answers import (
     Decomposition,
     ProposedApi,
 )
+from cnp_router.agents.delegate import ComposeAnswer, Delegate, Delegation, WantedAsk
 from cnp_router.agents.evidence import ApiEvidence, evidence_of
 from cnp_router.agents.fallback import CategoryFallback
 from cnp_router.agents.fill_inputs import FillInputs, InputHint, WrittenInputs
 from cnp_router.agents.limits import AnswerLimits
+from cnp_router.agents.next_act import NextAct, NextStep, TriedCall, WantedCall
 from cnp_router.agents.offline_answers import offline_model
 from cnp_router.agents.organisation import Organisation, organise
+from cnp_router.agents.plan_jobs import DoneJob, FailedJob, PlanJobs, PlannedJob, PlannedJobs
 from cnp_router.agents.tasks import (
     ComposeAlone,
     Decompose,
@@ -37,19 +40,32 @@ __all__ = [
     "CategoryFallback",
     "CategoryMapping",
     "ComposeAlone",
+    "ComposeAnswer",
     "Composition",
     "Decompose",
     "Decomposition",
+    "Delegate",
+    "Delegation",
+    "DoneJob",
+    "FailedJob",
     "FillInputs",
     "InputHint",
     "InterpretRequest",
     "MapCategories",
     "MatchFunction",
+    "NextAct",
+    "NextStep",
     "Organisation",
+    "PlanJobs",
+    "PlannedJob",
+    "PlannedJobs",
     "ProposedApi",
     "SelectApis",
     "ServeFunction",
     "Task",
+    "TriedCall",
+    "WantedAsk",
+    "WantedCall",
     "WrittenInputs",
     "ask",
     "evidence_of",

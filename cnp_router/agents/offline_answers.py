@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from cnp_router.agents.delegate import ComposeAnswer, Delegate
 from cnp_router.agents.evidence import ApiEvidence
 from cnp_router.agents.fill_inputs import FillInputs
 from cnp_router.agents.next_act import NextAct, NextStep
+from cnp_router.agents.offline_delegation import OfflineDelegation
 from cnp_router.agents.offline_inputs import certain_inputs
 from cnp_router.agents.offline_plans import OfflinePlans
 from cnp_router.agents.plan_jobs import PlanJobs
@@ -105,6 +107,7 @@ def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatMode
     """
     answers = _Answers(TextSimilarity(_text(api) for api in catalog))
     plans = OfflinePlans(answers.similarity)
+    delegation = OfflineDelegation(answers.similarity)
     return OfflineChatModel(
         {
             Decompose: answers.decompose,
@@ -116,6 +119,8 @@ def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatMode
             ComposeAlone: answers.compose,
             FillInputs: certain_inputs,
             PlanJobs: plans.plan,
+            Delegate: delegation.delegate,
+            ComposeAnswer: delegation.compose,
             NextAct: plans.act,
             NextStep: plans.act,
         },

@@ -16,7 +16,7 @@ from cnp_router.agents.plan_jobs import PlanJobs
 from cnp_router.catalog import Api
 from cnp_router.text import clauses, specification_text
 
-__all__ = ["OfflinePlans"]
+__all__ = ["LEAST_MATCH", "OfflinePlans", "parts"]
 
 MOST_JOBS = 6
 LEAST_MATCH = 0.05  # cosine from which a tool is said to do a part of a request
@@ -45,7 +45,7 @@ class OfflinePlans:
         Where there is a state to work on, the tool is left to the executor. In a revision, only
         parts that failed come again, without the tools that failed them.
         """
-        wanted = [each.task for each in task.failed] if task.failed else _parts(task.request)
+        wanted = [each.task for each in task.failed] if task.failed else parts(task.request)
         tried = {each.task: each.api for each in task.failed}
         before = len(task.done) + len(task.failed)
         jobs: list[dict[str, Any]] = []
@@ -76,7 +76,7 @@ class OfflinePlans:
         return None if best is None or best[0] < LEAST_MATCH else best[1]
 
 
-def _parts(request: str) -> list[str]:
+def parts(request: str) -> list[str]:
     """Return the smallest parts of a request, in order."""
     found = clauses(request)
     return [part for part in found if not any(part != o and o in part for o in found)]

@@ -37,6 +37,7 @@ COMMANDS = (
     "recommend",
     "replay",
     "sync",
+    "timetable",
     "verify",
 )
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE has ended

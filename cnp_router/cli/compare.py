@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 )
 @options.folder("--report", help="Write JSON, Markdown and pictures there too.")
 @options.round_options
-@options.chat_options("Who answers for the agents", "offline")
+@options.chat_options("Who answers for the agents", "offline", ("manager", "contractor"))
 @options.folder("--cache", help="Keep the server's answers there, and reuse them.")
 @options.as_json
 def compare(
@@ -91,7 +92,7 @@ def compare(
     if report is not None:
         check_report(report)
     router, failure = fitted_router(model, vectors), None
-    how = {"concurrent_requests": 4 if chat.is_server else 1} | options.given(**how)
+    how = {"concurrent_requests": 4 if chat.asks_server() else 1} | options.given(**how)
     asked = chat.model(router.catalog, cache=cache)
     try:
         with Progress("Comparing") as progress:
@@ -103,6 +104,7 @@ def compare(
         if not isinstance(exc, RoundFailedError) or exc.comparison is None:
             raise
         failure, comparison = exc, exc.comparison
+    comparison = replace(comparison, prices=chat.prices)
     echo_json(comparison.to_dict()) if json_ else _echo(comparison)
     for warning in warnings_of(comparison):
         note(warning, "Warning")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
+from cnp_router.cli.billing import price_facts, with_price
 from cnp_router.cli.execution_report import echo_execution
 from cnp_router.cli.live_view import LiveView, approver
 from cnp_router.cli.models import ONLINE_FILE, fitted_router
@@ -112,7 +113,11 @@ def _given(text: str | None, plan: Path | None) -> str | Plan:
     click.option("--user", metavar="NAME", help="Whose it is, so that it can be forgotten."),
     options.request_date,
 )
-@options.chat_options("Who answers for the agents and fills inputs", "offline")
+@options.chat_options(
+    "Who answers for the agents and fills inputs",
+    "offline",
+    ("manager", "contractor", "executor"),
+)
 @options.as_json
 def execute(
     *,
@@ -171,27 +176,33 @@ class _Run:
         self.execution: Execution | None = None
         self.planned: Plan | None = None
         self.fitted: LearnedRouter | None = None  # of the model
-        self.protocol = how.protocol or ("contractor-led" if chat.is_server else "learned")
+        self.protocol = how.protocol or (
+            "contractor-led" if chat.asks_server("manager", "contractor") else "learned"
+        )
 
     async def main(self) -> None:
         """Open the sources and do it; close them whatever happens."""
         async with self.origins.opened() as sources:
             with LiveView() as view:
                 executor = await self._executor(sources, view)
-                args = {"protocol": self.protocol, "announcement": self.how.announce}
-                if self.how.dry_run:
-                    self.planned = await executor.plan(self.wanted, date=self.how.date, **args)
-                    return
-                try:
-                    await executor.execute(
-                        self.wanted,
-                        date=self.how.date,
-                        user=self.how.user,
-                        journal=self.how.resume,
-                        **args,
-                    )
-                finally:
-                    self.execution = executor.last
+                async with executor.net.model:
+                    await self._do(executor)
+
+    async def _do(self, executor: Executor) -> None:
+        args = {"protocol": self.protocol, "announcement": self.how.announce}
+        if self.how.dry_run:
+            self.planned = await executor.plan(self.wanted, date=self.how.date, **args)
+            return
+        try:
+            await executor.execute(
+                self.wanted,
+                date=self.how.date,
+                user=self.how.user,
+                journal=self.how.resume,
+                **args,
+            )
+        finally:
+            self.execution = executor.last
 
     async def _executor(self, sources: Sources, view: LiveView) -> Executor:
         from cnp_router.execution import ExecutionSettings, Executor, Filler
@@ -209,7 +220,7 @@ class _Run:
                 fallback=self.how.fallback,
             ),
             approve=approver(view, allow_write=self.how.allow_write),
-            filler=Filler(asked if self.chat.is_server else None, hints=hints),
+            filler=Filler(asked if self.chat.asks_server("executor") else None, hints=hints),
             watch=view,
             rate=rate,
         )
@@ -249,10 +260,11 @@ class _Run:
         """Print what came of it."""
         if self.execution is None:
             return
+        bill = self.chat.bill(self.execution.model_calls)
         if json_:
-            echo_json(self.execution.to_dict())
+            echo_json(with_price(self.execution.to_dict(), bill))
         else:
-            echo_execution(self.execution)
+            echo_execution(self.execution, *price_facts(bill, self.chat.prices))
 
     def learn_if_possible(self) -> None:
         """Let the model learn from it; what was done is done, so that a failure is a warning."""

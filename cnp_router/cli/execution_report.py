@@ -18,8 +18,8 @@ __all__ = ["echo_execution"]
 _RESULT = 300  # characters of a result
 
 
-def echo_execution(execution: Execution) -> None:
-    """Print what came of an execution."""
+def echo_execution(execution: Execution, *more: tuple[str, str]) -> None:
+    """Print what came of an execution, and more facts."""
     rows = []
     for job in execution.jobs:
         asked = str(job.asked) if job.asked else ""
@@ -35,7 +35,7 @@ def echo_execution(execution: Execution) -> None:
         failure = act.result.failure
         if failure is not None and failure.kind == "changed" and act.result.text:
             echo(f"{act.api}:", *act.result.text.split("\n"), "")
-    echo_pairs(_facts(execution))
+    echo_pairs([*_facts(execution), *more])
 
 
 def _result(result: CallResult | None) -> str:

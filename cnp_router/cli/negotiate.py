@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
+from cnp_router.cli.billing import model_facts, price, price_facts, with_price
 from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, note
 from cnp_router.exceptions import BudgetExceededError, RoundFailedError
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 @options.max_size
 @options.request_date
 @options.round_options
-@options.chat_options("Who answers for the agents", "offline")
+@options.chat_options("Who answers for the agents", "offline", ("manager", "contractor"))
 @options.file("--transcript", help="Write the round's messages there.")
 @options.as_json
 def negotiate(
@@ -87,11 +88,19 @@ def negotiate(
         if exc.transcript is not None:
             paid = exc.transcript.ledger
             if paid.model_calls:
-                note(f"Paid until then: {paid.tokens:,} tokens ({paid.model_calls:,} model calls).")
+                bill = chat.bill(exc.transcript.calls)
+                of = f"{paid.model_calls:,} model calls"
+                of += "" if bill is None else f", price {price(bill)}"
+                note(f"Paid until then: {paid.tokens:,} tokens ({of}).")
             if transcript is not None:
                 exc.transcript.write(transcript)
         raise
-    echo_json(outcome.to_dict()) if json_ else _echo(outcome)
+    bill = chat.bill(outcome.transcript.calls)
+    if json_:
+        echo_json(with_price(outcome.to_dict(), bill))
+    else:
+        _echo(outcome)
+        echo_pairs([*_facts(outcome), *price_facts(bill, chat.prices)])
     if transcript is not None:
         outcome.transcript.write(transcript)
     if outcome.failure:
@@ -106,7 +115,6 @@ def _echo(outcome: Outcome) -> None:
     else:
         echo("No API was recommended.")
     echo()
-    echo_pairs(_facts(outcome))
 
 
 def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
@@ -135,6 +143,7 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
     source = "as the server counts" if usage.source == "server" else "estimated"
     yield "Tokens", f"{usage.tokens_in:,} in, {usage.tokens_out:,} out ({source})"
     yield "Model", f"{outcome.transcript.model}, {ledger.model_calls:,} calls"
+    yield from model_facts(ledger.by_model)
     if ledger.failures:
         yield "Failed", ", ".join(f"{count:,} by {name}" for name, count in ledger.failures.items())
     if ledger.late:

@@ -7,8 +7,8 @@ import functools
 import importlib
 import math
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ from cnp_router.records import parse_date
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
-    from cnp_router.llm import ChatModel
+    from cnp_router.llm import Bill, ChatModel, Prices
+    from cnp_router.llm.prices import Paid
     from cnp_router.protocols import RoundSettings
     from cnp_router.routing import SelectionRule
 
@@ -284,37 +285,78 @@ ORGANISATIONS = ("api", "category", "community", "size")
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """Which language model the options ask for; ``llm`` is None where they do not say."""
+    """Which language models the options ask for; ``llm`` is None where they do not say.
+
+    `roles` are those that have a model of their own, each as ``NAME`` or ``NAME@BASE_URL``.
+    """
 
     llm: str | None
     llm_model: str | None
     base_url: str | None
+    roles: Mapping[str, str] = field(default_factory=dict)
+    prices: Prices | None = None
 
     def __post_init__(self) -> None:
-        if (self.llm_model or self.base_url) and not self.is_server:
-            from cnp_router.llm import PROVIDERS
+        from cnp_router.llm import PROVIDERS
 
-            servers = " or ".join(name for name, each in PROVIDERS.items() if each.has_server)
+        servers = " or ".join(name for name, each in PROVIDERS.items() if each.has_server)
+        if (self.llm_model or self.base_url) and not self.is_server:
             raise click.UsageError(f"--llm-model and --base-url need --llm {servers}.")
+        for role, named in self.roles.items():
+            name, url = _name_and_server(named)
+            if not name.strip():
+                raise click.UsageError(f"--{role}-model needs a name: NAME, or NAME@BASE_URL.")
+            if url is None and not self.is_server:
+                raise click.UsageError(
+                    f"--{role}-model {name} needs --llm {servers}, or its server: {name}@BASE_URL."
+                )
 
     @property
     def is_server(self) -> bool:
-        """Whether a server is asked."""
+        """Whether a server is asked by whoever has no model of their own."""
         from cnp_router.llm import PROVIDERS
 
         return self.llm is not None and PROVIDERS[self.llm].has_server
 
+    def asks_server(self, *roles: str) -> bool:
+        """Whether any of these roles asks a server; without roles, whether anyone does."""
+        return self.is_server or any(role in self.roles for role in roles or self.roles)
+
     def model(self, catalog: Catalog | None = None, *, cache: Path | None = None) -> ChatModel:
         """Return the model: the offline one if nothing else was asked for."""
-        from cnp_router.llm import build_model
+        from cnp_router.llm import ModelsByRole, build_model
 
-        return build_model(
+        default = build_model(
             self.llm or "offline",
             catalog,
             model=self.llm_model,
             base_url=self.base_url,
             cache=cache if self.is_server else None,
         )
+        if not self.roles:
+            return default
+        return ModelsByRole(default, **{r: self._of_role(n, cache) for r, n in self.roles.items()})
+
+    def _of_role(self, named: str, cache: Path | None) -> ChatModel:
+        from cnp_router.llm import build_model
+        from cnp_router.llm.providers import key_beside
+
+        name, url = _name_and_server(named)
+        provider = self.llm if self.llm is not None and self.is_server else "openai"
+        if url is None:
+            return build_model(provider, None, model=name, base_url=self.base_url, cache=cache)
+        key = key_beside(url, self.base_url)
+        return build_model(provider, None, model=name, base_url=url, cache=cache, api_key=key)
+
+    def bill(self, calls: Iterable[Paid]) -> Bill | None:
+        """Return what some calls have cost; None without ``--prices``."""
+        return None if self.prices is None else self.prices.bill(calls)
+
+
+def _name_and_server(named: str) -> tuple[str, str | None]:
+    """Return the two parts of ``NAME@BASE_URL``; a name may have an @ of its own."""
+    name, at, rest = named.partition("@http")
+    return (name, f"http{rest}") if at else (named, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,11 +406,51 @@ ENCODER = (
 encoder_options = gathered("vectors", Vectors, *ENCODER)
 
 
-def chat_options(help: str, default: str) -> Decorator:
-    """Return the options that say which language model answers, with `default` without them."""
+# What the roles do that may have a model of their own; a command says which of them it has.
+ROLES = {
+    "manager": "takes the manager's steps",
+    "contractor": "bids for the contractors",
+    "planner": "writes the plan",
+    "executor": "fills inputs",
+}
+prices = file("--prices", help="What tokens cost, by model, as JSON; say what was paid.")
+
+
+def _chat(
+    llm: str | None,
+    llm_model: str | None,
+    base_url: str | None,
+    prices: Path | None = None,
+    **models: str | None,
+) -> Chat:
+    roles = {name.removesuffix("_model"): named for name, named in models.items() if named}
+    return Chat(llm, llm_model, base_url, roles, read_prices(prices))
+
+
+def read_prices(path: Path | None) -> Prices | None:
+    """Return the prices of a file, if there is one."""
+    from cnp_router.llm import Prices
+
+    return None if path is None else Prices.read(path)
+
+
+def chat_options(help: str, default: str, roles: Sequence[str] = ()) -> Decorator:
+    """Return the options that say which language model answers, with `default` without them.
+
+    Each of the `ROLES` that is named may have a model of its own; then there are prices too.
+    """
+    by_role = [
+        click.option(
+            f"--{role}-model",
+            metavar="NAME[@URL]",
+            help=f"Which model {ROLES[role]}: one of the same server, or of the one at the URL, "
+            "whose key is read from OPENAI_API_KEY_ and its host.",
+        )
+        for role in roles
+    ]
     return gathered(
         "chat",
-        Chat,
+        _chat,
         click.option("--llm", type=PROVIDER, metavar="NAME", help=f"{help}.  [default: {default}]"),
         click.option(
             "--llm-model",
@@ -381,4 +463,6 @@ def chat_options(help: str, default: str) -> Decorator:
             help="Of the server, such as http://localhost:11434/v1.  [default: OPENAI_BASE_URL, or "
             "OpenAI; the key is read from OPENAI_API_KEY]",
         ),
+        *by_role,
+        *([prices] if roles else []),
     )

@@ -13,6 +13,7 @@ __all__ = ["Conflict", "conflict_of"]
 
 _STRETCHED = 1e-7
 _REASONS = 3  # of one name, in a message
+_FEW = 50  # names that are looked at one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Conflict:
             {
                 name: reasons
                 if len(reasons) <= _REASONS
-                else (*reasons[: _REASONS - 1], f"and {len(reasons) - _REASONS + 1} more like it")
+                else (f"{name} ({len(reasons)} such rules)",)
                 for name, reasons in self.reasons.items()
             },
             is_minimal=self.is_minimal,
@@ -56,11 +57,12 @@ class Conflict:
 def conflict_of(problem: Problem, *, timeout: float = 10.0) -> Conflict | None:
     """Return a minimal set of rules that cannot hold together, or None if all can.
 
-    First all rules are elastic, and those that have to be stretched become hard until the hard
-    ones alone cannot hold (the elastic filter); then each of them is left out, for good where the
-    others still cannot hold (the deletion filter; both by Chinneck and Dravnieks, "Locating minimal
-    infeasible constraint sets in linear programs", 1991). This is done for the names first, so that
-    few are blamed, and then for the rules of these names.
+    Where there are many, all rules are elastic at first, and those that have to be stretched become
+    hard until the hard ones alone cannot hold (the elastic filter). Then each of these is left out,
+    for good where the others still cannot hold (the deletion filter; both by Chinneck and
+    Dravnieks, "Locating minimal infeasible constraint sets in linear programs", 1991). This is done
+    for the names first, so that few are blamed, and then for the rules of these names. Rules are
+    left out in the order of the problem: where there are several conflicts, it is one of the last.
 
     Parameters
     ----------
@@ -80,10 +82,13 @@ def conflict_of(problem: Problem, *, timeout: float = 10.0) -> Conflict | None:
     lines = problem.lines
     program = Program(problem.items, lines)
     names = list(dict.fromkeys(line.name for line in lines))
+    groups: list[Sequence[int]]
     groups = [[i for i, line in enumerate(lines) if line.name == name] for name in names]
     if not program.cannot_hold(range(len(lines)), deadline):
         return None
-    few = _deleted(program, _elastic(program, groups, deadline), deadline)
+    if len(groups) > _FEW:
+        groups = _elastic(program, groups, deadline)
+    few = _deleted(program, groups, deadline)
     rows = _deleted(
         program, _elastic(program, [[i] for each in few for i in each], deadline), deadline
     )

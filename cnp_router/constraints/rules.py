@@ -19,7 +19,7 @@ from cnp_router.records import (
 
 __all__ = ["TOLERANCE", "Preference", "Problem", "Rule"]
 
-TOLERANCE = 1e-6
+TOLERANCE = 1e-9
 """By how much a sum may miss its bound, as a share of the largest coefficient of the rule."""
 
 _LARGEST = 1e9  # beyond it, sums of floats lose what the small coefficients say

@@ -19,7 +19,7 @@ from cnp_router.evaluation.comparison import (
     RoundFigures,
     RoundResult,
 )
-from cnp_router.evaluation.resume import ResumeFile, fingerprint, unwrapped
+from cnp_router.evaluation.resume import ResumeFile, fingerprint
 from cnp_router.exceptions import (
     BudgetExceededError,
     ChatAccessError,
@@ -31,7 +31,7 @@ from cnp_router.exceptions import (
     RoundFailedError,
 )
 from cnp_router.history import History, Mashup
-from cnp_router.llm import ChatModel, OfflineChatModel, run_sync
+from cnp_router.llm import ChatModel, OfflineChatModel, run_sync, unwrapped
 from cnp_router.protocols import (
     PROTOCOLS,
     Announcement,
@@ -230,7 +230,10 @@ async def compare_async(
         skipped=known.skipped + len(known) - len(requests),
         contractors={name: len(net.contractors) for name, net in nets.items()},
         model=model.name,
-        is_offline=isinstance(unwrapped(model), OfflineChatModel),
+        is_offline=any(
+            isinstance(unwrapped(model, role), OfflineChatModel)
+            for role in ("manager", "contractor", "single-agent")
+        ),
         evidence=settings.evidence,
         tokens_are="server" if sources - {None} == {"server"} else "estimated",
         rows=tuple(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt
@@ -13,6 +13,8 @@ from pydantic import Field, NonNegativeInt
 from cnp_router.evaluation.metrics import SetScores, means, rounded, set_scores
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.history import Mashup
+from cnp_router.llm import Bill, Prices, Usage
+from cnp_router.llm.prices import Paid, usages
 from cnp_router.protocols import Outcome
 from cnp_router.protocols.settings import EvidenceFor
 
@@ -25,6 +27,7 @@ __all__ = [
     "RoundResult",
     "Stage",
     "TokensAre",
+    "TokensOf",
 ]
 
 Stage = Literal["category", "bid", "final"]
@@ -60,6 +63,28 @@ class Method:
         return dict(zip(("protocol", "announce", "organise"), asdict(self).values(), strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class TokensOf:
+    """The tokens that a model took in a role: of one round, or of many."""
+
+    role: str
+    model: str
+    tokens_in: NonNegativeInt
+    tokens_out: NonNegativeInt
+    tokens_are: TokensAre
+    tokens_cached: NonNegativeInt
+
+    @property
+    def usage(self) -> Usage:
+        """The same as a `Usage`."""
+        return Usage(self.tokens_in, self.tokens_out, self.tokens_are, self.tokens_cached)
+
+    @classmethod
+    def each(cls, calls: Iterable[Paid]) -> tuple[TokensOf, ...]:
+        """Return the sums of some calls: one a role and model."""
+        return tuple(cls(*key, *astuple(usage)) for key, usage in usages(calls).items())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFigures:
     """What one method has done with one request. Small, so that a transcript need not be kept.
@@ -83,6 +108,7 @@ class RoundFigures:
     late: NonNegativeInt
     failed: NonNegativeInt
     hallucinated: NonNegativeInt
+    paid: tuple[TokensOf, ...]
 
     @classmethod
     def of(cls, mashup: Mashup, outcome: Outcome) -> RoundFigures:
@@ -107,6 +133,7 @@ class RoundFigures:
             late=ledger.late,
             failed=sum(ledger.failures.values()),
             hallucinated=ledger.hallucinated,
+            paid=TokensOf.each(outcome.transcript.calls),
         )
 
 
@@ -149,6 +176,8 @@ None
     cfps, late, failed, hallucinated : int
         In all rounds together: calls for proposals, replies after the deadline, calls for proposals
         without a usable reply, names that a model made up.
+    paid : tuple of TokensOf
+        The tokens of all rounds together, by role and model.
     """
 
     method: Method
@@ -168,6 +197,7 @@ None
     late: int = 0
     failed: int = 0
     hallucinated: int = 0
+    paid: tuple[TokensOf, ...] = ()
 
     @classmethod
     def of(cls, method: Method, results: Sequence[RoundResult]) -> ComparisonRow:
@@ -186,6 +216,7 @@ None
             failures=_most_frequent([r.error for r in results if r.figures is None]),
             with_bids=len(stages["bid"]),
             **{name: sum(getattr(f, name) for f in figures) for name in _TOTALS},
+            paid=TokensOf.each(each for f in figures for each in f.paid),
         )
 
     def __repr__(self) -> str:
@@ -209,6 +240,10 @@ None
         if self.tokens_in is None or self.tokens_out is None:
             return None
         return self.tokens_in + self.tokens_out
+
+    def price(self, prices: Prices) -> Bill | None:
+        """Return what a round has cost on average; None if all failed."""
+        return prices.bill(self.paid).divided(self.rounds) if self.rounds else None
 
     def score(self, stage: Stage, metric: str) -> float | None:
         """Return a field of `SetScores` at a stage; None where no round had it."""
@@ -259,6 +294,8 @@ class Comparison:
         Who saw the router's evidence in the routed rounds.
     rows : tuple of ComparisonRow
         Protocols without contractors are asked once, and stand with the organisation ``"api"``.
+    prices : Prices or None, default=None
+        With them, tables and `to_dict` say what a round costs.
     """
 
     requests: int
@@ -269,6 +306,7 @@ class Comparison:
     tokens_are: TokensAre
     rows: tuple[ComparisonRow, ...]
     evidence: EvidenceFor = "none"
+    prices: Prices | None = None
 
     def row(
         self, protocol: str, announcement: str, organisation: str = "api"
@@ -292,9 +330,15 @@ class Comparison:
             "model": self.model,
             "tokens_are": self.tokens_are,
             "evidence": self.evidence,
-            "rows": [row.to_dict() for row in self.rows],
+            "rows": [{**row.to_dict(), **self._price(row)} for row in self.rows],
             "trouble": [{**row.method.to_dict(), **row.trouble} for row in troubled],
         }
+
+    def _price(self, row: ComparisonRow) -> dict[str, Any]:
+        if self.prices is None:
+            return {}
+        bill = row.price(self.prices)
+        return {"price": None if bill is None else bill.to_dict()}
 
     def by_method(self) -> dict[tuple[str, str], dict[str, ComparisonRow]]:
         """Return the rows of each protocol and organisation, by announcement."""

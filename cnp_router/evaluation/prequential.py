@@ -43,6 +43,8 @@ class AtThreshold:
         Of the steps that are predicted and right, as a share of those of all steps.
     tokens_saved_net : float in [-1, 1]
         `tokens_saved`, less the share of the steps that are predicted and wrong.
+    tokens_in_saved, tokens_out_saved : int, default=0
+        Tokens of the steps that are predicted and right, for prices.
     """
 
     threshold: float
@@ -51,6 +53,8 @@ class AtThreshold:
     tokens_saved: float
     tokens_saved_net: float
     seconds_saved: float
+    tokens_in_saved: int = 0
+    tokens_out_saved: int = 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,6 +89,8 @@ class PrequentialEvaluation:
     methods : dict of str to PredictorEvaluation
     exclude : tuple of str, default=()
         Tools whose prediction was not acted upon.
+    tokens_in : int, default=0
+        How many of `tokens` are input.
     """
 
     n_trajectories: int
@@ -94,6 +100,12 @@ class PrequentialEvaluation:
     seconds: float
     methods: dict[str, PredictorEvaluation]
     exclude: tuple[str, ...] = ()
+    tokens_in: int = 0
+
+    @property
+    def tokens_out(self) -> int:
+        """How many of `tokens` are output."""
+        return self.tokens - self.tokens_in
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object; ``methods``: a name to a list, one object per threshold."""
@@ -102,6 +114,7 @@ class PrequentialEvaluation:
             "steps": self.n_steps,
             "warm": self.n_warm,
             "tokens": self.tokens,
+            "tokens_in": self.tokens_in,
             "seconds": self.seconds,
             "exclude": list(self.exclude),
             "methods": {n: [asdict(at) for at in m.thresholds] for n, m in self.methods.items()},
@@ -190,14 +203,17 @@ def prequential(
     for predictor in learners:
         for trajectory in before:
             predictor.observe(trajectory)
-    tokens = np.array([step.tokens for step in steps], dtype=float)
+    tokens_in = np.array([step.input_tokens for step in steps], dtype=float)
+    tokens_out = np.array([step.output_tokens for step in steps], dtype=float)
     seconds = np.array([step.seconds for step in steps], dtype=float)
 
     def measured(predictor: NextToolPredictor) -> PredictorEvaluation:
         confidence, right, usable = _walk(predictor, trajectories, left_out)
         acted = np.where(usable, confidence, -1.0)
         return PredictorEvaluation(
-            thresholds=tuple(_at(theta, acted, right, tokens, seconds) for theta in thresholds),
+            thresholds=tuple(
+                _at(theta, acted, right, tokens_in, tokens_out, seconds) for theta in thresholds
+            ),
             calibration_error=ece(confidence, right),
             risk_coverage=risk_coverage(np.where(usable, confidence, 0.0), right & usable),
         )
@@ -210,6 +226,7 @@ def prequential(
         seconds=sum(step.seconds for step in steps),
         methods={predictor.name: measured(predictor) for predictor in learners},
         exclude=left_out,
+        tokens_in=sum(step.input_tokens for step in steps),
     )
 
 
@@ -233,9 +250,11 @@ def _at(
     threshold: float,
     confidence: NDArray[Any],
     right: NDArray[Any],
-    tokens: NDArray[Any],
+    tokens_in: NDArray[Any],
+    tokens_out: NDArray[Any],
     seconds: NDArray[Any],
 ) -> AtThreshold:
+    tokens = tokens_in + tokens_out
     predicted = confidence >= threshold
     hits = predicted & right
     saved = _share(tokens, hits)
@@ -246,6 +265,8 @@ def _at(
         tokens_saved=saved,
         tokens_saved_net=saved - _share(tokens, predicted & ~right),
         seconds_saved=_share(seconds, hits),
+        tokens_in_saved=int(tokens_in[hits].sum()),
+        tokens_out_saved=int(tokens_out[hits].sum()),
     )
 
 

@@ -15,6 +15,7 @@ from cnp_router.evaluation.plots import PLOTS, check_plots, draw
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.files import atomic_write, check_writable, read_json
+from cnp_router.llm import money
 
 __all__ = [
     "REPORT_FILES",
@@ -50,6 +51,31 @@ def tokens(part: Comparison) -> Table:
         "total": lambda row: count(row.tokens),
     }
     return Table.of("Tokens of a request", columns, part.rows, labels=2)
+
+
+def prices(part: Comparison) -> Table | None:
+    """Return what a request costs, by role and in total; None without prices."""
+    listed = part.prices
+    if listed is None:
+        return None
+    bills = [(row, row.price(listed)) for row in part.rows]
+    roles = dict.fromkeys(role for _, bill in bills if bill is not None for role in bill.by_role)
+    cells = []
+    for row, bill in bills:
+        amounts = [None if bill is None else bill.by_role.get(role, 0.0) for role in roles]
+        cells.append(
+            (
+                *(shown(row) for shown in _METHOD.values()),
+                *(money(amount) for amount in amounts),
+                money(None if bill is None else bill.total),
+            )
+        )
+    unpriced = dict.fromkeys(name for _, bill in bills if bill for name in bill.unpriced)
+    notes = [f"{listed.origin} has no price of the model {name!r}." for name in unpriced]
+    if any(bill.is_estimated for _, bill in bills if bill is not None):
+        notes.append("Prices are those of estimated tokens.")
+    title = f"Price of a request, {listed.currency}"
+    return Table(title, (*_METHOD, *roles, "total"), tuple(cells), labels=2, notes=tuple(notes))
 
 
 def scores(part: Comparison) -> Table:
@@ -103,7 +129,13 @@ def savings(part: Comparison) -> Table | None:
     return Table(title, columns, tuple(cells), labels=2) if cells else None
 
 
-SECTIONS: tuple[Callable[[Comparison], Table | None], ...] = (tokens, scores, sizes, savings)
+SECTIONS: tuple[Callable[[Comparison], Table | None], ...] = (
+    tokens,
+    prices,
+    scores,
+    sizes,
+    savings,
+)
 """The tables of each organisation, in order. A function gives one of its part, or None."""
 
 

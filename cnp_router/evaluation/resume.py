@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -19,14 +19,14 @@ from cnp_router.evaluation.comparison import RoundResult
 from cnp_router.exceptions import DataFileError
 from cnp_router.files import LineFile
 from cnp_router.history import History
-from cnp_router.llm import ChatModel, WrappedChatModel
+from cnp_router.llm import AgentRole, ChatModel, unwrapped
 from cnp_router.protocols import RoundSettings
 from cnp_router.routing import Router
 from cnp_router.version import __version__
 
-__all__ = ["FORMAT_VERSION", "ResumeFile", "fingerprint", "unwrapped"]
+__all__ = ["FORMAT_VERSION", "ResumeFile", "fingerprint"]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 _CHANGES_NO_FIGURE = ("budget", "max_concurrency")
 _NEW_FILE = "name another file, or one that does not exist"
@@ -153,7 +153,7 @@ def fingerprint(
         "catalog": _digest(api.to_dict() for api in catalog),
         "history": _digest(mashup.to_dict() for mashup in history),
         "model": model.name,
-        "server": _server(model),
+        "server": _servers(model),
         "router": None if router is None else _router_digest(router),
         "max_size": max_size,
         "dated": dated,
@@ -171,16 +171,16 @@ def _plain(value: Any) -> Any:
     return re.sub(" at 0x[0-9a-f]+", "", repr(value))
 
 
-def unwrapped(model: ChatModel) -> ChatModel:
-    """Return the model that answers, below caches and the like."""
-    while isinstance(model, WrappedChatModel):
-        model = model.model
-    return model
+def _servers(model: ChatModel) -> str | dict[str, str | None] | None:
+    """Return the address of the server that answers; by role where there are several."""
+    by_role = {role: _server(unwrapped(model, role)) for role in get_args(AgentRole)}
+    one, *others = dict.fromkeys(by_role.values())
+    return by_role if others else one
 
 
 def _server(model: ChatModel) -> str | None:
     """Return the address of the server that answers, without credentials; None if none does."""
-    server = getattr(unwrapped(model), "server", None)
+    server = getattr(model, "server", None)
     if not isinstance(server, str):
         return None
     parts = urlsplit(server)

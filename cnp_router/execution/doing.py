@@ -37,10 +37,10 @@ class Means:
     filler: Filler
     watch: Callable[[JobEvent], object] | None
     rate: Callable[[str], float] | None
-    negotiator: Negotiator | None = None
-    is_taught: bool = False  # whether a store teaches its reputation what this execution shows
     context: SharedContext | None = None
     user: str = ""
+    negotiator: Negotiator | None = None
+    is_taught: bool = False  # whether a store teaches its reputation what this execution shows
 
 
 class Doer:

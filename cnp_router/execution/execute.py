@@ -104,8 +104,8 @@ class Executor:
         store: OnlineStore | None = None,
         watch: Watch | None = None,
         rate: Callable[[str], float] | None = None,
-        negotiator: Negotiator | None = None,
         context: SharedContext | None = None,
+        negotiator: Negotiator | None = None,
     ) -> None:
         check_instance("net", net, ContractNet)
         self.net = net
@@ -116,12 +116,12 @@ class Executor:
         self.store = store
         self.watch = watch
         self.rate = rate
-        if negotiator is not None:
-            check_instance("negotiator", negotiator, Negotiator)
-        self.negotiator = negotiator
         if context is not None:
             check_instance("context", context, SharedContext)
         self.context = context
+        if negotiator is not None:
+            check_instance("negotiator", negotiator, Negotiator)
+        self.negotiator = negotiator
         self.last: Execution | None = None
 
     def execute_sync(self, request: str | Plan, **how: object) -> Execution:
@@ -233,12 +233,12 @@ class Executor:
             self.filler,
             self.watch,
             self.rate,
+            self.context,
+            user or "",
             self.negotiator,
             self.negotiator is not None
             and self.store is not None
             and any(each is self.negotiator.reputation for each in self.store.observers),
-            self.context,
-            user or "",
         )
 
     def _hidden(self, announcement: Announcement) -> ContractNet:

@@ -21,6 +21,7 @@ from cnp_router.llm import (
     OfflineChatModel,
     Usage,
     check_response,
+    unwrapped,
 )
 from cnp_router.llm.parsing import repair_request
 from cnp_router.prediction import ParameterHints
@@ -293,7 +294,8 @@ class _Filling:
             for each in missing
         )
         cure = "name it in the request, or give it in the inputs of the plan"
-        if self.model is None or isinstance(self.model, OfflineChatModel):
+        answers = None if self.model is None else unwrapped(self.model, FillInputs.role)
+        if answers is None or isinstance(answers, OfflineChatModel):
             cure = "say it in the request, give it in a plan, or fill it by a language model, --llm"
         return self.error(f"no value for {printable(named, _MOST_SHOWN)}: {cure}")
 

@@ -125,6 +125,8 @@ class JobReport:
     is_final : bool
         Whether it may go to nobody else: it was not approved, the right to it is missing, or
         nobody knows whether it was done.
+    is_in_turns : bool
+        Whether an agent chose its calls itself, one a turn.
     lost : str
         Why its contractor was called without manager or coordinator, in words; empty if it was not.
     category : str or None
@@ -140,6 +142,7 @@ class JobReport:
     problem: str = ""
     is_resumed: bool = False
     is_final: bool = False
+    is_in_turns: bool = False
     lost: str = ""
     category: str | None = None
 

@@ -90,7 +90,7 @@ def succeeded(act: Act) -> bool | None:
 
 def _step(act: Act, category: str | None) -> Step:
     if act.is_confidential:
-        return Step(act.api, success=act.result.is_done)
+        return Step(act.api, success=succeeded(act), category=category)
     text = act.result.text or (act.result.failure.message if act.result.failure else "")
     if not text and act.result.structured is not None:
         text = json.dumps(act.result.structured, ensure_ascii=False)

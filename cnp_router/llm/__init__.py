@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cnp_router.llm.by_role import AgentRole, ModelsByRole
+from cnp_router.llm.by_role import AgentRole, ModelsByRole, unwrapped
 from cnp_router.llm.cache import CachedChatModel
 from cnp_router.llm.chat import (
     ChatMessage,
@@ -52,6 +52,7 @@ __all__ = [
     "model_requests_allowed",
     "money",
     "run_sync",
+    "unwrapped",
     "with_schema_in_prompt",
 ]
 

@@ -8,9 +8,15 @@ from types import MappingProxyType
 from typing import Literal, Self, get_args
 
 from cnp_router.exceptions import InputError
-from cnp_router.llm.chat import ChatModel, ChatRequest, ChatResponse, check_response
+from cnp_router.llm.chat import (
+    ChatModel,
+    ChatRequest,
+    ChatResponse,
+    WrappedChatModel,
+    check_response,
+)
 
-__all__ = ["AgentRole", "ModelsByRole"]
+__all__ = ["AgentRole", "ModelsByRole", "unwrapped"]
 
 AgentRole = Literal["manager", "contractor", "single-agent", "planner", "executor"]
 """Who takes a reasoning task."""
@@ -107,3 +113,10 @@ class ModelsByRole(ChatModel):
     def __repr__(self) -> str:
         models = "".join(f", {role}={model!r}" for role, model in self.models.items())
         return f"ModelsByRole({self.default!r}{models})"
+
+
+def unwrapped(model: ChatModel, role: str | None = None) -> ChatModel:
+    """Return the model that answers a role, below caches and the like."""
+    while isinstance(model, WrappedChatModel | ModelsByRole):
+        model = model.model if isinstance(model, WrappedChatModel) else model.model_of(role)
+    return model

@@ -47,8 +47,9 @@ class OpenAIChatModel(OpenAIServer, ChatModel):
         Of the server, such as ``"http://localhost:11434/v1"`` for Ollama. By default
         ``OPENAI_BASE_URL`` from the environment, or else OpenAI itself.
     api_key : str, optional
-        By default ``OPENAI_API_KEY`` from the environment. A server with a base URL may need
-        none. It is shown in no log, error or repr, and redacted where a server sends it back.
+        By default ``OPENAI_API_KEY`` from the environment; an empty string is none. A server with
+        a base URL may need none. It is shown in no log, error or repr, and redacted where a server
+        sends it back.
     timeout : float, seconds, default=120.0
         The longest that `complete` waits for the server in all: retries, the pauses before them
         and a repair included. Waiting for a free place is not counted.

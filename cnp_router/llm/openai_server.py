@@ -16,6 +16,7 @@ import openai
 from cnp_router.exceptions import ChatAccessError, ChatAnswerError, InputError
 from cnp_router.llm.openai_client import FAULT, GuardedClient
 from cnp_router.llm.openai_wire import mapped
+from cnp_router.llm.providers import KEY_VARIABLE, OPENAI_URL
 from cnp_router.llm.secret import Secret
 
 __all__ = ["OpenAIServer"]
@@ -23,7 +24,6 @@ __all__ = ["OpenAIServer"]
 T = TypeVar("T")
 
 _LONGEST = 10_000_000  # seconds
-_OPENAI = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,14 @@ class OpenAIServer:
             if not isinstance(value, int) or value < minimum:
                 raise InputError(f"{what} must be a whole number from {minimum}, got {value!r}")
         self.name = name
-        self.server: str = _checked_url(base_url or _OPENAI)
+        self.server: str = _checked_url(base_url or OPENAI_URL)
         self.timeout = timeout
         self.max_retries = max_retries
         self.max_concurrency = max_concurrency
         self.max_bytes = max_bytes
         self._where: dict[str, Any] = {"model": name, "server": self.server}
-        self._key = _checked_key(api_key or os.environ.get("OPENAI_API_KEY") or "")
+        key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
+        self._key = _checked_key(key)
         self._is_openai = (urlsplit(self.server).hostname or "").endswith("openai.com")
         if self._is_openai and not self._key.reveal():
             cure = "set OPENAI_API_KEY, or give api_key"

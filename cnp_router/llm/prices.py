@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from cnp_router.files import read_json
 from cnp_router.llm.chat import Usage
 from cnp_router.records import Record, check_id, check_number, shown
 
-__all__ = ["Bill", "ModelPrice", "Paid", "Prices", "money"]
+__all__ = ["Bill", "ModelPrice", "Paid", "Prices", "money", "usages"]
 
 _KEYS = {"in": "tokens_in", "out": "tokens_out", "cached_in": "tokens_cached"}
 
@@ -23,13 +23,16 @@ class Paid(Protocol):
     """What a bill is made of: who was asked, in which role, for how many tokens."""
 
     @property
-    def role(self) -> str: ...
+    def role(self) -> str:
+        """Who was asked."""
 
     @property
-    def model(self) -> str: ...
+    def model(self) -> str:
+        """The name of the model that answered."""
 
     @property
-    def usage(self) -> Usage: ...
+    def usage(self) -> Usage:
+        """What that took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,14 @@ class Bill:
     def total(self) -> float | None:
         """All of it; None if a model has no price."""
         return _sum(self.by_model.values())
+
+    def divided(self, n: int) -> Bill:
+        """Return one of `n` equal parts."""
+        by_role, by_model = (
+            {name: None if price is None else price / n for name, price in each.items()}
+            for each in (self.by_role, self.by_model)
+        )
+        return replace(self, by_role=by_role, by_model=by_model)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object."""
@@ -183,22 +194,28 @@ class Prices:
 
         Answers from a cache are counted as those of the first time, as their tokens are.
         """
-        usages: dict[tuple[str, str], Usage] = {}
-        for call in calls:
-            key = call.role, call.model
-            usages[key] = usages[key] + call.usage if key in usages else call.usage
-        prices = {key: self.price(key[1], usage) for key, usage in usages.items()}
+        paid = usages(calls)
+        prices = {key: self.price(key[1], usage) for key, usage in paid.items()}
         roles, models = (list(dict.fromkeys(key[part] for key in prices)) for part in (0, 1))
         return Bill(
             currency=self.currency,
             by_role={r: _sum(p for key, p in prices.items() if key[0] == r) for r in roles},
             by_model={m: _sum(p for key, p in prices.items() if key[1] == m) for m in models},
             unpriced=tuple(name for name in models if name not in self.models),
-            is_estimated=any(usage.source == "estimated" for usage in usages.values()),
+            is_estimated=any(usage.source == "estimated" for usage in paid.values()),
         )
 
     def __repr__(self) -> str:
         return f"Prices({self.currency}, {len(self.models)} models)"
+
+
+def usages(calls: Iterable[Paid]) -> dict[tuple[str, str], Usage]:
+    """Return the sums of some calls, by role and model."""
+    found: dict[tuple[str, str], Usage] = {}
+    for call in calls:
+        key = call.role, call.model
+        found[key] = found[key] + call.usage if key in found else call.usage
+    return found
 
 
 def money(amount: float | None, currency: str = "") -> str:

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cnp_router.agents import ApiEvidence
 from cnp_router.exceptions import RoundFailedError
-from cnp_router.protocols.messages import Award, CallForProposals, Message, Proposal
+from cnp_router.protocols.messages import (
+    MANAGER,
+    Award,
+    CallForProposals,
+    Message,
+    Proposal,
+)
 from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.substitutes import Candidate, Substitutes
 
@@ -75,11 +81,13 @@ def substitutes(
 ) -> Substitutes:
     """Return who could do what others fail at.
 
-    Those who proposed in time; where nothing was announced, those who hold `known` APIs, in their
-    order.
+    Those who proposed to the manager in time; where nothing was announced, those who hold `known`
+    APIs, in their order.
     """
     announced = any(isinstance(m, CallForProposals) for m in messages)
-    in_time = [m for m in messages if isinstance(m, Proposal) and not m.late]
+    in_time = [
+        m for m in messages if isinstance(m, Proposal) and not m.late and m.receiver == MANAGER
+    ]
     candidates = [
         Candidate(proposed.api, m.sender, m.id, function_of(messages, m))
         for m in sorted(in_time, key=lambda proposal: proposal.in_reply_to)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from cnp_router.agents import ApiEvidence, Asked, Bid, Task, ask
 from cnp_router.agents.answers import allowed_names
@@ -46,6 +47,8 @@ GRACE = 2.0  # seconds that those who are stopped have to end by themselves
 
 logger = logging.getLogger("cnp_router.protocols")
 
+Answer = TypeVar("Answer")
+
 # They would meet every contractor alike.
 _SET_UP_AT_FAULT = (
     ChatAccessError,
@@ -73,12 +76,15 @@ class Invitation:
     Parameters
     ----------
     contractor : Contractor
-    task : Task
-        What the contractor is to reason about.
+    task : Task or None
+        What the contractor is to reason about; None where it manages a net of its own.
     request, function, category : str or None
         What the call for proposals carries.
     evidence : tuple of ApiEvidence, default=()
         What it carries too: of the contractor's own APIs. `Round.announce` fills it in.
+    passed_on : CallForProposals or None, default=None
+        The call that its receiver passes on by this one, to a member of its own net; None where the
+        manager announces.
 
     Raises
     ------
@@ -87,11 +93,12 @@ class Invitation:
     """
 
     contractor: Contractor
-    task: Task[Bid]
+    task: Task[Bid] | None
     request: str | None = None
     function: str | None = None
     category: str | None = None
     evidence: tuple[ApiEvidence, ...] = ()
+    passed_on: CallForProposals | None = None
 
     def __post_init__(self) -> None:
         own = {api.id for api in self.contractor.apis} if self.evidence else ()
@@ -127,7 +134,7 @@ class Bidding:
         self.categories = frozenset(categories)
         self._send = send
         self._now = (0, 0)  # iteration and wave
-        self._closed: set[tuple[int, int]] = set()
+        self._closed: set[int] = set()  # calls, to which replies are late
         self._open: dict[int, CallForProposals] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._reached = False  # whether any contractor said anything
@@ -138,11 +145,22 @@ class Bidding:
         """How many calls wait for a reply."""
         return len(self._open)
 
-    def _call(self, invitation: Invitation) -> Any:
-        deadline = self.settings.deadline
-        return self._send(
+    def open(self, invitation: Invitation) -> CallForProposals:
+        """Send a call that its receiver replies to by `reply`, with no deadline.
+
+        It begins an announcement, with those that are opened beside it.
+        """
+        if not self._open:
+            self._now = (self._now[0] + 1, 1)
+        call = self._call(invitation, None)
+        self._open[call.id] = call
+        return call
+
+    def _call(self, invitation: Invitation, deadline: float | None) -> CallForProposals:
+        before = invitation.passed_on
+        call: CallForProposals = self._send(
             CallForProposals,
-            sender=MANAGER,
+            sender=MANAGER if before is None else before.receiver,
             receiver=invitation.contractor.id,
             request=invitation.request,
             function=invitation.function,
@@ -151,50 +169,82 @@ class Bidding:
             iteration=self._now[0],
             wave=self._now[1],
             evidence=invitation.evidence,
+            in_reply_to=None if before is None else before.id,
+            for_members=invitation.task is None,
         )
+        return call
 
     async def collect(self, invitations: Sequence[Invitation], wave: int) -> set[int]:
         """Send calls, and have contractors work until all replied or the deadline is over.
 
-        The first wave begins an iteration. Returns the ids of the calls. Raises RoundFailedError
-        if it is the way to all the contractors that failed, and not they themselves.
+        The first wave begins an iteration; calls that are passed on belong to that of the others.
+        Returns the ids of the calls. Raises RoundFailedError if it is the way to all the
+        contractors that failed, and not they themselves.
         """
-        self._now = (self._now[0] + (wave == 1), wave)
-        calls = [(self._call(invitation), invitation.task) for invitation in invitations]
-        self._open |= {call.id: call for call, _ in calls}
+        if all(invitation.passed_on is None for invitation in invitations):
+            self._now = (self._now[0] + (wave == 1), wave)
+        deadline = self.settings.deadline
+        calls = [(self._call(each, deadline), each.task) for each in invitations if each.task]
+        own = {call.id: call for call, _ in calls}
+        self._open |= own
         queue = iter(calls)
-
-        async def work() -> None:
-            for call, task in queue:
-                await self._bid(call, task)
-
-        size = min(self.settings.max_concurrency, len(calls))
-        workers = {asyncio.create_task(work()) for _ in range(size)}
-        if not workers:
-            return set()
-        self._workers |= workers
-        done, pending = await asyncio.wait(
-            workers, timeout=self.settings.deadline, return_when=asyncio.FIRST_EXCEPTION
-        )
-        for worker in done:
-            worker.result()
-        self._workers -= done
-        if pending:
-            self._closed.add(self._now)
+        left = await self.work((partial(self._bid, *each) for each in queue), len(calls), deadline)
+        if left:
+            self._closed.update(own)
             for call, _ in queue:
-                self._fail(call, "deadline", "the deadline passed before its turn came")
+                self.fail(call, "deadline", "the deadline passed before its turn came")
         # What was proposed or awarded after a first announcement is not lost with a second one.
-        if self._now == (1, 1) and self._cause and not (self._reached or self._open):
+        is_over = own.keys().isdisjoint(self._open)
+        if own and self._now == (1, 1) and self._cause and not self._reached and is_over:
             asked = len({invitation.contractor.id for invitation in invitations})
             failed = ManagerLostError if is_lost(self._cause) else RoundFailedError
             raise failed(
                 f"not one of {asked} contractors could be reached: {self._cause}"
             ) from self._cause
-        return {call.id for call, _ in calls}
+        return set(own)
+
+    async def work(
+        self,
+        jobs: Iterator[Callable[[], Coroutine[Any, Any, object]]],
+        n: int,
+        deadline: float | None = None,
+    ) -> bool:
+        """Do `n` jobs, as many at a time as the settings allow; True if some were late.
+
+        What is begun by then goes on, until `dismiss`.
+        """
+
+        async def worker() -> None:
+            for job in jobs:
+                await job()
+
+        size = min(self.settings.max_concurrency, n)
+        workers = {asyncio.create_task(worker()) for _ in range(size)}
+        if not workers:
+            return False
+        self._workers |= workers
+        done, pending = await asyncio.wait(
+            workers, timeout=deadline, return_when=asyncio.FIRST_EXCEPTION
+        )
+        for each in done:
+            each.result()
+        self._workers -= done
+        return bool(pending)
 
     async def _bid(self, call: CallForProposals, task: Task[Bid]) -> None:
-        """Have a contractor reply. Whatever goes wrong with it ends here, as a message."""
-        model = MeteredModel(self.model, self.books, task, call.receiver, cfp=call.id)
+        """Have a contractor reply."""
+        asked = await self.ask(call, task)
+        if asked is not None:
+            self.reply(call, asked.answer)
+
+    async def ask(
+        self, call: CallForProposals, task: Task[Answer], **how: Any
+    ) -> Asked[Answer] | None:
+        """Have who is called take a task; whatever goes wrong with it ends here, as a message.
+
+        None then: the call has its reply. `how` is for the `MeteredModel`.
+        """
+        model = MeteredModel(self.model, self.books, task, call.receiver, cfp=call.id, **how)
         limit = asyncio.timeout(self.settings.bid_timeout)
         try:
             async with limit:
@@ -206,23 +256,26 @@ class Bidding:
             if isinstance(exc, asyncio.CancelledError) and worker and worker.cancelling():
                 raise
             if limit.expired():
-                self._fail(call, "timeout", f"no reply within {self.settings.bid_timeout} s")
+                self.fail(call, "timeout", f"no reply within {self.settings.bid_timeout} s")
             else:
                 self._fail_by(call, exc)
-            return
-        self._reply(call, asked, model)
+            return None
+        hallucinated = tuple(getattr(asked.answer, "hallucinated", ()))
+        if isinstance(asked.answer, Bid):
+            hallucinated += allowed_names(asked.answer.categories, self.categories)[1]
+        model.note(hallucinated, asked.cut)
+        return asked
 
-    def _reply(self, call: CallForProposals, asked: Asked[Bid], model: MeteredModel) -> None:
-        bid = asked.answer
-        categories, no_categories = allowed_names(bid.categories, self.categories)
-        model.note((*bid.hallucinated, *no_categories), asked.cut)
+    def reply(self, call: CallForProposals, bid: Bid) -> None:
+        """Reply to a call: propose what is bid, or refuse."""
+        categories, _ = allowed_names(bid.categories, self.categories)
         self._open.pop(call.id)
         self._reached = True
         reply = {
             "sender": call.receiver,
-            "receiver": MANAGER,
+            "receiver": call.sender,
             "in_reply_to": call.id,
-            "late": (call.iteration, call.wave) in self._closed,
+            "late": call.id in self._closed,
         }
         if bid.apis:
             self._send(
@@ -245,14 +298,15 @@ class Bidding:
         elif not isinstance(exc, LanguageModelError | BudgetExceededError):
             logger.warning("contractor %r failed: %s", call.receiver, shown(exc, 300))
             text = f"{type(exc).__name__}: {text}"
-        self._fail(call, reason, text)
+        self.fail(call, reason, text)
 
-    def _fail(self, call: CallForProposals, reason: FailureReason, error: str) -> None:
+    def fail(self, call: CallForProposals, reason: FailureReason, error: str) -> None:
+        """Reply to a call by a failure."""
         self._open.pop(call.id)
         self._send(
             Failure,
             sender=call.receiver,
-            receiver=MANAGER,
+            receiver=call.sender,
             in_reply_to=call.id,
             reason=reason,
             error=self.settings.limits.cut_error(sendable(error)),
@@ -262,7 +316,7 @@ class Bidding:
         """Stop all who are still at work; what contractors have not said is a failure."""
         await _stop({manager, *self._workers})
         for call in list(self._open.values()):
-            self._fail(call, "deadline", "no reply by the end of the round")
+            self.fail(call, "deadline", "no reply by the end of the round")
 
 
 async def _stop(tasks: Collection[asyncio.Task[Any]]) -> None:

@@ -33,7 +33,8 @@ class ModelCall:
 
     agent: str
     """The role, or of a contractor its id."""
-    role: AgentRole
+    role: AgentRole | Literal["category-manager"]
+    """A contractor that manages a net is asked as a manager, and booked apart."""
     model: str
     """Name of who answered."""
     stage: str
@@ -116,7 +117,8 @@ class Ledger:
     cached_calls : int
         How many of them were answered before, and not paid now.
     by_role : mapping of str to Cost
-        ``"user"``, ``"manager"``, ``"contractor"``, ``"single-agent"``, as far as they took part.
+        ``"user"``, ``"manager"``, ``"category-manager"``, ``"contractor"``, ``"single-agent"``, as
+        far as they took part.
     by_stage : mapping of str to Cost
         As in `ModelCall`, and ``"request"`` for the request and the report. Announcements and
         replies are messages of ``"bidding"``, awards and rejections of ``"API selection"``; what

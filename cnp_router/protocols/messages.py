@@ -21,6 +21,7 @@ from cnp_router.records import shown
 from cnp_router.sources import FailureKind
 
 __all__ = [
+    "CATEGORY_MANAGER",
     "MANAGER",
     "PERFORMATIVES",
     "RESULT_TEXT",
@@ -45,6 +46,8 @@ __all__ = [
 
 USER = "user"
 MANAGER = "manager"
+CATEGORY_MANAGER = "category-manager"
+"""The role of a contractor that manages a net of its own."""
 
 RESULT_TEXT = 2_000
 """Characters of a result that a message holds at most."""
@@ -73,9 +76,19 @@ class _Message:
     """The same."""
 
     # Of the sender, and what a message belongs to, in the ledger.
-    role: ClassVar[str] = "manager"
+    _role: ClassVar[str] = "manager"
     _stage: ClassVar[str] = "bidding"
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @property
+    def role(self) -> str:
+        """As whom it is sent, in the ledger.
+
+        A contractor that announces and decides is a ``"category-manager"`` there.
+        """
+        if self._role == "manager" and self.sender != MANAGER:
+            return CATEGORY_MANAGER
+        return self._role
 
     @property
     def stage(self) -> str:
@@ -94,7 +107,7 @@ class Request(_Message):
     """The user asks the manager for a composition."""
 
     _stage: ClassVar[str] = "request"
-    role: ClassVar[str] = "user"
+    _role: ClassVar[str] = "user"
     performative: Literal["request"] = "request"
     text: str
     """The requirement in plain language."""
@@ -102,7 +115,7 @@ class Request(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallForProposals(_Message):
-    """The manager announces a task to one contractor."""
+    """The manager announces a task to one contractor, or a category manager to a member."""
 
     performative: Literal["cfp"] = "cfp"
     request: str | None = None
@@ -119,13 +132,17 @@ class CallForProposals(_Message):
     """Of the calls of an iteration: each wave waits for the replies to the last one."""
     evidence: tuple[ApiEvidence, ...] = ()
     """What the router knows of the contractor's own APIs; no other message has any."""
+    in_reply_to: int | None = None
+    """Id of the call that its sender passes on to a member of its own net; None of all others."""
+    for_members: bool = False
+    """Whether its receiver is a category manager, which passes it on to members of its own net."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal(_Message):
     """A contractor bids."""
 
-    role: ClassVar[str] = "contractor"
+    _role: ClassVar[str] = "contractor"
     performative: Literal["propose"] = "propose"
     in_reply_to: int
     """Id of the call for proposals."""
@@ -143,7 +160,7 @@ class Proposal(_Message):
 class Refusal(_Message):
     """A contractor does not bid."""
 
-    role: ClassVar[str] = "contractor"
+    _role: ClassVar[str] = "contractor"
     performative: Literal["refuse"] = "refuse"
     in_reply_to: int
     """Id of the call for proposals."""
@@ -157,7 +174,7 @@ class Refusal(_Message):
 class Failure(_Message):
     """A contractor gave no usable reply, or did not get done what it was awarded."""
 
-    role: ClassVar[str] = "contractor"
+    _role: ClassVar[str] = "contractor"
     performative: Literal["failure"] = "failure"
     in_reply_to: int
     """Id of the call for proposals, or of the award."""
@@ -186,7 +203,7 @@ class Failure(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Award(_Message):
-    """The manager accepts a proposal or a part of it, or awards without an announcement.
+    """A manager accepts a proposal or a part of it, or awards without an announcement.
 
     In a round that is executed each award has one API, and a proposal of several APIs may get
     several awards. Without an announcement it is a directed contract (Smith 1980).
@@ -211,7 +228,7 @@ class Award(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection(_Message):
-    """The manager rejects a proposal."""
+    """A manager rejects a proposal."""
 
     _stage: ClassVar[str] = "API selection"
     performative: Literal["reject-proposal"] = "reject-proposal"
@@ -223,7 +240,7 @@ class Rejection(_Message):
 class InformResult(_Message):
     """A contractor has done what it was awarded, and tells what came of it."""
 
-    role: ClassVar[str] = "contractor"
+    _role: ClassVar[str] = "contractor"
     _stage: ClassVar[str] = "execution"
     performative: Literal["inform-result"] = "inform-result"
     in_reply_to: int

@@ -56,7 +56,7 @@ class MeteredModel(WrappedChatModel):
     """A model as one agent uses it for a task: nothing is begun that the budget does not take.
 
     Each answer is booked. `messages` are those of the whole round when this is done, `cfp` is the
-    call for proposals that is answered.
+    call for proposals that is answered, `role` by default that of the task.
 
     Examples
     --------
@@ -81,6 +81,7 @@ class MeteredModel(WrappedChatModel):
         stage: str | None = None,
         messages: int = 0,
         cfp: int | None = None,
+        role: str | None = None,
     ) -> None:
         super().__init__(model)
         self.books = books
@@ -91,7 +92,7 @@ class MeteredModel(WrappedChatModel):
             self.what = f"the bid of {agent!r}"
         self._entry: dict[str, Any] = {
             "agent": agent,
-            "role": task.role,
+            "role": role or task.role,
             "stage": stage,
             "steps": task.steps,
             "cfp": cfp,

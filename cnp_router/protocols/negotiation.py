@@ -14,7 +14,7 @@ from cnp_router.protocols.plan import AnnouncementPlan
 from cnp_router.protocols.protocol import Protocol
 from cnp_router.protocols.round import Result, Round, as_proposed
 
-__all__ = ["NegotiatedProtocol"]
+__all__ = ["NegotiatedProtocol", "announce_again"]
 
 logger = logging.getLogger("cnp_router.protocols")
 
@@ -37,7 +37,7 @@ class NegotiatedProtocol(Protocol):
         proposals = announcing.proposals
         selected = await round_.select(proposals, plan.functions)
         if selected and round_.settings.iterate:
-            more, added = await _again(round_, plan, announcing, selected)
+            more, added = await announce_again(round_, plan, announcing, selected)
             proposals, selected = [*proposals, *more], (*selected, *added)
         routing = audience.routing
         if routing is not None and plan.widens:
@@ -48,7 +48,7 @@ class NegotiatedProtocol(Protocol):
         return Result(selected, categories, routing=routing)
 
 
-async def _again(
+async def announce_again(
     round_: Round, plan: AnnouncementPlan, before: Announcing, selected: tuple[str, ...]
 ) -> tuple[list[Proposal], tuple[str, ...]]:
     """Announce to those who are tied to the selected APIs and were not called yet."""

@@ -57,7 +57,7 @@ class Outcome:
     recommendation : tuple of str
         Ids of the APIs that the request needs; if they were acted on, of those with a result.
     recipients : tuple of str
-        Contractors that received an announcement.
+        Contractors that received an announcement; category managers, which pass it on, are none.
     n_contractors : int
         How many contractors there are, that the request may reach.
     categories : tuple of str or None

@@ -9,6 +9,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.protocols.auto import Auto
 from cnp_router.protocols.collaborative import Collaborative
 from cnp_router.protocols.contractor_led import ContractorLed
+from cnp_router.protocols.hierarchical import Hierarchical
 from cnp_router.protocols.learned import Learned
 from cnp_router.protocols.manager_led import ManagerLed
 from cnp_router.protocols.protocol import Protocol
@@ -53,6 +54,7 @@ PROTOCOLS: Mapping[str, Protocol] = _Registry(
     ManagerLed(),
     ContractorLed(),
     Collaborative(),
+    Hierarchical(),
     SingleAgent(),
     Auto(),
     "cnp_router.coordination.coordinated:Coordinated",

@@ -123,7 +123,7 @@ class Round:
         self.messages: list[Message] = []
         self.books = Books(settings.budget)
         self._evidence: dict[str, ApiEvidence] = {}
-        self._bidding = Bidding(model, self.books, settings, parties.catalog.categories, self._send)
+        self.bidding = Bidding(model, self.books, settings, parties.catalog.categories, self.send)
         self._began = time.perf_counter()
 
     async def run(
@@ -146,7 +146,7 @@ class Round:
             If the actor raised an error; with the transcript, in which what was still open is
             cancelled.
         """
-        self._send(Request, sender=USER, receiver=MANAGER, text=self.request)
+        self.send(Request, sender=USER, receiver=MANAGER, text=self.request)
         work = asyncio.create_task(protocol(self))
         try:
             await asyncio.wait({work}, timeout=self.settings.timeout)
@@ -263,7 +263,7 @@ class Round:
         self.check_announcement(
             f"an announcement of {len(invitations)} calls for proposals", invitations
         )
-        calls = await self._bidding.collect(invitations, wave)
+        calls = await self.bidding.collect(invitations, wave)
         replies = [m for m in self.messages if getattr(m, "in_reply_to", 0) in calls]
         in_time = [m for m in replies if isinstance(m, Proposal) and not m.late]
         return sorted(in_time, key=lambda proposal: proposal.in_reply_to)
@@ -282,8 +282,8 @@ class Round:
         every = (*as_proposed(waiting), *(ProposedApi(name) for name in apis))
         evidence = {each.api: each for i in invitations for each in i.evidence}
         known = (*carried(self.messages, as_proposed(waiting)), *evidence.values())
-        select = self._selection((), every, (), known)
-        tasks = [*before, *(i.task for i in invitations), select]
+        select = self.selection((), every, (), known)
+        tasks = [*before, *(i.task for i in invitations if i.task), select]
         self.books.check(
             what,
             (task.chat_request() for task in tasks),
@@ -320,7 +320,7 @@ class Round:
             return ()
         proposed = as_proposed(proposals)
         evidence = carried(self.messages, proposed)
-        task = self._selection(functions, proposed, awarded, evidence)
+        task = self.selection(functions, proposed, awarded, evidence)
         cut: tuple[str, ...] = ()
         for most in (GROUNDS, 0):  # all who bid at length must not cost the round what it has paid
             if self._fits(task, len(proposals)):
@@ -332,7 +332,7 @@ class Round:
         self.decide(proposals, selected)
         return selected
 
-    def _selection(
+    def selection(
         self,
         functions: tuple[str, ...],
         proposed: tuple[ProposedApi, ...],
@@ -358,12 +358,12 @@ class Round:
             apis = awarded[proposal.id]
             reply = {"sender": MANAGER, "receiver": proposal.sender, "in_reply_to": proposal.id}
             if not apis:
-                self._send(Rejection, **reply)
+                self.send(Rejection, **reply)
             elif not acted_on:
-                self._send(Award, apis=apis, **reply)
+                self.send(Award, apis=apis, **reply)
             else:
                 for name in apis:
-                    self._send(Award, apis=(name,), **reply)
+                    self.send(Award, apis=(name,), **reply)
 
     def _acting(self, result: Result) -> Acting:
         """Return the awards, ready to be acted on; directed ones, if nothing was announced."""
@@ -371,18 +371,18 @@ class Round:
             for name in result.apis:
                 holder = holder_of(self.parties, name)
                 way = {"sender": MANAGER, "receiver": holder, "in_reply_to": 1}
-                self._send(Award, apis=(name,), **way)
+                self.send(Award, apis=(name,), **way)
         known = result.candidates
         ranked = result.routing.contractors if result.routing else known or ()
         named = [name for name in ranked if known is None or name in known]
         if result.substitutes is not None:
             named = list(result.substitutes)
-        awards = [m for m in self.messages if isinstance(m, Award)]
+        awards = [m for m in self.messages if isinstance(m, Award) and m.sender == MANAGER]
         return Acting(
             self.request,
             [(award, function_of(self.messages, award)) for award in awards],
             substitutes(self.messages, self.parties, self._evidence, named),
-            self._send,
+            self.send,
             lambda: self._transcript(result),
             sum(isinstance(m, CallForProposals) for m in self.messages),
         )
@@ -412,12 +412,12 @@ class Round:
 
     def _report(self, apis: Iterable[str], results: tuple[int, ...] = ()) -> None:
         way = {"sender": MANAGER, "receiver": USER, "in_reply_to": 1}
-        self._send(Report, apis=tuple(apis), results=results, **way)
+        self.send(Report, apis=tuple(apis), results=results, **way)
 
     async def _end(self, work: asyncio.Task[Any]) -> None:
         if not self.books.are_closed:
             self.books.are_closed = True
-            await self._bidding.dismiss(work)
+            await self.bidding.dismiss(work)
 
     def _transcript(self, result: Result | None = None) -> Transcript:
         return Transcript(
@@ -434,7 +434,8 @@ class Round:
             executed=self.actor is not None,
         )
 
-    def _send(self, kind: type[Any], **fields: Any) -> Any:
+    def send(self, kind: type[Any], **fields: Any) -> Any:
+        """Send a message of some kind, and return it."""
         message = kind(id=len(self.messages) + 1, **fields)
         self.messages.append(message)
         return message
@@ -447,17 +448,17 @@ class Round:
         return True
 
     def _undecided(self) -> list[Proposal]:
-        """Return the proposals in time that wait for a decision."""
+        """Return the proposals in time that wait for a decision of the manager."""
         decided = {m.in_reply_to for m in self.messages if isinstance(m, Award | Rejection)}
         proposals = (m for m in self.messages if isinstance(m, Proposal) and not m.late)
-        return [m for m in proposals if m.id not in decided]
+        return [m for m in proposals if m.id not in decided and m.receiver == MANAGER]
 
     def _certain(self) -> int:
         """Return how many messages there will be at least.
 
         Those still at work get a reply too, and no round ends without a report.
         """
-        return len(self.messages) + self._bidding.n_open + 1
+        return len(self.messages) + self.bidding.n_open + 1
 
 
 def as_proposed(proposals: Iterable[Proposal]) -> tuple[ProposedApi, ...]:

@@ -101,7 +101,8 @@ class RoundSettings:
         graph ties to what was awarded. Needs a learned router.
     waves : Waves or None, default=None
         Call the recipients of a routed announcement in waves, and no more than are wanted. Where
-        the fallback has chosen recipients, and in a broadcast, all are called at once.
+        the fallback has chosen recipients, in a broadcast and in a hierarchical round, all are
+        called at once.
     limits : AnswerLimits, optional
         How much an agent may say.
     evidence : {"none", "manager", "everyone"}, default="none"

@@ -38,7 +38,7 @@ __all__ = ["Conclusion", "conclude", "validate"]
 class Conclusion:
     """What the messages of a round come to, each name once."""
 
-    recipients: tuple[str, ...]  # contractors that received an announcement
+    recipients: tuple[str, ...]  # contractors that received an announcement, to bid themselves
     proposed: tuple[str, ...]  # APIs that were proposed in time; of a single agent, its candidates
     awarded: tuple[str, ...]  # APIs
     recommendation: tuple[str, ...]  # APIs that were reported to the user
@@ -60,6 +60,10 @@ def validate(transcript: Transcript) -> Conclusion:
     of it; only calls carry evidence, and only where the transcript says so and is no broadcast,
     each API's the same on every call; and all of it has the digest that the transcript had when it
     was made.
+
+    And where a contractor manages a net of its own: it passes on a call that it has not replied to,
+    with the same request, in the same wave; its members reply to it, and it after them; it proposes
+    nothing that none of them proposed in time, and awards them just what it was awarded.
 
     And where awards are acted on, which the transcript says: each award is of one API; a proposal
     may get several, and a function too, but never the same API twice; where nothing is announced,
@@ -130,6 +134,10 @@ class _State:
     proposed: dict[str, None] = field(default_factory=dict)
     awarded: dict[str, None] = field(default_factory=dict)
     evidence: dict[str, ApiEvidence] = field(default_factory=dict)
+    won: dict[str, set[str]] = field(default_factory=dict)  # by category managers, to award
+    below: dict[int, set[str]] = field(default_factory=dict)  # proposed to them, by their call
+    managing: set[str] = field(default_factory=set)  # category managers
+    has_announced: bool = False
     report: Report | None = None
 
     def take(self, number: int, message: Message) -> None:
@@ -146,17 +154,7 @@ class _State:
                 check(way == (USER, MANAGER), "it is the user's")
                 check(message.text == self.text, "the transcript is of another request")
             case CallForProposals():
-                check(message.sender == MANAGER, "the manager announces")
-                check(not self.acting.has_begun, "it announces after awards were acted on")
-                check(bool(self.recipients) or not self.awarded, "it announces after awards")
-                check(message.request in (None, self.text), "it announces another request")
-                self._open(message, check)
-                self._take_evidence(message, check)
-                task = message.receiver, message.function
-                check(task not in self.called, "it is called for the same a second time")
-                self.called.add(task)
-                self.unanswered[message.id] = message
-                self.recipients[message.receiver] = None
+                self._announce(message, check)
             case InformResult() | Cancel():
                 self._act(message, check)
             case Failure() if message.api is not None:
@@ -168,12 +166,14 @@ class _State:
             ):
                 check(message.sender == MANAGER, "the manager decides")
                 if message.instead_of is None:
-                    check(not self.recipients, "it is not in reply to a proposal")
+                    check(not self.has_announced, "it is not in reply to a proposal")
                     self.acting.award(message, None, check)
                 else:
                     self._close_bidding(check)
                     self.acting.award_again(message, check)
                 self.awarded[message.apis[0]] = None
+            case Award() | Rejection() if message.sender != MANAGER:
+                self._decide_below(message, check)
             case Award() | Rejection():
                 self._decide(message, check)
             case Report():
@@ -181,7 +181,7 @@ class _State:
                 check(message.in_reply_to == 1, "it does not answer the request")
                 check(are_distinct(message.apis), "it reports an API twice")
                 self._close_bidding(check)
-                awarded = not self.recipients or set(message.apis) == set(self.awarded)
+                awarded = not self.has_announced or set(message.apis) == set(self.awarded)
                 check(self.acting.executed or awarded, "it reports what was not awarded")
                 self.acting.report(message, check)
                 self.report = message
@@ -194,12 +194,15 @@ class _State:
         proposal = self.undecided.pop(message.in_reply_to, given.get(message.in_reply_to))
         if proposal is None:
             return check(False, f"no proposal {message.in_reply_to} waits for a decision")
+        check(proposal.receiver == MANAGER, "it was proposed to another one")
         check(proposal.sender == message.receiver, "another one proposed")
         if isinstance(message, Award):
             own = {p.api for p in proposal.apis}
             check(bool(message.apis), "an award names an API")
             check(own.issuperset(message.apis), "it awards what was not proposed")
             check(are_distinct(message.apis), "it awards an API twice")
+            if message.receiver in self.managing:
+                self.won.setdefault(message.receiver, set()).update(message.apis)
             if self.acting.executed:
                 self.acting.award(message, proposal, check)
             else:
@@ -207,11 +210,60 @@ class _State:
                 check(self.awarded.keys().isdisjoint(message.apis), "it awards what is awarded")
             self.awarded.update((name, None) for name in message.apis)
 
+    def _announce(self, call: CallForProposals, check: Check) -> None:
+        self._pass_on(call, check)
+        check(not self.acting.has_begun, "it announces after awards were acted on")
+        check(self.has_announced or not self.awarded, "it announces after awards")
+        check(call.request in (None, self.text), "it announces another request")
+        self._open(call, check)
+        self._take_evidence(call, check)
+        task = call.receiver, call.function
+        check(task not in self.called, "it is called for the same a second time")
+        self.called.add(task)
+        self.unanswered[call.id] = call
+        if call.for_members:
+            self.managing.add(call.receiver)
+        else:
+            self.recipients[call.receiver] = None
+        self.has_announced = True
+
+    def _pass_on(self, call: CallForProposals, check: Check) -> None:
+        """Take who announces: the manager, or who passes a call on."""
+        if call.in_reply_to is None:
+            return check(call.sender == MANAGER, "the manager announces")
+        before = self.unanswered.get(call.in_reply_to)
+        if before is None:
+            return check(False, f"no call {call.in_reply_to} waits to be passed on")
+        check(before.receiver == call.sender, "another one was called")
+        check(before.wave == call.wave, "it is of another wave than the call it passes on")
+        check(call.request == before.request, "it passes on another request")
+        return check(before.for_members, "the call is for its receiver alone")
+
+    def _decide_below(self, message: Award | Rejection, check: Check) -> None:
+        """Take what a category manager decides on what a member proposed to it."""
+        check(not self.acting.has_begun, "it decides after awards were acted on")
+        proposal = self.undecided.pop(message.in_reply_to, None)
+        if proposal is None:
+            return check(False, f"no proposal {message.in_reply_to} waits for a decision")
+        check(proposal.receiver == message.sender, "it was proposed to another one")
+        check(proposal.sender == message.receiver, "another one proposed")
+        if isinstance(message, Award):
+            check(bool(message.apis), "an award names an API")
+            check(are_distinct(message.apis), "it awards an API twice")
+            own = {p.api for p in proposal.apis}
+            check(own.issuperset(message.apis), "it awards what was not proposed")
+            won = self.won.get(message.sender, set())
+            check(won.issuperset(message.apis), "it awards what it was not awarded itself")
+            won.difference_update(message.apis)
+        return None
+
     def _close_bidding(self, check: Check) -> None:
         for call in self.unanswered:
             check(False, f"call {call} has no reply")
         for left in self.undecided:
             check(False, f"proposal {left} has no decision")
+        for name, apis in self.won.items():
+            check(not apis, f"{name!r} was awarded {min(apis, default='')!r} and gave it to nobody")
 
     def _act(self, message: InformResult | Failure | Cancel, check: Check) -> None:
         self._close_bidding(check)
@@ -222,7 +274,10 @@ class _State:
         if call is None:
             return check(False, f"no call {reply.in_reply_to} waits for a reply")
         check(call.receiver == reply.sender, "another one was called")
-        check(reply.receiver == MANAGER, "replies go to the manager")
+        check(reply.receiver == call.sender, "a reply goes to who called")
+        for each in self.unanswered.values():
+            if each.in_reply_to == call.id and not isinstance(reply, Failure):
+                check(each.reply_by is not None, f"its member has not replied to call {each.id}")
         if isinstance(reply, Failure):
             check(reply.reason in get_args(FailureReason), "it is the failure of no reply")
             cost = (reply.attempts, reply.seconds, reply.n_bytes)
@@ -232,10 +287,18 @@ class _State:
         check(is_late or (call.iteration, call.wave) == self.wave, "its wave is closed: it is late")
         if isinstance(reply, Proposal):
             check(bool(reply.apis), "a proposal names an API")
-            if not reply.late:
-                self.undecided[reply.id] = reply
+            apis = {p.api for p in reply.apis}
+            if call.receiver in self.managing:
+                below = self.below.get(call.id, set())
+                check(below.issuperset(apis), "it proposes what no member proposed in time")
+            if reply.late:
+                return
+            self.undecided[reply.id] = reply
+            if call.in_reply_to is None:
                 self.acting.propose(reply, call.function)
                 self.proposed.update((p.api, None) for p in reply.apis)
+            else:
+                self.below.setdefault(call.in_reply_to, set()).update(apis)
 
     def _open(self, call: CallForProposals, check: Check) -> None:
         """Go on to the wave of a call."""

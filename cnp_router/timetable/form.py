@@ -157,7 +157,7 @@ class Form:
         Returns
         -------
         Problem
-            Its rules come from the form; the last ones hold for every timetable.
+            Rules of one name belong together, such as "no gaps", a rule for each place of one.
 
         Raises
         ------
@@ -169,12 +169,12 @@ class Form:
         >>> form = Form(department="Computer Science", year=2, min_credits=10, max_credits=14,
         ...             first_period=False, gaps=True, free_day=True, interests="networks")
         >>> problem = form.rules(load_courses())
-        >>> [rule.reason for rule in problem.rules][:3]
-        ['only courses for year 2', 'no first period', 'Monday is free or has courses']
+        >>> list(dict.fromkeys(rule.name for rule in problem.rules))[1:5]
+        ['free day', 'no first period', 'year', 'one course at a time']
         """
         if open_ := self.missing():
             fields = ", ".join(question.field for question in open_)
-            raise InputError(f"the form does not say {fields} (first: {open_[0].text})")
+            raise InputError(f"the form does not say {fields} (add it; first: {open_[0].text})")
         self.check(courses)
         hidden = [timetable_rules.free_day_item(day) for day in DAYS if self.free_day is True]
         return Problem(
@@ -186,37 +186,38 @@ class Form:
 
     def _rules(self, courses: Sequence[Course]) -> Iterator[Rule]:
         none_of, by_id = timetable_rules.none_of, {course.id: course for course in courses}
-        years = self.years or (self.year or 0,)
-        reason = f"only courses for year {' or '.join(map(str, years))}"
-        yield none_of("year", reason, [c for c in courses if not set(years) & set(c.years)])
+        # Of several conflicts the rules that come last are named: the plainest ones.
+        if not self.gaps:
+            yield from timetable_rules.no_gaps(courses)
+        if self.max_per_day is not None:
+            yield from timetable_rules.at_most_a_day(self.max_per_day, courses)
+        yield from timetable_rules.each_course_once(courses)
+        if self.free_day:
+            which = None if self.free_day is True else str(self.free_day)
+            yield from timetable_rules.day_is_free(which, courses)
         if not self.first_period:
             name = "no first period"
             yield none_of(name, name, [c for c in courses if (c.slot or "").endswith(" 1")])
         for entry in self.avoid:
             yield timetable_rules.nothing_at(entry, courses)
-        if self.free_day:
-            which = None if self.free_day is True else str(self.free_day)
-            yield from timetable_rules.day_is_free(which, courses)
-        if not self.gaps:
-            yield from timetable_rules.no_gaps(courses)
-        if self.max_per_day is not None:
-            yield from timetable_rules.at_most_a_day(self.max_per_day, courses)
+        for field in self.fields.excluded:
+            name = f"nothing of {field}"
+            yield none_of(name, name, [c for c in courses if c.field == field])
         for form in self.forms.excluded:
             yield none_of(f"no {form}", f"no {form}", [c for c in courses if c.form == form])
         for part in self.assessment.excluded:
             name = f"no {part.replace('_', ' ')}"
             yield none_of(name, name, [c for c in courses if c.assessment.get(part)])
-        for field in self.fields.excluded:
-            name = f"nothing of {field}"
-            yield none_of(name, name, [c for c in courses if c.field == field])
+        years = self.years or (self.year or 0,)
+        reason = f"only courses for year {' or '.join(map(str, years))}"
+        yield none_of("year", reason, [c for c in courses if not set(years) & set(c.years)])
+        yield from timetable_rules.one_at_a_time(courses)
+        low, high = self.min_credits or 0.0, self.max_credits or 0.0
+        yield from timetable_rules.credits_between(low, high, courses)
         for each in self.dropped:
             yield none_of(f"without {each}", f"without {each}", [by_id[each]])
         for each in self.fixed:
             yield timetable_rules.taken(by_id[each])
-        low, high = self.min_credits or 0.0, self.max_credits or 0.0
-        yield from timetable_rules.credits_between(low, high, courses)
-        yield from timetable_rules.each_course_once(courses)
-        yield from timetable_rules.one_at_a_time(courses)
 
     def _preferences(self, courses: Sequence[Course]) -> Iterator[Any]:
         weights = tastes.WEIGHTS | dict(self.weights)
@@ -230,7 +231,7 @@ class Form:
             said: Liking = getattr(self, kind)
             yield from tastes.leaning(what, said.liked, said.avoided, courses, share, weights[kind])
         yield tastes.of_department(str(self.department), courses, weights["department"])
-        yield tastes.easy_to_pass(courses, weights["pass_rate"])
+        yield tastes.few_fail(courses, weights["pass_rate"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this form, without what is not said."""

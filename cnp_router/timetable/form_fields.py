@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from cnp_router.records import check_flag, check_number, check_text, shown, stri
 from cnp_router.timetable import tastes
 from cnp_router.timetable.course import ASSESSMENTS, FORMS, PERIODS, YEARS, slots_of
 
-__all__ = ["CHECKS", "Liking", "check_day", "check_entry", "one_of"]
+__all__ = ["CHECKS", "Liking", "check_day", "check_entry", "department_of", "one_of"]
 
 _MOST_CREDITS = 100
 
@@ -77,6 +77,14 @@ def one_of(what: str, value: str, known: Any) -> str:
     rest = f"use one of {', '.join(few)}" if len(few) <= 20 else f"there are {len(few)}"
     cure = f"did you mean {' or '.join(map(repr, close))}?" if close else rest
     raise InputError(f"{what} {shown(value)} is unknown ({cure})")
+
+
+def department_of(words: str, departments: Collection[str]) -> str:
+    """Return the department that words name: its name in any letters, or a part of it."""
+    said = words.strip().lower()
+    named = [each for each in departments if said == each.lower()]
+    named = named or [each for each in departments if said and said in each.lower()]
+    return named[0] if len(named) == 1 else one_of("department", words.strip(), departments)
 
 
 def _text(name: str, value: object) -> str:

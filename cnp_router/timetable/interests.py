@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cnp_router.text import BM25, content_words
 from cnp_router.timetable.course import Course
 
-__all__ = ["closeness", "topics_of"]
+__all__ = ["closeness", "topic_words", "topics_of"]
 
 _BETWEEN = re.compile(r"\s*(?:[,;.\n/]|\band\b|\bor\b|&)+\s*", re.IGNORECASE)
-_FAINT = 0.3  # less than this share of the best match is a word in passing
+_ABOUT = 0.75  # of the closeness; the rest is the text
+_FAINT = 0.3  # less than this share of the best is a word in passing
 
 
 def topics_of(interests: str) -> tuple[str, ...]:
@@ -32,7 +35,10 @@ def topics_of(interests: str) -> tuple[str, ...]:
 def closeness(topic: str, courses: Sequence[Course]) -> dict[str, float]:
     """Return how close courses are to a topic, by their words.
 
-    The BM25 scores as shares of the best one; what has less than .3 is left out.
+    Three quarters are the BM25 score of what a course is about (its name, field, keywords and
+    topics), one quarter that of its text, each as a share of the best score. It is multiplied by
+    the share of the topic's words that the course has, and is itself a share of the best. What
+    has less than .3 is left out: it says a word in passing.
 
     Returns
     -------
@@ -45,11 +51,11 @@ def closeness(topic: str, courses: Sequence[Course]) -> dict[str, float]:
     >>> max(closeness("linear algebra", load_courses()).values())
     1.0
     """
-    scores = _index(tuple(courses)).scores(topic)
-    best = float(scores.max(initial=0.0))
-    if best <= 0:
-        return {}
-    shares = np.asarray(scores) / best
+    about, texts = _indexes(tuple(courses))
+    scores = _ABOUT * _shares(about.scores(topic)) + (1 - _ABOUT) * _shares(texts.scores(topic))
+    words = [about.scores(word) + texts.scores(word) > 0 for word in set(content_words(topic))]
+    known = [there for there in words if there.any()]
+    shares = _shares(scores * np.mean(known, axis=0)) if known else scores
     return {
         course.id: round(float(share), 4)
         for course, share in zip(courses, shares, strict=True)
@@ -57,13 +63,27 @@ def closeness(topic: str, courses: Sequence[Course]) -> dict[str, float]:
     }
 
 
+def topic_words(courses: Sequence[Course]) -> frozenset[str]:
+    """Return the words of what courses are about: names, fields, keywords and topics."""
+    return _topic_words(tuple(courses))
+
+
 @lru_cache(maxsize=4)
-def _index(courses: tuple[Course, ...]) -> BM25:
-    return BM25([_document(course) for course in courses])
+def _topic_words(courses: tuple[Course, ...]) -> frozenset[str]:
+    return frozenset(word for course in courses for word in content_words(_topic(course)))
 
 
-def _document(course: Course) -> str:
-    """Return the words of a course; the more telling ones come several times."""
-    telling = f"{course.name}. {course.field}. {', '.join(course.keywords)}. "
-    topic = f"{course.summary['topic']}. {course.summary['topics']}. "
-    return telling * 2 + topic + course.text
+@lru_cache(maxsize=4)
+def _indexes(courses: tuple[Course, ...]) -> tuple[BM25, BM25]:
+    return BM25([_topic(course) for course in courses]), BM25([course.text for course in courses])
+
+
+def _shares(scores: NDArray[Any]) -> NDArray[Any]:
+    """Return scores as shares of the best one."""
+    best = scores.max(initial=0.0)
+    return scores / best if best > 0 else scores
+
+
+def _topic(course: Course) -> str:
+    topics = f"{course.summary['topic']}. {course.summary['topics']}."
+    return f"{course.name}. {course.field}. {', '.join(course.keywords)}. {topics}"

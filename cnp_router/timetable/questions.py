@@ -8,7 +8,7 @@ from typing import Any
 
 from cnp_router.exceptions import InputError
 from cnp_router.records import shown
-from cnp_router.timetable.form_fields import one_of
+from cnp_router.timetable.form_fields import department_of
 
 __all__ = ["QUESTIONS", "Question"]
 
@@ -48,8 +48,7 @@ class Question:
         if self.field == "interests":
             return said
         if self.field == "department":
-            by_lower = {each.lower(): each for each in departments}
-            return by_lower.get(said.lower()) or one_of("department", said, departments)
+            return department_of(said, departments)
         if self.field in ("year", "min_credits", "max_credits"):
             return self._number(said)
         if said.lower() in _YES:

@@ -11,7 +11,7 @@ from cnp_router.constraints import Preference
 from cnp_router.timetable.course import Course
 from cnp_router.timetable.interests import closeness, topics_of
 
-__all__ = ["WEIGHTS", "about", "easy_to_pass", "leaning", "of_department"]
+__all__ = ["WEIGHTS", "about", "few_fail", "leaning", "of_department"]
 
 WEIGHTS = {
     "interests": 3.0,
@@ -58,9 +58,15 @@ def of_department(department: str, courses: Courses, weight: float) -> Preferenc
     return Preference("own department", f"studies at {department}", own, weight)
 
 
-def easy_to_pass(courses: Courses, weight: float) -> Preference:
-    """Return what courses gain that many pass: above the mean is a gain, below it a loss."""
-    rates = {c.id: c.pass_rate for c in courses if c.pass_rate is not None}
-    mean = sum(rates.values()) / max(len(rates), 1)
-    values = {c.id: round((rates[c.id] - mean) * c.credits, 6) for c in courses if c.id in rates}
-    return Preference("pass rate", "many pass", values, weight)
+def few_fail(courses: Courses, weight: float) -> Preference:
+    """Return the credits that are lost on average, because not everyone passes.
+
+    Where a pass rate is not known it is the mean of the others.
+    """
+    rates = [course.pass_rate for course in courses if course.pass_rate is not None]
+    mean = sum(rates) / max(len(rates), 1)
+    values = {
+        c.id: -round((1 - (mean if c.pass_rate is None else c.pass_rate)) * c.credits, 6)
+        for c in courses
+    }
+    return Preference("pass rate", "few fail", values, weight)

@@ -184,7 +184,7 @@ class TestRows:
 
     def test_a_row_for_each_method(self, run):
         rows = [(r.method.protocol, r.method.announcement) for r in run().rows]
-        both = ["manager-led", "contractor-led", "collaborative", "single-agent"]
+        both = ["manager-led", "contractor-led", "collaborative", "hierarchical", "single-agent"]
         assert rows == [
             ("learned", "routed"),
             *((name, announce) for name in both for announce in ("broadcast", "routed")),

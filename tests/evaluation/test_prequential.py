@@ -118,6 +118,8 @@ class TestFigures:
                 "accuracy",
                 "tokens_saved",
                 "tokens_saved_net",
+                "tokens_in_saved",
+                "tokens_out_saved",
                 "seconds_saved",
             }
 

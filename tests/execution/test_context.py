@@ -120,8 +120,8 @@ def test_similar_context_is_offered_to_the_model_that_fills_inputs():
     asked = []
 
     def model(request):
-        asked.append(json.loads(request.messages[1].content.partition("\n")[2]))
-        [name] = asked[-1]["results"]
+        asked.append(json.loads(request.messages[1].content))
+        [name] = json.loads(asked[-1]["results"])
         return {"inputs": {"text": {"$from": name, "path": "/said"}}, "missing": []}
 
     context = SharedContext(classes={"hr__pay": "public"}, threshold=0.1)

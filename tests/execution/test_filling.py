@@ -277,7 +277,7 @@ class TestOffline:
         })  # fmt: skip
         filled = fill(model, Job("a", api="now"), api, "What time is it in Asia/Tokyo?", {})
         assert filled.inputs == {"timezone": "Asia/Tokyo"}
-        assert filled.calls == (model is not None)
+        assert (filled.call is not None) == (model is not None)
 
     def test_it_refers_to_a_key_of_the_same_name(self, model):
         results = {"who": CallResult('{"phone": "1", "to": "+81", "body": {"to": 3}}')}

@@ -32,8 +32,8 @@ def net_of(model, **options):
 
 def test_the_order_is_that_of_the_tables():
     assert list(PROTOCOLS) == [
-        "learned", "manager-led", "contractor-led", "collaborative", "single-agent", "auto",
-        "coordinated",
+        "learned", "manager-led", "contractor-led", "collaborative", "hierarchical", "single-agent",
+        "auto", "coordinated",
     ]  # fmt: skip
     assert all(name == protocol.name for name, protocol in PROTOCOLS.items())
     with pytest.raises(TypeError):

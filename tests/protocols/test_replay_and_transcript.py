@@ -232,7 +232,9 @@ class TestReplay:
             "receiver": "stranger",
         }
         if hasattr(message, "in_reply_to"):
-            changes["in_reply_to"] = message.in_reply_to + data.draw(st.sampled_from([-1, 1, 100]))
+            changes["in_reply_to"] = (message.in_reply_to or 0) + data.draw(
+                st.sampled_from([-1, 1, 100])
+            )
         if isinstance(message, Request):
             changes["text"] = "another"
         if isinstance(message, CallForProposals) and message.request is not None:

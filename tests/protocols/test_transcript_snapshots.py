@@ -21,11 +21,14 @@ from cnp_router.protocols import ContractNet, Transcript, validate
 
 FOLDER = Path(__file__).parent / "transcripts"
 CASES = [
-    *((p, a) for p in ("manager-led", "contractor-led", "collaborative", "single-agent")
-      for a in ("broadcast", "routed")),
+    *((p, a) for p in ("manager-led", "contractor-led", "collaborative", "hierarchical",
+                       "single-agent") for a in ("broadcast", "routed")),
     ("learned", "routed"),
 ]  # fmt: skip
-EXECUTED = [("contractor-led", "broadcast"), ("collaborative", "routed"), ("learned", "routed")]
+EXECUTED = [
+    *(("contractor-led", "broadcast"), ("collaborative", "routed"), ("hierarchical", "routed")),
+    ("learned", "routed"),
+]
 ENDS = {"sms": "unavailable", "weather": "cancel"}
 RENEW = "CNP_ROUTER_RENEW_TRANSCRIPTS"
 

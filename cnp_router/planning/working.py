@@ -1,0 +1,307 @@
+"""`Working`: a run under way, in which agents choose calls in turns and the engine keeps rules."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cnp_router.agents import NextAct, NextStep, TriedCall, WantedCall, ask
+from cnp_router.agents.next_act import recent
+from cnp_router.catalog import Api
+from cnp_router.exceptions import ChatAnswerError, SourceError
+from cnp_router.execution import (
+    Act,
+    Approval,
+    Executor,
+    Filler,
+    Job,
+    JobReport,
+    Journal,
+    Performed,
+    Plan,
+)
+from cnp_router.execution.job_reports import By
+from cnp_router.execution.running import Running
+from cnp_router.llm import ChatModel
+from cnp_router.planning.booked import BookedModel
+from cnp_router.planning.guard import Guard
+from cnp_router.planning.run import Run, Turn, TurnKind
+from cnp_router.planning.workspace import Workspace
+from cnp_router.printing import printable
+from cnp_router.protocols.metered import Books
+from cnp_router.records import check_json, check_request, instances
+from cnp_router.sources import CallResult
+from cnp_router.sources.source import SEPARATOR
+
+__all__ = ["Agent", "Situation", "Working", "shown_apis"]
+
+_MOST_SAID = 300  # characters of an error
+_MOST_UNUSABLE = 3  # answers in a row that none can read
+_CHARACTERS_A_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What an agent is told before a turn."""
+
+    state: Mapping[str, Any]
+    unmet: tuple[str, ...]
+    history: tuple[TriedCall, ...]
+    n_left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Who chooses the calls of a job.
+
+    `task` is what it is asked in a situation. `missing` says what is missing for its job to be
+    done, given whether its calls have changed the state, and how many have succeeded; "": nothing.
+    """
+
+    model: ChatModel
+    apis: tuple[Api, ...]
+    task: Callable[[Situation], NextAct | NextStep]
+    missing: Callable[[bool, int], str]
+    max_turns: int
+    history_tokens: int
+    result_tokens: int
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job that is worked on in turns."""
+
+    job: Job
+    agent: Agent
+    report: JobReport
+    history: list[TriedCall] = field(default_factory=list)
+    success: Act | None = None
+    n_called: int = 0
+    has_changed: bool = False
+    is_given_up: bool = False
+
+    @property
+    def missing(self) -> str:
+        return self.agent.missing(self.has_changed, self.n_called)
+
+
+class Working(Running):
+    """A run under way: as an execution, with a workspace, and agents that work in turns."""
+
+    def __init__(
+        self, executor: Executor, apis: tuple[Api, ...], workspace: Workspace | None
+    ) -> None:
+        self.books, means = Books(), executor.means()
+        filler = means.filler
+        if filler.model is not None:
+            filler = Filler(BookedModel(filler.model, self.books), hints=filler.hints)
+        guarded = replace(means, sources=Guard(means.sources, workspace), filler=filler)
+        how = {"announcement": "routed", "among": [api.id for api in apis], "date": None}
+        super().__init__(guarded, Journal(), how)
+        self.apis = apis
+        self.workspace = workspace
+        self.turns: list[Turn] = []
+        self.plans: list[Plan] = []
+        self.failed: list[JobReport] = []
+        self._job_of: dict[str, str] = {}  # by the id of a call that an agent chose
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """How far the work is."""
+        if self.workspace is None:
+            return {}
+        return dict(check_json("the state of the workspace", self.workspace.state()))
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Rules that are not met."""
+        return () if self.workspace is None else tuple(self.workspace.unmet())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there are rules, and all are met."""
+        return self.workspace is not None and not self.workspace.unmet()
+
+    async def in_turns(self, job: Job, agent: Agent) -> bool:
+        """Have a job done by calls that an agent chooses; rules decide when it is done."""
+        work, n_unusable = _Job(job, agent, self.reports[job.id]), 0
+        work.report.is_in_turns = True
+        self.reports.enter(work.report, "acting", None)
+        for number in range(1, agent.max_turns + 1):
+            if self.is_complete:
+                return self._end(work)
+            turn, says_done = await self._turn(work, number)
+            self.turns.append(turn)
+            work.history.append(TriedCall(turn.tool, turn.inputs, turn.seen, turn.thought))
+            if turn.kind == "finished" or (says_done and not work.missing):
+                return self._end(work)
+            n_unusable = n_unusable + 1 if turn.kind == "unusable" else 0
+            if work.is_given_up:
+                return False
+            if n_unusable == _MOST_UNUSABLE:
+                work.report.problem = f"{_MOST_UNUSABLE} answers in a row could not be used"
+                return False
+        if self.is_complete or not work.missing:
+            return self._end(work)
+        work.report.problem = f"not done after {agent.max_turns} turns: {work.missing}"
+        return False
+
+    def _end(self, work: _Job) -> bool:
+        """Keep the last call that succeeded as what the job gave."""
+        report, success = work.report, work.success
+        if success is not None:
+            api = next(api for api in work.agent.apis if api.id == success.api)
+            self.journal.take(report.id, api, success.inputs, success.result)
+            if not report.acts[-1].result.is_done:
+                report.acts.append(replace(success, by="earlier", attempts=0, seconds=0.0))
+        return True
+
+    def shown_results(self, job: Job, most: int) -> dict[str, Any]:
+        """Return the results that a job waits for, as an agent is shown them."""
+        results = {name: self.reports[name].result for name in job.after}
+        return {name: _cut(each, most) for name, each in results.items() if each is not None}
+
+    def run(self, method: str, request: str | Plan) -> Run:
+        """Return how far it came."""
+        return Run(
+            method,
+            self.execution(request),
+            tuple(self.turns),
+            tuple(self.books.calls),
+            self.state,
+            self.unmet,
+            tuple(self.plans),
+            tuple(self.failed),
+        )
+
+    async def _turn(self, work: _Job, number: int) -> tuple[Turn, bool]:
+        """Return what an agent wanted and what came of it, and whether it says that it is done."""
+        agent = work.agent
+        kept, n_left = recent(work.history, agent.history_tokens)
+        task = agent.task(Situation(self.state, self.unmet, kept, n_left))
+
+        def turn(kind: TurnKind, seen: Any, wanted: WantedCall | None = None) -> Turn:
+            said = wanted or WantedCall("", "", {}, False)
+            return Turn(work.job.id, number, kind, said.tool, said.inputs, seen, said.thought)
+
+        try:
+            wanted = (await ask(agent.model, task)).answer
+        except ChatAnswerError as exc:
+            said = f"the answer could not be used: {printable(exc.problem, _MOST_SAID)}"
+            return turn("unusable", {"refused": said}), False
+        if wanted.tool:
+            kind, seen = await self._call(work, wanted, number)
+        elif not wanted.is_done:
+            kind, seen = "unknown", {"refused": "name a tool, or say that it is done"}
+        elif work.missing:
+            kind, seen = "early", {"refused": f"it is not done yet: {work.missing}"}
+        else:
+            kind, seen = "finished", "done"
+        return turn(kind, seen, wanted), wanted.is_done
+
+    async def _call(self, work: _Job, wanted: WantedCall, number: int) -> tuple[TurnKind, Any]:
+        """Make a call that an agent wants, if it may be made."""
+        known = {api.id: api for api in work.agent.apis}
+        if wanted.tool not in known:
+            close = difflib.get_close_matches(wanted.tool, known, n=1)
+            cure = f" (did you mean {close[0]!r}?)" if close else ""
+            said = printable(wanted.tool, _MOST_SAID)
+            return "unknown", {"refused": f"there is no tool {said!r}{cure}"}
+        is_new = self.journal.earlier(wanted.tool, wanted.inputs) is None
+        if self.workspace is not None and (is_new or self.by.settings.repeat_calls):
+            reason = self.workspace.refusal(wanted.tool, wanted.inputs)
+            if reason is not None:
+                return "refused", {"refused": reason}
+        name, before = f"{work.job.id} call {number}", self.state
+        self._job_of[name] = work.job.id
+        self.reports.enter(work.report, "acting", wanted.tool)
+        try:
+            api = await self.by.sources.api(wanted.tool)
+            performed = await self._performed(name, api, wanted.inputs)
+        except SourceError as exc:
+            return "failed", {"failed": "unavailable", "said": printable(str(exc), _MOST_SAID)}
+        return self._came_of(work, api, wanted, performed, before)
+
+    def _came_of(
+        self,
+        work: _Job,
+        api: Api,
+        wanted: WantedCall,
+        performed: Performed,
+        before: Mapping[str, Any],
+    ) -> tuple[TurnKind, Any]:
+        """Keep what came of a call, and return what the agent is told of it."""
+        result, failure, n = performed.result, performed.result.failure, performed.attempts
+        by: By = "earlier" if performed.is_earlier else "directed"
+        act = Act(api.id, by, dict(wanted.inputs), result, n, performed.seconds)
+        work.report.acts.append(act)
+        if failure is None:
+            work.success, work.n_called = act, work.n_called + 1
+            work.has_changed |= api.effects != "reads" and self.state != before
+            seen = {"result": _cut(result, work.agent.result_tokens)}
+            if performed.is_earlier:
+                note = "this call was made before, and not made again"
+                return "repeated", {**seen, "note": note}
+            return "called", seen
+        is_declined = failure.kind == "declined"
+        if performed.then != "reaward" and not (is_declined and n):  # not by a rule: by a person
+            work.is_given_up = work.report.is_final = True
+            own = failure.message if is_declined else f"it failed: {failure.kind}"
+            unknown = failure.was_done == "unknown" and api.effects != "reads"
+            asked = "; nobody knows whether it was done" if unknown else ""
+            work.report.problem = f"{api.id}: {own}{asked}"
+        said = printable(failure.message, _MOST_SAID)
+        return (
+            ("refused", {"refused": said})
+            if is_declined
+            else ("failed", {"failed": failure.kind, "said": said})
+        )
+
+    async def _performed(self, name: str, api: Api, inputs: Mapping[str, Any]) -> Performed:
+        """Call an API; where the right is missing, once more if the user says that it is given."""
+        caller = self.doer.caller
+        performed = await caller.perform(name, api, inputs)
+        if performed.then == "escalate":
+            question = Approval(name, api, copy.deepcopy(dict(inputs)), "permission")
+            if await caller.ask(question):
+                performed = await caller.perform(name, api, inputs)
+        return performed
+
+    async def _approve(self, approval: Approval) -> bool:
+        job = self._job_of.get(approval.job, approval.job)
+        return await super()._approve(replace(approval, job=job))
+
+
+def _cut(result: CallResult, most: int) -> Any:
+    """Return what an agent is shown of a result: its data, or the beginning of it."""
+    data = result.data
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    most *= _CHARACTERS_A_TOKEN
+    if len(text.encode("utf-8", "replace")) <= most:
+        return data
+    kept = text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+    return f"{kept}... (cut; {len(text):,} characters)"
+
+
+def shown_apis(
+    executor: Executor, request: str, apis: Iterable[Api] | None = None
+) -> tuple[Api, ...]:
+    """Return the tools that a request is planned with: those given, or whom the router chooses.
+
+    Without a router it is the whole catalog; what no source has is left out.
+    """
+    check_request(request)
+    if apis is not None:
+        return instances("apis", apis, Api)
+    net, sources = executor.net, getattr(executor.sources, "names", None)
+    there = [
+        api for api in net.catalog if sources is None or api.id.partition(SEPARATOR)[0] in sources
+    ]
+    if net.router is None:
+        return tuple(there)
+    chosen = net.router.route(request, among=[api.id for api in there]).contractors
+    return tuple(net.catalog[name] for name in chosen)
