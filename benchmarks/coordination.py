@@ -11,19 +11,21 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.office_servers import BEGIN, Desk, make_desks, office_server
 from benchmarks.office_tasks import KINDS, Step, Task, make_sessions
 from benchmarks.report import environment, heading, number, table
 from cnp_router.agents import offline_model
 from cnp_router.catalog import Catalog
+from cnp_router.context import Found, SharedContext
 from cnp_router.coordination import Coordinated, Negotiation, Negotiator
 from cnp_router.execution import Execution, ExecutionSettings, Executor, Job, Plan, allow_writes
+from cnp_router.execution.filling import Filler
 from cnp_router.execution.learning import trajectory_of
 from cnp_router.planning import with_dependencies
 from cnp_router.prediction import ParameterHints
@@ -42,6 +44,9 @@ LIMIT = 3.0  # seconds that a task may take
 CALL = 1.0  # seconds that a call may take
 _NEXT = 8  # APIs that a failed step may go to, where it may
 SCRIPT = Path(__file__).with_name("office_servers.py")
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -247,12 +252,37 @@ class TimedNegotiator(Negotiator):
             self.taken += time.perf_counter() - began
 
 
+class TimedContext(SharedContext):
+    """Notes how long it takes to look things up and to keep them."""
+
+    taken = 0.0
+
+    async def find(self, *args: Any, **how: Any) -> Found | None:
+        """Find."""
+        return await self._timed(super().find(*args, **how))
+
+    async def similar(self, *args: Any, **how: Any) -> list[Found]:
+        """Find what is similar."""
+        return await self._timed(super().similar(*args, **how))
+
+    async def keep(self, *args: Any, **how: Any) -> str:
+        """Keep."""
+        return await self._timed(super().keep(*args, **how))
+
+    async def _timed(self, work: Awaitable[T]) -> T:
+        began = time.perf_counter()
+        try:
+            return await work
+        finally:
+            self.taken += time.perf_counter() - began
+
+
 class Coordinator:
     """The parts that are on, for all sessions of a run, with what they took themselves."""
 
     def __init__(self, servers: Servers, mode: Mode, limit: float) -> None:
         self.servers, self.mode, self.limit = servers, mode, limit
-        self.seconds = dict.fromkeys(("context", "negotiation", "decomposition"), 0.0)
+        self.planning = 0.0  # seconds
         self.net = ContractNet(
             servers.catalog, offline_model(servers.catalog), router=servers.router
         )
@@ -265,17 +295,37 @@ class Coordinator:
         # What decomposition learns from the calls of this run.
         self.seen: dict[str, Any] = {}  # what APIs gave; names and types of fields count
         self.hints = ParameterHints()
-        self.negotiator: Negotiator | None = None
+        self.context = TimedContext(classes=lambda api: "public") if mode.context else None
+        self.negotiator = TimedNegotiator(servers.sources) if mode.negotiation else None
         self.protocol: Any = RouterChoice(substitutes=mode.next_tried)
-        if mode.negotiation:
-            self.negotiator = TimedNegotiator(servers.sources)
+        if self.negotiator is not None:
             self.protocol = Coordinated(self.negotiator)
 
     def executor(self) -> Executor:
         """Return who executes the tasks of one session."""
         return Executor(
-            self.net, self.servers.sources, settings=self.settings, approve=allow_writes
+            self.net,
+            self.servers.sources,
+            settings=self.settings,
+            approve=allow_writes,
+            context=self.context,
+            negotiator=self.negotiator,
+            filler=Filler(None, hints=self.hints if self.mode.decomposition else None),
         )
+
+    @property
+    def overhead(self) -> dict[str, float]:
+        """Seconds that each part took itself, in all, until now."""
+        return {
+            "context": 0.0 if self.context is None else self.context.taken,
+            "negotiation": 0.0 if self.negotiator is None else self.negotiator.taken,
+            "decomposition": self.planning,
+        }
+
+    @property
+    def n_asked(self) -> int:
+        """Requests of coordination to servers and their answers, until now."""
+        return 0 if self.negotiator is None else self.negotiator.n_messages
 
     def planned(self, task: Task) -> Plan:
         """Return the plan of a task."""
@@ -286,7 +336,7 @@ class Coordinator:
         found = with_dependencies(
             plan, self.servers.catalog, likely=self.likely, hints=self.hints, results=self.seen
         )
-        self.seconds["decomposition"] += time.perf_counter() - began
+        self.planning += time.perf_counter() - began
         return found
 
     def learn(self, execution: Execution) -> None:
@@ -306,7 +356,9 @@ class Coordinator:
         executor, found = self.executor(), []
         for task in tasks:
             since, began = time.time(), time.perf_counter()
-            execution = await executor.execute(self.planned(task), protocol=self.protocol)
+            execution = await executor.execute(
+                self.planned(task), protocol=self.protocol, user=f"user-{task.session}"
+            )
             seconds = time.perf_counter() - began
             self.learn(execution)
             calls = self.servers.calls(since)
@@ -330,11 +382,20 @@ def resolved(
 
 
 async def once(
-    servers: Servers, sessions: list[list[Task]], mode: Mode, limit: float
+    servers: Servers,
+    before: list[list[Task]],
+    sessions: list[list[Task]],
+    mode: Mode,
+    limit: float,
 ) -> dict[str, Any]:
-    """Run all sessions side by side with some parts on, and return the figures."""
+    """Run all sessions side by side with some parts on, and return the figures.
+
+    Before them run others, which are not counted: what is on learns from them.
+    """
     await servers.begin()
-    coordinator, since = Coordinator(servers, mode, limit), time.time()
+    coordinator = Coordinator(servers, mode, limit)
+    await asyncio.gather(*map(coordinator.session, before))
+    since, n_asked, overhead = time.time(), coordinator.n_asked, coordinator.overhead
     done = [
         each
         for session in await asyncio.gather(*map(coordinator.session, sessions))
@@ -342,10 +403,7 @@ async def once(
     ]
     await asyncio.sleep(0.05)  # until calls that were given up are noted
     calls = servers.calls(since)
-    asked = 0
-    if coordinator.negotiator is not None:
-        coordinator.seconds["negotiation"] = coordinator.negotiator.taken
-        asked = coordinator.negotiator.n_messages
+    asked = coordinator.n_asked - n_asked
     needed = [each for task in done for each in task.resolved]
     times = [when for is_resolved, when in needed if is_resolved and when is not None]
     return {
@@ -358,7 +416,10 @@ async def once(
         "calls": len(calls),
         "resolved": statistics.mean(is_resolved for is_resolved, _ in needed),
         "resolved_seconds": statistics.mean(times) if times else None,
-        "overhead": {name: s / len(done) for name, s in coordinator.seconds.items()},
+        "overhead": {
+            name: (seconds - overhead[name]) / len(done)
+            for name, seconds in coordinator.overhead.items()
+        },
         "by_kind": {
             kind: statistics.mean(t.is_complete for t in done if t.task.kind == kind)
             for kind in KINDS
@@ -371,16 +432,18 @@ async def measure(
     seed: int,
     *,
     n_servers: int = SERVERS,
+    n_before: int = SESSIONS,
     n_sessions: int = SESSIONS,
     modes: Iterable[Mode] = MODES,
     limit: float = LIMIT,
 ) -> list[dict[str, Any]]:
     """Return the figures of each mode, on the servers and the tasks of a seed."""
-    sessions = make_sessions(seed, n_sessions)
+    sessions = make_sessions(seed, n_before + n_sessions)
+    before, sessions = sessions[:n_before], sessions[n_before:]
     with tempfile.TemporaryDirectory() as folder:
         desks = make_desks(seed, n_servers, processes=0 if n_servers > SERVERS else 2)
         async with connected(desks, Path(folder)) as servers:
-            return [await once(servers, sessions, mode, limit) for mode in modes]
+            return [await once(servers, before, sessions, mode, limit) for mode in modes]
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -389,8 +452,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     facts = environment(seeds[0]) | {"seeds": seeds, "mcp": metadata.version("mcp")}
     heading(f"Coordination of {options.servers} servers", facts)
     print(
-        f"{options.sessions * len(KINDS)} tasks a seed. Scripted servers, the library's own router "
-        "without a history, inputs by the offline stand-in: no language model was asked.\n"
+        f"{options.sessions * len(KINDS)} tasks a seed, after {options.before * len(KINDS)} that "
+        "are not counted. Scripted servers, the library's own router without a history, inputs by "
+        "the offline stand-in: no language model was asked.\n"
     )
     modes = (*MODES, STRICTER)
     runs: dict[Mode, list[dict[str, Any]]] = {mode: [] for mode in modes}
@@ -399,6 +463,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             measure(
                 seed,
                 n_servers=options.servers,
+                n_before=options.before,
                 n_sessions=options.sessions,
                 modes=modes,
                 limit=options.limit,
