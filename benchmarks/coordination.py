@@ -17,17 +17,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmarks.office_servers import BEGIN, Desk, make_desks, office_server
+from benchmarks.office_servers import ABILITIES, BEGIN, Desk, make_desks, office_server
 from benchmarks.office_tasks import KINDS, Step, Task, make_sessions
 from benchmarks.report import environment, heading, number, table
 from cnp_router.agents import offline_model
-from cnp_router.catalog import Catalog
-from cnp_router.context import Found, SharedContext
+from cnp_router.catalog import Api, Catalog
+from cnp_router.context import Found, QuantileThreshold, SharedContext
 from cnp_router.coordination import Coordinated, Negotiation, Negotiator
 from cnp_router.execution import Execution, ExecutionSettings, Executor, Job, Plan, allow_writes
 from cnp_router.execution.filling import Filler
 from cnp_router.execution.learning import trajectory_of
 from cnp_router.planning import with_dependencies
+from cnp_router.planning.data_flow import fields_given
 from cnp_router.prediction import ParameterHints
 from cnp_router.protocols import ContractNet, Protocol
 from cnp_router.protocols.outcome import Choice
@@ -43,6 +44,10 @@ SERVERS = 10
 LIMIT = 3.0  # seconds that a task may take
 CALL = 1.0  # seconds that a call may take
 _NEXT = 8  # APIs that a failed step may go to, where it may
+BACKGROUND = 0.9
+"""Quantile of the similarity of specifications from which on context is offered. One pair in ten or
+fifteen does the same here: those are what is alike, not what is alike by chance."""
+_NAMES = {name for ability in ABILITIES.values() for name in ability.returns}
 SCRIPT = Path(__file__).with_name("office_servers.py")
 
 
@@ -295,11 +300,17 @@ class Coordinator:
         # What decomposition learns from the calls of this run.
         self.seen: dict[str, Any] = {}  # what APIs gave; names and types of fields count
         self.hints = ParameterHints()
-        self.context = TimedContext(classes=lambda api: "public") if mode.context else None
+        self.context: TimedContext | None = None
         self.negotiator = TimedNegotiator(servers.sources) if mode.negotiation else None
         self.protocol: Any = RouterChoice(substitutes=mode.next_tried)
         if self.negotiator is not None:
             self.protocol = Coordinated(self.negotiator)
+        if mode.context:
+            self.context = TimedContext(
+                classes=lambda api: "public",
+                threshold=QuantileThreshold(BACKGROUND),
+                equivalents=self.same_data,
+            )
 
     def executor(self) -> Executor:
         """Return who executes the tasks of one session."""
@@ -326,6 +337,22 @@ class Coordinator:
     def n_asked(self) -> int:
         """Requests of coordination to servers and their answers, until now."""
         return 0 if self.negotiator is None else self.negotiator.n_messages
+
+    def same_data(self, api: Api) -> list[str]:
+        """Return who does the same as an API, as negotiations know it, and gives the same fields.
+
+        Nobody where there are no negotiations, or it is not known what they give.
+        """
+        if self.negotiator is None:
+            return []
+        own = self.fields(api)
+        like = self.negotiator.capabilities(self.net.parties).equivalents(api.id)
+        return [each for each in like if own and self.fields(self.servers.catalog[each]) == own]
+
+    def fields(self, api: Api) -> set[str]:
+        """Return the names of what an API gives, as far as it is known."""
+        found = fields_given(api, self.seen.get(api.id), _NAMES)
+        return {each["path"] for each in found if each["path"]}
 
     def planned(self, task: Task) -> Plan:
         """Return the plan of a task."""

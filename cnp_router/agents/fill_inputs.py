@@ -71,6 +71,9 @@ class FillInputs(Task[WrittenInputs]):
     results : mapping of str to sequence of dict, default={}
         The outline of each result that may be used, by the job it is from.
     hints : tuple of InputHint, default=()
+    offered : tuple of str, default=()
+        Which of `results` nobody said are to be used: found before, similar to this job, the most
+        similar first.
 
     Examples
     --------
@@ -90,6 +93,7 @@ hallucinated=('when',))
     given: Mapping[str, Any] = field(default_factory=dict, hash=False)
     results: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict, hash=False)
     hints: tuple[InputHint, ...] = ()
+    offered: tuple[str, ...] = ()
 
     role = "executor"
     steps = ()

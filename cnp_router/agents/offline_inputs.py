@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cnp_router.agents.fill_inputs import FillInputs
@@ -45,7 +45,8 @@ def certain_inputs(task: FillInputs) -> dict[str, Any]:
     address is one whatever it is called), its default. A single text that is then still required
     gets what stands in quotation marks or, if it is one of free words, the job or the request; one
     that carries words to others, such as a body or a message, gets the results that the job waits
-    for, if there are any.
+    for, if there are any. What is offered, and nobody said is to be used, gives only what is
+    required and what neither the job says nor those results have: the most similar first.
 
     Examples
     --------
@@ -63,8 +64,9 @@ def certain_inputs(task: FillInputs) -> dict[str, Any]:
 class _Certain:
     def __init__(self, task: FillInputs) -> None:
         self.task = task
-        self.said = (Said(task.job), Said(task.request))
+        self.said = (Said(task.job or task.request), Said(task.request))
         known = parameters_of(task.api)
+        self.waited = [name for name in task.results if name not in task.offered]
         self.open = [parameter for parameter in known if parameter.name not in task.given]
         self.inputs: dict[str, Any] = {}
 
@@ -73,7 +75,11 @@ class _Certain:
             self.fill(find)
         self.of_kinds()
         self.fill(self.hinted)
-        self.same_meaning()
+        self.same_meaning(self.waited)
+        self.quoted(self.said[:1])
+        for name in self.task.offered:
+            self.same_meaning([name], first=_SAME_NAME)
+        self.quoted(self.said)
         self.free_text()
         self.fill(self.default)
         missing = [parameter.name for parameter in self.open if parameter.is_required]
@@ -112,10 +118,19 @@ class _Certain:
                 return
 
     def same_key(self, parameter: Parameter) -> Iterator[Any]:
-        for job, entries in self.task.results.items():
-            for entry in entries:
-                if meant_by(parameter, entry) == _SAME_NAME:
-                    yield {"$from": job, "path": entry["path"]}
+        for job, path in self.meant(parameter, self.waited, _SAME_NAME):
+            yield {"$from": job, "path": path}
+
+    def meant(
+        self, parameter: Parameter, results: Sequence[str], least: int
+    ) -> list[tuple[str, str]]:
+        """Return the fields of results that a parameter means."""
+        return [
+            (name, entry["path"])
+            for name in results
+            for entry in self.task.results.get(name, ())
+            if meant_by(parameter, entry) >= least
+        ]
 
     def hinted(self, parameter: Parameter) -> Iterator[Any]:
         for hint in self.task.hints:
@@ -124,17 +139,12 @@ class _Certain:
                 yield {"$from": hint.job, "path": hint.path}
                 return  # the most frequent one comes first
 
-    def same_meaning(self) -> None:
-        """Fill by fields with other names, where one field and one parameter mean each other."""
-        for least in (2, 1):
+    def same_meaning(self, results: Sequence[str], first: int = 2) -> None:
+        """Fill what is required by fields, where one field and one parameter mean each other."""
+        for least in range(first, 0, -1):
             found: dict[tuple[str, str], list[Parameter]] = {}
             for parameter in (each for each in self.open if each.is_required):
-                places = [
-                    (job, entry["path"])
-                    for job, entries in self.task.results.items()
-                    for entry in entries
-                    if meant_by(parameter, entry) >= least
-                ]
+                places = self.meant(parameter, results, least)
                 if len(places) == 1:
                     found.setdefault(places[0], []).append(parameter)
             for (job, path), parameters in found.items():
@@ -172,21 +182,29 @@ class _Certain:
                 return placed or (values if alone else [])
         return []
 
-    def free_text(self) -> None:
+    def only_text(self) -> Parameter | None:
+        """Return the required text that is still open, if it is the only one."""
         texts = [p for p in self.open if p.is_required and types_of(p.schema) <= {"string"}]
         texts = [p for p in texts if "default" not in p.schema and not _enumeration(p.schema)]
         texts = [p for p in texts if kind_of(p) not in _OF_A_FORM]
-        if len(texts) != 1:
-            return
-        parameter = texts[0]
-        quoted = next((values for said in self.said if (values := said.of("quoted"))), [])
-        words = split_identifier(parameter.name).lower().split()
+        return texts[0] if len(texts) == 1 else None
+
+    def quoted(self, said: Sequence[Said]) -> None:
+        """Fill the only text by what is said in quotation marks."""
+        parameter = self.only_text()
+        quoted = next((values for each in said if (values := each.of("quoted"))), [])
         used = [each for value in self.inputs.values() for each in _each(value)]
         free = [each.value for each in quoted if each.value not in used]  # one says one thing
-        if len(quoted) == 1 and free:
+        if parameter is not None and len(quoted) == 1 and free:
             self.take(parameter, free[0])
-        elif not quoted and kind_of(parameter) is None and words and words[-1] in _FREE:
-            results = [job for job in self.task.results if not re.search("[{}#]", job)]
+
+    def free_text(self) -> None:
+        parameter = self.only_text()
+        if parameter is None or any(said.of("quoted") for said in self.said):
+            return
+        words = split_identifier(parameter.name).lower().split()
+        if kind_of(parameter) is None and words and words[-1] in _FREE:
+            results = [job for job in self.waited if not re.search("[{}#]", job)]
             if results and words[-1] in _CARRIES:
                 self.take(parameter, {"$text": "\n".join(f"{{{job}#}}" for job in results)})
             else:

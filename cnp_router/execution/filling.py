@@ -174,6 +174,7 @@ class _Filling:
             if name in results and results[name].is_done
         }
         self.data |= {name: result.data for name, result in offered.items()}
+        self.offered = tuple(offered)
         self.paid: list[tuple[str, Usage]] = []
         self.calls, self.seconds = 0, 0.0
 
@@ -187,7 +188,8 @@ class _Filling:
             if self.learned is None
             else input_hints(self.learned, self.api.id, names, self.data, self.apis)
         )
-        return FillInputs(self.request, self.job.task, self.api, self.given, outlines, hints)
+        job, given = self.job.task, self.given
+        return FillInputs(self.request, job, self.api, given, outlines, hints, self.offered)
 
     async def run(self) -> Filled:
         wrong = self.misfit(self.given, whole=False)
