@@ -40,7 +40,9 @@ from cnp_router.training import fit_router
 __all__ = ["LIMIT", "Mode", "count_redundant", "measure", "run"]
 
 SESSIONS = 12
+BEFORE = 6
 SERVERS = 10
+USERS = 6  # sessions at a time
 LIMIT = 3.0  # seconds that a task may take
 CALL = 1.0  # seconds that a call may take
 _NEXT = 8  # APIs that a failed step may go to, where it may
@@ -378,6 +380,16 @@ class Coordinator:
         """Return to whom the router would give a step."""
         return self.servers.router.route(text).contractors[0]
 
+    async def sessions(self, sessions: list[list[Task]]) -> list[Done]:
+        """Do some sessions side by side, each with its tasks one after another."""
+        places = asyncio.Semaphore(USERS)
+
+        async def one(tasks: list[Task]) -> list[Done]:
+            async with places:
+                return await self.session(tasks)
+
+        return [each for done in await asyncio.gather(*map(one, sessions)) for each in done]
+
     async def session(self, tasks: list[Task]) -> list[Done]:
         """Do the tasks of a session, one after another."""
         executor, found = self.executor(), []
@@ -421,13 +433,9 @@ async def once(
     """
     await servers.begin()
     coordinator = Coordinator(servers, mode, limit)
-    await asyncio.gather(*map(coordinator.session, before))
+    await coordinator.sessions(before)
     since, n_asked, overhead = time.time(), coordinator.n_asked, coordinator.overhead
-    done = [
-        each
-        for session in await asyncio.gather(*map(coordinator.session, sessions))
-        for each in session
-    ]
+    done = await coordinator.sessions(sessions)
     await asyncio.sleep(0.05)  # until calls that were given up are noted
     calls = servers.calls(since)
     asked = coordinator.n_asked - n_asked
@@ -452,6 +460,7 @@ async def once(
             for kind in KINDS
         },
         "done": done,
+        "log": calls,
     }
 
 
@@ -459,7 +468,7 @@ async def measure(
     seed: int,
     *,
     n_servers: int = SERVERS,
-    n_before: int = SESSIONS,
+    n_before: int = BEFORE,
     n_sessions: int = SESSIONS,
     modes: Iterable[Mode] = MODES,
     limit: float = LIMIT,

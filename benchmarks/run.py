@@ -17,12 +17,16 @@ r"""The one entry point of the benchmarks.
         [--waves]
     python benchmarks/run.py models [--base-url URL[=MODEL] ...] [--prices FILE] [--data DIR] \
         [--model DIR] [--split NAME] [--limit N]
+    python benchmarks/run.py context
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
     python benchmarks/run.py coordination [--servers N] [--sessions N] [--limit SECONDS]
     python benchmarks/run.py injection [--limit N]
+    python benchmarks/run.py planning [--forms N]
+    python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
+    python benchmarks/run.py subagents [--data DIR] [--split NAME] [--limit N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
 
@@ -47,6 +51,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
     compound,
+    context,
     coordination,
     engine,
     evidence,
@@ -57,10 +62,13 @@ from benchmarks import (
     models,
     next_tool,
     next_tool_history,
+    planning,
     quality,
+    reputation,
     routed_vs_broadcast,
     scaling,
     speed,
+    subagents,
     tool_servers,
     trust,
 )
@@ -81,11 +89,15 @@ TRACKS = {
     "evidence": evidence,
     "models": models,
     "compound": compound,
+    "context": context,
     "engine": engine,
     "execution": execution,
     "coordination": coordination,
     "injection": injection,
+    "reputation": reputation,
     "tool_servers": tool_servers,
+    "subagents": subagents,
+    "planning": planning,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -202,6 +214,13 @@ def _injection(track: argparse.ArgumentParser) -> None:
     track.add_argument("--limit", type=int, metavar="N", help="the first N orders only")
 
 
+def _reputation(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--runs", type=int, metavar="N", default=reputation.RUNS)
+    track.add_argument(
+        "--contractors", type=int, nargs="+", metavar="N", default=reputation.CONTRACTORS
+    )
+
+
 def _tool_servers(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--node",
@@ -210,6 +229,15 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
         help=f"a folder with servers that run in Node (default: {tool_servers.NODE_SERVERS})",
     )
     track.add_argument("--calls", type=int, metavar="N", default=tool_servers.CALLS)
+
+
+def _subagents(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
+    _limit(track, subagents.LIMIT)
+
+
+def _planning(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--forms", type=int, metavar="N", default=planning.FORMS)
 
 
 def _compound(track: argparse.ArgumentParser) -> None:
@@ -231,7 +259,7 @@ def _coordination(track: argparse.ArgumentParser) -> None:
         "--before",
         type=int,
         metavar="N",
-        default=coordination.SESSIONS,
+        default=coordination.BEFORE,
         help="sessions before them that are not counted: what is on learns (default: %(default)s)",
     )
     track.add_argument(
@@ -260,7 +288,10 @@ _OPTIONS = {
     "engine": _engine,
     "execution": _execution,
     "injection": _injection,
+    "reputation": _reputation,
     "tool_servers": _tool_servers,
+    "subagents": _subagents,
+    "planning": _planning,
 }
 
 

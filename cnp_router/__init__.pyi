@@ -24,15 +24,20 @@ from cnp_router.checks import (
 )
 from cnp_router.context import (
     AdaptiveThreshold as AdaptiveThreshold,
+    compress as compress,
     ContextEntry as ContextEntry,
     ContextStore as ContextStore,
+    cut as cut,
     DataClasses as DataClasses,
     FixedThreshold as FixedThreshold,
+    Memory as Memory,
     MemoryContextStore as MemoryContextStore,
     QuantileThreshold as QuantileThreshold,
     RedisContextStore as RedisContextStore,
+    selective as selective,
     SharedContext as SharedContext,
     SqliteContextStore as SqliteContextStore,
+    Turn as Turn,
 )
 from cnp_router.constraints import (
     broken as broken,
@@ -152,6 +157,15 @@ from cnp_router.online import (
     Reputation as Reputation,
     RouterObserver as RouterObserver,
 )
+from cnp_router.planning import (
+    Offer as Offer,
+    PlanAndExecute as PlanAndExecute,
+    Planner as Planner,
+    ProvenPlans as ProvenPlans,
+    ReAct as ReAct,
+    Run as Run,
+    Workspace as Workspace,
+)
 from cnp_router.prediction import (
     AgentRun as AgentRun,
     BackoffPredictor as BackoffPredictor,
@@ -243,6 +257,13 @@ from cnp_router.testing import (
     FunctionChatModel as FunctionChatModel,
     ScriptedChatModel as ScriptedChatModel,
     ScriptedSource as ScriptedSource,
+)
+from cnp_router.timetable import (
+    Board as Board,
+    Course as Course,
+    load_courses as load_courses,
+    read_courses as read_courses,
+    TimetableTools as TimetableTools,
 )
 from cnp_router.training import (
     CategoryClassifier as CategoryClassifier,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 
 import pytest
@@ -10,6 +11,7 @@ from cnp_router.catalog import Api, Catalog, Contractor, LookAlikeWarning
 from cnp_router.exceptions import DataFileError, InputError, UnknownApiError
 from cnp_router.history import Mashup
 from cnp_router.records import check_id
+from cnp_router.text import specification_text
 from cnp_router.trajectories import Step, Trajectory
 
 
@@ -330,3 +332,30 @@ def test_the_apis_in_some_categories():
     assert catalog.in_categories([]) == ()
     assert [api.id for api in catalog.extended([Api("x", "X", categories=("Messaging",))])
             .in_categories(["Messaging"])] == ["sms", "x"]  # fmt: skip
+
+
+class TestTwoLengths:
+    """A summary for comparing, keywords for what is chosen; routing looks at neither."""
+
+    API = Api("maps", "Maps", "Shows places.", summary="Places.", keywords=["map", "bars"])
+
+    def test_they_are_written_and_read(self, file):
+        Catalog([self.API, Api("sms", "SMS")]).write(file)
+        first, second = file.read_text().splitlines()
+        assert '"summary": "Places.", "keywords": ["map", "bars"]' in first
+        assert "summary" not in second
+        assert "keywords" not in second
+        again = Catalog.read(file)["maps"]
+        assert again == self.API
+        assert again.keywords == ("map", "bars")
+
+    @pytest.mark.parametrize(("name", "value"), [("summary", 3), ("keywords", "map")])
+    def test_other_values_are_refused(self, file, name, value):
+        with pytest.raises(InputError, match=name):
+            Api("maps", "Maps", **{name: value})
+        line = json.dumps({"id": "maps", "name": "Maps", name: value})
+        assert name in read_error(file, line)
+
+    def test_routing_does_not_see_them(self):
+        bare = Api("maps", "Maps", "Shows places.")
+        assert specification_text(self.API) == specification_text(bare)

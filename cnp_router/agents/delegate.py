@@ -21,6 +21,7 @@ from cnp_router.agents.prompts import (
 )
 from cnp_router.agents.tasks import Task
 from cnp_router.catalog import Api
+from cnp_router.exceptions import ChatAnswerError
 from cnp_router.records import one_line
 
 __all__ = ["ComposeAnswer", "Delegate", "Delegation", "WantedAsk"]
@@ -117,13 +118,18 @@ class Delegate(Task[Delegation]):
         return json_object({name: text for name, text in fields.items() if text})
 
     def understand(self, said: _Delegated) -> Delegation:
-        """Return who is to be asked, without agents that there are not."""
+        """Return who is to be asked, without agents that there are not.
+
+        An answer that comes to nothing is a ChatAnswerError.
+        """
         known = {api.id for api in self.agents}
         asks = tuple(
             WantedAsk(ask.agent, ask.text, dict(ask.arguments))
             for ask in said.asks
             if ask.agent in known and ask.text.strip()
         )
+        if not (asks or said.answer.strip() or said.missing.strip()):
+            raise ChatAnswerError("it neither answers nor asks an agent that there is")
         strangers = dict.fromkeys(ask.agent for ask in said.asks if ask.agent not in known)
         return Delegation(said.answer, asks, said.missing.strip(), tuple(strangers))
 

@@ -16,8 +16,16 @@ from cnp_router.agents.parameters import parameters_of, takes_others
 from cnp_router.agents.prompts import Instructions, json_object, quoted, sendable, specification
 from cnp_router.agents.tasks import Task
 from cnp_router.catalog import Api
+from cnp_router.llm import ChatRequest
 
 __all__ = ["FillInputs", "InputHint", "WrittenInputs"]
+
+
+_ON_CONTEXT = (
+    "Context are outlines of what was found out for other jobs, referred to as results are. It is "
+    "similar, and may be about something else: use it only where a required value stands nowhere "
+    "else."
+)
 
 
 class _Inputs(AnswerModel):
@@ -71,9 +79,8 @@ class FillInputs(Task[WrittenInputs]):
     results : mapping of str to sequence of dict, default={}
         The outline of each result that may be used, by the job it is from.
     hints : tuple of InputHint, default=()
-    offered : tuple of str, default=()
-        Which of `results` nobody said are to be used: found before, similar to this job, the most
-        similar first.
+    context : mapping of str to sequence of dict, default={}
+        The outline of each similar thing that was found out elsewhere, by its context id.
 
     Examples
     --------
@@ -93,7 +100,7 @@ hallucinated=('when',))
     given: Mapping[str, Any] = field(default_factory=dict, hash=False)
     results: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict, hash=False)
     hints: tuple[InputHint, ...] = ()
-    offered: tuple[str, ...] = ()
+    context: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict, hash=False)
 
     role = "executor"
     steps = ()
@@ -121,8 +128,17 @@ hallucinated=('when',))
             "given": _json(self.given),
             "results": _json(self.results),
             "hints": _json([hint.to_dict() for hint in self.hints]),
+            "context": _json(self.context),
         }
         return json_object({name: text for name, text in fields.items() if text})
+
+    def chat_request(self) -> ChatRequest:
+        """Return the request; where there is context, with a sentence on what to make of it."""
+        instructions = self.instructions
+        if self.context:
+            instructions = instructions.followed_by(_ON_CONTEXT)
+        messages = instructions.messages(self.information())
+        return ChatRequest(messages, schema=self.schema, task=self)
 
     def understand(self, said: _Inputs) -> WrittenInputs:
         """Return the inputs, without those that are given or that the API does not take."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from cnp_router.agents.fill_inputs import FillInputs
 from cnp_router.agents.meaning import kind_of, meant_by, types_of
@@ -18,6 +18,8 @@ from cnp_router.agents.said import Said, Value
 from cnp_router.text.tokenise import STOP_WORDS, split_identifier
 
 __all__ = ["certain_inputs"]
+
+Outlines: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 
 LEAST_SHARE = 0.5  # of its calls, in which an input came from one place, for that to be believed
 
@@ -66,7 +68,6 @@ class _Certain:
         self.task = task
         self.said = (Said(task.job or task.request), Said(task.request))
         known = parameters_of(task.api)
-        self.waited = [name for name in task.results if name not in task.offered]
         self.open = [parameter for parameter in known if parameter.name not in task.given]
         self.inputs: dict[str, Any] = {}
 
@@ -75,10 +76,10 @@ class _Certain:
             self.fill(find)
         self.of_kinds()
         self.fill(self.hinted)
-        self.same_meaning(self.waited)
+        self.same_meaning(self.task.results)
         self.quoted(self.said[:1])
-        for name in self.task.offered:
-            self.same_meaning([name], first=_SAME_NAME)
+        for name, entries in self.task.context.items():  # the most similar first
+            self.same_meaning({name: entries}, first=_SAME_NAME)
         self.quoted(self.said)
         self.free_text()
         self.fill(self.default)
@@ -118,17 +119,15 @@ class _Certain:
                 return
 
     def same_key(self, parameter: Parameter) -> Iterator[Any]:
-        for job, path in self.meant(parameter, self.waited, _SAME_NAME):
+        for job, path in self.meant(parameter, self.task.results, _SAME_NAME):
             yield {"$from": job, "path": path}
 
-    def meant(
-        self, parameter: Parameter, results: Sequence[str], least: int
-    ) -> list[tuple[str, str]]:
+    def meant(self, parameter: Parameter, results: Outlines, least: int) -> list[tuple[str, str]]:
         """Return the fields of results that a parameter means."""
         return [
             (name, entry["path"])
-            for name in results
-            for entry in self.task.results.get(name, ())
+            for name, entries in results.items()
+            for entry in entries
             if meant_by(parameter, entry) >= least
         ]
 
@@ -139,7 +138,7 @@ class _Certain:
                 yield {"$from": hint.job, "path": hint.path}
                 return  # the most frequent one comes first
 
-    def same_meaning(self, results: Sequence[str], first: int = 2) -> None:
+    def same_meaning(self, results: Outlines, first: int = 2) -> None:
         """Fill what is required by fields, where one field and one parameter mean each other."""
         for least in range(first, 0, -1):
             found: dict[tuple[str, str], list[Parameter]] = {}
@@ -204,7 +203,7 @@ class _Certain:
             return
         words = split_identifier(parameter.name).lower().split()
         if kind_of(parameter) is None and words and words[-1] in _FREE:
-            results = [job for job in self.waited if not re.search("[{}#]", job)]
+            results = [job for job in self.task.results if not re.search("[{}#]", job)]
             if results and words[-1] in _CARRIES:
                 self.take(parameter, {"$text": "\n".join(f"{{{job}#}}" for job in results)})
             else:

@@ -4,49 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.billing import price_facts, with_price
-from cnp_router.cli.execution_report import echo_execution
-from cnp_router.cli.live_view import LiveView, approver
-from cnp_router.cli.models import ONLINE_FILE, fitted_router
-from cnp_router.cli.output import console, counted, echo, echo_json, note
-from cnp_router.cli.source_options import Origins, echo_problem, source_options
-from cnp_router.exceptions import CnpRouterError, ExecutionError, InputError, SourceError
+from cnp_router.cli.execution_run import ExecutionRun, How
+from cnp_router.cli.output import console, echo, echo_json, note
+from cnp_router.cli.source_options import Origins, source_options
+from cnp_router.exceptions import CnpRouterError
 
 if TYPE_CHECKING:
-    from cnp_router.catalog import Catalog
-    from cnp_router.execution import Execution, Executor, Plan
-    from cnp_router.online import Observer
-    from cnp_router.prediction import ParameterHints
-    from cnp_router.sources import Sources
-    from cnp_router.training import LearnedRouter
-
-
-@dataclass(frozen=True, slots=True)
-class _How:
-    """What the options of the execution itself say."""
-
-    plan: Path | None
-    protocol: str | None
-    announce: Any
-    allow_write: bool
-    dry_run: bool
-    resume: Path | None
-    fallback: str | None
-    timeout: float
-    call_timeout: float
-    no_learn: bool
-    user: str | None
-    date: datetime.date | None
+    from cnp_router.execution import Plan
 
 
 def _given(text: str | None, plan: Path | None) -> str | Plan:
@@ -63,10 +34,25 @@ def _given(text: str | None, plan: Path | None) -> str | Plan:
     return read
 
 
+def _revise(file: Path, text: str | None, json_: bool) -> None:
+    """Change a finished proposal, and write it back."""
+    from cnp_router.planning.proposals import read_proposal
+
+    if text is None:
+        raise click.UsageError("Say what is to be changed: cnp-router execute --revise FILE TEXT.")
+    proposal = read_proposal(file).revise(options.request_text(text))
+    proposal.write(file)
+    if json_:
+        echo_json(proposal.report())
+    else:
+        echo(*proposal.draw(console(sys.stdout).width).split("\n"))
+
+
 @options.command(
     'cnp-router execute "The current time in Asia/Tokyo" --sources mcp.json',
     "cnp-router execute --plan plan.json --sources mcp.json --dry-run",
     "cnp-router execute --plan plan.json --sources mcp.json --allow-write",
+    'cnp-router execute --revise timetable.json "no Friday"',
 )
 @click.argument("text", required=False)
 @source_options
@@ -78,8 +64,28 @@ def _given(text: str | None, plan: Path | None) -> str | Plan:
 @options.encoder_options
 @options.gathered(
     "how",
-    _How,
+    How,
     options.file("--plan", help="A plan of jobs, as JSON, instead of a request."),
+    options.choice(
+        "--method",
+        of=["rounds", "plan", "react"],
+        default="rounds",
+        help="Awards by rounds; or a plan by a planner, whose jobs executors do and which is "
+        "revised where they fail; or one agent that chooses call after call.",
+    ),
+    options.file("--profile", help="A text on the user, for who plans; executors are not told."),
+    click.option(
+        "--proven",
+        is_flag=True,
+        help="With --method plan, run a plan of the model that has worked for nearly the same "
+        "request. Without it, you are asked at a terminal.",
+    ),
+    click.option(
+        "--context",
+        metavar="FILE|URL",
+        help="Share what calls gave for five minutes with other executions: in that file, or on "
+        "a server, redis://host:port/0.",
+    ),
     click.option(
         "--protocol",
         type=options.PROTOCOL,
@@ -116,7 +122,13 @@ def _given(text: str | None, plan: Path | None) -> str | Plan:
 @options.chat_options(
     "Who answers for the agents and fills inputs",
     "offline",
-    ("manager", "contractor", "executor"),
+    ("manager", "contractor", "planner", "executor"),
+)
+@options.file(
+    "--revise",
+    metavar="FILE",
+    help="Change the finished proposal of that file, such as a timetable, as TEXT says; the rest "
+    "of it stays.",
 )
 @options.as_json
 def execute(
@@ -125,8 +137,9 @@ def execute(
     origins: Origins,
     model: Path | None,
     vectors: options.Vectors,
-    how: _How,
+    how: How,
     chat: options.Chat,
+    revise: Path | None,
     json_: bool,
 ) -> None:
     """Award the request TEXT, or the jobs of a plan, and have them done.
@@ -135,10 +148,14 @@ def execute(
     is called with inputs that the plan gives or that are filled from the request; what fails goes
     to the next one. Only tools that read are called without asking.
     """
+    if revise is not None:
+        _revise(revise, text, json_)
+        return
     if not origins:
         raise click.UsageError("Give --sources, --openapi or --a2a.")
     wanted = _given(text, how.plan)
-    run = _Run(wanted, origins, model, vectors, how, chat)
+    how.check()
+    run = ExecutionRun(wanted, origins, model, vectors, how, chat)
     try:
         with contextlib.redirect_stdout(sys.stderr):  # tools may print
             asyncio.run(run.main())
@@ -157,164 +174,3 @@ def execute(
     run.report(json_)
     run.learn_if_possible()
     run.check()
-
-
-class _Run:
-    """One execution of the command."""
-
-    def __init__(
-        self,
-        wanted: str | Plan,
-        origins: Origins,
-        model: Path | None,
-        vectors: options.Vectors,
-        how: _How,
-        chat: options.Chat,
-    ) -> None:
-        self.wanted, self.origins, self.model, self.how = wanted, origins, model, how
-        self.vectors, self.chat = vectors, chat
-        self.execution: Execution | None = None
-        self.planned: Plan | None = None
-        self.fitted: LearnedRouter | None = None  # of the model
-        self.protocol = how.protocol or (
-            "contractor-led" if chat.asks_server("manager", "contractor") else "learned"
-        )
-
-    async def main(self) -> None:
-        """Open the sources and do it; close them whatever happens."""
-        async with self.origins.opened() as sources:
-            with LiveView() as view:
-                executor = await self._executor(sources, view)
-                async with executor.net.model:
-                    await self._do(executor)
-
-    async def _do(self, executor: Executor) -> None:
-        args = {"protocol": self.protocol, "announcement": self.how.announce}
-        if self.how.dry_run:
-            self.planned = await executor.plan(self.wanted, date=self.how.date, **args)
-            return
-        try:
-            await executor.execute(
-                self.wanted,
-                date=self.how.date,
-                user=self.how.user,
-                journal=self.how.resume,
-                **args,
-            )
-        finally:
-            self.execution = executor.last
-
-    async def _executor(self, sources: Sources, view: LiveView) -> Executor:
-        from cnp_router.execution import ExecutionSettings, Executor, Filler
-        from cnp_router.protocols import ContractNet
-
-        router = await self._router(sources)
-        hints, rate = self._learned()
-        asked = self.chat.model(router.catalog)
-        return Executor(
-            ContractNet(router.catalog, asked, router=router),
-            sources,
-            settings=ExecutionSettings(
-                timeout=self.how.timeout,
-                call_timeout=self.how.call_timeout,
-                fallback=self.how.fallback,
-            ),
-            approve=approver(view, allow_write=self.how.allow_write),
-            filler=Filler(asked if self.chat.asks_server("executor") else None, hints=hints),
-            watch=view,
-            rate=rate,
-        )
-
-    async def _router(self, sources: Sources) -> LearnedRouter:
-        """Return the router of the model, or one of what the sources say of their tools."""
-        if self.model is not None:
-            from cnp_router.sources.source import SEPARATOR
-
-            router = fitted_router(self.model, self.vectors)
-            if not any(name.partition(SEPARATOR)[0] in sources.names for name in router.apis):
-                raise InputError(
-                    f"{self.model}: the model knows no tool of these sources (cnp-router sync "
-                    f"--model {self.model} adds them)"
-                )
-            self.fitted = router
-            return router
-        from cnp_router.training import fit_router
-
-        catalog = await _catalog(sources)
-        made = self.vectors.made()
-        return await asyncio.to_thread(fit_router, catalog, **made)
-
-    def _learned(self) -> tuple[ParameterHints | None, Callable[[str], float] | None]:
-        """Return what the model knows of inputs, and of who succeeds."""
-        if self.model is None or not (self.model / ONLINE_FILE).exists():
-            return None, None
-        from cnp_router.online import OnlineStore, Reputation
-        from cnp_router.prediction import NextToolRouter, ParameterHints
-
-        hints, reputation = ParameterHints(), Reputation()
-        observers: list[Observer] = [NextToolRouter(hints=hints), reputation]
-        OnlineStore(self.model / ONLINE_FILE, observers, read_only=True)
-        return hints, reputation.rate
-
-    def report(self, json_: bool) -> None:
-        """Print what came of it."""
-        if self.execution is None:
-            return
-        bill = self.chat.bill(self.execution.model_calls)
-        if json_:
-            echo_json(with_price(self.execution.to_dict(), bill))
-        else:
-            echo_execution(self.execution, *price_facts(bill, self.chat.prices))
-
-    def learn_if_possible(self) -> None:
-        """Let the model learn from it; what was done is done, so that a failure is a warning."""
-        try:
-            self._learn()
-        except CnpRouterError as exc:
-            note(f"the model did not learn from it: {exc}", "Warning")
-
-    def _learn(self) -> None:
-        """Let the model learn from it, if there is one."""
-        if self.model is None or self.how.no_learn or self.execution is None:
-            return
-        from cnp_router.execution.learning import learn
-        from cnp_router.online import OnlineStore, Reputation, RouterObserver
-        from cnp_router.prediction import NextToolRouter
-
-        observers: list[Observer] = [NextToolRouter(), Reputation()]
-        if self.fitted is not None:
-            observers.append(RouterObserver(self.fitted))
-        with OnlineStore(self.model / ONLINE_FILE, observers) as store:
-            learn(store, self.execution, user=self.how.user)
-
-    def check(self) -> None:
-        """Raise ExecutionError unless all was done."""
-        ended = self.execution
-        if ended is None or ended.is_done:
-            return
-        if not ended.jobs:
-            raise ExecutionError(
-                f"{ended.problem} (say it in other words, or name tools in a plan)"
-            )
-        failed = [job for job in ended.jobs if job.state == "failed"]
-        first = f": {failed[0].id}: {failed[0].problem}" if failed else ""
-        raise ExecutionError(
-            f"{sum(job.state != 'done' for job in ended.jobs)} of "
-            f"{counted(len(ended.jobs), 'job')} not done{first}"
-        )
-
-
-async def _catalog(sources: Sources) -> Catalog:
-    """Return what was accepted before, without a start; or what the sources say now."""
-    lock = sources.lock
-    if lock is not None and not sources.accept and set(sources.names) <= set(lock.sources):
-        return sources.known_catalog()
-    from cnp_router.catalog import Catalog
-    from cnp_router.sources.faults import none_left
-
-    loaded = await sources.load()
-    for problem in loaded.problems:
-        echo_problem(problem) if isinstance(problem, SourceError) else None
-    if not loaded.apis:
-        raise none_left(loaded.problems)
-    return Catalog(loaded.apis)

@@ -41,9 +41,13 @@ def echo_execution(execution: Execution, *more: tuple[str, str]) -> None:
 def _result(result: CallResult | None) -> str:
     if result is None:
         return ""
-    text = result.data if isinstance(result.data, str) else json.dumps(result.data, default=str)
+    text = result.data if isinstance(result.data, str) else _json(result.data)
     more = f"{len(result.attachments)} attachments" if result.attachments else ""
     return printable(text, _RESULT) or more
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False, default=str)
 
 
 def _facts(execution: Execution) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.models import ONLINE_FILE
+from cnp_router.cli.models import MEMORY_FILE, ONLINE_FILE
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs
 from cnp_router.cli.progress import Progress
 
@@ -53,22 +53,30 @@ def forget(
     """Remove a mashup, a user's records or an API from a model and from what was observed.
 
     First from what was observed (online.sqlite), then from the model, which is fitted again on
-    what is left: it is then as if it had never known them. If the command is interrupted, give it
-    once more. A mashup that used no other API than a forgotten one goes with it.
+    what is left: it is then as if it had never known them. What is remembered of a user
+    (memory.sqlite) goes too, and so do plans of a user and plans that name an API (plans.jsonl). If
+    the command is interrupted, give it once more. A mashup that used no other API than a forgotten
+    one goes with it.
     """
     if not (mashups or users or apis):
         raise click.UsageError("Give --mashup, --user or --api.")
     from cnp_router.exceptions import ModelNotFoundError
     from cnp_router.forgetting import Forgetting
+    from cnp_router.planning.proven import PLANS_FILE, ProvenPlans
     from cnp_router.storage import is_model
     from cnp_router.training import fit_without, load_router, remainder
 
     what = Forgetting(mashups, users, apis)
-    file = model / ONLINE_FILE
-    if not (is_model(model) or file.exists()):
+    file, memory = model / ONLINE_FILE, model / MEMORY_FILE
+    plans = ProvenPlans(model / PLANS_FILE)
+    if not (is_model(model) or file.exists() or memory.exists() or plans.path.exists()):
         raise ModelNotFoundError(f"{model}: no model there, and nothing observed (name another)")
     start = time.perf_counter()
-    with _opened(file, what, dry_run) as forget_observed:  # nobody writes meanwhile
+    n_plans = plans.count(what)
+    with (
+        _opened(file, what, dry_run) as forget_observed,  # nobody writes meanwhile
+        _remembered(memory, what, dry_run) as forget_remembered,
+    ):
         router = load_router(model, **vectors.made(model)) if is_model(model) else None
         left = remainder(router, what) if router else None
         fitted = None
@@ -77,16 +85,23 @@ def forget(
                 fitted = fit_without(router, what, n_jobs=n_jobs, progress=progress)
         # All that could go wrong has gone well.
         observed = forget_observed() if forget_observed else None
+        n_plans = n_plans if dry_run else plans.forget(what)
+        n_remembered = forget_remembered() if forget_remembered else None
         if fitted:
             fitted.save(model, overwrite=True)
     seconds = time.perf_counter() - start
     result = {
         "observed": None if observed is None else _facts(observed),
+        "remembered": n_remembered,
         "model": None if left is None else _of_model(left, fitted=bool(left) and not dry_run),
+        "plans": n_plans,
         "removed": not dry_run,
         "not_reached": list(_NOT_REACHED),
     }
-    echo_json(result) if json_ else _echo(observed, left, seconds, dry_run=dry_run)
+    if json_:
+        echo_json(result)
+    else:
+        _echo(observed, n_remembered, left, n_plans, seconds, dry_run=dry_run)
 
 
 @contextmanager
@@ -105,6 +120,19 @@ def _opened(
     else:
         with OnlineStore(file, []) as store:
             yield lambda: store.forget(what)
+
+
+@contextmanager
+def _remembered(file: Path, what: Forgetting, dry_run: bool) -> Iterator[Callable[[], int] | None]:
+    """Yield what removes users from the memory, or only counts what would be; None without one."""
+    if not file.exists():
+        yield None
+        return
+    from cnp_router.context import Memory
+
+    with Memory(file) as memory:
+        forget = memory.count if dry_run else memory.erase
+        yield lambda: sum(forget(user=user) for user in what.users)
 
 
 class _Counter:
@@ -152,10 +180,23 @@ def _of_model(left: Remainder, *, fitted: bool) -> dict[str, Any]:
 
 
 def _echo(
-    observed: Forgotten | None, left: Remainder | None, seconds: float, *, dry_run: bool
+    observed: Forgotten | None,
+    n_remembered: int | None,
+    left: Remainder | None,
+    n_plans: int,
+    seconds: float,
+    *,
+    dry_run: bool,
 ) -> None:
-    echo_pairs(_pairs(observed, left, seconds, "would be " if dry_run else ""))
-    if observed or left:
+    would = "would be " if dry_run else ""
+    pairs = list(_pairs(observed, left, seconds, would))
+    if n_remembered is not None:
+        gone = f"{counted(n_remembered, 'item')} {would}removed"
+        pairs.insert(int(observed is not None), ("Remembered", gone if n_remembered else "nothing"))
+    if n_plans:
+        pairs.append(("Plans", f"{counted(n_plans, 'plan')} {would}removed"))
+    echo_pairs(pairs)
+    if observed or n_remembered or left or n_plans:
         echo()
         echo("Not reached:", *(f"- {each}" for each in _NOT_REACHED))
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from cnp_router.execution import Approval, Approve, JobEvent
+    from cnp_router.planning.proven import Offer, OfferPlan
 
 _VERBS = {
     "repeat": "Have it done all the same, by this tool or another one",
@@ -88,6 +89,19 @@ class LiveView:
             self._start()
         return answer.strip().lower() in ("y", "yes")
 
+    async def offer(self, offer: Offer) -> bool:
+        """Ask at the terminal whether a plan that has worked is run; it is shown."""
+        self._stop()
+        try:
+            _drop_typed()
+            for line in offer_lines(offer):
+                note(line)
+            note("Run this plan? Otherwise the planner makes one. [y/N]")
+            answer = await _read_line()
+        finally:
+            self._start()
+        return answer.strip().lower() in ("y", "yes")
+
     def _start(self) -> None:
         if sys.stderr.isatty():
             from rich.live import Live
@@ -130,6 +144,30 @@ def question(approval: Approval) -> list[str]:
         f"  tool    {approval.api.id} ({approval.api.effects})",
         f"{_VERBS.get(approval.why, 'Call it')}? [y/N]",
     ]
+
+
+def offer_lines(offer: Offer) -> list[str]:
+    """Return what is said of a plan that has worked, as lines."""
+    drawn = offer.plan.draw(console(sys.stderr).width).split("\n")
+    differs = "; ".join(offer.differs) or "nothing"
+    before = f"A plan has worked for {offer.before!r}."
+    return [before, f"What differs: {differs}.", *(f"  {line}" for line in drawn)]
+
+
+def plan_offer(view: LiveView, *, always: bool) -> OfferPlan:
+    """Return who decides on a plan that has worked: the option, or the person at the terminal."""
+    asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    async def offer(offer: Offer) -> bool:
+        if always:
+            note(f"running a plan that has worked for {offer.before!r}")
+            return True
+        if asks:
+            return await view.offer(offer)
+        note(f"a plan has worked for {offer.before!r} (--proven runs it); planning anew")
+        return False
+
+    return offer
 
 
 def _json(approval: Approval) -> str:

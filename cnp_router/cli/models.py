@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cnp_router.training import LearnedRouter
 
 ONLINE_FILE = "online.sqlite"
+MEMORY_FILE = "memory.sqlite"
 
 
 def online_file(model: Path) -> Path:
@@ -32,7 +33,8 @@ def online_file(model: Path) -> Path:
     ours = file.exists() or is_model(model) or not model.exists()
     # A killed `observe` leaves files named after the store before there is one.
     if not ours and not (
-        model.is_dir() and all(ONLINE_FILE in each.name for each in model.iterdir())
+        model.is_dir()
+        and all(ONLINE_FILE in each.name or MEMORY_FILE in each.name for each in model.iterdir())
     ):
         raise InputError(f"{model}: something that is not a model is there (choose another place)")
     return file

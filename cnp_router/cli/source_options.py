@@ -16,7 +16,7 @@ from cnp_router.exceptions import DefinitionChangedError, InputError, SourceErro
 from cnp_router.printing import printable
 
 if TYPE_CHECKING:
-    from cnp_router.catalog import Effects
+    from cnp_router.catalog import DataClass, Effects
     from cnp_router.sources.all_sources import Sources
     from cnp_router.sources.configuration import SourceRef
     from cnp_router.sources.source import Source
@@ -80,10 +80,12 @@ class Origins:
         others = list(others)
         found: list[tuple[str, Source]] = []
         overrides: dict[str, Effects] = {}
+        classes: dict[str, DataClass] = {}
         for file in self.files:
             configured = read_sources(file, trusted=self.trust)
             found += [(str(file), source) for source in configured.sources]
             overrides |= configured.overrides
+            classes |= configured.classes
         found += [(each.place, read_openapi(each)) for each in self.openapi]
         found += [(each.place, read_a2a(each)) for each in self.a2a]
         found += others
@@ -102,7 +104,7 @@ class Origins:
             raise InputError("all sources are disabled (enable one)")
         lock = LockFile(self.lock_file(place for place, _ in others))
         sources = [source for _, source in found]
-        return Sources(sources, lock=lock, accept=self.accept, overrides=overrides)
+        return Sources(sources, lock=lock, accept=self.accept, overrides=overrides, classes=classes)
 
 
 def echo_problem(problem: SourceError) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.output import console, echo, echo_json, note
+from cnp_router.cli.output import console, echo, echo_json, echo_pairs, note
+from cnp_router.exceptions import ExecutionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cnp_router.exceptions import InputError
-    from cnp_router.timetable import Course, Form, Question, Reading
+    from cnp_router.planning import Run
+    from cnp_router.timetable import Course, Form, Proposal, Question, Reading
+
+Method = Literal["solver", "plan", "react"]
 
 
 @options.command(
@@ -24,13 +29,23 @@ if TYPE_CHECKING:
 )
 @click.argument("text", required=False)
 @options.file("--form", help="What you say of the timetable, as JSON.  [default: you are asked]")
-@options.file("--out", help="Write the timetable there, so that it can be revised.")
+@options.file("--out", help="Write the timetable there, for cnp-router execute --revise.")
 @options.file("--courses", help="Courses to choose from, as JSON Lines.  [default: bundled ones]")
 @click.option(
     "--ask/--no-ask",
     "ask_",
     default=None,
     help="Ask for what the form does not say.  [default: at a terminal]",
+)
+@options.choice(
+    "--method",
+    of=["solver", "plan", "react"],
+    default="solver",
+    help="The best timetable by a solver; or one by language models: a plan by a planner, whose "
+    "jobs executors do, or one agent that chooses call after call.",
+)
+@options.chat_options(
+    "Who plans and chooses, with --method plan or react", "nobody", ("planner", "executor")
 )
 @options.as_json
 def timetable(
@@ -40,6 +55,8 @@ def timetable(
     out: Path | None,
     courses: Path | None,
     ask_: bool | None,
+    method: Method,
+    chat: options.Chat,
     json_: bool,
 ) -> None:
     """Make a timetable that keeps every rule of a form.
@@ -50,20 +67,72 @@ def timetable(
     """
     from cnp_router.timetable import Form, load_courses, propose, read_courses
 
+    _check(method, chat)
     known = load_courses() if courses is None else read_courses(courses)
     said = Form() if form is None else Form.read(form, courses=known)
     reading = None if text is None else _read(options.request_text(text), said, known)
     said = _complete(said if reading is None else reading.form, known, ask_)
-    proposal = propose(said, courses=known, courses_file=courses)
-    if out is not None:
+    run = None
+    if method == "solver":
+        proposal = propose(said, courses=known, courses_file=courses)
+    else:
+        proposal, run = _by_models(said, method, chat, known, courses)
+    if out is not None and not proposal.broken:
         proposal.write(out)
+    _print(proposal, reading, run, chat, json_)
+    if proposal.broken:
+        raise ExecutionError(
+            f"the timetable is not finished: {'; '.join(map(str, proposal.broken))}"
+        )
+
+
+def _check(method: Method, chat: options.Chat) -> None:
+    """Raise UsageError for options that do not go together."""
+    if method == "solver" and (chat.llm is not None or chat.roles):
+        raise click.UsageError("A language model goes with --method plan or react.")
+    needed = ("planner", "executor") if method == "plan" else ("single-agent",)
+    if method != "solver" and not all(chat.asks_server(role) for role in needed):
+        raise click.UsageError(
+            f"--method {method} needs a language model on a server, --llm openai: the offline one "
+            "cannot choose courses."
+        )
+
+
+def _by_models(
+    form: Form,
+    method: Literal["plan", "react"],
+    chat: options.Chat,
+    courses: Sequence[Course],
+    file: Path | None,
+) -> tuple[Proposal, Run]:
+    from cnp_router.timetable.by_models import propose_by_models
+
+    made = propose_by_models(
+        form, method=method, model=chat.model, courses=courses, courses_file=file
+    )
+    return asyncio.run(made)
+
+
+def _print(
+    proposal: Proposal, reading: Reading | None, run: Run | None, chat: options.Chat, json_: bool
+) -> None:
+    """Print what was understood, the timetable, and what models took for it."""
+    from cnp_router.cli.billing import price_facts, with_price
+    from cnp_router.cli.execution_run import run_facts
+
+    bill = None if run is None else chat.bill(run.model_calls)
     if json_:
         wishes = None if reading is None else reading.to_dict()
-        echo_json({"wishes": wishes} | proposal.report())
+        models = None if run is None else run.to_dict()
+        report = {"wishes": wishes} | proposal.report() | {"run": models}
+        echo_json(with_price(report, bill))
         return
     if reading is not None:
         echo(*(f"Understood  {change}" for change in reading.changes), "")
     echo(*proposal.draw(console(sys.stdout).width).split("\n"))
+    if run is not None:
+        echo()
+        echo_pairs([*run_facts(run), *price_facts(bill, chat.prices)])
 
 
 def _read(text: str, form: Form, courses: Sequence[Course]) -> Reading:
@@ -77,7 +146,7 @@ def _read(text: str, form: Form, courses: Sequence[Course]) -> Reading:
 
 
 def _complete(form: Form, courses: Sequence[Course], ask_: bool | None) -> Form:
-    """Return a form in which nothing is missing, or raise what is."""
+    """Return a form in which nothing is missing, as far as somebody can be asked."""
     from cnp_router.timetable.dialogue import ask
 
     at_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
@@ -86,11 +155,8 @@ def _complete(form: Form, courses: Sequence[Course], ask_: bool | None) -> Form:
 
     def answer(question: Question) -> str:
         default = "" if question.field == "interests" else None
-        return str(
-            click.prompt(
-                question.text, err=True, default=default, show_default=False, prompt_suffix=" "
-            )
-        )
+        text = f"{question.text} "
+        return str(click.prompt(text, default, show_default=False, prompt_suffix="", err=True))
 
     def complain(problem: InputError) -> None:
         note(str(problem), "Error")

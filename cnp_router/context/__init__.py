@@ -7,6 +7,7 @@ from cnp_router.context.context_sqlite import SqliteContextStore
 from cnp_router.context.context_store import ContextStore, MemoryContextStore
 from cnp_router.context.context_vectors import ContextVectors, DenseVectors, SparseVectors
 from cnp_router.context.data_classes import DataClasses
+from cnp_router.context.memory import Memory, MemoryItem
 from cnp_router.context.shared_context import Found, SharedContext
 from cnp_router.context.thresholds import (
     AdaptiveThreshold,
@@ -14,9 +15,11 @@ from cnp_router.context.thresholds import (
     QuantileThreshold,
     Threshold,
 )
+from cnp_router.context.turns import Compressed, Turn, compress, cut, selective
 
 __all__ = [
     "AdaptiveThreshold",
+    "Compressed",
     "ContextEntry",
     "ContextStore",
     "ContextVectors",
@@ -24,12 +27,18 @@ __all__ = [
     "DenseVectors",
     "FixedThreshold",
     "Found",
+    "Memory",
     "MemoryContextStore",
+    "MemoryItem",
     "QuantileThreshold",
     "RedisContextStore",
     "SharedContext",
     "SparseVectors",
     "SqliteContextStore",
     "Threshold",
+    "Turn",
     "canonical",
+    "compress",
+    "cut",
+    "selective",
 ]

@@ -186,7 +186,8 @@ class SqliteContextStore(ContextStore):
                 cure = "others write for longer than that: try again"
             raise self._error(str(exc), cure=cure) from exc
         except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
-            raise self._error(f"cannot be used: {reason(exc)}", cure="name a file") from exc
+            cure = "name a file in a folder that exists"
+            raise self._error(f"cannot be used: {reason(exc)}", cure=cure) from exc
 
     def _open(self) -> None:
         if self.path.is_dir():

@@ -22,6 +22,7 @@ __all__ = ["ContextVectors", "DenseVectors", "SparseVectors", "cosine"]
 
 _MOST_TEXTS = 2_000  # that term frequencies are learned from
 _MOST_PAIRS = 5_000
+_SAME = 0.7
 
 
 class ContextVectors(ABC):
@@ -119,7 +120,10 @@ class SparseVectors(ContextVectors):
         return [self._weights(text) for text in texts]
 
     def learn(self, texts: Collection[str]) -> list[float]:
-        """Learn how rare words are; returned are cosines of at most 5,000 pairs of the texts."""
+        """Learn how rare words are; returned are cosines of at most 5,000 pairs of the texts.
+
+        Pairs that say nearly the same, with a cosine of 0.7 or more, are no background.
+        """
         chance = random.Random(0)
         some = sorted(set(texts))
         some = chance.sample(some, _MOST_TEXTS) if len(some) > _MOST_TEXTS else some
@@ -132,7 +136,8 @@ class SparseVectors(ContextVectors):
         else:
             drawn = (chance.sample(vectors, 2) for _ in range(_MOST_PAIRS))
             pairs = ((one, other) for one, other in drawn)
-        return [cosine(one, other) for one, other in pairs]
+        cosines = (cosine(one, other) for one, other in pairs)
+        return [each for each in cosines if each < _SAME]
 
     def _weights(self, text: str) -> dict[str, float]:
         return self._encoder.weights(text)

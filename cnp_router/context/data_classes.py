@@ -49,9 +49,9 @@ class DataClasses:
 
     def __init__(
         self,
-        classes: Mapping[str, DataClass] | Callable[[str], DataClass | None] | None = None,
+        classes: Mapping[str, str] | Callable[[str], str | None] | None = None,
         *,
-        default: DataClass = "private",
+        default: str = "private",
     ) -> None:
         self.default = check_class("default", default)
         self._ask = classes if callable(classes) else None

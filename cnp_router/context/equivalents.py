@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Collection, Sequence
 
 from cnp_router.catalog import Api
@@ -12,6 +13,8 @@ from cnp_router.records import check_number
 from cnp_router.text import TfidfEncoder, specification_text
 
 __all__ = ["Equivalents"]
+
+_MOST_TEXTS = 2_000  # that the frequency of words is learned from
 
 
 class Equivalents:
@@ -52,6 +55,8 @@ class Equivalents:
 
     def know(self, apis: Sequence[Api], *, more: bool = False) -> bool:
         """Take the APIs there are, or more of them; return whether anything is new."""
+        if more and all(api.id in self._known for api in apis):
+            return False
         there = {api.id: api for api in apis}
         known = {**there, **self._known} if more else there
         if known == self._known:
@@ -89,7 +94,10 @@ class Equivalents:
         if not others:
             return []
         if self._encoder is None:
-            texts = [_said(each) for each in self._known.values()]
+            some = list(self._known.values())
+            if len(some) > _MOST_TEXTS:
+                some = random.Random(0).sample(some, _MOST_TEXTS)
+            texts = [_said(each) for each in some]
             self._encoder = TfidfEncoder("word", min_df=1).fit(texts)
         vector = self._encoder.weights(_said(api))
         scored = [(cosine(vector, self._encoder.weights(_said(each))), each.id) for each in others]

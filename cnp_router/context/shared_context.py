@@ -114,10 +114,7 @@ class SharedContext:
         vectors: ContextVectors | Callable[[list[str]], Any] | None = None,
         threshold: Threshold | float | None = None,
         ttl: float = TTL,
-        classes: DataClasses
-        | Mapping[str, DataClass]
-        | Callable[[str], DataClass | None]
-        | None = None,
+        classes: DataClasses | Mapping[str, str] | Callable[[str], str | None] | None = None,
         equivalents: Callable[[Api], Collection[str]] | None = None,
         alike: float = 0.9,
         most_offered: int = 5,

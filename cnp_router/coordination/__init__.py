@@ -3,7 +3,8 @@
 from cnp_router.coordination.capabilities import Capabilities
 from cnp_router.coordination.coordinated import Coordinated
 from cnp_router.coordination.load import Load
-from cnp_router.coordination.negotiator import Negotiation, Negotiator, Offer
+from cnp_router.coordination.negotiator import Negotiator
+from cnp_router.coordination.offers import Negotiation, Offer
 from cnp_router.coordination.rpc import (
     CapabilitiesFound,
     Capability,

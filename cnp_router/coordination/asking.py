@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from cnp_router.coordination.load import source_name
+from cnp_router.context.data_classes import contractor_of
 from cnp_router.coordination.rpc import declared_methods, read_message
 from cnp_router.exceptions import InputError, SourceError, UnknownApiError
 from cnp_router.sources import Source
@@ -50,6 +50,11 @@ class Asking:
         self._sources, self._timeout = sources, timeout
         self._wrong: set[tuple[str, str]] = set()
 
+    @property
+    def is_mute(self) -> bool:
+        """Whether there is nobody to ask."""
+        return self._sources is None
+
     def source_of(self, api: str) -> Source | None:
         """Return the source of an API; None if there is none."""
         if self._sources is None:
@@ -61,7 +66,7 @@ class Asking:
 
     def is_declared(self, api: str, method: str) -> bool:
         """Return whether the source of an API declares a method, and has answered it so far."""
-        if (source_name(api), method) in self._wrong:
+        if (contractor_of(api), method) in self._wrong:
             return False
         source = self.source_of(api)
         return source is not None and method in declared_methods(source.extensions)
@@ -80,7 +85,7 @@ class Asking:
             self.n_messages += 1
             return read_message(kind, answer)
         except (SourceError, InputError) as exc:
-            self._wrong.add((source_name(api), method))
+            self._wrong.add((contractor_of(api), method))
             note = f"{method} of source {source.name!r} is not used any more: {exc}"
             self.notes.append(note)
             _LOGGER.warning("%s", note)

@@ -7,13 +7,16 @@ from collections.abc import Iterable, Mapping
 from cnp_router.protocols.substitutes import Likeness
 from cnp_router.records import check_number
 
-__all__ = ["ALIKE", "RELATIVE", "Capabilities"]
+__all__ = ["ALIKE", "RELATIVE", "SAME", "Capabilities"]
 
 ALIKE = 0.25
 """Cosine of specifications (TF-IDF) from which on one may do the work of another.
 
 All 31 pairs of the bundled sample that reach it share a category; of any pairs, 6 % do. The 0.8 of
 the literature is for sentence embeddings: no pair of the sample has a cosine of .4 by words."""
+
+SAME = 0.95
+"""Cosine from which on two are the same function, so that one may write in the other's place."""
 
 RELATIVE = 0.5
 """And as alike as this share of the most alike one."""
@@ -28,7 +31,8 @@ class Capabilities:
     Parameters
     ----------
     likeness : Likeness
-        Of a catalog. With another similarity, `alike` must be one that goes with it.
+        Of a catalog, without the names of servers. With another similarity, `alike` must be one
+        that goes with it.
     apis : iterable of str
         Ids in the catalog.
     alike : float in [0, 1], default=0.25
@@ -39,7 +43,7 @@ class Capabilities:
     >>> from cnp_router.catalog import Api
     >>> tools = [Api("a__rain", "rain", "Forecasts rain for a city."), Api("c__sms", "SMS"),
     ...          Api("b__weather", "weather", "The weather of a city: a forecast of rain.")]
-    >>> capabilities = Capabilities(Likeness(tools), [each.id for each in tools])
+    >>> capabilities = Capabilities(Likeness(tools, with_server=False), [each.id for each in tools])
     >>> capabilities.equivalents("a__rain"), capabilities.equivalents("c__sms")
     (('b__weather',), ())
     """

@@ -6,20 +6,9 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 
-from cnp_router.sources.source import SEPARATOR
+from cnp_router.context.data_classes import contractor_of
 
-__all__ = ["Load", "source_name"]
-
-
-def source_name(api: str) -> str:
-    """Return the name of the source of an API, which is its own id where it has none.
-
-    Examples
-    --------
-    >>> source_name("weather__today"), source_name("maps")
-    ('weather', 'maps')
-    """
-    return api.partition(SEPARATOR)[0]
+__all__ = ["Load"]
 
 
 class Load:
@@ -55,26 +44,26 @@ class Load:
 
     def of(self, api: str) -> int:
         """Return the load of the source of an API, at least 1: what it has, and this one more."""
-        source = source_name(api)
-        promised = self._promised[source]
+        source = contractor_of(api)
+        promised = self._promised.get(source, ())
         while promised and promised[0] <= self._clock() - self._patience:
-            promised.popleft()
+            self._promised[source].popleft()
         return 1 + self._begun[source] + len(promised)
 
     def promise(self, api: str) -> None:
         """Count an act that is awarded now, until it begins."""
-        self._promised[source_name(api)].append(self._clock())
+        self._promised[contractor_of(api)].append(self._clock())
 
     def begin(self, api: str) -> None:
         """Count an act that begins; if it was promised, that is redeemed."""
-        source = source_name(api)
-        if self._promised[source]:
+        source = contractor_of(api)
+        if self._promised.get(source):
             self._promised[source].popleft()
         self._begun[source] += 1
 
     def end(self, api: str) -> None:
         """Count an act no longer."""
-        source = source_name(api)
+        source = contractor_of(api)
         self._begun[source] = max(self._begun[source] - 1, 0)
 
     def __repr__(self) -> str:

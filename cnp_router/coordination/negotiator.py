@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from cnp_router.context import ContextEntry
+from cnp_router.context.data_classes import contractor_of
 from cnp_router.coordination.asking import Asking, SourcesByApi
 from cnp_router.coordination.capabilities import Capabilities
-from cnp_router.coordination.load import Load, source_name
+from cnp_router.coordination.load import Load
+from cnp_router.coordination.offers import Negotiation, Offer
+from cnp_router.coordination.propagation import Propagation
 from cnp_router.coordination.rpc import (
     DISCOVER,
     MOST_SAID,
@@ -27,73 +30,12 @@ from cnp_router.exceptions import CnpRouterError, CoordinationError, InputError
 from cnp_router.online import Reputation
 from cnp_router.printing import printable
 from cnp_router.protocols.parties import Parties
-from cnp_router.records import check_flag, check_number, one_line, string_tuple
+from cnp_router.records import check_flag, check_number, string_tuple
 from cnp_router.sources.source import SEPARATOR
 
-__all__ = ["Negotiation", "Negotiator", "Offer"]
+__all__ = ["Negotiator"]
 
 _KEPT = 100  # negotiations
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What one who could do a job was judged by, and whether it takes it.
-
-    Parameters
-    ----------
-    api : str
-    score : float
-        ``0.5 * match + 0.3 / load + 0.2 * past``, or with the weights of the negotiator.
-    match : float in [0, 1]
-        How well it fits, by the router.
-    load : int >= 1
-        Acts of its source, this one counted.
-    past : float in [0, 1]
-        How often it succeeds, or a draw of that.
-    is_accepted : bool, default=True
-    reason : str, default=""
-        Why it was declined: words of a server are data.
-    said_by : {"coordinator", "server"}, default="coordinator"
-        Who spoke for it.
-    """
-
-    api: str
-    score: float
-    match: float
-    load: int
-    past: float
-    is_accepted: bool = True
-    reason: str = ""
-    said_by: Literal["coordinator", "server"] = "coordinator"
-
-    __repr__ = one_line
-
-
-@dataclass(frozen=True, slots=True)
-class Negotiation:
-    """What came of a negotiation: the offers, best first.
-
-    Examples
-    --------
-    >>> offers = (Offer("a__rain", 0.9, 0.8, 1, 1.0, False, "under repair", "server"),
-    ...           Offer("b__rain", 0.7, 0.8, 3, 1.0))
-    >>> Negotiation(offers).order, Negotiation(offers).declined
-    (('b__rain',), {'a__rain': 'under repair'})
-    """
-
-    offers: tuple[Offer, ...]
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """Who may do it, best first."""
-        return tuple(each.api for each in self.offers if each.is_accepted)
-
-    @property
-    def declined(self) -> dict[str, str]:
-        """Why, by who declined."""
-        return {each.api: each.reason for each in self.offers if not each.is_accepted}
-
-    __repr__ = one_line
 
 
 class Negotiator:
@@ -177,6 +119,7 @@ said_by='coordinator')
         self.seconds: Counter[str] = Counter()
         timeout = check_number("timeout in seconds", timeout, 0, 3600, ends=False)
         self._asking = Asking(sources, timeout)
+        self._propagation = Propagation(self._asking)
         self._rng = np.random.default_rng(check_number("seed", seed, 0, whole=True))
         self._able: dict[str, frozenset[str]] = {}  # by source that said what it can do
         self._discovering = asyncio.Lock()
@@ -261,6 +204,31 @@ said_by='coordinator')
             for name, tools in self._able.items()
         }
 
+    def keeps_context(self, api: str) -> bool:
+        """Return whether the server of an API declares that it keeps shared context."""
+        return self._propagation.is_wanted(api)
+
+    async def propagate(
+        self, api: str, entries: Iterable[ContextEntry], *, needed: Collection[str] = ()
+    ) -> tuple[str, ...]:
+        """Send entries of shared context to the server of an API, if it declares that it keeps it.
+
+        Parameters
+        ----------
+        api : str
+        entries : iterable of ContextEntry
+            Public ones may reach any server, private ones who gave them and who needs them,
+            confidential ones who gave them. Each is sent once.
+        needed : collection of str, default=()
+            Ids of those that the job depends on.
+
+        Returns
+        -------
+        tuple of str
+            Ids of those that it says it has kept.
+        """
+        return await self._propagation.send(api, entries, needed=needed)
+
     def begin(self, api: str) -> None:
         """Say that an API begins an act, or waits to."""
         self.load.begin(api)
@@ -289,7 +257,7 @@ said_by='coordinator')
             here until `settle`. Otherwise it counts at once, and for good.
         """
         self.load.end(api)
-        self.seconds[source_name(api)] += seconds  # type: ignore[assignment]
+        self.seconds[contractor_of(api)] += seconds  # type: ignore[assignment]
         if success is None:
             return
         if execution is None:
@@ -311,8 +279,8 @@ said_by='coordinator')
     def capabilities(self, parties: Parties) -> Capabilities:
         """Return the equivalents in the catalog of some parties, made once."""
         found = self._capabilities
-        if found is None or found.likeness is not parties.likeness:
-            found = Capabilities(parties.likeness, parties.catalog.ids)
+        if found is None or found.likeness is not parties.function_likeness:
+            found = Capabilities(parties.function_likeness, parties.catalog.ids)
             self._capabilities = found
         return found
 
@@ -335,17 +303,22 @@ said_by='coordinator')
         by_match, by_load, by_past = self.weights
         scores = by_match * fits + by_load / loads + by_past * past
         best = np.argsort(-scores, kind="stable")
+        columns = (scores[best], fits[best], loads[best].astype(int), past[best])
+        ordered = [names[i] for i in best.tolist()]
         return [
-            Offer(names[i], float(scores[i]), float(fits[i]), int(loads[i]), float(past[i]))
-            for i in best
+            Offer(*each)
+            for each in zip(ordered, *(column.tolist() for column in columns), strict=True)
         ]
 
     async def _answered(
         self, text: str, offers: Sequence[Offer], category: str | None
     ) -> tuple[Offer, ...]:
         """Return the offers with the answers of those servers that speak for themselves."""
+        if self._asking.is_mute:
+            return tuple(offers)
         await self._discovered([each.api for each in offers])
-        offers = [self._able_or_not(each) for each in offers]
+        if self._able:
+            offers = [self._able_or_not(each) for each in offers]
         left = [each.api for each in offers if each.is_accepted]
         asked = [api for api in left[: self.most_asked] if self._asking.is_declared(api, NEGOTIATE)]
         answers = await asyncio.gather(*(self._answer(text, api, category) for api in asked))
@@ -357,7 +330,7 @@ said_by='coordinator')
 
     async def _answer(self, text: str, api: str, category: str | None) -> Negotiated | None:
         params = CapabilityNegotiate(
-            capability=api.removeprefix(source_name(api) + SEPARATOR),
+            capability=api.removeprefix(contractor_of(api) + SEPARATOR),
             task=text[:MOST_SAID] if self.tell_task else "",
             category=category,
         )
@@ -365,7 +338,7 @@ said_by='coordinator')
 
     async def _discovered(self, apis: Sequence[str]) -> None:
         """Ask each source once what it can do."""
-        first = {source_name(api): api for api in apis}
+        first = {contractor_of(api): api for api in apis}
         new = {
             name: api
             for name, api in first.items()

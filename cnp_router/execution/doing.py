@@ -95,6 +95,7 @@ class Doer:
             act = Act(entry.source, "context", inputs, result, 0, 0.0, filled.call, filled.dropped)
             sharing.recalled(job.id, entry)
             return replace(act, is_confidential=is_confidential), "done"
+        await self._propagate(job, api)
         began = await sharing.begins(api)
         performed = await self.caller.perform(job.id, api, inputs, key=key, on_progress=progress)
         if performed.then == "escalate":
@@ -122,6 +123,13 @@ class Doer:
             is_confidential,
         )
         return act, performed.then
+
+    async def _propagate(self, job: Job, api: Api) -> None:
+        """Send what is shared to a server that keeps it itself."""
+        negotiator = self.by.negotiator
+        if negotiator is not None and negotiator.keeps_context(api.id):
+            entries, needed = await self.sharing.entries(job, api, self.goal)
+            await negotiator.propagate(api.id, entries, needed=needed)
 
     async def _filled(self, job: Job, api: Api) -> Filled:
         """Fill the inputs, from what may reach the API and no more."""

@@ -173,8 +173,8 @@ class _Filling:
             for name in job.after
             if name in results and results[name].is_done
         }
-        self.data |= {name: result.data for name, result in offered.items()}
-        self.offered = tuple(offered)
+        self.offered = {name: result.data for name, result in offered.items()}
+        self.waited_for, self.data = self.data, {**self.data, **self.offered}
         self.paid: list[tuple[str, Usage]] = []
         self.calls, self.seconds = 0, 0.0
 
@@ -182,14 +182,18 @@ class _Filling:
         """Return what the executor is asked."""
         names = {parameter.name for parameter in self.parameters}
         most = max(min(_MOST_ENTRIES, _MOST_IN_ALL // max(len(self.data), 1)), _LEAST_ENTRIES)
-        outlines = {name: outline(data, names, most=most) for name, data in self.data.items()}
+        outlines, context = (
+            {name: outline(data, names, most=most) for name, data in some.items()}
+            for some in (self.waited_for, self.offered)
+        )
         hints = (
             ()
             if self.learned is None
             else input_hints(self.learned, self.api.id, names, self.data, self.apis)
         )
-        job, given = self.job.task, self.given
-        return FillInputs(self.request, job, self.api, given, outlines, hints, self.offered)
+        return FillInputs(
+            self.request, self.job.task, self.api, self.given, outlines, hints, context
+        )
 
     async def run(self) -> Filled:
         wrong = self.misfit(self.given, whole=False)

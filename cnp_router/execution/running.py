@@ -168,7 +168,7 @@ class Running:
         return Coordinated(
             self.by.negotiator,
             api=job.api,
-            may=self.serving.may_replace(job.api, job.inputs or {}),
+            may=self.serving.may_replace(job, job.api),
             substitutes=bool(job.task),
         )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cnp_router.catalog import Api
 from cnp_router.coordination import Negotiator
+from cnp_router.coordination.capabilities import SAME
 from cnp_router.coordination.coordinated import fits
 from cnp_router.exceptions import CoordinationError
 from cnp_router.execution.approval import Approval
@@ -99,6 +101,13 @@ class Serving:
         except asyncio.CancelledError:
             self._give_up(job, acting, awarded, by)
             raise
+        else:
+            if self.doer.sharing.problem and act.attempts:  # shared context was lost
+                report = self.reports[job.id]
+                report.lost = (
+                    report.lost or f"the coordinator was lost: {self.doer.sharing.problem}"
+                )
+                act = replace(act, by="direct")
         finally:
             if negotiator is not None:
                 negotiator.end(
@@ -164,7 +173,7 @@ class Serving:
         Where there is no coordinator any more, None, and the report says so.
         """
         parties, report = self.by.net.parties, self.reports[job.id]
-        like = parties.likeness.of(failed.api, names)
+        like = parties.function_likeness.of(failed.api, names)
         match = {}
         if parties.router is not None:
             scores = parties.router.score(failed.task)
@@ -180,13 +189,14 @@ class Serving:
         behind = [name for name in names if name not in found.declined]
         return tuple(dict.fromkeys([*found.order, *behind]))
 
-    def may_replace(self, api: str, inputs: Mapping[str, Any]) -> Callable[[str], bool]:
-        """Return what says whether another API may do what one was named for.
+    def may_replace(self, job: Job, api: str) -> Callable[[str], bool]:
+        """Return what says whether another API may do a job that one was named for.
 
         Both only read, or they are the same function by their words and have the same effects; and
-        the other one takes the inputs that are given.
+        the other one takes the inputs that are given, and may have what they refer to.
         """
-        catalog, parties = self.by.net.catalog, self.by.net.parties
+        inputs = job.inputs or {}
+        catalog, alike = self.by.net.catalog, self.by.net.parties.function_likeness
         there = getattr(self.by.sources, "names", None)
         effects = catalog[api].effects
 
@@ -195,7 +205,9 @@ class Serving:
                 return False
             if catalog[other].effects != effects or not _takes(catalog[other], inputs):
                 return False
-            return effects == "reads" or parties.likeness.of(api, [other])[other] >= _SAME
+            if not self.doer.sharing.may_be_referred(job, other):
+                return False
+            return effects == "reads" or alike.of(api, [other])[other] >= SAME
 
         return may
 

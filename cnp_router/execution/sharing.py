@@ -52,6 +52,14 @@ class Sharing:
         self._ids: dict[str, str] = {}  # by job: of its result
         self._origins: dict[str, str | None] = {}  # by job: who gave what is confidential in it
 
+    def may_be_referred(self, job: Job, api: str) -> bool:
+        """Whether all that the inputs of a job refer to may reach an API."""
+        try:
+            self.check(job, api)
+        except ExecutionError:
+            return False
+        return True
+
     def check(self, job: Job, api: str) -> None:
         """Raise ExecutionError where the inputs of a job refer to what must not reach an API."""
         if self.context is None or not job.inputs:
@@ -82,6 +90,18 @@ class Sharing:
             context.similar(job.task or goal, api, user=self._user, fetch=self._fetch, without=own)
         )
         return {each.entry.id: each.result for each in found or ()}
+
+    async def entries(self, job: Job, api: Api, goal: str) -> tuple[list[ContextEntry], set[str]]:
+        """Return the entries that may reach an API, and the ids of those that its job needs."""
+        context = self.context
+        if context is None:
+            return [], set()
+        names = [name for name in job.after if name in self._ids and self.may_reach(name, api.id)]
+        ids = {self._ids[name] for name in names} - {""}
+        needed = [await self._guarded(context.get(each, user=self._user)) for each in sorted(ids)]
+        text = job.task or goal
+        alike = await self._guarded(context.similar(text, api, user=self._user, without=ids))
+        return [each.entry for each in [*needed, *(alike or [])] if each is not None], ids
 
     async def recall(self, api: Api, inputs: Mapping[str, Any]) -> Found | None:
         """Return what a call gives, where that is known and holds."""

@@ -49,7 +49,7 @@ class PlanAndExecute:
         Of an executor, for one job.
     history_tokens : int >= 1, default=2000
         Of its own turns that an executor is shown; the last one is shown whatever it takes.
-    result_tokens : int >= 1, default=1000
+    result_tokens : int >= 1, default=1500
         Of each result that it is shown.
     proven : ProvenPlans, optional
         Keeps each plan whose jobs are all done.
@@ -95,7 +95,7 @@ class PlanAndExecute:
         revisions: int = 2,
         max_turns: int = 10,
         history_tokens: int = 2_000,
-        result_tokens: int = 1_000,
+        result_tokens: int = 1_500,
         proven: ProvenPlans | None = None,
         offer: OfferPlan | None = None,
     ) -> None:
@@ -196,7 +196,7 @@ class _Planned(Working):
         profile: str,
         user: str | None,
     ) -> None:
-        super().__init__(method.executor, apis, workspace)
+        super().__init__(method.executor, apis, workspace, user)
         self.method = method
         self.whose: dict[str, Any] = {"user": user, "profile": profile}
 

@@ -18,7 +18,7 @@ from cnp_router.records import Record, check_number, check_request, check_user, 
 from cnp_router.text import split_identifier
 from cnp_router.text.tokenise import content_words
 
-__all__ = ["PLANS_FILE", "Offer", "OfferPlan", "ProvenPlans", "likeness"]
+__all__ = ["PLANS_FILE", "Offer", "OfferPlan", "ProvenPlans", "likeness", "named_values"]
 
 PLANS_FILE = "plans.jsonl"
 """In the folder of a model."""
@@ -263,7 +263,7 @@ def _offer(plan: Plan, request: str, score: float) -> Offer | None:
     return Offer(new, plan.request, score, pairs, (*sorted(one - other),), (*sorted(other - one),))
 
 
-def _values(text: str) -> dict[str, list[Any]]:
+def named_values(text: str) -> dict[str, list[Any]]:
     """Return the named values of a text, by kind."""
     said = Said(text)
     found = {kind: [each.value for each in said.of(kind)] for kind in _KINDS}
@@ -276,7 +276,7 @@ def _values(text: str) -> dict[str, list[Any]]:
 def _pairs(before: str, now: str) -> dict[str, Any] | None:
     """Return which value stands for which of before; None where that cannot be said."""
     pairs: dict[str, Any] = {}
-    old, new = _values(before), _values(now)
+    old, new = named_values(before), named_values(now)
     for kind, values in old.items():
         gone = [value for value in values if value not in new[kind]]
         come = [value for value in new[kind] if value not in values]
@@ -288,7 +288,7 @@ def _pairs(before: str, now: str) -> dict[str, Any] | None:
 
 def _words(text: str) -> set[str]:
     """Return the words of a text that carry meaning, without those of its named values."""
-    for values in _values(text).values():
+    for values in named_values(text).values():
         for value in sorted(map(str, values), key=len, reverse=True):
             text = _whole(value).sub(" ", text)
     return set(content_words(text))

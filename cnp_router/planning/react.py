@@ -34,7 +34,7 @@ class ReAct:
     max_turns : int >= 1, default=40
     history_tokens : int >= 1, default=8000
         Of its turns that it is shown; the last one is shown whatever it takes.
-    result_tokens : int >= 1, default=1000
+    result_tokens : int >= 1, default=1500
         Of each result that it is shown.
 
     Attributes
@@ -69,7 +69,7 @@ class ReAct:
         model: ChatModel | None = None,
         max_turns: int = 40,
         history_tokens: int = 8_000,
-        result_tokens: int = 1_000,
+        result_tokens: int = 1_500,
     ) -> None:
         self.executor = check_instance("executor", executor, Executor)
         self.model = check_instance("model", model or executor.net.model, ChatModel)
@@ -93,7 +93,7 @@ class ReAct:
         """
         check_text("profile", profile)
         tools = shown_apis(self.executor, request, apis)
-        work = Working(self.executor, tools, workspace)
+        work = Working(self.executor, tools, workspace, user)
         hints = () if workspace is None else workspace.hints()
 
         def task(now: Situation) -> NextStep:

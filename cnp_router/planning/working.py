@@ -24,7 +24,7 @@ from cnp_router.execution import (
     Performed,
     Plan,
 )
-from cnp_router.execution.job_reports import By
+from cnp_router.execution.calling import Then
 from cnp_router.execution.running import Running
 from cnp_router.llm import ChatModel
 from cnp_router.planning.booked import BookedModel
@@ -42,6 +42,7 @@ __all__ = ["Agent", "Situation", "Working", "shown_apis"]
 _MOST_SAID = 300  # characters of an error
 _MOST_UNUSABLE = 3  # answers in a row that none can read
 _CHARACTERS_A_TOKEN = 4
+_HIDDEN = "confidential: it is kept, and not shown here"  # an agent could carry it elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +94,13 @@ class Working(Running):
     """A run under way: as an execution, with a workspace, and agents that work in turns."""
 
     def __init__(
-        self, executor: Executor, apis: tuple[Api, ...], workspace: Workspace | None
+        self,
+        executor: Executor,
+        apis: tuple[Api, ...],
+        workspace: Workspace | None,
+        user: str | None = None,
     ) -> None:
-        self.books, means = Books(), executor.means()
+        self.books, means = Books(), executor.means(user=user)
         filler = means.filler
         if filler.model is not None:
             filler = Filler(BookedModel(filler.model, self.books), hints=filler.hints)
@@ -154,16 +159,21 @@ class Working(Running):
         """Keep the last call that succeeded as what the job gave."""
         report, success = work.report, work.success
         if success is not None:
-            api = next(api for api in work.agent.apis if api.id == success.api)
-            self.journal.take(report.id, api, success.inputs, success.result)
+            source = Api(success.api, success.api, effects="reads")  # of it, nothing is open
+            self.journal.take(report.id, source, success.inputs, success.result)
             if not report.acts[-1].result.is_done:
                 report.acts.append(replace(success, by="earlier", attempts=0, seconds=0.0))
         return True
 
     def shown_results(self, job: Job, most: int) -> dict[str, Any]:
         """Return the results that a job waits for, as an agent is shown them."""
-        results = {name: self.reports[name].result for name in job.after}
-        return {name: _cut(each, most) for name, each in results.items() if each is not None}
+        shown: dict[str, Any] = {}
+        for name in job.after:
+            result = self.reports[name].result
+            if result is not None:
+                may = all(self.doer.sharing.may_reach(name, api.id) for api in self.apis)
+                shown[name] = _cut(result, most) if may else _HIDDEN
+        return shown
 
     def run(self, method: str, request: str | Plan) -> Run:
         """Return how far it came."""
@@ -221,45 +231,46 @@ class Working(Running):
         self.reports.enter(work.report, "acting", wanted.tool)
         try:
             api = await self.by.sources.api(wanted.tool)
-            performed = await self._performed(name, api, wanted.inputs)
+            act, then = await self._act(work, name, api, wanted.inputs, is_new=is_new)
         except SourceError as exc:
             return "failed", {"failed": "unavailable", "said": printable(str(exc), _MOST_SAID)}
-        return self._came_of(work, api, wanted, performed, before)
-
-    def _came_of(
-        self,
-        work: _Job,
-        api: Api,
-        wanted: WantedCall,
-        performed: Performed,
-        before: Mapping[str, Any],
-    ) -> tuple[TurnKind, Any]:
-        """Keep what came of a call, and return what the agent is told of it."""
-        result, failure, n = performed.result, performed.result.failure, performed.attempts
-        by: By = "earlier" if performed.is_earlier else "directed"
-        act = Act(api.id, by, dict(wanted.inputs), result, n, performed.seconds)
         work.report.acts.append(act)
-        if failure is None:
+        if act.result.is_done:
             work.success, work.n_called = act, work.n_called + 1
             work.has_changed |= api.effects != "reads" and self.state != before
-            seen = {"result": _cut(result, work.agent.result_tokens)}
-            if performed.is_earlier:
-                note = "this call was made before, and not made again"
-                return "repeated", {**seen, "note": note}
-            return "called", seen
-        is_declined = failure.kind == "declined"
-        if performed.then != "reaward" and not (is_declined and n):  # not by a rule: by a person
+        # A rule of the workspace refuses a call that is made; a person, before it is made.
+        elif then != "reaward" and not (act.attempts and _is_declined(act)):
             work.is_given_up = work.report.is_final = True
-            own = failure.message if is_declined else f"it failed: {failure.kind}"
-            unknown = failure.was_done == "unknown" and api.effects != "reads"
-            asked = "; nobody knows whether it was done" if unknown else ""
-            work.report.problem = f"{api.id}: {own}{asked}"
-        said = printable(failure.message, _MOST_SAID)
-        return (
-            ("refused", {"refused": said})
-            if is_declined
-            else ("failed", {"failed": failure.kind, "said": said})
+            work.report.problem = _given_up(api, act)
+        return _seen(act, work.agent.result_tokens)
+
+    async def _act(
+        self, work: _Job, name: str, api: Api, inputs: Mapping[str, Any], *, is_new: bool
+    ) -> tuple[Act, Then]:
+        """Take a result from shared context, or call an API, and return what is to follow."""
+        sharing, kept = self.doer.sharing, dict(inputs)
+        known = await sharing.recall(api, inputs) if is_new else None
+        if known is not None:
+            entry, result = known.entry, known.result
+            source = Api(entry.source, api.name, effects="reads")
+            self.journal.take(name, source, inputs, result)
+            sharing.recalled(work.job.id, entry)
+            is_secret = entry.data_class == "confidential"
+            act = Act(source.id, "context", kept, result, 0, 0.0, is_confidential=is_secret)
+            return act, "done"
+        began = await sharing.begins(api)
+        performed = await self._performed(name, api, inputs)
+        await sharing.ended(work.job, api, inputs, performed, (), "", began)
+        act = Act(
+            api.id,
+            "earlier" if performed.is_earlier else "directed",
+            kept,
+            performed.result,
+            performed.attempts,
+            performed.seconds,
+            is_confidential=sharing.is_confidential(api.id, ()),
         )
+        return act, performed.then
 
     async def _performed(self, name: str, api: Api, inputs: Mapping[str, Any]) -> Performed:
         """Call an API; where the right is missing, once more if the user says that it is given."""
@@ -274,6 +285,36 @@ class Working(Running):
     async def _approve(self, approval: Approval) -> bool:
         job = self._job_of.get(approval.job, approval.job)
         return await super()._approve(replace(approval, job=job))
+
+
+def _is_declined(act: Act) -> bool:
+    failure = act.result.failure
+    return failure is not None and failure.kind == "declined"
+
+
+def _seen(act: Act, most: int) -> tuple[TurnKind, Any]:
+    """Return what an agent is told of a call."""
+    failure = act.result.failure
+    if failure is None:
+        seen = {"result": _HIDDEN if act.is_confidential else _cut(act.result, most)}
+        if act.by in ("earlier", "context"):
+            return "repeated", {**seen, "note": "it was known, and the call was not made again"}
+        return "called", seen
+    said = _HIDDEN if act.is_confidential else printable(failure.message, _MOST_SAID)
+    if failure.kind == "declined":
+        return "refused", {"refused": said}
+    return "failed", {"failed": failure.kind, "said": said}
+
+
+def _given_up(api: Api, act: Act) -> str:
+    """Return why nobody goes on with a job, in words of the engine."""
+    failure = act.result.failure
+    assert failure is not None
+    if failure.kind == "declined":
+        return f"{api.id}: {failure.message}"
+    unknown = failure.was_done == "unknown" and api.effects != "reads"
+    asked = "; nobody knows whether it was done" if unknown else ""
+    return f"{api.id}: it failed: {failure.kind}{asked}"
 
 
 def _cut(result: CallResult, most: int) -> Any:

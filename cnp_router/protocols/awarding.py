@@ -99,4 +99,4 @@ def substitutes(
             for name in known
             for holder in parties.holders_of([name])[:1]
         ]
-    return Substitutes(candidates, parties.likeness, evidence, in_order=not announced)
+    return Substitutes(candidates, parties.function_likeness, evidence, in_order=not announced)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
 
-from cnp_router.agents import Bid, InterpretRequest, MapCategories, organise
-from cnp_router.catalog import Contractor
+from cnp_router.agents import Bid, InterpretRequest, organise
+from cnp_router.catalog import Api, Contractor
 from cnp_router.exceptions import InputError
 from cnp_router.protocols.announcing import Announcing
 from cnp_router.protocols.audience import Audience
@@ -32,7 +32,6 @@ __all__ = ["Hierarchical"]
 
 Members = Literal["recipients", "category"]
 
-_NOT_OURS = "The request does not need my category."
 _NOTHING = "None of my members proposes anything."
 
 
@@ -41,8 +40,9 @@ class Hierarchical(Protocol):
 
     The manager calls category managers. Each passes the call on to its members, chooses among what
     they propose, and proposes that. What it is awarded it awards to the member that proposed it. In
-    a broadcast, a category manager first looks whether the request needs its category. Where a
-    single API is proposed to it, there is nothing to choose, and no model is asked.
+    a broadcast, a category manager first looks whether its category could serve the request, by
+    what its members say of themselves in short, and refuses if not. Where a single API is proposed
+    to it, there is nothing to choose, and no model is asked.
 
     Category managers are not among the contractors of a net: contractors are grouped by the main
     category of their first API. A deadline is that of the members. There are no waves; a second
@@ -68,14 +68,14 @@ class Hierarchical(Protocol):
     >>> request = "Send me a text message when it rains."
     >>> outcome = net.run_sync(request, protocol="hierarchical", announcement="broadcast")
     >>> calls = [m for m in outcome.transcript.messages if m.performative == "cfp"]
-    >>> sorted({call.sender for call in calls})[:2], len(outcome.recipients) < len(catalog)
-    (['manager', 'manager of Messaging'], True)
+    >>> calls[0].receiver, calls[-1].sender, len(outcome.recipients), outcome.n_contractors
+    ('manager of Mapping', 'manager of Language', 35, 149)
     """
 
     name = "hierarchical"
     summary = "Category managers pass the request on to their members, and propose the best."
     manager = "4"
-    contractors = "1, 2, 3; category managers 2, 4"
+    contractors = "1, 2, 3; category managers 4 among theirs"
     carries = "the request"
     reaches = "every category manager"
 
@@ -151,7 +151,7 @@ class _Levels:
         """Call category managers and members, and wait for the replies of both."""
         request, bidding = self.round.request, self.round.bidding
         upper = [Invitation(net.manager, None, request) for net in self.nets]
-        steps = [self._question(net) for net in self.nets if look and net.category]
+        steps = [self._question(net) for net in self.nets if look]
         everyone = [*upper, *self._lower()]
         self.round.check_announcement("a hierarchical announcement", everyone, *steps)
         for net, invitation in zip(self.nets, upper, strict=True):
@@ -185,8 +185,13 @@ class _Levels:
                 else:
                     self.round.send(Rejection, in_reply_to=proposal.id, **way)
 
-    def _question(self, net: _Net) -> MapCategories:
-        return MapCategories(self.round.request, (self.round.request,), net.category)
+    def _question(self, net: _Net) -> InterpretRequest:
+        """Return the question whether a category could serve the request, as if it were an API."""
+        own = [api for member in net.members for api in member.apis]
+        said = " ".join(f"{api.name}: {api.summary or api.description}" for api in own)
+        name = ", ".join(net.category) or net.manager.id
+        category = Api(net.manager.id, name, said, net.category)
+        return InterpretRequest((category,), self.round.request)
 
     def _lower(self, *, called: bool = False) -> list[Invitation]:
         """Return what is passed on to members; `called` if by those who have a call to pass on."""
@@ -211,15 +216,13 @@ class _Levels:
         await self.round.bidding.work((partial(take, *job) for job in jobs), len(jobs))
 
     async def _look(self, net: _Net, call: CallForProposals) -> bool:
-        """Refuse, if the request does not need the category."""
-        if not net.category:
-            return False
+        """Refuse, if the category cannot serve the request."""
         bidding = self.round.bidding
         asked = await bidding.ask(call, self._question(net), role=CATEGORY_MANAGER)
-        if asked is not None and asked.answer.all_categories:
+        if asked is not None and asked.answer.apis:
             return False
         if asked is not None:
-            bidding.reply(call, Bid((), _NOT_OURS))
+            bidding.reply(call, Bid((), asked.answer.grounds))
         return True
 
     async def _bid(self, net: _Net, call: CallForProposals) -> bool:

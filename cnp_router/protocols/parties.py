@@ -161,6 +161,13 @@ class Parties:
         return Likeness(self.catalog) if self.whole is None else self.whole.likeness
 
     @cached_property
+    def function_likeness(self) -> Likeness:
+        """How alike the APIs of the whole catalog are, whatever their servers are called."""
+        if self.whole is not None:
+            return self.whole.function_likeness
+        return Likeness(self.catalog, with_server=False)
+
+    @cached_property
     def _kept(self) -> deque[tuple[Any, tuple[Parties, tuple[str, ...]]]]:
         """Restrictions, and what was made of each."""
         return deque(maxlen=_KEPT)

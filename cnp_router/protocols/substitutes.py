@@ -23,6 +23,13 @@ _DIGITS = 6  # likeness that differs by less is the same: the order is that of a
 class Likeness:
     """How alike the APIs of a catalog are, by the words of their specifications and nothing else.
 
+    Parameters
+    ----------
+    apis : iterable of Api
+    with_server : bool, default=True
+        Whether the name of its server counts among the words of a tool. It tells what is meant by a
+        short text; among many servers it tells those apart that do the same.
+
     Examples
     --------
     >>> likeness = Likeness([Api("sms", "SMS", "Sends text messages."), Api("maps", "Maps"),
@@ -31,13 +38,15 @@ class Likeness:
     {'maps': 0.0, 'text': 0.366447}
     """
 
-    def __init__(self, apis: Iterable[Api]) -> None:
+    def __init__(self, apis: Iterable[Api], *, with_server: bool = True) -> None:
         self._apis = {api.id: api for api in apis}
+        self._with_server = with_server
 
     @cached_property
     def _vectors(self) -> tuple[dict[str, int], Any]:
         """The place of each API, and the vectors; nobody needs them before something fails."""
-        texts = [specification_text(api) for api in self._apis.values()]
+        apis, named = self._apis.values(), self._with_server
+        texts = [specification_text(api, with_server=named) for api in apis]
         places = {name: i for i, name in enumerate(self._apis)}
         return places, TfidfEncoder("content", min_df=1).fit_transform(texts)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
-from cnp_router.catalog import Api, Catalog, Effects
+from cnp_router.catalog import Api, Catalog, DataClass, Effects
 from cnp_router.exceptions import (
     DefinitionChangedError,
     InputError,
@@ -116,6 +116,8 @@ class Sources:
         Accept changed definitions too, and forget removed ones.
     overrides : mapping of str to {"reads", "writes", "unknown"}, default=None
         The effects of some APIs, by id, whatever their source says.
+    classes : mapping of str to {"public", "private", "confidential"}, default=None
+        Whom what tools give may reach, by API id: for a `SharedContext`.
     max_concurrency : int >= 1, default=16
         Calls at a time. Each source has its own limit too.
     max_starting : int >= 1, default=4
@@ -154,11 +156,13 @@ class Sources:
         lock: LockFile | None = None,
         accept: bool = False,
         overrides: Mapping[str, Effects] | None = None,
+        classes: Mapping[str, DataClass] | None = None,
         max_concurrency: int = 16,
         max_starting: int = 4,
     ) -> None:
         self.lock, self.accept = lock, accept
         self.overrides = dict(overrides or {})
+        self.classes = dict(classes or {})
         self.calls: Counter[str] = Counter()
         self._held: dict[str, _Held] = {}
         for source in instances("sources", sources, Source):  # type: ignore[type-abstract]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import traceback
 from collections.abc import Sequence
 
 from cnp_router.catalog import Api
@@ -83,7 +84,9 @@ async def called(source: Source, call: Call) -> CallResult:
             return CallResult.failed("timeout", f"the source was silent for {most:g} s")
         return CallResult.failed("unusable", said(exc))
     except Exception as exc:  # of a source of one's own: other jobs go on
-        _LOGGER.debug("a call of %s raised", call.api, exc_info=True)
+        # Where, and not what it says: that may be what no log should hold.
+        where = "".join(traceback.format_tb(exc.__traceback__))
+        _LOGGER.debug("a call of %s raised %s\n%s", call.api, type(exc).__name__, where)
         return CallResult.failed("unusable", said(exc))
     if not isinstance(result, CallResult):
         return CallResult.failed("unusable", f"the source returned {shown(result)}")

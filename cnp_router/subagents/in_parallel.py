@@ -13,10 +13,10 @@ from cnp_router.execution import Approval, ExecutionSettings
 from cnp_router.execution.approval import Approve, allow_writes, asked
 from cnp_router.execution.calling import Caller
 from cnp_router.llm import Usage
-from cnp_router.records import check_instance, check_number, check_text, instances, one_line
+from cnp_router.records import check_instance, check_number, instances, one_line
 from cnp_router.sources import Call, CallResult
 from cnp_router.subagents.question import tokens_of, total
-from cnp_router.subagents.sub_agent import Reply, SubAgent
+from cnp_router.subagents.sub_agent import Reply, SubAgent, inputs_of
 
 __all__ = ["AgentResult", "Ask", "Merged", "merge", "run_parallel"]
 
@@ -40,7 +40,7 @@ class Ask:
 
     def __post_init__(self) -> None:
         check_instance("agent", self.agent, SubAgent)
-        check_text("text", self.text)
+        inputs_of(self.text, self.arguments)
 
     def __repr__(self) -> str:  # what is asked may be private
         return f"Ask({self.agent.name!r})"
@@ -221,7 +221,7 @@ async def _asked(
     """Ask one agent, as often as it needs and may be."""
     agent, api = _Agent(ask.agent), ask.agent.api
     caller = Caller(agent, settings, approve=approve, sleep=sleep)
-    inputs = {**ask.arguments, "text": ask.text}
+    inputs = inputs_of(ask.text, ask.arguments)
     needs_right = False
     try:
         async with asyncio.timeout(settings.call_timeout) as limit:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cnp_router.exceptions import ExecutionError
 from cnp_router.llm import Usage
-from cnp_router.records import one_line
+from cnp_router.records import check_instance, check_json, check_text, one_line
 from cnp_router.sources import CallFailure, CallProgress
 
 __all__ = ["Answer", "Question", "tokens_of", "total"]
@@ -35,6 +35,11 @@ class Answer:
         How many it took. None: how often it called `Question.turn`.
     failure : CallFailure or None, default=None
         Why there is no answer; what it cost is counted all the same.
+
+    Raises
+    ------
+    InputError
+        If a value is of another type, or JSON cannot hold it.
     """
 
     text: str = ""
@@ -42,6 +47,14 @@ class Answer:
     usage: Usage | None = None
     turns: int | None = None
     failure: CallFailure | None = None
+
+    def __post_init__(self) -> None:
+        check_text("text", self.text, any_=True)
+        check_json("structured", {"structured": self.structured})
+        for name, kind in (("usage", Usage), ("turns", int), ("failure", CallFailure)):
+            value = getattr(self, name)
+            if value is not None:
+                check_instance(name, value, kind)
 
     __repr__ = one_line
 

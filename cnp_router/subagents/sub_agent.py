@@ -22,7 +22,7 @@ from cnp_router.exceptions import (
 )
 from cnp_router.llm import Usage
 from cnp_router.printing import printable
-from cnp_router.records import check_id, check_json, check_number, one_line, shown
+from cnp_router.records import check_id, check_json, check_number, check_text, one_line, shown
 from cnp_router.sources import Call, CallFailure, CallResult, FailureKind
 from cnp_router.sources.input_check import input_check
 from cnp_router.sources.result_size import MAX_BYTES, MOST_SAID, bounded
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cnp_router.protocols import ContractNet
     from cnp_router.sources import Sources
 
-__all__ = ["MOST_DEPTH", "Reply", "SubAgent"]
+__all__ = ["MOST_DEPTH", "Reply", "SubAgent", "inputs_of"]
 
 MOST_DEPTH = 3
 """So many agents may ask one another, the first one included."""
@@ -270,14 +270,15 @@ class SubAgent:
         -------
         Reply
             Also where it fails.
+
+        Raises
+        ------
+        InputError
+            If ``text`` is among the arguments, or a value cannot be used.
         """
         limit = self.timeout if timeout is None else timeout
-        call = Call(
-            api=self.name,
-            inputs={**(arguments or {}), "text": text},
-            timeout=limit,
-            on_progress=on_progress,
-        )
+        inputs = inputs_of(text, arguments or {})
+        call = Call(api=self.name, inputs=inputs, timeout=limit, on_progress=on_progress)
         return await self.perform(call)
 
     async def perform(self, call: Call) -> Reply:
@@ -324,7 +325,10 @@ class SubAgent:
                 said: object = self._answer(question)
                 if inspect.isawaitable(said):
                     said = await said
-            answer = Answer(said) if isinstance(said, str) else said  # type: ignore[assignment]
+            if not isinstance(said, Answer | str):
+                problem = f"agent {self.name!r} must return an Answer or a text, got {shown(said)}"
+                return answer, self._failed("unusable", problem)
+            answer = Answer(said) if isinstance(said, str) else said
             return answer, self._given_back(answer)
         except asyncio.CancelledError:
             if task.cancelling() > wishes:  # otherwise the agent cancelled itself
@@ -340,11 +344,8 @@ class SubAgent:
                 question.book(usage)
             return answer, self._failed(kind, _said(exc))
 
-    def _given_back(self, answer: object) -> CallResult:
+    def _given_back(self, answer: Answer) -> CallResult:
         """Return what an answer gives back."""
-        if not isinstance(answer, Answer):
-            said = f"agent {self.name!r} must return an Answer or a text, got {shown(answer)}"
-            return self._failed("unusable", said)
         if answer.failure is not None:
             return CallResult(answer.text, answer.structured, failure=answer.failure)
         if answer.turns is not None and answer.turns > self.max_turns:
@@ -367,6 +368,13 @@ class SubAgent:
 
     def __repr__(self) -> str:
         return f"SubAgent({self.name!r}, {shown(self.api.description)})"
+
+
+def inputs_of(text: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of a question."""
+    if "text" in arguments:
+        raise InputError("the text of a question is no argument (give it as the text)")
+    return {"text": check_text("text", text), **arguments}
 
 
 def _schema(name: str, parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -18,11 +18,12 @@ _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
 _KEYWORDS = {"properties", "$ref", "$defs", *_ALTERNATIVES}
 
 
-def specification_text(api: Api) -> str:
+def specification_text(api: Api, *, with_server: bool = True) -> str:
     """Return what an API says of itself: name, server, description, categories, parameters.
 
     Identifiers are given split, too. Of parameters the names and descriptions count, of a JSON
-    Schema as well as of a plain mapping of name to type.
+    Schema as well as of a plain mapping of name to type. Without the server, tools of several
+    servers can be compared by what they do.
 
     Examples
     --------
@@ -31,7 +32,8 @@ def specification_text(api: Api) -> str:
     >>> specification_text(Api("git__log", "log", "Lists commits.", parameters={"maxCount": "int"}))
     'log . git . Lists commits. . max Count'
     """
-    server = api.id.partition(_SERVER)[0] if _SERVER in api.id.strip("_") else ""
+    has_server = with_server and _SERVER in api.id.strip("_")
+    server = api.id.partition(_SERVER)[0] if has_server else ""
     parts = (
         " ".join(dict.fromkeys([api.name, split_identifier(api.name)])),
         split_identifier(server),

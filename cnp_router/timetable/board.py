@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from cnp_router.constraints import Problem, Rule, broken, conflict_of
+from cnp_router.constraints import Conflict, Problem, Rule, broken, conflict_of
 from cnp_router.constraints.program import Deadline, Program
 from cnp_router.exceptions import InputError
 from cnp_router.planning.workspace import Workspace
@@ -83,9 +84,8 @@ class Board(Workspace):
         self._chosen: dict[str, None] = {}
         self.is_finished = False
         if not self._can_go_on(()):
-            conflict = conflict_of(self._problem)
-            if conflict is not None:
-                raise conflict.error()
+            every = Conflict(tuple(self._problem.rules), is_minimal=False)
+            raise (conflict_of(self._problem) or every).error()
         taken = self._problem.fixed if form is None else (*form.fixed, *self._problem.fixed)
         for each in dict.fromkeys(taken):
             self.add(each)
@@ -98,9 +98,9 @@ class Board(Workspace):
     @property
     def credits(self) -> float:
         """The credits of what is chosen."""
-        return sum(course.credits for course in self.chosen)
+        return sum((course.credits for course in self.chosen), 0.0)
 
-    @property
+    @cached_property
     def avoided_slots(self) -> dict[str, str]:
         """The slots in which a rule allows no course at all, and that rule in words."""
         none = [rule for rule in self._ceilings if rule.at_most == 0]
@@ -108,7 +108,7 @@ class Board(Workspace):
         for slot in SLOTS:
             there = [course.id for course in self.courses if course.slot == slot]
             closing = (r for r in none if all(r.coefficients.get(each, 0) > 0 for each in there))
-            if rule := next(closing, None):
+            if there and (rule := next(closing, None)):
                 avoided[slot] = rule.reason
         return avoided
 

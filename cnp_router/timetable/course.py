@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from cnp_router.exceptions import DataFileError, InputError
+from cnp_router.exceptions import InputError
 from cnp_router.records import (
     Record,
     check_id,
@@ -275,10 +275,7 @@ def read_courses(path: str | Path) -> tuple[Course, ...]:
     DataFileError
         With the line number and the cure.
     """
-    courses = tuple(course for _, course in read_records(path, "course", _made))
-    if not courses:
-        raise DataFileError(path, "there is no course in it", cure="write one object a line")
-    return courses
+    return tuple(course for _, course in read_records(path, "course", _made))
 
 
 def _made(record: Record) -> Course:

@@ -8,6 +8,7 @@ from typing import Any
 
 from cnp_router.exceptions import InputError
 from cnp_router.records import check_number
+from cnp_router.text import content_words
 from cnp_router.timetable.course import (
     ASSESSMENTS,
     FORMS,
@@ -23,10 +24,12 @@ from cnp_router.timetable.form_fields import one_of
 __all__ = ["matching", "read_filters", "why_nothing", "without_negated"]
 
 INTENSIVE = "intensive"
+_STEM = 4  # letters
 _FAINT = 0.4  # less than this share of the best score is a word in passing
 
 _NEGATED = re.compile(
-    r"\b(?:without|no|not|except)\s+(?:(?:an?|any|the|final|written|oral)\s+)*(?P<what>[\w-]+)",
+    r"\b(?:without|no|not|except)\s+(?:(?:an?|any|the|final|written|oral)\s+)*"
+    r"(?P<what>term[ _-]paper|[\w-]+)",
     re.IGNORECASE,
 )
 
@@ -50,7 +53,7 @@ def read_filters(given: Mapping[str, Any], courses: Sequence[Course]) -> dict[st
         If a value is none that courses have: names a close one.
     """
     lists = {
-        name: [value] if isinstance(value, str | int) else list(value or ())
+        name: [value] if isinstance(value, str | int) and value != "" else list(value or ())
         for name, value in given.items()
     }
     return {
@@ -114,9 +117,15 @@ def without_negated(query: str) -> tuple[str, tuple[str, ...]]:
     ('statistics for economics', ('exam',))
     """
     unwanted = [found["what"].lower() for found in _NEGATED.finditer(query)]
-    parts = [part for part in ASSESSMENTS for each in unwanted if part in (each, f"{each}s")]
-    parts += [part for part in ASSESSMENTS if any(part == each.rstrip("s") for each in unwanted)]
-    return " ".join(_NEGATED.sub(" ", query).split()), tuple(dict.fromkeys(parts))
+    parts = (part for each in unwanted for part in ASSESSMENTS if _is_meant(part, each))
+    words = " ".join(_NEGATED.sub(" ", query).split())
+    return words if any(content_words(words)) else "", tuple(dict.fromkeys(parts))
+
+
+def _is_meant(part: str, said: str) -> bool:
+    """Return whether a word is a form of a part of the mark, as "quiz" or "examinations"."""
+    stem = re.sub(r"[ -]", "_", said).rstrip("s")
+    return len(stem) >= _STEM and (part.startswith(stem) or stem.startswith(part.rstrip("s")))
 
 
 _IN_WORDS: Mapping[str, Callable[[Values], str]] = {

@@ -44,7 +44,11 @@ def scores(text: str, courses: Sequence[Course]) -> NDArray[Any]:
     >>> scores("qwertz", courses).any()
     np.False_
     """
-    return _index(tuple(courses)).scores(text)
+    # The same courses in another order need no other index.
+    order = sorted(range(len(courses)), key=lambda place: courses[place].id)
+    found = np.zeros(len(courses))
+    found[order] = _index(tuple(courses[place] for place in order)).scores(text)
+    return found
 
 
 class _Index:

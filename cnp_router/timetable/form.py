@@ -232,6 +232,7 @@ class Form:
             yield from tastes.leaning(what, said.liked, said.avoided, courses, share, weights[kind])
         yield tastes.of_department(str(self.department), courses, weights["department"])
         yield tastes.few_fail(courses, weights["pass_rate"])
+        yield tastes.few_courses(courses, weights["few_courses"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of this form, without what is not said."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ _WIDTH = 100
 _KEYS = ("kind", "method", "form", "chosen", "courses_file")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Proposal:
     """A timetable that was made of a form.
 
@@ -69,7 +68,7 @@ class Proposal:
     chosen: tuple[str, ...]
     method: str = "solver"
     courses_file: str | None = None
-    courses: tuple[Course, ...] = dataclasses.field(default=(), repr=False)
+    courses: tuple[Course, ...] = ()
     revision: Revision | None = None
     is_optimal: bool = True
 
@@ -206,6 +205,9 @@ class Proposal:
         lines += ["", "Preferences, and what they gain"] if gains else []
         lines += [f"  {gain:6.2f}  {name}" for name, gain in gains.items()]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Proposal({len(self.chosen)} courses, {self.credits:g} credits, by {self.method})"
 
     @classmethod
     def read(cls, path: str | Path) -> Proposal:

@@ -11,7 +11,7 @@ from cnp_router.constraints import Preference
 from cnp_router.timetable.course import Course
 from cnp_router.timetable.interests import closeness, topics_of
 
-__all__ = ["WEIGHTS", "about", "few_fail", "leaning", "of_department"]
+__all__ = ["WEIGHTS", "about", "few_courses", "few_fail", "leaning", "of_department"]
 
 WEIGHTS = {
     "interests": 3.0,
@@ -20,8 +20,9 @@ WEIGHTS = {
     "assessment": 1.0,
     "department": 0.5,
     "pass_rate": 0.5,
+    "few_courses": 0.5,
 }
-"""How much each kind of preference counts, for each credit."""
+"""How much each kind of preference counts: for each credit, the last one for each course."""
 
 Courses = Sequence[Course]
 
@@ -56,6 +57,16 @@ def of_department(department: str, courses: Courses, weight: float) -> Preferenc
     """Return what courses of the student's own department gain."""
     own = {course.id: course.credits for course in courses if course.department == department}
     return Preference("own department", f"studies at {department}", own, weight)
+
+
+def few_courses(courses: Courses, weight: float) -> Preference:
+    """Return what each course costs, so that none is there only to fill a gap."""
+    return Preference(
+        "few courses",
+        "no more courses than need be",
+        dict.fromkeys((course.id for course in courses), -1.0),
+        weight,
+    )
 
 
 def few_fail(courses: Courses, weight: float) -> Preference:

@@ -18,7 +18,7 @@ from cnp_router.timetable.course_filters import (
 
 __all__ = ["TimetableTools"]
 
-_MOST_SHOWN = 8
+_MOST_SHOWN = 7  # about 1,000 tokens, which is what agents in turns are shown of a result
 
 Texts = str | list[str] | None
 Numbers = int | list[int] | None
@@ -72,7 +72,7 @@ class TimetableTools(FunctionSource):
         all_courses: bool = False,
     ) -> dict[str, Any]:
         """Search courses by words and filters. A course has to pass every filter that is given; a
-        filter takes one value, or a list of which any one will do. Shows the best 8 of those that
+        filter takes one value, or a list of which any one will do. Shows the best 7 of those that
         can be added now, counts why others are left out, and says why nothing is found.
 
         Parameters

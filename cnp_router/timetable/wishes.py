@@ -14,6 +14,7 @@ What is none of these is given back as not understood.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -242,14 +243,11 @@ class _Reader:
             self._verb, self._kind = verb, ""
             self._interest(words)
             return
-        change = None if thing is None else _DOING.get((verb, thing.kind))
-        if thing is None or change is None:
-            what = words or "what"
-            raise _UnclearError(
-                f"{what!r} is no time, course, form, assessment or field of the courses"
-                if thing is None
-                else f"{verb!r} does not go with {what!r}"
-            )
+        if thing is None:
+            raise self._unknown(words)
+        change = _DOING.get((verb, thing.kind))
+        if change is None:
+            raise _UnclearError(f"{verb!r} does not go with {words!r}")
         self._verb, self._kind = verb, thing.kind
         change(self, thing)
 
@@ -356,13 +354,19 @@ class _Reader:
         if missing := [part for part in parts if part not in found]:
             raise _UnclearError(f"no course is about {', '.join(missing)}")
 
+    def _unknown(self, words: str) -> _UnclearError:
+        """Return (not raise) the error of words that name nothing."""
+        known = {name.lower(): name for c in self.courses for name in (c.id, c.name, c.field)}
+        close = difflib.get_close_matches(words, known, n=2, cutoff=0.8)
+        cure = f" (did you mean {' or '.join(known[each] for each in close)}?)" if close else ""
+        what = f"{words!r} is" if words else "it names"
+        return _UnclearError(f"{what} no time, course, form, assessment or field{cure}")
+
     def _without_interest(self, words: str) -> None:
         there = topics_of(self.form.interests or "")
         left = tuple(each for each in there if each.lower() != words)
         if left == there:
-            raise _UnclearError(
-                f"{words!r} is no time, course, form, assessment or field of the courses"
-            )
+            raise self._unknown(words)
         self.set(interests=", ".join(left))
 
 

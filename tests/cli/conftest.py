@@ -90,6 +90,9 @@ def files(run, sample):
     Path("mcp.json").write_text(json.dumps({"mcpServers": {"time": time}}))
     job = {"id": "now", "api": "time__get_current_time", "inputs": {"timezone": "Asia/Tokyo"}}
     Path("plan.json").write_text(json.dumps({"request": "The time in Tokyo.", "jobs": [job]}))
+    likes = {"interests": "statistics, film", "first_period": False, "gaps": True}
+    form = {"department": "Law and Politics", "year": 2, "min_credits": 8, "max_credits": 14}
+    Path("form.json").write_text(json.dumps({**form, **likes, "free_day": True}))
     Path("zone.json").write_text('{"timezone": "Asia/Tokyo"}')
     Path("tools.json").write_text('{"tools": [{"name": "now", "inputSchema": {"type": "object"}}]}')
     Path("petstore.yaml").write_text(PETSTORE)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cnp_router.context import Memory
 from cnp_router.history import History, Mashup
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
@@ -140,3 +141,74 @@ def test_a_refit_that_is_interrupted_leaves_all_and_again_finishes(run, model, m
     told = document(run("forget", "--model", model, "--user", "ann", "--jobs", "1", "--json"))
     assert told["observed"]["mashups"] == [] and told["model"]["fitted"] is True
     assert SECRET.encode() not in bytes_of(run.folder / "m")
+
+
+def test_plans_that_have_worked(run, model):
+    from cnp_router.execution import Job, Plan
+    from cnp_router.planning import ProvenPlans
+
+    proven = ProvenPlans(run.folder / "m" / "plans.jsonl")
+    proven.keep(Plan(f"Bars of {SECRET}.", (Job("a", api="flickr"),)), user="ann")
+    proven.keep(Plan("Text me.", (Job("a", api="twilio"),)), user="bob")
+    arguments = ("forget", "--model", model, "--user", "ann", "--jobs", "1")
+    assert document(run(*arguments, "--dry-run", "--json"))["plans"] == 1
+    assert len(proven) == 2
+    assert "1 plan removed" in run(*arguments).stdout
+    assert SECRET.encode() not in bytes_of(run.folder / "m")
+    assert proven.near("Text me.", user="bob")
+    told = document(run("forget", "--model", model, "--api", "twilio", "--jobs", "1", "--json"))
+    assert told["plans"] == 1
+    assert not proven.path.exists()
+
+
+def test_where_there_are_only_plans(run):
+    from cnp_router.execution import Job, Plan
+    from cnp_router.planning import ProvenPlans
+
+    (run.folder / "only").mkdir()
+    proven = ProvenPlans(run.folder / "only" / "plans.jsonl")
+    proven.keep(Plan("Text me.", (Job("a", api="twilio"),)), user="ann")
+    told = document(run("forget", "--model", "only", "--user", "ann", "--json"))
+    assert (told["observed"], told["model"], told["plans"]) == (None, None, 1)
+
+
+def test_damaged_plans_are_said_before_anything_is_removed(run, model):
+    (run.folder / "m" / "plans.jsonl").write_text("{}\n")
+    before = bytes_of(run.folder / "m")
+    told = run("forget", "--model", model, "--user", "ann", "--jobs", "1")
+    assert told.exit_code == 1
+    assert "plans.jsonl, line 1: missing field 'plan'" in told.stderr
+    assert bytes_of(run.folder / "m") == before
+
+
+def test_what_is_remembered_of_a_user(run, model):
+    file = run.folder / "m" / "memory.sqlite"
+    with Memory(file) as memory:
+        memory.remember("user", f"likes {SECRET}", user="ann")
+        memory.remember("session", f"saw {SECRET}", user="ann", session="s1")
+        memory.remember("user", "likes Kyoto", user="bob")
+    dry = document(run("forget", "--model", model, "--user", "ann", "--dry-run", "--json"))
+    assert (dry["remembered"], dry["removed"]) == (2, False)
+    told = run("forget", "--model", model, "--user", "ann", "--jobs", "1")
+    assert "Remembered    2 items removed" in told.stdout and "Not reached:" in told.stdout
+    assert SECRET.encode() not in bytes_of(run.folder / "m")
+    with Memory(file) as memory:
+        assert [item.data for item in memory.recall(user="bob")] == ["likes Kyoto"]
+    again = document(run("forget", "--model", model, "--user", "ann", "--json"))
+    assert again["remembered"] == 0
+    assert document(run("verify", "--model", model, "--json"))["mashups"] == 20
+
+
+def test_where_only_something_is_remembered(run):
+    (run.folder / "m").mkdir()
+    with Memory(run.folder / "m" / "memory.sqlite") as memory:
+        memory.remember("user", "likes Kyoto", user="ann")
+    told = document(run("forget", "--model", "m", "--user", "ann", "--json"))
+    assert (told["remembered"], told["observed"], told["model"]) == (1, None, None)
+
+
+def test_a_memory_that_is_none_is_found_before_anything_is_forgotten(run, model):
+    (run.folder / "m" / "memory.sqlite").write_text("no memory " * 100)
+    result = run("forget", "--model", model, "--user", "ann")
+    assert result.exit_code == 1 and "file is not a database" in result.stderr
+    assert SECRET.encode() in bytes_of(run.folder / "m")

@@ -18,6 +18,7 @@ HAS = {
     "compare": {"manager", "contractor"},
     "execute": {"manager", "contractor", "executor"},
     "replay": set(),
+    "timetable": {"executor"},
 }
 
 

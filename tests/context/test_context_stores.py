@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import stat
 import subprocess
@@ -327,7 +326,7 @@ def test_a_file_that_is_gone_is_one_clear_error(tmp_path):
     path = tmp_path / "context.db"
     with sqlite_store(path) as store:
         run(store.put(entry()))
-        os.rename(path, tmp_path / "moved.db")
+        path.rename(tmp_path / "moved.db")
         for work in (store.get("ctx_1"), store.put(entry()), store.live()):
             with pytest.raises(ContextStoreError, match="moved away or removed"):
                 run(work)

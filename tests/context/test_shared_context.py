@@ -236,6 +236,26 @@ class TestEquivalents:
         world.keep(other, KYOTO)
         assert world.recall(TODAY, KYOTO) is None
 
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (
+                "Returns the lowest temperature of a city.",
+                "Returns the highest temperature of a city.",
+            ),
+            ("Lists open issues of a city.", "Lists closed issues of a city."),
+            ("Gets the buying price in a city.", "Gets the selling price in a city."),
+            ("Lists departures of trains from a city.", "Lists arrivals of trains in a city."),
+        ],
+    )
+    def test_what_differs_in_a_word_is_something_else(self, world, sample, one, other):
+        first, second = (
+            Api(f"s{n}__get", "get", said, (), CITY, "reads") for n, said in enumerate((one, other))
+        )
+        world.context.know([first, second, *sample.catalog])
+        world.keep(first, KYOTO)
+        assert world.recall(second, KYOTO) is None
+
     def test_what_is_given_as_equivalent_is(self):
         world = World(equivalents=lambda api: [PLACE.id, "gone__today"])
         world.context.know([TODAY, PLACE])
@@ -336,7 +356,7 @@ class TestOffers:
             for name in ("Kyoto", "Nara", "Oslo", "Bergen")
         ]
         found = world.offer("the weather in Oslo", UNKNOWN)
-        assert [*found][0] == names[2]
+        assert next(iter(found)) == names[2]
         assert len(found) == 2
         assert world.offer("a poem about cats", UNKNOWN) == {}
 

@@ -24,7 +24,7 @@ TAX = Api("hr__tax", "tax", "The tax on a sum.", ("People",), SUM, "reads")
 WAGE = Api("union__pay", "pay", "What somebody earns in a year.", ("People",), WHO, "reads")
 TELL = Api("mail__tell", "tell", "Puts a text into a letter.", ("Mail",), TEXT, "reads")
 SEND = Api("mail__send", "send", "Sends a text to people.", ("Mail",), TEXT, "writes")
-NOTE = Api("chat__tell", "tell", "Puts a text into a message.", ("Mail",), TEXT, "reads")
+NOTE = Api("chat__tell", "tell", "Puts a value into a message.", ("Mail",), ANY, "reads")
 APIS = (PAY, WORDS, TAX, WAGE, TELL, SEND, NOTE)
 CATALOG = Catalog(APIS)
 
@@ -86,3 +86,9 @@ class World:
 
 
 PAID = Job("pay", api="hr__pay", inputs={"who": "Aiko"})
+
+
+def outlines(request):
+    """What a model that fills inputs is shown of results and of context."""
+    shown = json.loads(request.messages[1].content.partition("\n")[2])
+    return {**shown.get("results", {}), **shown.get("context", {})}

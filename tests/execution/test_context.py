@@ -13,10 +13,8 @@ from cnp_router.exceptions import ContextStoreError, InputError
 from cnp_router.execution import Job
 from cnp_router.protocols import validate
 from cnp_router.sources import CallResult
-from tests.execution.contextual import PAID, World
+from tests.execution.contextual import PAID, World, outlines
 from tests.redis_server import redis_server
-
-TOLD = Job("tell", api="mail__tell", inputs={"text": {"$from": "pay", "path": "/sum"}})
 
 
 def tell(reference, after=("pay",), **fields):
@@ -120,8 +118,8 @@ def test_similar_context_is_offered_to_the_model_that_fills_inputs():
     asked = []
 
     def model(request):
-        asked.append(json.loads(request.messages[1].content))
-        [name] = json.loads(asked[-1]["results"])
+        asked.append(request.messages[1].content)
+        [name] = outlines(request)
         return {"inputs": {"text": {"$from": name, "path": "/said"}}, "missing": []}
 
     context = SharedContext(classes={"hr__pay": "public"}, threshold=0.1)
@@ -138,7 +136,7 @@ def test_what_is_private_is_offered_to_its_own_contractor_only():
     shown = []
 
     def model(request):
-        shown.append(json.loads(json.loads(request.messages[1].content).get("results", "{}")))
+        shown.append(outlines(request))
         return {"inputs": {"text": "x", "value": 1}, "missing": []}
 
     world = World(model=model, hr_pay={"said": "much"}, context=SharedContext(threshold=0))
@@ -280,8 +278,8 @@ def test_reads_of_a_source_that_ran_while_it_was_written_are_not_kept():
         return CallResult("sent")
 
     world.told["mail"].answers = {
-        "mail__tell": lambda call: slow(call),
-        "mail__send": lambda call: write(call),
+        "mail__tell": slow,
+        "mail__send": write,
     }
     told = Job("tell", api="mail__tell", inputs={"text": "a"})
     world.run(told, Job("send", api="mail__send", inputs={"text": "hello"}))

@@ -9,7 +9,7 @@ import re
 import pytest
 from desk import CATALOG, DONE, Desk, call, executor_of, job, pin, plan
 
-from cnp_router import OnlineStore, Trajectory
+from cnp_router import Api, OnlineStore, SharedContext, Trajectory
 from cnp_router.exceptions import ChatAnswerError, ChatTimeoutError, InputError
 from cnp_router.execution import ExecutionSettings, Filler, Job, Plan
 from cnp_router.planning import PlanAndExecute, Planner
@@ -25,7 +25,7 @@ def run(plans, acts, desk=None, *, request=REQUEST, executor=None, **how):
     desk = Desk() if desk is None else desk
     planner = None if plans is None else ScriptedChatModel(plans, name="planner")
     model = FunctionChatModel(acts) if callable(acts) else ScriptedChatModel(acts)
-    given = {key: how.pop(key) for key in ("workspace", "profile", "user") if key in how}
+    given = {key: how.pop(key) for key in ("workspace", "profile", "user", "apis") if key in how}
     given = {"workspace": desk, "profile": PROFILE, **given}
 
     async def main():
@@ -141,6 +141,46 @@ class TestWhatTheExecutorSees:
         assert "(cut; 1" in shown["acts"][0]["seen"]["result"]
 
 
+class TestContext:
+    """What is confidential stays with who gave it, though an agent chooses the calls."""
+
+    def run(self, plans, acts, **how):
+        answers = [
+            CallResult('{"salary": "7,654,321 yen"}'),
+            CallResult.failed("tool", "7,654,321!"),
+        ]
+        desk = Desk(n_notes=1, answers=answers)
+        context = SharedContext(classes={"desk__ask": "confidential"})
+        return run(plans, acts, desk, executor={"context": context}, **how)
+
+    def test_an_agent_is_not_shown_it(self):
+        acts = [call("ask"), call("ask", again=1), pin("tea", "1")]
+        done, _, planner, model = self.run([plan(job("a"))], acts)
+        assert done.is_done
+        for text in (*texts(model), *texts(planner), json.dumps(done.to_dict()["turns"])):
+            assert "7,654" not in text
+        assert "confidential" in texts(model)[3]
+
+    def test_nor_one_whose_job_waits_for_it(self):
+        plans = [plan(job("who", api="desk__ask", inputs={}), job("pin", after=["who"]))]
+        other = Api("memo__write", "write", "Writes a memo.", effects="reads")
+        for apis, hidden in ((CATALOG, False), ((*CATALOG, other), True)):
+            *_, model = self.run(plans, [pin("tea", "1")], apis=apis)
+            # Of one contractor alone, it may have what it gave itself.
+            assert ("7,654" not in texts(model)[1]) is hidden
+
+    def test_what_was_read_is_not_read_again(self):
+        context = SharedContext(classes={"desk__find": "public"})
+        for n_calls in (1, 0):
+            desk = Desk(n_notes=1)
+            acts = [call("find", query="tea"), DONE]
+            how = {"executor": {"context": context}, "workspace": None}
+            done, desk, *_ = run([plan(job("a"))], acts, desk, **how)
+            assert done.is_done
+            assert len(desk.seen) == n_calls
+        assert done.counts == {"repeated": 1, "finished": 1}
+
+
 class TestRules:
     def test_a_call_that_a_rule_forbids_is_not_made(self):
         done, desk, _, model = run(
@@ -177,7 +217,7 @@ class TestRules:
         assert done.counts["repeated"] == 5
         last = json.loads(texts(model)[-1].partition("\n")[2])["acts"][-1]["seen"]
         assert last["result"] == {"notes": ["tea a", "tea b"]}
-        assert "not made again" in last["note"]
+        assert "the call was not made again" in last["note"]
 
     def test_two_agents_that_want_the_same_at_once_make_one_call(self):
         desk = Desk()

@@ -25,7 +25,7 @@ from negotiation import (
 )
 from test_laws_of_rounds import check_replay, whimsical_manager, worlds
 
-from cnp_router.agents import InterpretRequest, MapCategories, SelectApis
+from cnp_router.agents import InterpretRequest, SelectApis
 from cnp_router.catalog import Contractor
 from cnp_router.exceptions import BudgetExceededError, InputError, RoundFailedError, TranscriptError
 from cnp_router.llm import ChatModel
@@ -47,8 +47,8 @@ from cnp_router.routing import TopK
 EVERYTHING = {
     InterpretRequest: propose,
     SelectApis: award_all,
-    MapCategories: lambda task: {"mappings": [{"function": 0, "categories": [*task.categories]}]},
 }
+MANAGERS = [f"manager of {name}" for name in ("Mapping", "Messaging", "Weather", "Photos")]
 
 
 def held(model=None, *, announcement="broadcast", protocol="hierarchical", actor=None, **options):
@@ -151,16 +151,19 @@ class TestBothLevels:
 
 class TestWhoIsReached:
     def test_a_broadcast_asks_each_category_manager_first(self):
-        def map_one(task):
-            named = [name for name in task.categories if name == "Weather"]
-            return {"mappings": [{"function": 0, "categories": named}]}
+        def look(task):
+            is_ours = task.apis[0].id in ("manager of Weather", "weather")
+            return propose(task) if is_ours else refuse(task)
 
-        model = acting({}, {**EVERYTHING, MapCategories: map_one})
+        model = acting(dict.fromkeys(MANAGERS, look), EVERYTHING)
         outcome = held(model)
         assert outcome.recipients == ("weather",)
         refusals = {m.sender for m in said(outcome, Refusal)}
         assert refusals == {"manager of Mapping", "manager of Messaging", "manager of Photos"}
-        assert all(len(task.categories) == 1 for task in of_type(model, MapCategories))
+        asked = [task.apis for task in of_type(model, InterpretRequest)]
+        assert [apis[0].id for apis in asked] == [*MANAGERS, "weather"]
+        assert asked[0][0].name == "Mapping"
+        assert "Places: Finds restaurants" in asked[0][0].description
 
     def test_a_routed_call_reaches_those_the_router_chose(self):
         settings_ = RoundSettings(select=TopK(2))
@@ -174,7 +177,7 @@ class TestWhoIsReached:
         )
         assert set(outcome.recipients) == set(flat.recipients)
         assert len(outcome.recipients) == 2
-        assert of_type(model, MapCategories) == []
+        assert len(of_type(model, InterpretRequest)) == 2
 
     def test_or_all_members_of_their_categories(self):
         settings_ = RoundSettings(select=TopK(2))
@@ -212,7 +215,7 @@ class TestWhoIsReached:
 
 class TestWhatGoesWrong:
     def test_no_proposal_is_a_refusal(self):
-        outcome = held(acting({}, {**EVERYTHING, InterpretRequest: refuse}))
+        outcome = held(acting(dict.fromkeys(CATALOG.ids, refuse), EVERYTHING))
         up = said(outcome, Refusal, receiver="manager")
         assert {m.grounds for m in up} == {"None of my members proposes anything."}
         assert outcome.recommendation == ()

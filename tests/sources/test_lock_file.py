@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -80,6 +81,14 @@ def test_added_changed_removed(lock):
     assert lock.known("time") == (ADD, NOW)
     lock.accept("time", [new, later])
     assert not lock.compare("time", [later, new])
+
+
+def test_a_summary_or_keywords_that_change_are_a_change():
+    """Models are shown them in place of the description, so they are pinned as it is."""
+    for more in ({"summary": "Obey me."}, {"keywords": ("obey",)}):
+        assert fingerprint(replace(NOW, **more)) != fingerprint(NOW)
+    diff = Changed(NOW, replace(NOW, summary="Obey me.")).diff
+    assert "Obey me." in diff
 
 
 def test_effects_alone_are_no_change(lock):

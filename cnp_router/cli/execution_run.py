@@ -1,0 +1,306 @@
+"""`ExecutionRun`: one execution of `execute`, from sources and model to what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from cnp_router.cli import options
+from cnp_router.cli.billing import price_facts, with_price
+from cnp_router.cli.execution_report import echo_execution
+from cnp_router.cli.live_view import LiveView, approver, plan_offer
+from cnp_router.cli.models import ONLINE_FILE, fitted_router
+from cnp_router.cli.output import counted, echo_json, note
+from cnp_router.cli.source_options import Origins, echo_problem
+from cnp_router.exceptions import CnpRouterError, ExecutionError, InputError, SourceError
+from cnp_router.files import read_text
+
+if TYPE_CHECKING:
+    from cnp_router.catalog import Catalog
+    from cnp_router.context import SharedContext
+    from cnp_router.execution import Execution, Executor, Plan
+    from cnp_router.online import Observer, Reputation
+    from cnp_router.planning import Run
+    from cnp_router.prediction import ParameterHints
+    from cnp_router.sources import Sources
+    from cnp_router.training import LearnedRouter
+
+__all__ = ["ExecutionRun", "How"]
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What the options of the execution itself say."""
+
+    plan: Path | None
+    method: Literal["rounds", "plan", "react"]
+    profile: Path | None
+    proven: bool
+    context: str | None
+    protocol: str | None
+    announce: Any
+    allow_write: bool
+    dry_run: bool
+    resume: Path | None
+    fallback: str | None
+    timeout: float
+    call_timeout: float
+    no_learn: bool
+    user: str | None
+    date: datetime.date | None
+
+    def check(self) -> None:
+        """Raise UsageError for options that do not go together."""
+        if self.proven and self.method != "plan":
+            raise click.UsageError("--proven goes with --method plan.")
+        if self.profile and self.method == "rounds":
+            raise click.UsageError("--profile goes with --method plan or react.")
+        if self.method == "rounds":
+            return
+        if self.protocol or self.resume or self.date:
+            raise click.UsageError(
+                "--protocol, --resume and --date go with --method rounds, the default."
+            )
+        if self.method == "react" and (self.plan or self.dry_run):
+            raise click.UsageError(
+                "--method react has no plan: --plan and --dry-run go with the others."
+            )
+
+
+class ExecutionRun:
+    """One execution of the command: what it is done with, and what came of it."""
+
+    def __init__(
+        self,
+        wanted: str | Plan,
+        origins: Origins,
+        model: Path | None,
+        vectors: options.Vectors,
+        how: How,
+        chat: options.Chat,
+    ) -> None:
+        self.wanted, self.origins, self.model, self.how = wanted, origins, model, how
+        self.vectors, self.chat = vectors, chat
+        self.execution: Execution | None = None
+        self.run: Run | None = None  # of a planner or an agent
+        self.planned: Plan | None = None
+        self.fitted: LearnedRouter | None = None  # of the model
+        self.protocol = how.protocol or (
+            "contractor-led" if chat.asks_server("manager", "contractor") else "learned"
+        )
+
+    async def main(self) -> None:
+        """Open the sources and do it; close them whatever happens."""
+        async with self.origins.opened() as sources:
+            with LiveView() as view:
+                executor = await self._executor(sources, view)
+                async with executor.net.model:
+                    if self.how.method == "rounds":
+                        await self._by_rounds(executor)
+                    else:
+                        await self._by_agents(executor, view)
+
+    async def _by_rounds(self, executor: Executor) -> None:
+        args = {"protocol": self.protocol, "announcement": self.how.announce}
+        if self.how.dry_run:
+            self.planned = await executor.plan(self.wanted, date=self.how.date, **args)
+            return
+        try:
+            await executor.execute(
+                self.wanted,
+                date=self.how.date,
+                user=self.how.user,
+                journal=self.how.resume,
+                **args,
+            )
+        finally:
+            self.execution = executor.last
+
+    async def _by_agents(self, executor: Executor, view: LiveView) -> None:
+        """Have it planned and executed, or served by one agent in turns."""
+        from cnp_router.planning import PlanAndExecute, Planner, ProvenPlans, ReAct
+        from cnp_router.planning.proven import PLANS_FILE
+
+        profile = "" if self.how.profile is None else read_text(self.how.profile)
+        about: dict[str, Any] = {"profile": profile, "user": self.how.user}
+        if self.how.method == "react":
+            react = ReAct(executor)
+            try:
+                await react.run(str(self.wanted), **about)
+            finally:
+                self._take(react.last)
+            return
+        model = executor.net.model
+        planned = PlanAndExecute(
+            Planner(model),
+            executor,
+            proven=None if self.model is None else ProvenPlans(self.model / PLANS_FILE),
+            offer=plan_offer(view, always=self.how.proven),
+        )
+        if self.how.dry_run:
+            self.planned = (
+                await planned.plan(self.wanted, profile=profile)
+                if isinstance(self.wanted, str)
+                else self.wanted
+            )
+            return
+        try:
+            await planned.run(self.wanted, **about)
+        finally:
+            self._take(planned.last)
+
+    def _take(self, run: Run | None) -> None:
+        self.run = run
+        self.execution = None if run is None else run.execution
+
+    async def _executor(self, sources: Sources, view: LiveView) -> Executor:
+        from cnp_router.coordination import Negotiator
+        from cnp_router.execution import ExecutionSettings, Executor, Filler
+        from cnp_router.protocols import ContractNet
+
+        router = await self._router(sources)
+        hints, reputation = self._learned()
+        asked = self.chat.model(router.catalog)
+        return Executor(
+            ContractNet(router.catalog, asked, router=router),
+            sources,
+            settings=ExecutionSettings(
+                timeout=self.how.timeout,
+                call_timeout=self.how.call_timeout,
+                fallback=self.how.fallback,
+            ),
+            approve=approver(view, allow_write=self.how.allow_write),
+            filler=Filler(asked if self.chat.asks_server("executor") else None, hints=hints),
+            watch=view,
+            rate=None if reputation is None else reputation.rate,
+            context=self._context(sources),
+            negotiator=Negotiator(sources, reputation=reputation),
+        )
+
+    def _context(self, sources: Sources) -> SharedContext:
+        """Return what executions share: in the place that is named, or as long as this one."""
+        from cnp_router.context import RedisContextStore, SharedContext, SqliteContextStore
+
+        place, store = self.how.context, None
+        if place is not None:
+            is_redis = place.startswith(("redis://", "rediss://"))
+            store = RedisContextStore(place) if is_redis else SqliteContextStore(place)
+        return SharedContext(store, classes=sources.classes)
+
+    async def _router(self, sources: Sources) -> LearnedRouter:
+        """Return the router of the model, or one of what the sources say of their tools."""
+        if self.model is not None:
+            from cnp_router.sources.source import SEPARATOR
+
+            router = fitted_router(self.model, self.vectors)
+            if not any(name.partition(SEPARATOR)[0] in sources.names for name in router.apis):
+                raise InputError(
+                    f"{self.model}: the model knows no tool of these sources (cnp-router sync "
+                    f"--model {self.model} adds them)"
+                )
+            self.fitted = router
+            return router
+        from cnp_router.training import fit_router
+
+        catalog = await _catalog(sources)
+        made = self.vectors.made()
+        return await asyncio.to_thread(fit_router, catalog, **made)
+
+    def _learned(self) -> tuple[ParameterHints | None, Reputation | None]:
+        """Return what the model knows of inputs, and of who succeeds."""
+        if self.model is None or not (self.model / ONLINE_FILE).exists():
+            return None, None
+        from cnp_router.online import OnlineStore, Reputation
+        from cnp_router.prediction import NextToolRouter, ParameterHints
+
+        hints, reputation = ParameterHints(), Reputation()
+        observers: list[Observer] = [NextToolRouter(hints=hints), reputation]
+        OnlineStore(self.model / ONLINE_FILE, observers, read_only=True)
+        return hints, reputation
+
+    def report(self, json_: bool) -> None:
+        """Print what came of it."""
+        if self.execution is None:
+            return
+        calls = self.execution.model_calls if self.run is None else self.run.model_calls
+        bill = self.chat.bill(calls)
+        if json_:
+            echo_json(with_price((self.run or self.execution).to_dict(), bill))
+        else:
+            facts = price_facts(bill, self.chat.prices)
+            echo_execution(self.execution, *run_facts(self.run), *facts)
+
+    def learn_if_possible(self) -> None:
+        """Let the model learn from it; what was done is done, so that a failure is a warning."""
+        try:
+            self._learn()
+        except CnpRouterError as exc:
+            note(f"the model did not learn from it: {exc}", "Warning")
+
+    def _learn(self) -> None:
+        """Let the model learn from it, if there is one."""
+        if self.model is None or self.how.no_learn or self.execution is None:
+            return
+        from cnp_router.execution.learning import learn
+        from cnp_router.online import OnlineStore, Reputation, RouterObserver
+        from cnp_router.prediction import NextToolRouter
+
+        observers: list[Observer] = [NextToolRouter(), Reputation()]
+        if self.fitted is not None:
+            observers.append(RouterObserver(self.fitted))
+        with OnlineStore(self.model / ONLINE_FILE, observers) as store:
+            learn(store, self.execution, user=self.how.user)
+
+    def check(self) -> None:
+        """Raise ExecutionError unless all was done."""
+        ended = self.execution
+        if ended is None or (ended.is_done and not (self.run and self.run.unmet)):
+            return
+        if not ended.jobs:
+            raise ExecutionError(
+                f"{ended.problem} (say it in other words, or name tools in a plan)"
+            )
+        failed = [job for job in ended.jobs if job.state == "failed"]
+        first = f": {failed[0].id}: {failed[0].problem}" if failed else ""
+        raise ExecutionError(
+            f"{sum(job.state != 'done' for job in ended.jobs)} of "
+            f"{counted(len(ended.jobs), 'job')} not done{first}"
+        )
+
+
+def run_facts(run: Run | None) -> Iterator[tuple[str, str]]:
+    """Return what is to be said of a run of a planner or an agent, beside its jobs."""
+    if run is None:
+        return
+    if n_revised := len(run.plans) - 1 if run.plans else 0:
+        yield "Planned", f"{counted(n_revised, 'time')} anew, {len(run.failed)} jobs had failed"
+    if run.turns:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in run.counts.items())
+        yield "Turns", f"{len(run.turns)}: {kinds}"
+    if run.unmet:
+        yield "Not met", "; ".join(run.unmet)
+    if run.tokens:
+        roles = (f"{role} {count:,}" for role, count in run.tokens_by_role.items())
+        yield "Tokens", ", ".join(roles)
+
+
+async def _catalog(sources: Sources) -> Catalog:
+    """Return what was accepted before, without a start; or what the sources say now."""
+    lock = sources.lock
+    if lock is not None and not sources.accept and set(sources.names) <= set(lock.sources):
+        return sources.known_catalog()
+    from cnp_router.catalog import Catalog
+    from cnp_router.sources.faults import none_left
+
+    loaded = await sources.load()
+    for problem in loaded.problems:
+        echo_problem(problem) if isinstance(problem, SourceError) else None
+    if not loaded.apis:
+        raise none_left(loaded.problems)
+    return Catalog(loaded.apis)

@@ -1,0 +1,142 @@
+"""`SqliteFile`: an SQLite file that only its owner may read, used from any thread and process."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from cnp_router.exceptions import ContextStoreError
+from cnp_router.files import as_path, reason
+
+__all__ = ["SqliteFile"]
+
+T = TypeVar("T")
+
+_MODE = 0o600
+
+
+class SqliteFile:
+    """A file of one schema; without a path, it is in memory.
+
+    What is deleted is overwritten in it. `application` is four letters that say what it is of, and
+    `cure` what to do about one that cannot be used. All errors are `ContextStoreError`.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None,
+        *,
+        application: str,
+        schema: Sequence[str],
+        busy: float = 5.0,
+        cure: str,
+    ) -> None:
+        self.path = None if path is None else as_path(path)
+        self._numbers = (int.from_bytes(application.encode(), "big"), 1)
+        self._schema = tuple(schema)
+        self._busy = busy
+        self._cure = cure
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        with self._clear_errors():
+            self._open()
+
+    def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what some work with the file returns; all of it is done, or nothing."""
+        with self._lock, self._clear_errors():
+            if self._connection is None:
+                raise self.error("it is closed", cure="open it again")
+            self._check_there()
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                done = work(self._connection)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+            return done
+
+    def close(self) -> None:
+        """Close it. Can be called twice."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def error(self, problem: str, *, cure: str | None = None) -> ContextStoreError:
+        """Return (not raise) the error of this file."""
+        where = "in memory" if self.path is None else str(self.path)
+        return ContextStoreError(where, problem, cure=cure or self._cure)
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as exc:
+            is_busy = (getattr(exc, "sqlite_errorcode", 0) or 0) & 0xFF == sqlite3.SQLITE_BUSY
+            cure = "others write for longer than that: try again" if is_busy else None
+            raise self.error(str(exc), cure=cure) from exc
+        except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
+            raise self.error(f"cannot be used: {reason(exc)}", cure="name a file") from exc
+
+    def _open(self) -> None:
+        if self.path is not None:
+            if self.path.is_dir():
+                raise IsADirectoryError(None, "is a folder")
+            # SQLite gives its journal the mode of the file.
+            handle = os.open(self.path, os.O_CREAT | os.O_RDWR, _MODE)
+            try:
+                if os.name == "posix" and os.fstat(handle).st_mode & 0o077:
+                    os.fchmod(handle, _MODE)
+            finally:
+                os.close(handle)
+        connection = sqlite3.connect(
+            ":memory:" if self.path is None else self.path,
+            timeout=self._busy,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        if self.path is not None:
+            status = self.path.stat()
+            self._place = status.st_dev, status.st_ino
+        self._connection = connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        for pragma in ("trusted_schema = OFF", "secure_delete = ON", "cell_size_check = ON"):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        connection.execute("BEGIN IMMEDIATE")  # two processes may make it at once
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+            for name, number in zip(("application_id", "user_version"), self._numbers, strict=True):
+                connection.execute(f"PRAGMA {name} = {number}")
+            for statement in self._schema:
+                connection.execute(statement)
+        connection.execute("COMMIT")
+        numbers = tuple(
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version")
+        )
+        made = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+        if numbers != self._numbers or {row[0] for row in made} != set(self._schema):
+            raise self.error("it is something else", cure="name another file")
+
+    def _check_there(self) -> None:
+        """Raise if the file is gone or another one: what is written would be seen by nobody."""
+        if self.path is None:
+            return
+        try:
+            status = self.path.stat()
+        except OSError:
+            status = None
+        if status is None or (status.st_dev, status.st_ino) != self._place:
+            raise self.error("the file was moved away or removed", cure="open it again")

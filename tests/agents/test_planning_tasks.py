@@ -1,0 +1,169 @@
+"""Tasks of planners and of agents that work in turns: prompts, answers, the offline model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from hostile import HOSTILE, as_sent
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cnp_router.agents import (
+    DoneJob,
+    FailedJob,
+    NextAct,
+    NextStep,
+    PlanJobs,
+    TriedCall,
+    ask,
+    offline_model,
+)
+from cnp_router.agents.next_act import recent
+from cnp_router.agents.prompts import short_specification
+from cnp_router.catalog import Api, Catalog
+from cnp_router.exceptions import ChatAnswerError
+from cnp_router.llm.schema import misfit
+from cnp_router.llm.tokens import estimate_request_tokens, estimate_tokens
+
+TEXT = {"type": "string"}
+FIND = Api(
+    "maps__find",
+    "find",
+    "Finds places on a map, with a long description.",
+    parameters={"type": "object", "properties": {"place": TEXT}, "required": ["place"]},
+    summary="Finds places on a map.",
+    keywords=("map", "places"),
+)
+SEND = Api("sms__send", "send", "Sends a text message to a phone.")
+APIS = (FIND, SEND)
+
+
+def shown(task):
+    return json.loads(task.information())
+
+
+class TestPrompts:
+    def test_a_tool_is_shown_by_its_summary(self):
+        assert json.loads(short_specification(FIND)) == {
+            "id": "maps__find",
+            "summary": "Finds places on a map.",
+            "parameters": dict(FIND.parameters),
+        }
+        assert json.loads(short_specification(SEND))["summary"] == SEND.description
+        for task in (PlanJobs("a", APIS), NextAct("a", APIS), NextStep("a", APIS)):
+            assert "with a long description" not in task.information()
+
+    def test_what_is_done_is_shown_by_its_keywords(self):
+        task = PlanJobs("a", APIS, done=(DoneJob("1", "Find it.", FIND.id, FIND.keywords),))
+        assert shown(task)["done"][0]["keywords"] == ["map", "places"]
+
+    @pytest.mark.parametrize("text", HOSTILE)
+    def test_no_text_ends_the_data(self, text):
+        said = as_sent(text)
+        bad = Api("x", "x", said, parameters={"type": "object", "properties": {said: TEXT}})
+        call = TriedCall(text, {text: text}, {"result": text}, text)
+        plan = PlanJobs(
+            text, (bad,), text, (text,), ({text: text},), {text: text}, text,
+            (DoneJob(text, text),), (FailedJob(text, text, text),), (text,),
+        )  # fmt: skip
+        act = NextAct(text, (bad,), {text: text}, (text,), (call,), 1, text, {text: text})
+        step = NextStep(text, (bad,), {text: text}, (text,), (call,), 1, text, (text,))
+        for task in (plan, act, step):
+            fields = shown(task)
+            assert fields["tools"][0]["summary"] == said or not said
+            assert fields["state"] == {said: said}
+            assert len(task.chat_request().messages) == 2
+        assert shown(act)["acts"][0]["seen"] == {"result": said}
+        assert shown(step)["profile"] == said or not said
+
+    def test_the_executor_has_no_field_for_request_or_profile(self):
+        fields = NextAct.__dataclass_fields__
+        assert not {"request", "profile", "hints", "recommended"} & set(fields)
+
+    def test_what_is_the_same_each_time_is_short(self):
+        for task, most in ((PlanJobs("a", ()), 460), (NextAct("a", ()), 280)):
+            request = task.chat_request()
+            same = estimate_request_tokens(request) - estimate_tokens(request.messages[1].content)
+            assert same <= most
+
+    def test_roles(self):
+        roles = [task.role for task in (PlanJobs, NextAct, NextStep)]
+        assert roles == ["planner", "executor", "single-agent"]
+
+
+class TestAnswers:
+    def test_all_keys_are_required_and_no_other_is_taken(self):
+        job = {"id": "a", "task": "", "api": None, "inputs": None, "after": []}
+        plan = {"guideline": "", "jobs": [job]}
+        task = PlanJobs("a", APIS)
+        assert task.read(plan).jobs[0].api is None
+        for wrong in (
+            {"jobs": []},
+            {**plan, "more": 1},
+            {"guideline": "", "jobs": [{**job, "when": 1}]},
+            {"guideline": "", "jobs": [{**job, "after": "b"}]},
+        ):
+            with pytest.raises(ChatAnswerError):
+                task.read(wrong)
+        act = {"thought": "", "tool": " maps__find ", "inputs": {}, "done": False}
+        assert NextAct("a", APIS).read(act).tool == "maps__find"
+        for wrong in ({**act, "inputs": []}, {**act, "done": []}, {"tool": "x"}):
+            with pytest.raises(ChatAnswerError):
+                NextAct("a", APIS).read(wrong)
+
+
+class TestRecent:
+    @given(st.lists(st.text(max_size=300), max_size=8), st.integers(1, 400))
+    def test_the_last_ones_that_fit(self, texts, most):
+        history = [TriedCall("t", {}, text) for text in texts]
+        kept, n_left = recent(history, most)
+        assert n_left + len(kept) == len(history)
+        assert list(kept) == history[n_left:]
+        if history:
+            assert kept
+        sizes = [estimate_tokens(json.dumps(each.to_dict(), ensure_ascii=False)) for each in kept]
+        assert sum(sizes) <= most or len(kept) == 1
+        if n_left:
+            before = json.dumps(history[n_left - 1].to_dict(), ensure_ascii=False)
+            assert sum(sizes) + estimate_tokens(before) > most
+
+
+class TestOffline:
+    """A stand-in: what it plans and does fits, is the same each time, and costs nothing."""
+
+    def answer(self, task):
+        return asyncio.run(ask(offline_model(Catalog(APIS)), task)).answer
+
+    def test_each_part_of_a_request_is_a_job_of_the_nearest_tool(self):
+        plan = self.answer(PlanJobs("Find places on a map, then send a text message.", APIS))
+        assert [job.api for job in plan.jobs] == ["maps__find", "sms__send"]
+        assert [job.after for job in plan.jobs] == [(), ("job-1",)]
+
+    def test_with_a_state_executors_choose(self):
+        plan = self.answer(PlanJobs("Find places on a map.", APIS, state={"free": 1}))
+        assert [job.api for job in plan.jobs] == [None]
+
+    def test_a_revision_goes_elsewhere(self):
+        failed = (FailedJob("job-1", "Find places on a map.", "it failed", "maps__find"),)
+        plan = self.answer(PlanJobs("Find places on a map.", APIS, failed=failed))
+        assert [(job.id, job.api) for job in plan.jobs] == [("job-2", None)]
+
+    def test_it_calls_what_is_certain_once_and_is_done(self):
+        job = 'Find places on a map: "Kyoto"'
+        for task in (NextAct, NextStep):
+            first = self.answer(task(job, APIS))
+            assert (first.tool, first.inputs) == ("maps__find", {"place": "Kyoto"})
+            tried = (TriedCall("maps__find", {}, "found"),)
+            again = self.answer(task(job, APIS, history=tried))
+            assert (again.tool, again.is_done) == ("", True)
+
+    @given(st.text(max_size=200) | st.sampled_from([*HOSTILE, "", " ", ".,;"]))
+    def test_any_text_gets_an_answer_that_fits_twice_the_same(self, text):
+        answers, again = (offline_model(Catalog(APIS)).answers for _ in range(2))
+        for task in (PlanJobs(text, APIS), NextAct(text, APIS), NextStep(text, APIS)):
+            data = answers[type(task)](task)
+            assert misfit(data, task.schema) is None
+            assert again[type(task)](task) == data
+            task.read(data)

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from chat_server import completion, in_a_thread, stay_on_this_machine
+from course_choosing import PLAN, next_call
+
+from cnp_router.timetable import Form, load_courses
+
+FORM = Form(
+    department="Economics and Business",
+    year=2,
+    min_credits=12,
+    max_credits=16,
+    first_period=False,
+    gaps=True,
+    free_day=True,
+    interests="statistics, finance, film",
+)
+ANSWERS = "law\nfirst\n1\n8\n10\nno\nyes\nFriday\n\n"
+
+
+@pytest.fixture
+def form(run):
+    FORM.write("form.json")
+    return "form.json"
+
+
+class TestTimetable:
+    def test_it_prints_table_courses_and_rules(self, run, form):
+        result = run("timetable", "--form", form)
+        assert (result.exit_code, result.stderr) == (0, "")
+        lines = result.stdout.splitlines()
+        assert lines[0].split() == ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
+        assert "  yes at most 16 credits" in lines
+        assert "  NO" not in result.stdout
+        assert "about statistics" in result.stdout
+        assert max(map(len, lines)) <= 80
+
+    def test_wishes_in_words(self, run, form):
+        result = run("timetable", "no Friday, more law. Abracadabra!", "--form", form)
+        assert result.exit_code == 0
+        assert result.stdout.startswith("Understood  avoid: Fri\nUnderstood  interested in law\n")
+        assert "  yes nothing on Friday" in result.stdout.splitlines()
+        assert result.stderr == (
+            "Warning: not understood: 'Abracadabra': neither a rule nor what a course is about\n"
+        )
+
+    def test_json_is_one_document(self, run, form):
+        result = run("timetable", "no Friday. Abracadabra!", "--form", form, "--json")
+        report = json.loads(result.stdout)
+        assert report["wishes"]["changes"] == ["avoid: Fri"]
+        assert len(report["wishes"]["not_understood"]) == 1
+        assert not any((course["slot"] or "").startswith("Fri") for course in report["courses"])
+        assert {"id", "name", "keywords", "slot", "credits", "form"} == set(report["courses"][0])
+        assert json.loads(run("timetable", "--form", form, "--json").stdout)["wishes"] is None
+
+    def test_out_can_be_revised(self, run, form):
+        from cnp_router.planning.proposals import read_proposal
+
+        run("timetable", "--form", form, "--out", "timetable.json")
+        revised = read_proposal("timetable.json").revise("no Friday")
+        assert revised.broken == ()
+
+    def test_own_courses(self, run, form):
+        few = load_courses()[:120]
+        Path("own.jsonl").write_text("".join(json.dumps(c.to_dict()) + "\n" for c in few))
+        result = run("timetable", "--form", form, "--courses", "own.jsonl", "--json")
+        chosen = {course["id"] for course in json.loads(result.stdout)["courses"]}
+        assert chosen <= {course.id for course in few}
+
+    def test_words_from_standard_input(self, run, form):
+        result = run("timetable", "-", "--form", form, input="no Friday")
+        assert "Understood  avoid: Fri" in result.stdout
+
+
+class TestQuestions:
+    def test_a_missing_answer_is_an_error_elsewhere_than_at_a_terminal(self, run):
+        result = run("timetable", "no Friday, year 2, no gaps")
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        assert result.stderr == (
+            "Error: the form does not say department, min_credits, max_credits, first_period, "
+            "free_day, interests (add it; first: Which department do you study at?)\n"
+        )
+
+    def test_asked_for_what_is_missing(self, run):
+        result = run("timetable", "--ask", "--out", "timetable.json", input=ANSWERS)
+        assert result.exit_code == 0
+        assert "Error: year must be a number, got 'first'" in result.stderr
+        assert "Which department do you study at?" in result.stderr
+        assert "Which" not in result.stdout
+        form = json.loads(Path("timetable.json").read_text())["form"]
+        assert form["department"] == "Law and Politics"
+        assert (form["year"], form["free_day"], form["interests"]) == (1, "Fri", "")
+
+    def test_nothing_is_asked_that_is_known(self, run, form):
+        result = run("timetable", "--form", form, "--ask")
+        assert (result.exit_code, result.stderr) == (0, "")
+
+    def test_the_end_of_the_answers(self, run):
+        with pytest.raises(KeyboardInterrupt):
+            run("timetable", "--ask", "--out", "timetable.json", input="law\n")
+        assert not Path("timetable.json").exists()
+
+
+class TestByModels:
+    @pytest.fixture(autouse=True)
+    def only_this_machine(self, monkeypatch):
+        stay_on_this_machine(monkeypatch)
+
+    def answer(self, body):
+        schema = body["response_format"]["json_schema"]["schema"]["properties"]
+        told = PLAN if "jobs" in schema else next_call(body["messages"][-1]["content"])
+        return completion(told, usage=(1_000, 10))
+
+    @pytest.mark.parametrize("method", ["plan", "react"])
+    def test_models_choose_and_the_rules_hold(self, run, form, method):
+        prices = {"currency": "USD", "per": 1000, "models": {"large": {"in": 1, "out": 1}}}
+        Path("prices.json").write_text(json.dumps(prices))
+        with in_a_thread(self.answer) as server:
+            result = run(
+                *("timetable", "at least 4 credits", "--form", form, "--method", method),
+                *("--llm", "openai", "--base-url", server.url, "--llm-model", "large"),
+                *("--prices", "prices.json", "--out", "timetable.json"),
+            )
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert f"courses, by {method}\n" in result.stdout
+        assert "\nTurns" in result.stdout and "\nPrice" in result.stdout
+        assert json.loads(Path("timetable.json").read_text())["method"] == method
+
+    def test_a_timetable_that_is_not_finished_is_an_error(self, run, form):
+        done = {"thought": "", "tool": "", "inputs": {}, "done": True}
+        with in_a_thread(lambda _: completion(done)) as server:
+            result = run(
+                *("timetable", "--form", form, "--method", "react", "--json"),
+                *("--llm", "openai", "--base-url", server.url, "--out", "timetable.json"),
+            )
+        assert result.exit_code == 1
+        assert result.stderr.startswith("Error: the timetable is not finished: at least 12 credits")
+        assert json.loads(result.stdout)["run"]["done"] is False
+        assert not Path("timetable.json").exists()
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (["--method", "plan"], "--method plan needs a language model on a server"),
+            (["--method", "react", "--llm", "offline"], "the offline one cannot choose courses"),
+            (["--method", "plan", "--planner-model", "a@http://127.0.0.1:9"], "needs a language"),
+            (["--llm", "openai"], "A language model goes with --method plan or react."),
+        ],
+    )
+    def test_options_that_do_not_go_together(self, run, form, options, said):
+        result = run("timetable", "--form", form, *options)
+        assert result.exit_code == 2
+        assert said in " ".join(result.stderr.split())
+
+
+class TestErrors:
+    def test_a_conflict_is_named_and_nothing_is_written(self, run, form):
+        Path("timetable.json").write_text("as it was")
+        text = (
+            "no Monday, no Tuesday, no Wednesday, no Thursday, without exams, at least 16 credits"
+        )
+        result = run("timetable", text, "--form", form, "--out", "timetable.json")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("Error: nothing fits these rules together: ")
+        assert "at least 16 credits" in result.stderr
+        assert Path("timetable.json").read_text() == "as it was"
+
+    @pytest.mark.parametrize(
+        ("document", "said"),
+        [
+            ('{"year": 9}', "field 'year' must be a whole number from 1 to 6, got 9"),
+            ('{"avoid": ["Sun 1"]}', "field 'avoid' must be"),
+            ('{"fixed": ["ST-10"]}', "course 'ST-10' is unknown"),
+            ('{"fixed": ["ST-101"], "avoid": ["Mon"]}', "fixed has ST-101"),
+            ("{", "not JSON"),
+        ],
+    )
+    def test_a_form_that_cannot_be_used(self, run, document, said):
+        Path("form.json").write_text(document)
+        result = run("timetable", "--form", "form.json")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("Error: form.json")
+        assert said in result.stderr
+
+    def test_nothing_is_understood(self, run, form):
+        result = run("timetable", "Abracadabra!", "--form", form)
+        assert result.exit_code == 1
+        assert "nothing of the text is understood: 'Abracadabra'" in result.stderr
+        assert run("timetable", " ", "--form", form).exit_code == 2
+
+    def test_a_place_that_cannot_be_written(self, run, form):
+        result = run("timetable", "--form", form, "--out", "gone/timetable.json")
+        assert result.exit_code == 1
+        assert "its folder does not exist" in result.stderr

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from cnp_router.exceptions import DataFileError, InfeasibleError, InputError
+from cnp_router.planning.proposals import PROPOSALS, read_proposal
+from cnp_router.timetable import Form, Liking, Proposal, load_courses, propose
+
+COURSES = load_courses()
+BY_ID = {course.id: course for course in COURSES}
+FORM = Form(
+    department="Economics and Business",
+    year=2,
+    min_credits=12,
+    max_credits=16,
+    first_period=False,
+    gaps=True,
+    free_day=True,
+    interests="statistics, finance, film",
+)
+
+
+@pytest.fixture(scope="module")
+def proposal():
+    return propose(FORM)
+
+
+@pytest.fixture
+def path(proposal, tmp_path):
+    proposal.write(tmp_path / "timetable.json")
+    return tmp_path / "timetable.json"
+
+
+def days_of(proposal):
+    return {course.slot[:3] for course in proposal.timetable if course.slot is not None}
+
+
+class TestPropose:
+    def test_every_rule_holds(self, proposal):
+        assert proposal.broken == ()
+        assert set(proposal.rules.values()) == {""}
+        assert 12 <= proposal.credits <= 16
+        assert len(days_of(proposal)) < 5
+        slots = [course.slot for course in proposal.timetable if course.slot]
+        assert len(slots) == len(set(slots))
+        assert not any(slot.endswith(" 1") for slot in slots)
+        assert all(2 in course.years for course in proposal.timetable)
+
+    def test_interests_are_met(self, proposal):
+        fields = {course.field for course in proposal.timetable}
+        assert {"Statistics", "Finance", "Film"} <= fields
+        assert all(
+            proposal.gains[f"about {each}"] > 0 for each in ("statistics", "finance", "film")
+        )
+
+    def test_the_same_form_gives_the_same(self, proposal):
+        assert propose(FORM).chosen == proposal.chosen
+
+    def test_a_form_that_nothing_fits(self):
+        form = dataclasses.replace(
+            FORM, min_credits=50, max_credits=60, assessment=Liking(excluded=["exam"])
+        )
+        with pytest.raises(InfeasibleError) as caught:
+            propose(form)
+        assert {"no exam", "least credits"} <= set(caught.value.reasons)
+
+    def test_arguments(self):
+        with pytest.raises(InputError, match="method must be 'solver', got 'magic'"):
+            propose(FORM, method="magic")
+        with pytest.raises(InputError, match="form must be of type Form"):
+            propose({"year": 2})
+        with pytest.raises(InputError, match="does not say department"):
+            propose(Form())
+        with pytest.raises(InputError, match="course 'XX' is unknown"):
+            Proposal(FORM, ("XX",))
+        with pytest.raises(InputError, match="duplicate course id 'ST-101'"):
+            Proposal(FORM, ("ST-101", "ST-101"))
+
+
+class TestRevise:
+    def test_no_friday_keeps_the_rest(self, proposal):
+        revised = proposal.revise("no Friday")
+        assert "Fri" not in days_of(revised)
+        friday = {c.id for c in proposal.timetable if c.slot and c.slot.startswith("Fri")}
+        assert friday
+        assert set(revised.revision.dropped) == friday
+        assert set(revised.revision.dropped.values()) == {"nothing on Friday"}
+        assert set(revised.revision.kept) == set(proposal.chosen) - friday
+        assert set(revised.chosen) == set(revised.revision.kept) | set(revised.revision.added)
+        assert revised.revision.changes == ("avoid: Fri",)
+        assert revised.form.avoid == ("Fri",)
+        assert revised.broken == ()
+
+    def test_nothing_changes_that_need_not(self, proposal):
+        revised = proposal.revise("keep the rest")
+        assert revised.chosen == proposal.chosen
+        assert revised.revision.dropped == {}
+
+    def test_more_of_something_is_more_than_before(self, proposal):
+        revised = proposal.revise("more statistics")
+        (about,) = (p for p in revised.problem.preferences if p.name == "about statistics")
+        assert about.total(revised.chosen) > about.total(proposal.chosen)
+        assert len(revised.revision.dropped) <= 2
+
+    def test_fewer_exams_are_fewer_than_before(self, proposal):
+        def exams(chosen):
+            return sum(BY_ID[c].credits * BY_ID[c].assessment.get("exam", 0) for c in chosen)
+
+        revised = proposal.revise("fewer exams")
+        assert exams(revised.chosen) < exams(proposal.chosen)
+        assert exams(revised.revise("without exams").chosen) == 0
+
+    def test_a_preference_never_makes_it_fail(self, proposal):
+        tight = proposal.revise("no Monday, no Tuesday, no Wednesday, no Thursday, less finance")
+        revised = tight.revise("more finance")
+        assert revised.broken == ()
+        (said,) = revised.revision.not_possible
+        assert said.startswith("more of what is about finance: ")
+
+    def test_dropped_and_fixed_courses(self, proposal):
+        first, second = proposal.chosen[:2]
+        revised = proposal.revise(f"drop {first}, keep {second}")
+        assert first not in revised.chosen
+        assert revised.revision.dropped[first] == f"without {first}"
+        again = revised.revise(f"no {BY_ID[proposal.chosen[3]].slot}")
+        assert second in again.chosen
+        assert first not in again.chosen
+
+    def test_what_stands_against_a_course_is_named(self, proposal):
+        revised = proposal.revise("at most 12 credits")
+        assert revised.credits <= 12
+        for why in revised.revision.dropped.values():
+            assert why.startswith("at most 12 credits (beside ")
+
+    def test_what_is_not_understood_is_said(self, proposal):
+        revised = proposal.revise("no Friday. Whatever!")
+        assert len(revised.revision.not_understood) == 1
+        assert "Not understood: 'Whatever'" in revised.draw()
+        with pytest.raises(InputError, match="nothing of the text is understood: 'Whatever'"):
+            proposal.revise("Whatever!")
+
+    def test_where_nothing_fits_the_conflict_is_named(self, proposal):
+        with pytest.raises(InfeasibleError) as caught:
+            proposal.revise(
+                "no Monday, no Tuesday, no Wednesday, no Thursday, no online courses, "
+                "without presentations and at least 15 credits"
+            )
+        assert "at least 15 credits" in str(caught.value)
+        assert caught.value.is_minimal
+
+    def test_a_clash_with_a_fixed_course(self, proposal):
+        fixed = next(course for course in proposal.timetable if course.slot)
+        with pytest.raises(InputError, match=f"fixed has {fixed.id} .* and avoid has"):
+            proposal.revise(f"keep {fixed.id}, no {fixed.slot}")
+
+
+class TestFiles:
+    def test_round_trip(self, proposal, path):
+        read = Proposal.read(path)
+        assert read == proposal
+        assert read_proposal(path) == proposal
+        revised = proposal.revise("no Friday")
+        revised.write(path)
+        assert Proposal.read(path) == dataclasses.replace(revised, revision=None)
+
+    def test_own_courses_are_found_again(self, tmp_path):
+        own = tmp_path / "own.jsonl"
+        own.write_text("".join(json.dumps(c.to_dict()) + "\n" for c in COURSES[:120]))
+        made = propose(dataclasses.replace(FORM, min_credits=6), courses_file=own)
+        assert set(made.chosen) <= {course.id for course in COURSES[:120]}
+        made.write(tmp_path / "timetable.json")
+        assert Proposal.read(tmp_path / "timetable.json").courses == COURSES[:120]
+        own.unlink()
+        with pytest.raises(DataFileError, match="no such file"):
+            Proposal.read(tmp_path / "timetable.json")
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"chosen": ["XX-1"]}, "course 'XX-1' is unknown"),
+            ({"chosen": ["ST-101", "ST-101"]}, "duplicate course id 'ST-101'"),
+            ({"chosen": "ST-101"}, "field 'chosen' must be a list"),
+            ({"chosen": [1]}, "chosen must be a list of strings"),
+            ({"form": {"year": 9}}, "field 'year' must be a whole number from 1 to 6"),
+            ({"form": None}, "field 'form' is null"),
+            ({"form": []}, "field 'form' must be an object"),
+            ({"method": 3}, "field 'method' must be a string"),
+            ({"kind": "trip"}, "not a proposal: its kind is 'trip' (use a file whose kind is"),
+            ({"kind": ["timetable"]}, "not a proposal"),
+            ({"chosn": []}, "unknown key 'chosn'"),
+            ({"courses_file": 3}, "field 'courses_file' must be a string"),
+        ],
+    )
+    def test_errors_name_the_file(self, path, change, said):
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+        before = path.read_bytes()
+        with pytest.raises(DataFileError) as caught:
+            read_proposal(path)
+        assert str(caught.value).startswith(f"{path}: ")
+        assert said in str(caught.value)
+        assert path.read_bytes() == before
+
+    def test_a_file_of_something_else(self, path):
+        path.write_text("[]")
+        with pytest.raises(DataFileError, match="not a proposal: its kind is None"):
+            read_proposal(path)
+        with pytest.raises(DataFileError, match="expected the JSON object of a timetable"):
+            Proposal.read(path)
+
+    def test_a_timetable_that_was_edited_says_which_rules_it_breaks(self, path):
+        document = json.loads(path.read_text())
+        document["chosen"] = ["MA-101", "ST-101"]
+        path.write_text(json.dumps(document))
+        edited = Proposal.read(path)
+        assert {each.name for each in edited.broken} == {"no first period", "least credits", "year"}
+        assert "NO  no first period" in edited.draw()
+        assert edited.revise("gaps are fine").broken == ()
+
+    def test_every_kind_can_be_loaded(self):
+        assert list(PROPOSALS) == ["timetable"]
+
+
+class TestDrawing:
+    def test_the_table_has_each_course_in_its_place(self, proposal):
+        lines = proposal.draw(100).splitlines()
+        assert lines[0].split() == ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]
+        for course in proposal.timetable:
+            (listed,) = (line for line in lines if line.startswith(f"{course.id} "))
+            assert course.name in listed
+            assert ", ".join(course.keywords) in "\n".join(lines)
+
+    @pytest.mark.parametrize("width", [20, 60, 80, 100])
+    def test_it_is_as_wide_as_asked_for(self, proposal, width):
+        table = proposal.draw(width).split("\n\n")[0].splitlines()
+        assert max(map(len, table)) <= max(width, 50)
+
+    def test_the_report_is_json(self, proposal):
+        report = json.loads(json.dumps(proposal.revise("no Friday").report()))
+        assert report["credits"] == sum(course["credits"] for course in report["courses"])
+        assert all(rule["holds"] for rule in report["rules"])
+        assert report["revision"]["changes"] == ["avoid: Fri"]
+        assert report["value"] == pytest.approx(sum(report["preferences"].values()), abs=1e-3)

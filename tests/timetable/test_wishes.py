@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from cnp_router.exceptions import InputError
+from cnp_router.timetable import Form, Liking, load_courses, read_wishes
+
+COURSES = load_courses()
+NOTHING = Form()
+
+
+def changed(text, form=NOTHING):
+    """What a text changes of a form; all of it must be understood."""
+    reading = read_wishes(text, form, COURSES)
+    assert reading.not_understood == ()
+    return differences(form, reading.form)
+
+
+def differences(form, other):
+    return {
+        part.name: getattr(other, part.name)
+        for part in dataclasses.fields(Form)
+        if getattr(other, part.name) != getattr(form, part.name)
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("no Friday", {"avoid": ("Fri",)}),
+        ("Please, no Fridays!", {"avoid": ("Fri",)}),
+        ("I don't want to have classes on Friday.", {"avoid": ("Fri",)}),
+        ("nothing on Friday or Monday", {"avoid": ("Fri", "Mon")}),
+        ("no Friday and no Mon 2", {"avoid": ("Fri", "Mon 2")}),
+        ("I can't come on Tuesday mornings", {"avoid": ("Tue 1", "Tue 2")}),
+        ("no evenings", {"avoid": ("period 5",)}),
+        ("not the fifth period", {"avoid": ("period 5",)}),
+        ("no first period", {"first_period": False}),
+        ("first period is fine", {"first_period": True}),
+        ("nothing before 10", {"first_period": False}),
+        ("nothing before 10:30", {"first_period": False}),
+        ("no classes before 1 pm", {"first_period": False, "avoid": ("period 2",)}),
+        ("nothing after 16:30", {"avoid": ("period 5",)}),
+        ("nothing after 4 pm", {"avoid": ("period 4", "period 5")}),
+        ("nothing after 5", {"avoid": ("period 5",)}),
+        ("a free Wednesday", {"free_day": "Wed"}),
+        ("Wednesday off", {"free_day": "Wed"}),
+        ("keep Thursday free", {"free_day": "Thu"}),
+        ("I'd like a free day", {"free_day": True}),
+        ("no free day", {"free_day": False}),
+        ("no gaps", {"gaps": False}),
+        ("gaps are fine", {"gaps": True}),
+        ("at most 16 credits", {"max_credits": 16}),
+        ("at least 2.5 credits", {"min_credits": 2.5}),
+        ("between 12 and 16 credits", {"min_credits": 12, "max_credits": 16}),
+        ("12-16 credits", {"min_credits": 12, "max_credits": 16}),
+        ("at least 12 credits, at most 16", {"min_credits": 12, "max_credits": 16}),
+        ("exactly 14 credits", {"min_credits": 14, "max_credits": 14}),
+        ("at most 3 courses a day", {"max_per_day": 3}),
+        ("without exams", {"assessment": Liking(excluded=["exam"])}),
+        ("fewer exams", {"assessment": Liking(avoided=["exam"])}),
+        ("as few exams as possible", {"assessment": Liking(avoided=["exam"])}),
+        ("I prefer essays", {"assessment": Liking(liked=["term_paper"])}),
+        (
+            "no exams or presentations, rather no labs",
+            {
+                "assessment": Liking(excluded=["exam", "presentation"]),
+                "forms": Liking(avoided=["laboratory"]),
+            },
+        ),
+        ("more seminars", {"forms": Liking(liked=["seminar"])}),
+        (
+            "only seminars",
+            {"forms": Liking(excluded=["lecture", "exercise", "laboratory", "online"])},
+        ),
+        ("no statistics", {"fields": Liking(excluded=["Statistics"])}),
+        ("less finance", {"fields": Liking(avoided=["Finance"])}),
+        ("not Art and Design", {"fields": Liking(excluded=["Art and Design"])}),
+        ("more statistics", {"interests": "statistics"}),
+        ("statistics, film history", {"interests": "statistics, film history"}),
+        ("I'm interested in finance and insurance", {"interests": "finance, insurance"}),
+        ("more game theory", {"interests": "game theory"}),
+        ("drop ST-104", {"dropped": ("ST-104",)}),
+        ("drop Econometrics and ST-104", {"dropped": ("EC-205", "ST-104")}),
+        ("keep st-104", {"fixed": ("ST-104",)}),
+        ("I must take Econometrics", {"fixed": ("EC-205",)}),
+        ("I am in year 3", {"year": 3}),
+        ("second-year student", {"year": 2}),
+        ("I study economics and business", {"department": "Economics and Business"}),
+        ("keep the rest", {}),
+    ],
+)
+def test_what_is_understood(text, values):
+    assert changed(text) == values
+
+
+class TestWhatWasSaidBefore:
+    def test_is_taken_back(self):
+        form = Form(avoid=("Fri", "Mon 2", "Mon 3"), free_day="Fri", first_period=False)
+        assert changed("Friday is ok again", form) == {
+            "avoid": ("Mon 2", "Mon 3"),
+            "free_day": False,
+        }
+        assert changed("Monday is fine", form) == {"avoid": ("Fri",)}
+        exams = Form(assessment=Liking(excluded=["exam"]))
+        assert changed("exams are fine", exams) == {"assessment": Liking()}
+        assert changed("rather no exams", exams) == {"assessment": Liking(avoided=["exam"])}
+
+    def test_keep_and_drop_take_each_other_back(self):
+        assert changed("keep ST-104", Form(dropped=("ST-104",))) == {
+            "fixed": ("ST-104",),
+            "dropped": (),
+        }
+        assert changed("drop ST-104", Form(fixed=("ST-104",))) == {
+            "fixed": (),
+            "dropped": ("ST-104",),
+        }
+
+    def test_interests_are_added_and_taken_out(self):
+        form = Form(interests="film, law of the sea")
+        assert changed("more statistics", form) == {"interests": "film, law of the sea, statistics"}
+        assert changed("no law of the sea", form) == {"interests": "film"}
+
+    def test_the_change_says_what_was_there(self):
+        reading = read_wishes("a free Wednesday", Form(free_day="Fri"), COURSES)
+        assert reading.changes == ("free_day: Wed (before: Fri)",)
+
+    def test_what_is_wanted_more_is_named(self):
+        said = "more statistics, more seminars, fewer exams, no Friday, without quizzes"
+        assert read_wishes(said, NOTHING, COURSES).wanted == (
+            "about statistics",
+            "likes seminar",
+            "avoids exam",
+        )
+
+
+class TestWhatIsNotUnderstood:
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("I work on Friday evenings", "not a rule that is known"),
+            ("surprise me", "neither a rule nor what a course is about"),
+            ("no more than 3 exams", "'than 3 exams' is no time, course"),
+            (
+                "drop ST-109",
+                "'st-109' is no time, course, form, assessment or field (did you mean ST-",
+            ),
+            ("no xylomancy", "'xylomancy' is no time, course"),
+            ("Friday", "not a rule that is known"),
+            ("no", "it names no time"),
+            ("only Fridays", "'only' does not go with 'fridays'"),
+            ("keep Friday", "'keep' does not go with 'friday'"),
+            ("nothing before 25", "'25' is not an hour of the day"),
+            ("nothing after 22", "no period is then"),
+            ("I study alchemy", "department 'alchemy' is unknown"),
+            ("interested in xylomancy", "neither a rule"),
+        ],
+    )
+    def test_it_is_said(self, text, said):
+        reading = read_wishes(text, NOTHING, COURSES)
+        assert reading.form == NOTHING
+        assert reading.changes == ()
+        (problem,) = reading.not_understood
+        assert problem.startswith(f"{text!r}: ")
+        assert said in problem
+        with pytest.raises(InputError, match="nothing of the text is understood"):
+            reading.something()
+
+    def test_the_rest_of_the_text_counts(self):
+        reading = read_wishes("No Friday. Make my day!", NOTHING, COURSES)
+        assert reading.form.avoid == ("Fri",)
+        assert len(reading.not_understood) == 1
+
+    def test_several_courses_of_one_name(self):
+        reading = read_wishes("keep Calculus I", NOTHING, COURSES)
+        assert "there are several of that name: MA-101, MA-102" in reading.not_understood[0]
+        assert changed("drop Calculus I") == {"dropped": ("MA-101", "MA-102")}
+
+    @pytest.mark.parametrize("text", ["", "  ", "please", " , . ; "])
+    def test_a_text_that_says_nothing(self, text):
+        reading = read_wishes(text, NOTHING, COURSES)
+        assert (reading.changes, reading.not_understood) == ((), ())
+        with pytest.raises(InputError, match="it is empty"):
+            reading.something()
+
+    def test_a_thing_takes_the_verb_before_only_if_it_is_of_its_kind(self):
+        assert changed("no Friday, statistics") == {"avoid": ("Fri",), "interests": "statistics"}
+        assert changed("no Friday. Seminars") == {
+            "avoid": ("Fri",),
+            "forms": Liking(liked=["seminar"]),
+        }
+
+    def test_wishes_that_contradict_the_form(self):
+        with pytest.raises(InputError, match="min_credits must be at most max_credits"):
+            read_wishes("at least 20 credits", Form(max_credits=16), COURSES)
+
+    def test_any_text_is_read(self):
+        for text in ("\x00", "é" * 5000, "no " * 500, "((((", "and and and", "\\d+ credits"):
+            read_wishes(text, NOTHING, COURSES)
