@@ -89,7 +89,7 @@ class SearchingStudent(FunctionChatModel):
                     self.mistakes[kind] += 1
                     return wrong
         wanted = re.search(r"add (\d+) of them", task.job)
-        n_added = sum(each.tool == _ADD and "result" in each.seen for each in task.history)
+        n_added = sum(each.tool == _ADD and "result" in each.seen for each in task.history.last)
         if self.finishes and wanted and n_added >= int(wanted[1]):
             return _said("", done=True)
         for course in self._found(task):
@@ -99,7 +99,7 @@ class SearchingStudent(FunctionChatModel):
     def _mistake(self, kind: str, task: NextAct | NextStep) -> dict[str, Any] | None:
         """Return what is wrong to do now; None if there is no occasion for this mistake."""
         chosen = task.state["chosen"]
-        searches = [each.inputs for each in task.history if each.tool == _SEARCH]
+        searches = [each.inputs for each in task.history.last if each.tool == _SEARCH]
         if kind == "taken slot":
             taken = {each["slot"] for each in chosen} - {None}
             there = {each["id"] for each in chosen}
@@ -117,9 +117,9 @@ class SearchingStudent(FunctionChatModel):
     def _found(task: NextAct | NextStep) -> Iterator[str]:
         """Yield the courses of the last search that can be added, by what is shown."""
         free = {*task.state["free_slots"], None}
-        tried = {each.inputs.get("course_id") for each in task.history if each.tool == _ADD}
+        tried = {each.inputs.get("course_id") for each in task.history.last if each.tool == _ADD}
         tried |= {each["id"] for each in task.state["chosen"]}
-        for each in reversed(task.history):
+        for each in reversed(task.history.last):
             if each.tool == _SEARCH and "result" in each.seen:
                 for course in each.seen["result"]["courses"]:
                     if course["slot"] in free and course["id"] not in tried:
@@ -128,7 +128,7 @@ class SearchingStudent(FunctionChatModel):
 
     def _next_search(self, task: NextAct | NextStep) -> dict[str, Any]:
         """Search for what the job or the request asks, then slot by slot."""
-        done = [dict(each.inputs) for each in task.history if each.tool == _SEARCH]
+        done = [dict(each.inputs) for each in task.history.last if each.tool == _SEARCH]
         said = re.findall(r'"([^"]+)"', task.job)
         wanted = [{"query": topic} for topic in said]
         wanted += [{"slot": slot} for slot in (*task.state["free_slots"], "intensive")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from benchmarks.report import environment, heading, number, table
 from cnp_router.agents import offline_model
 from cnp_router.catalog import Api, Catalog
 from cnp_router.coordination import Coordinated, Load, Negotiator
+from cnp_router.exceptions import InputError
 from cnp_router.execution.directed import Direct
 from cnp_router.online import Reputation
 from cnp_router.protocols import ContractNet
@@ -26,6 +28,7 @@ __all__ = ["CONTRACTORS", "METHODS", "RUNS", "WORLDS", "World", "run", "simulate
 RUNS = 10
 CONTRACTORS = [10, 100, 1_000]
 _CATEGORIES = ("a", "b", "c")
+_OTHERS = ("Sends a text message to a phone.", "Draws a map.", "Translates a text.", "Pays a bill.")
 _REPEATS = 30
 
 
@@ -140,10 +143,15 @@ async def _overhead(n: int, seed: int) -> dict[str, float]:
     """Return milliseconds for one job that `n` contractors could do."""
     rng = np.random.default_rng(seed)
     tools = [
-        Api(f"c{i}__forecast", "forecast", f"The forecast of rain and wind for a city, {i}.")
+        Api(f"c{i}__forecast", "forecast", "The forecast of rain and wind for a city.")
         for i in range(n)
     ]
     names = [each.id for each in tools]
+    # As many others, which cannot do it.
+    tools += [
+        Api(f"c{i}__{_OTHERS[i % len(_OTHERS)].split()[0].lower()}", "other", said)
+        for i, said in zip(range(n), itertools.cycle(_OTHERS), strict=False)
+    ]
     reputation = Reputation()
     for name in rng.choice(names, size=min(5 * n, 2_000)):
         reputation.count(str(name), bool(rng.random() < 0.8), "a")
@@ -173,6 +181,9 @@ async def _overhead(n: int, seed: int) -> dict[str, float]:
             await net.run("The forecast of rain for Oslo", protocol=protocol)
 
         found[what] = await _median(round_)
+    able = {len(each.offers) for each in by.held}
+    if able != {n}:
+        raise InputError(f"{n} contractors should take part in each negotiation, got {able}")
     return found
 
 

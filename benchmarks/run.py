@@ -23,6 +23,8 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py execution [--jobs N] [--executions N]
     python benchmarks/run.py coordination [--servers N] [--sessions N] [--limit SECONDS]
     python benchmarks/run.py injection [--limit N]
+    python benchmarks/run.py reputation [--runs N] [--contractors N ...]
+    python benchmarks/run.py planning [--forms N]
     python benchmarks/run.py planning [--forms N]
     python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]

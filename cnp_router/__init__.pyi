@@ -158,6 +158,7 @@ from cnp_router.online import (
     RouterObserver as RouterObserver,
 )
 from cnp_router.planning import (
+    AgentTurn as AgentTurn,
     Offer as Offer,
     PlanAndExecute as PlanAndExecute,
     Planner as Planner,
@@ -261,8 +262,13 @@ from cnp_router.testing import (
 from cnp_router.timetable import (
     Board as Board,
     Course as Course,
+    Form as Form,
+    Liking as Liking,
     load_courses as load_courses,
+    Proposal as Proposal,
+    propose as propose,
     read_courses as read_courses,
+    read_wishes as read_wishes,
     TimetableTools as TimetableTools,
 )
 from cnp_router.training import (

@@ -14,12 +14,14 @@ SAYS = {
     "agent_loop.py": "Model calls saved: ",
     "contract_net.py": "contractor-led  broadcast       3",
     "copy_tools.py": "plan.json",
+    "copy_timetable.py": "evening.jsonl",
     "demo.py": "The announcement goes to ",
     "execute_plan.py": "tell: done, to +47 555: Oslo: rain until noon.",
     "fit_and_save.py": "the same after loading: True",
     "graph.py": "for Gephi: ['graph.gexf']",
     "new_apis.py": "park-here",
     "shared_context.py": "kept 4, not called again 2",
+    "timetable.py": "In conflict:",
 }
 
 

@@ -15,7 +15,7 @@ from cnp_router.agents.evidence import ApiEvidence, evidence_of
 from cnp_router.agents.fallback import CategoryFallback
 from cnp_router.agents.fill_inputs import FillInputs, InputHint, WrittenInputs
 from cnp_router.agents.limits import AnswerLimits
-from cnp_router.agents.next_act import NextAct, NextStep, TriedCall, WantedCall
+from cnp_router.agents.next_act import NextAct, NextStep, ShownHistory, TriedCall, WantedCall
 from cnp_router.agents.offline_answers import offline_model
 from cnp_router.agents.organisation import Organisation, organise
 from cnp_router.agents.plan_jobs import DoneJob, FailedJob, PlanJobs, PlannedJob, PlannedJobs
@@ -62,6 +62,7 @@ __all__ = [
     "ProposedApi",
     "SelectApis",
     "ServeFunction",
+    "ShownHistory",
     "Task",
     "TriedCall",
     "WantedAsk",

@@ -26,7 +26,9 @@ from cnp_router.catalog import Api
 from cnp_router.llm.tokens import estimate_tokens
 from cnp_router.records import one_line
 
-__all__ = ["NextAct", "NextStep", "TriedCall", "WantedCall", "recent"]
+__all__ = ["NextAct", "NextStep", "ShownHistory", "TriedCall", "WantedCall"]
+
+_FIFTH = 5
 
 
 class _Act(AnswerModel):
@@ -49,40 +51,82 @@ class TriedCall:
         What the agent is told of it: a result, or why nothing was called.
     thought : str, default=""
         What it said before.
+    kind : str, default=""
+        What came of it, in a word.
     """
 
     tool: str
     inputs: Mapping[str, Any] = field(hash=False)
     seen: Any = field(hash=False)
     thought: str = ""
+    kind: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as the JSON object that the prompt shows."""
         said = {"thought": self.thought, "tool": self.tool, "inputs": dict(self.inputs)}
         return {**{name: value for name, value in said.items() if value}, "seen": self.seen}
 
+    def brief(self) -> dict[str, Any]:
+        """Return what was wanted and what came of it in a word: so that it is not tried again."""
+        return {"tool": self.tool, "inputs": dict(self.inputs), "came to": self.kind}
+
     __repr__ = one_line
 
 
-def recent(history: Sequence[TriedCall], most: int) -> tuple[tuple[TriedCall, ...], int]:
-    """Return the last acts that fit into so many tokens, and how many are left out before them.
+@dataclass(frozen=True, slots=True)
+class ShownHistory:
+    """The turns of an agent as it is shown them again.
 
-    The last one always stays.
-
-    Examples
-    --------
-    >>> names = ("Kyoto", "Nara", "Kobe")
-    >>> kept, n_left = recent([TriedCall("maps__find", {"name": name}, "") for name in names], 40)
-    >>> [act.inputs["name"] for act in kept], n_left
-    (['Nara', 'Kobe'], 1)
+    Parameters
+    ----------
+    last : tuple of TriedCall, default=()
+        Word for word.
+    before : tuple of TriedCall, default=()
+        Those before them, in brief.
+    n_left : int, default=0
+        How many before these are not shown.
     """
-    kept, total = len(history), 0
-    while kept:
-        total += estimate_tokens(_json(history[kept - 1].to_dict()))
-        if total > most and kept < len(history):
+
+    last: tuple[TriedCall, ...] = ()
+    before: tuple[TriedCall, ...] = ()
+    n_left: int = 0
+
+    @classmethod
+    def of(cls, turns: Sequence[TriedCall], most: int) -> ShownHistory:
+        """Return turns that take at most so many estimated tokens.
+
+        Where they do not fit, a fifth of the tokens is for what is shown in brief. The last one
+        is shown whatever it takes.
+
+        Examples
+        --------
+        >>> names = ("Kyoto", "Nara", "Kobe", "Otsu", "Uji")
+        >>> turns = [TriedCall("maps__find", {"name": name}, "It is " * 9) for name in names]
+        >>> shown = ShownHistory.of(turns, 90)
+        >>> [turn.inputs["name"] for turn in shown.last]
+        ['Otsu', 'Uji']
+        >>> [turn.inputs["name"] for turn in shown.before], shown.n_left
+        (['Kobe'], 2)
+        """
+        whole = [estimate_tokens(_json(turn.to_dict())) for turn in turns]
+        if sum(whole) <= most:
+            return cls(tuple(turns))
+        in_brief = most // _FIFTH
+        start = _fitting(whole, most - in_brief, least=1)
+        brief = [estimate_tokens(_json(turn.brief())) for turn in turns[:start]]
+        first = _fitting(brief, in_brief)
+        return cls(tuple(turns[start:]), tuple(turns[first:start]), first)
+
+
+def _fitting(sizes: Sequence[int], most: int, *, least: int = 0) -> int:
+    """Return from which place on the sizes fit together; so many at the end do in any case."""
+    place = len(sizes)
+    for size in reversed(sizes):
+        most -= size
+        if most < 0 and len(sizes) - place >= least:
             break
-        kept -= 1
-    return tuple(history[kept:]), kept
+        place -= 1
+    return place
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +149,7 @@ class _Next(Task[WantedCall]):
     apis: tuple[Api, ...]
     state: Mapping[str, Any] = field(default_factory=dict, hash=False)
     unmet: tuple[str, ...] = ()
-    history: tuple[TriedCall, ...] = ()
-    n_left: int = 0
+    history: ShownHistory = field(default_factory=ShownHistory)
 
     steps = ()
     stage = "acting"
@@ -120,8 +163,11 @@ class _Next(Task[WantedCall]):
             "tools": json_list(map(short_specification, self.apis)),
             "state": _json(dict(self.state)),
             "not met": _json(list(self.unmet)),
-            "earlier acts that are not shown": str(self.n_left) if self.n_left else "",
-            "acts": _json([act.to_dict() for act in self.history]),
+            "earlier acts that are not shown": str(n_left)
+            if (n_left := self.history.n_left)
+            else "",
+            "earlier acts": _json([act.brief() for act in self.history.before]),
+            "acts": _json([act.to_dict() for act in self.history.last]),
         }
         return json_object({name: text for name, text in fields.items() if text})
 
@@ -152,10 +198,8 @@ class NextAct(_Next):
         How far the work is, of a `Workspace`.
     unmet : tuple of str, default=()
         Rules that are not met yet.
-    history : tuple of TriedCall, default=()
-        Its own turns, the last ones last.
-    n_left : int, default=0
-        How many before these are not shown.
+    history : ShownHistory, optional
+        Its own turns.
     guideline : str, default=""
         Of the plan.
     results : mapping of str to JSON value, default={}
@@ -203,7 +247,7 @@ class NextStep(_Next):
     ----------
     job : str
         The request.
-    apis, state, unmet, history, n_left
+    apis, state, unmet, history
         As of `NextAct`.
     profile : str, default=""
         What is known of the user.

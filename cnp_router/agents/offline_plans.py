@@ -60,7 +60,7 @@ class OfflinePlans:
 
     def act(self, task: NextAct | NextStep) -> dict[str, Any]:
         """Call the nearest tool that was not called yet and whose inputs are certain."""
-        called = {act.tool for act in task.history}
+        called = {act.tool for act in (*task.history.before, *task.history.last)}
         left = [api for api in task.apis if api.id not in called]
         while (api := self._nearest(task.job, left)) is not None:
             written = certain_inputs(FillInputs("", task.job, api))

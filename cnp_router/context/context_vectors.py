@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from cnp_router.context.context_entry import Vector
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import ChatAnswerError, CnpRouterError, InputError
 from cnp_router.llm.cache import CacheStats
 from cnp_router.records import check_number
 from cnp_router.text import TfidfEncoder
@@ -56,9 +56,7 @@ class ContextVectors(ABC):
         Raises
         ------
         LanguageModelError
-            If an encoder that asks a server gives none.
-        InputError
-            If an encoder gives something else than finite vectors, one a text.
+            If an encoder raises an error, or gives something else than finite vectors, one a text.
         """
         found: dict[str, Vector] = {}
         with self._lock:
@@ -176,17 +174,23 @@ class DenseVectors(ContextVectors):
     def _encoded(self, texts: list[str]) -> list[Vector]:
         import numpy as np
 
-        with self._one:
-            given = self.encoder(texts)
+        try:
+            with self._one:
+                given = self.encoder(texts)
+        except CnpRouterError:
+            raise
+        except Exception as exc:  # of somebody else's function
+            raise ChatAnswerError(f"the encoder raised {type(exc).__name__}: {exc}") from exc
+        cure = "it must give one vector of finite numbers a text"
         try:
             array = np.asarray(given, dtype=float)
-        except (TypeError, ValueError) as exc:
-            raise InputError(f"the encoder gave something else than numbers: {exc}") from None
+        except (TypeError, ValueError):
+            raise ChatAnswerError(
+                "the encoder gave something else than numbers", cure=cure
+            ) from None
         if array.ndim != 2 or len(array) != len(texts) or not np.isfinite(array).all():
-            raise InputError(
-                f"the encoder gave an array of shape {array.shape} for {len(texts)} texts "
-                "(it must give one vector of finite numbers a text)"
-            )
+            said = f"the encoder gave an array of shape {array.shape} for {len(texts)} texts"
+            raise ChatAnswerError(said, cure=cure)
         lengths = np.linalg.norm(array, axis=1, keepdims=True)
         return [tuple(row) for row in (array / np.where(lengths > 0, lengths, 1)).tolist()]
 

@@ -83,7 +83,9 @@ class SqliteFile:
             cure = "others write for longer than that: try again" if is_busy else None
             raise self.error(str(exc), cure=cure) from exc
         except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
-            raise self.error(f"cannot be used: {reason(exc)}", cure="name a file") from exc
+            raise self.error(
+                f"cannot be used: {reason(exc)}", cure="name a file in a folder that exists"
+            ) from exc
 
     def _open(self) -> None:
         if self.path is not None:

@@ -36,6 +36,7 @@ from cnp_router.sources.source import SEPARATOR
 __all__ = ["Negotiator"]
 
 _KEPT = 100  # negotiations
+_MOST_SHOWN = 300  # characters of a reason that a server gives
 
 
 class Negotiator:
@@ -369,6 +370,6 @@ said_by='coordinator')
 
 
 def _with_answer(offer: Offer, answer: Negotiated) -> Offer:
-    reason = printable(answer.reason, MOST_SAID)
+    reason = printable(answer.reason, _MOST_SHOWN)
     is_accepted = answer.status == "accepted"
     return replace(offer, is_accepted=is_accepted, reason=reason, said_by="server")

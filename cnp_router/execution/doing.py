@@ -93,7 +93,7 @@ class Doer:
             self.journal.take(job.id, Api(entry.source, api.name, effects="reads"), inputs, result)
             is_confidential |= entry.data_class == "confidential"
             act = Act(entry.source, "context", inputs, result, 0, 0.0, filled.call, filled.dropped)
-            sharing.recalled(job.id, entry)
+            sharing.recalled(job.id, entry, filled.used)
             return replace(act, is_confidential=is_confidential), "done"
         await self._propagate(job, api)
         began = await sharing.begins(api)

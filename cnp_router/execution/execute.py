@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -179,24 +179,35 @@ class Executor:
         """
         how = self._how(protocol, announcement, among, date)
         means = self.means(announcement, user=user)
-        if self.context is not None:
-            self.context.know(self.net.catalog)
         opened = nullcontext(journal) if isinstance(journal, Journal) else Journal(journal)
         with opened as kept:
             running = Running(means, kept, how)
+            return await self.supervise(running, running.do(request), request, user=user)
+
+    async def supervise(
+        self,
+        running: Running,
+        work: Awaitable[object],
+        request: str | Plan,
+        *,
+        user: str | None = None,
+    ) -> Execution:
+        """Await the work of an execution for as long as it may take; learn from it in any case."""
+        if self.context is not None:
+            self.context.know(self.net.catalog)
+        try:
+            await running.within_time(work)
+        except asyncio.CancelledError:
+            running.break_off("cancelled", "it was cancelled")
+            raise
+        finally:
+            self.last = running.execution(request)
             try:
-                await running.within_time(running.do(request))
-            except asyncio.CancelledError:
-                running.break_off("cancelled", "it was cancelled")
-                raise
+                if self.store is not None:
+                    learn(self.store, self.last, user=user)
             finally:
-                self.last = running.execution(request)
-                try:
-                    if self.store is not None:
-                        learn(self.store, self.last, user=user)
-                finally:
-                    if self.negotiator is not None:
-                        self.negotiator.settle(self.last.id)
+                if self.negotiator is not None:
+                    self.negotiator.settle(self.last.id)
         return self.last
 
     async def plan(

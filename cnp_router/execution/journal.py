@@ -18,6 +18,7 @@ from cnp_router.execution.journal_records import (
     FORMAT_VERSION,
     Finished,
     Head,
+    Lost,
     Revised,
     Started,
     Taken,
@@ -97,6 +98,8 @@ class Journal:
         By job: what its call gave, for each job with one that succeeded. Never to be done again.
     ends : dict of str to JobEnd
         How jobs ended, those of earlier runs too.
+    lost : dict of str to str
+        By job that was called without manager or coordinator: why.
 
     Raises
     ------
@@ -122,6 +125,7 @@ class Journal:
         self.plan: Plan | None = None
         self.results: dict[str, CallResult] = {}
         self.ends: dict[str, JobEnd] = {}
+        self.lost: dict[str, str] = {}
         self._calls: list[StartedCall] = []
         self._running: set[int] = set()
         self._done: dict[str, StartedCall] = {}
@@ -225,6 +229,12 @@ class Journal:
             record = {"record": "job-ended", "job": job}
             self._write({**record, "state": end.state, "because": end.because})
             self.ends[job] = end
+
+    def note_lost(self, job: str, why: str) -> None:
+        """Note that a job is called without manager or coordinator."""
+        if why and self.lost.get(job) != why:
+            self._write({"record": "lost", "job": job, "why": why})
+            self.lost[job] = why
 
     def unsettled(self, job: str | None = None) -> tuple[StartedCall, ...]:
         """Return the calls, of one job or of all, that may have had an effect nobody knows of."""
@@ -352,6 +362,8 @@ class Journal:
         elif isinstance(record, Taken):
             call = StartedCall(-1, record.job, record.api, record.inputs, "", record.effects)
             self._take_over(call, record.result.call_result())
+        elif isinstance(record, Lost):
+            self.lost[record.job] = record.why
         else:
             self.ends[record.job] = JobEnd(record.state, record.because)
 

@@ -16,6 +16,7 @@ __all__ = [
     "Ended",
     "Finished",
     "Head",
+    "Lost",
     "Revised",
     "Started",
     "Taken",
@@ -114,6 +115,14 @@ class Taken(_Line):
     result: _Result
 
 
+class Lost(_Line):
+    """A job was called without manager or coordinator."""
+
+    record: Literal["lost"]
+    job: str
+    why: str
+
+
 class Revised(_Line):
     """From here on another plan is followed; what is done stays done."""
 
@@ -130,12 +139,13 @@ class Ended(_Line):
     because: str | None
 
 
-Line = Started | Finished | Taken | Revised | Ended
+Line = Started | Finished | Taken | Lost | Revised | Ended
 
 _KINDS: dict[str, type[Line]] = {
     "started": Started,
     "finished": Finished,
     "taken": Taken,
+    "lost": Lost,
     "revised": Revised,
     "job-ended": Ended,
 }

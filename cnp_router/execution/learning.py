@@ -82,9 +82,14 @@ def learn(store: OnlineStore, execution: Execution, *, user: str | None = None) 
 
 
 def succeeded(act: Act) -> bool | None:
-    """Return whether an act was done; None where nobody knows, or nothing was called."""
+    """Return whether an act was done; None where nobody knows, or nothing was called.
+
+    What was not approved, or forbidden by a rule, says nothing about the API.
+    """
     failure = act.result.failure
-    is_known = act.attempts and (failure is None or failure.was_done == "no")
+    is_known = act.attempts and (
+        failure is None or (failure.was_done == "no" and failure.kind != "declined")
+    )
     return act.result.is_done if is_known else None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -104,7 +105,9 @@ class Running:
             if there is not None:
                 call = self.journal.done_by(job.id)
                 report.is_resumed = True
-                act = Act(call.api, "award", call.inputs, there, 0, 0.0)
+                report.lost = self.journal.lost.get(job.id, "")
+                by: By = "direct" if report.lost else "award"
+                act = Act(call.api, by, call.inputs, there, 0, 0.0)
                 is_confidential = self.doer.sharing.is_confidential(call.api, job.after)
                 report.acts.append(replace(act, is_confidential=is_confidential))
                 self.reports.enter(report, "done", call.api, "done before")
@@ -116,6 +119,7 @@ class Running:
                     raise
                 report.problem, is_done = str(exc), False
             self.reports.enter(report, "done" if is_done else "failed", report.api, report.problem)
+            self.journal.note_lost(job.id, report.lost)
             self.journal.end_job(job.id, JobEnd("done" if is_done else "failed"))
             await self.journal.synced()
             return is_done
@@ -205,20 +209,27 @@ class Running:
         report = self.reports[approval.job]
         before = report.state
         self.reports.enter(report, "approving", approval.api.id, approval.reason)
-        # While a person thinks, the time stands still; the caller asks one question at a time.
-        loop, until = asyncio.get_running_loop(), self._limit.when()
-        left = None if until is None else until - loop.time()
-        self._limit.reschedule(None)
         try:
-            return await asked(self.by.approve, approval)
+            with self.standing_still():
+                return await asked(self.by.approve, approval)
         except CnpRouterError:
             raise
         except Exception as exc:
             raise ExecutionError(f"approve raised {type(exc).__name__}: {exc}") from exc
         finally:
+            self.reports.enter(report, before, approval.api.id)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Let the time stand still while a person thinks, of whom one thing is asked at a time."""
+        loop, until = asyncio.get_running_loop(), self._limit.when()
+        left = None if until is None else until - loop.time()
+        self._limit.reschedule(None)
+        try:
+            yield
+        finally:
             if left is not None and not self._limit.expired():
                 self._limit.reschedule(loop.time() + left)
-            self.reports.enter(report, before, approval.api.id)
 
     def break_off(self, state: JobState, problem: str) -> None:
         """Say of what has no end that it was broken off."""

@@ -108,13 +108,17 @@ class Sharing:
         context = self.context
         if context is None:
             return None
-        return await self._guarded(context.find(api, inputs, user=self._user, fetch=self._fetch))
+        try:
+            find = context.find(api, inputs, user=self._user, fetch=self._fetch)
+            return await self._guarded(find)
+        except InputError:  # inputs that are not JSON: whoever calls says so
+            return None
 
-    def recalled(self, job: str, entry: ContextEntry) -> None:
-        """Take note that a job has its result from an entry."""
+    def recalled(self, job: str, entry: ContextEntry, used: Collection[str] = ()) -> None:
+        """Take note that a job has its result from an entry, asked for by what was used."""
         self._ids[job] = entry.id
         origin = entry.source if entry.data_class == "confidential" else None
-        self._origins[job] = origin or self._origin_of(entry.source, ())
+        self._origins[job] = origin or self._origin_of(entry.source, used)
 
     async def begins(self, api: Api) -> float:
         """Take note that an API is called: if it may change something, what it said is old."""
@@ -196,7 +200,7 @@ class Sharing:
             return None
         try:
             return await work
-        except (ContextStoreError, LanguageModelError, InputError) as exc:
+        except (ContextStoreError, LanguageModelError) as exc:
             if not self.problem:
                 self.problem = f"shared context is not used any more: {exc}"
                 _LOGGER.warning("%s", self.problem)

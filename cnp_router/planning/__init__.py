@@ -7,10 +7,11 @@ from cnp_router.planning.plan_and_execute import PlanAndExecute
 from cnp_router.planning.planner import Planner
 from cnp_router.planning.proven import Offer, ProvenPlans
 from cnp_router.planning.react import ReAct
-from cnp_router.planning.run import Run, Turn
+from cnp_router.planning.run import AgentTurn, Run
 from cnp_router.planning.workspace import Workspace
 
 __all__ = [
+    "AgentTurn",
     "DataFlow",
     "Guard",
     "Need",
@@ -20,7 +21,6 @@ __all__ = [
     "ProvenPlans",
     "ReAct",
     "Run",
-    "Turn",
     "Workspace",
     "data_flow",
     "decompose",

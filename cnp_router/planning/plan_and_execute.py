@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +10,6 @@ from cnp_router.agents import DoneJob, FailedJob, NextAct
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError, LanguageModelError
 from cnp_router.execution import Executor, Job, JobReport, Plan
-from cnp_router.execution.learning import learn
 from cnp_router.llm import ChatModel
 from cnp_router.planning.booked import BookedModel
 from cnp_router.planning.planner import Planner
@@ -65,7 +63,8 @@ class PlanAndExecute:
 
     Examples
     --------
-    >>> from cnp_router import Catalog, ContractNet
+    >>> import asyncio
+    >>> from cnp_router import ContractNet
     >>> from cnp_router.sources import FunctionSource, Sources
     >>> from cnp_router.testing import ScriptedChatModel
     >>> def find(name: str) -> str:
@@ -174,14 +173,9 @@ class PlanAndExecute:
             tools = (*tools, *(self.executor.net.catalog[name] for name in missing))
         work = _Planned(self, tools, workspace, profile, user)
         try:
-            await work.within_time(work.follow_or_make(request))
-        except asyncio.CancelledError:
-            work.break_off("cancelled", "it was cancelled")
-            raise
+            await self.executor.supervise(work, work.follow_or_make(request), request, user=user)
         finally:
             self.last = work.run("plan-and-execute", request)
-            if self.executor.store is not None:
-                learn(self.executor.store, self.last.execution, user=user)
         return self.last
 
 
@@ -230,11 +224,12 @@ class _Planned(Working):
         if proven is not None and ask is not None:
             there = {api.id for api in self.by.net.catalog}
             offered = proven.near(request, known=there, **self.whose)
-            answer: object = False if offered is None else ask(offered)
-            if inspect.isawaitable(answer):
-                answer = await answer
-            if offered is not None and check_flag("the answer to an offered plan", answer):
-                return offered.plan
+            if offered is not None:
+                with self.standing_still():
+                    answer = ask(offered)
+                    answer = await answer if inspect.isawaitable(answer) else answer
+                if check_flag("the answer to an offered plan", answer):
+                    return offered.plan
         if self.method.planner is None:
             raise InputError("there is no planner (give one, or a Plan)")
         return await self.method.planner.plan(request, **self._known())
@@ -264,7 +259,6 @@ class _Planned(Working):
                 state=now.state,
                 unmet=now.unmet,
                 history=now.history,
-                n_left=now.n_left,
                 guideline=plan.guideline,
                 results=self.shown_results(job, method.result_tokens),
             )

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cnp_router.agents import DoneJob, FailedJob, PlanJobs, PlannedJobs
-from cnp_router.agents.agent import read_response
 from cnp_router.catalog import Api
 from cnp_router.exceptions import ChatAnswerError, InputError
 from cnp_router.execution import Job, Plan
@@ -165,7 +164,7 @@ class Planner:
             response = check_response(model, await model.complete(request))
             usage, calls = usage + response.usage, calls + response.calls
             try:
-                return self._checked(task, read_response(task, response).answer, kept)
+                return self._checked(task, task.read(response.data), kept)
             except (InputError, ChatAnswerError) as exc:
                 said = exc.problem if isinstance(exc, ChatAnswerError) else str(exc)
                 problem = printable(said, _MOST_SAID)

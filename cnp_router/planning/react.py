@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from cnp_router.agents import NextStep
 from cnp_router.catalog import Api
 from cnp_router.execution import Executor, Job, Plan
-from cnp_router.execution.learning import learn
 from cnp_router.llm import ChatModel
 from cnp_router.planning.booked import BookedModel
 from cnp_router.planning.run import Run
@@ -44,7 +42,8 @@ class ReAct:
 
     Examples
     --------
-    >>> from cnp_router import Catalog, ContractNet
+    >>> import asyncio
+    >>> from cnp_router import ContractNet
     >>> from cnp_router.sources import FunctionSource, Sources
     >>> from cnp_router.testing import ScriptedChatModel
     >>> def find(name: str) -> str:
@@ -103,7 +102,6 @@ class ReAct:
                 state=now.state,
                 unmet=now.unmet,
                 history=now.history,
-                n_left=now.n_left,
                 profile=profile,
                 hints=hints,
             )
@@ -116,13 +114,9 @@ class ReAct:
         limits = self.max_turns, self.history_tokens, self.result_tokens
         agent = Agent(BookedModel(self.model, work.books), tools, task, missing, *limits)
         whole = Plan(request, (Job("request", request),))
+        served = work.work(whole, lambda job: work.in_turns(job, agent))
         try:
-            await work.within_time(work.work(whole, lambda job: work.in_turns(job, agent)))
-        except asyncio.CancelledError:
-            work.break_off("cancelled", "it was cancelled")
-            raise
+            await self.executor.supervise(work, served, request, user=user)
         finally:
             self.last = work.run("react", request)
-            if self.executor.store is not None:
-                learn(self.executor.store, self.last.execution, user=user)
         return self.last

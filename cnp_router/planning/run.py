@@ -11,7 +11,7 @@ from cnp_router.execution import Execution, JobReport, Plan
 from cnp_router.protocols.ledger import Ledger, ModelCall
 from cnp_router.records import one_line
 
-__all__ = ["Run", "Turn", "TurnKind"]
+__all__ = ["AgentTurn", "Run", "TurnKind"]
 
 TurnKind = Literal[
     "called",  # a call was made, and succeeded
@@ -26,7 +26,7 @@ TurnKind = Literal[
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Turn:
+class AgentTurn:
     """One turn of an agent.
 
     Parameters
@@ -75,7 +75,7 @@ class Run:
     method : {"plan-and-execute", "react"}
     execution : Execution
         Its plan is the last one; a job is there for each that was done, and those that failed last.
-    turns : tuple of Turn
+    turns : tuple of AgentTurn
         Of agents that chose their calls themselves.
     model_calls : tuple of ModelCall
         What the models were paid, by role and stage.
@@ -98,7 +98,7 @@ class Run:
 
     method: str
     execution: Execution
-    turns: tuple[Turn, ...]
+    turns: tuple[AgentTurn, ...]
     model_calls: tuple[ModelCall, ...]
     state: Mapping[str, Any] = field(default_factory=dict, hash=False)
     unmet: tuple[str, ...] = ()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import difflib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cnp_router.agents import NextAct, NextStep, TriedCall, WantedCall, ask
-from cnp_router.agents.next_act import recent
+from cnp_router.agents import NextAct, NextStep, ShownHistory, TriedCall, WantedCall
 from cnp_router.catalog import Api
-from cnp_router.exceptions import ChatAnswerError, SourceError
+from cnp_router.exceptions import ChatAnswerError, InputError, SourceError
 from cnp_router.execution import (
     Act,
     Approval,
@@ -25,11 +25,13 @@ from cnp_router.execution import (
     Plan,
 )
 from cnp_router.execution.calling import Then
+from cnp_router.execution.learning import succeeded
 from cnp_router.execution.running import Running
-from cnp_router.llm import ChatModel
+from cnp_router.llm import ChatModel, check_response
+from cnp_router.llm.tokens import estimate_tokens
 from cnp_router.planning.booked import BookedModel
 from cnp_router.planning.guard import Guard
-from cnp_router.planning.run import Run, Turn, TurnKind
+from cnp_router.planning.run import AgentTurn, Run, TurnKind
 from cnp_router.planning.workspace import Workspace
 from cnp_router.printing import printable
 from cnp_router.protocols.metered import Books
@@ -41,7 +43,7 @@ __all__ = ["Agent", "Situation", "Working", "shown_apis"]
 
 _MOST_SAID = 300  # characters of an error
 _MOST_UNUSABLE = 3  # answers in a row that none can read
-_CHARACTERS_A_TOKEN = 4
+_BYTES_A_TOKEN = 4
 _HIDDEN = "confidential: it is kept, and not shown here"  # an agent could carry it elsewhere
 
 
@@ -51,8 +53,7 @@ class Situation:
 
     state: Mapping[str, Any]
     unmet: tuple[str, ...]
-    history: tuple[TriedCall, ...]
-    n_left: int
+    history: ShownHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class Working(Running):
         super().__init__(guarded, Journal(), how)
         self.apis = apis
         self.workspace = workspace
-        self.turns: list[Turn] = []
+        self.turns: list[AgentTurn] = []
         self.plans: list[Plan] = []
         self.failed: list[JobReport] = []
         self._job_of: dict[str, str] = {}  # by the id of a call that an agent chose
@@ -141,7 +142,7 @@ class Working(Running):
                 return self._end(work)
             turn, says_done = await self._turn(work, number)
             self.turns.append(turn)
-            work.history.append(TriedCall(turn.tool, turn.inputs, turn.seen, turn.thought))
+            work.history.append(_as_shown(turn, agent.result_tokens))
             if turn.kind == "finished" or (says_done and not work.missing):
                 return self._end(work)
             n_unusable = n_unusable + 1 if turn.kind == "unusable" else 0
@@ -188,23 +189,24 @@ class Working(Running):
             tuple(self.failed),
         )
 
-    async def _turn(self, work: _Job, number: int) -> tuple[Turn, bool]:
+    async def _turn(self, work: _Job, number: int) -> tuple[AgentTurn, bool]:
         """Return what an agent wanted and what came of it, and whether it says that it is done."""
         agent = work.agent
-        kept, n_left = recent(work.history, agent.history_tokens)
-        task = agent.task(Situation(self.state, self.unmet, kept, n_left))
+        shown = ShownHistory.of(work.history, agent.history_tokens)
+        task = agent.task(Situation(self.state, self.unmet, shown))
 
-        def turn(kind: TurnKind, seen: Any, wanted: WantedCall | None = None) -> Turn:
+        def turn(kind: TurnKind, seen: Any, wanted: WantedCall | None = None) -> AgentTurn:
             said = wanted or WantedCall("", "", {}, False)
-            return Turn(work.job.id, number, kind, said.tool, said.inputs, seen, said.thought)
+            return AgentTurn(work.job.id, number, kind, said.tool, said.inputs, seen, said.thought)
 
         try:
-            wanted = (await ask(agent.model, task)).answer
+            response = check_response(agent.model, await agent.model.complete(task.chat_request()))
+            wanted = task.read(response.data)
         except ChatAnswerError as exc:
             said = f"the answer could not be used: {printable(exc.problem, _MOST_SAID)}"
             return turn("unusable", {"refused": said}), False
         if wanted.tool:
-            kind, seen = await self._call(work, wanted, number)
+            kind, seen = await self._call(work, wanted)
         elif not wanted.is_done:
             kind, seen = "unknown", {"refused": "name a tool, or say that it is done"}
         elif work.missing:
@@ -213,25 +215,28 @@ class Working(Running):
             kind, seen = "finished", "done"
         return turn(kind, seen, wanted), wanted.is_done
 
-    async def _call(self, work: _Job, wanted: WantedCall, number: int) -> tuple[TurnKind, Any]:
+    async def _call(self, work: _Job, wanted: WantedCall) -> tuple[TurnKind, Any]:
         """Make a call that an agent wants, if it may be made."""
         known = {api.id: api for api in work.agent.apis}
+        try:
+            check_json("inputs", wanted.inputs)
+        except InputError as exc:
+            return "failed", {"failed": "inputs", "said": printable(str(exc), _MOST_SAID)}
         if wanted.tool not in known:
-            close = difflib.get_close_matches(wanted.tool, known, n=1)
-            cure = f" (did you mean {close[0]!r}?)" if close else ""
-            said = printable(wanted.tool, _MOST_SAID)
-            return "unknown", {"refused": f"there is no tool {said!r}{cure}"}
+            return "unknown", {"refused": _no_tool(wanted.tool, known)}
         is_new = self.journal.earlier(wanted.tool, wanted.inputs) is None
         if self.workspace is not None and (is_new or self.by.settings.repeat_calls):
             reason = self.workspace.refusal(wanted.tool, wanted.inputs)
             if reason is not None:
                 return "refused", {"refused": reason}
-        name, before = f"{work.job.id} call {number}", self.state
+        name, before = f"{work.job.id} call {len(self._job_of) + 1}", self.state
         self._job_of[name] = work.job.id
         self.reports.enter(work.report, "acting", wanted.tool)
         try:
             api = await self.by.sources.api(wanted.tool)
-            act, then = await self._act(work, name, api, wanted.inputs, is_new=is_new)
+            with self._negotiated(work, api) as acted:
+                act, then = await self._act(work, name, api, wanted.inputs, is_new=is_new)
+                acted.append(act)
         except SourceError as exc:
             return "failed", {"failed": "unavailable", "said": printable(str(exc), _MOST_SAID)}
         work.report.acts.append(act)
@@ -272,6 +277,25 @@ class Working(Running):
         )
         return act, performed.then
 
+    @contextmanager
+    def _negotiated(self, work: _Job, api: Api) -> Iterator[list[Act]]:
+        """Let the negotiator see a call; the act that it came to is put into the list."""
+        negotiator, acted = self.by.negotiator, list[Act]()
+        if negotiator is None:
+            yield acted
+            return
+        negotiator.begin(api.id)
+        try:
+            yield acted
+        finally:
+            negotiator.end(
+                api.id,
+                success=succeeded(acted[0]) if acted else None,
+                seconds=acted[0].seconds if acted else 0.0,
+                category=work.report.category,
+                execution=self.journal.execution if self.by.is_taught else None,
+            )
+
     async def _performed(self, name: str, api: Api, inputs: Mapping[str, Any]) -> Performed:
         """Call an API; where the right is missing, once more if the user says that it is given."""
         caller = self.doer.caller
@@ -287,9 +311,25 @@ class Working(Running):
         return await super()._approve(replace(approval, job=job))
 
 
+def _no_tool(name: str, known: Iterable[str]) -> str:
+    """Return that there is no such tool, and which one may be meant."""
+    by_tool = {each.partition(SEPARATOR)[2]: each for each in known}
+    close = difflib.get_close_matches(name, [*known, *by_tool], n=1)
+    cure = f" (did you mean {by_tool.get(close[0], close[0])!r}?)" if close else ""
+    return f"there is no tool {printable(name, _MOST_SAID)!r}{cure}"
+
+
 def _is_declined(act: Act) -> bool:
     failure = act.result.failure
     return failure is not None and failure.kind == "declined"
+
+
+def _as_shown(turn: AgentTurn, most: int) -> TriedCall:
+    """Return a turn as its agent is shown it afterwards: long inputs and thoughts are cut."""
+    text = json.dumps(dict(turn.inputs), ensure_ascii=False)
+    inputs = turn.inputs if estimate_tokens(text) <= most else {"cut": _beginning(text, most)}
+    thought = printable(turn.thought, _MOST_SAID)
+    return TriedCall(turn.tool, inputs, turn.seen, thought, turn.kind)
 
 
 def _seen(act: Act, most: int) -> tuple[TurnKind, Any]:
@@ -321,10 +361,12 @@ def _cut(result: CallResult, most: int) -> Any:
     """Return what an agent is shown of a result: its data, or the beginning of it."""
     data = result.data
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    most *= _CHARACTERS_A_TOKEN
-    if len(text.encode("utf-8", "replace")) <= most:
-        return data
-    kept = text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+    return data if estimate_tokens(text) <= most else _beginning(text, most)
+
+
+def _beginning(text: str, most: int) -> str:
+    """Return the beginning of a text, in about so many tokens, and how long all of it is."""
+    kept = text.encode("utf-8", "replace")[: most * _BYTES_A_TOKEN].decode("utf-8", "ignore")
     return f"{kept}... (cut; {len(text):,} characters)"
 
 

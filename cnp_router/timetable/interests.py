@@ -17,7 +17,7 @@ __all__ = ["closeness", "topic_words", "topics_of"]
 
 _BETWEEN = re.compile(r"\s*(?:[,;.\n/]|\band\b|\bor\b|&)+\s*", re.IGNORECASE)
 _ABOUT = 0.75  # of the closeness; the rest is the text
-_FAINT = 0.3  # less than this share of the best is a word in passing
+_FAINT = 0.4  # less than this share of the best is a word in passing
 
 
 def topics_of(interests: str) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def closeness(topic: str, courses: Sequence[Course]) -> dict[str, float]:
     Three quarters are the BM25 score of what a course is about (its name, field, keywords and
     topics), one quarter that of its text, each as a share of the best score. It is multiplied by
     the share of the topic's words that the course has, and is itself a share of the best. What
-    has less than .3 is left out: it says a word in passing.
+    has less than .4 is left out: it says a word in passing.
 
     Returns
     -------

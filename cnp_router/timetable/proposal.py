@@ -149,7 +149,7 @@ class Proposal:
         """
         reading = read_wishes(text, self.form, self.courses).something()
         problem = reading.form.rules(self.courses)
-        solution, revision = revised(problem, self.chosen, reading, timeout=timeout)
+        solution, revision = revised(problem, self.problem, self.chosen, reading, timeout=timeout)
         return replace(
             self,
             form=reading.form,
@@ -201,7 +201,7 @@ class Proposal:
         lines += [
             f"  {'yes' if not how else 'NO':4}{how or rule}" for rule, how in self.rules.items()
         ]
-        gains = {name: gain for name, gain in self.gains.items() if abs(gain) > 0.005}
+        gains = {n: g for n, g in self.gains.items() if abs(g) > 0.005 or n.startswith("about ")}
         lines += ["", "Preferences, and what they gain"] if gains else []
         lines += [f"  {gain:6.2f}  {name}" for name, gain in gains.items()]
         return "\n".join(lines)

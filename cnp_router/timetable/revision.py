@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,9 @@ from cnp_router.timetable.wishes import Reading
 
 __all__ = ["Revision", "revised"]
 
+_STEPS = (0.5, 0.01)  # by how much of the best course there is to be more; the next if need be
 _FEW = 3  # courses that are named as a reason
+_THE_KEPT = "the courses that are kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +66,37 @@ class Revision:
 
 
 def revised(
-    problem: Problem, chosen: Sequence[str], reading: Reading, *, timeout: float
+    problem: Problem, before: Problem, chosen: Sequence[str], reading: Reading, *, timeout: float
 ) -> tuple[Solution, Revision]:
     """Return the solution that keeps most of what was chosen, and what it changes.
+
+    `before` is the problem without the changes.
 
     Raises
     ------
     InfeasibleError
         If nothing fits.
     """
-    wanted = list(_more_than_before(problem, chosen, reading.wanted))
-    not_possible = []
-    while True:
+    solution = solve(problem, keep=chosen, timeout=timeout)
+    steps = {name: list(_STEPS) for name in reading.wanted}
+    asked, not_possible = problem, []
+    while wanted := list(_more_than(problem, solution.kept, steps)):
         asked = replace(problem, rules=(*problem.rules, *wanted))
         try:
             solution = solve(asked, keep=chosen, timeout=timeout)
             break
         except InfeasibleError as exc:
-            names = {rule.name for rule in exc.conflict.rules}
-            blamed = [rule for rule in wanted if rule.name in names]
-            if not blamed:
-                raise
             # A preference never binds: what stands against it is said, and it is weighed only.
-            wanted.remove(blamed[0])
-            others = {name: said for name, said in exc.reasons.items() if name != blamed[0].name}
-            against = "; ".join(each for said in others.values() for each in said)
-            not_possible.append(f"{blamed[0].reason}: {against}")
+            blamed = next(rule for rule in wanted if rule.name in exc.reasons)
+            asked = problem
+            steps[blamed.name].pop(0)
+            if not steps[blamed.name]:
+                others = [said for name, said in exc.reasons.items() if name != blamed.name]
+                against = "; ".join(each for said in others for each in said)
+                not_possible.append(f"{blamed.reason}: {against}")
+    old = {(rule.name, rule.reason) for rule in before.rules}
     dropped = {
-        name: _why(asked, name, solution.kept, timeout=timeout) for name in solution.given_up
+        name: _why(asked, old, name, solution.kept, timeout=timeout) for name in solution.given_up
     }
     added = tuple(item for item in solution.items if item not in set(chosen))
     return solution, Revision(
@@ -99,23 +104,30 @@ def revised(
     )
 
 
-def _more_than_before(
-    problem: Problem, chosen: Sequence[str], names: Sequence[str]
+def _more_than(
+    problem: Problem, kept: Sequence[str], steps: Mapping[str, Sequence[float]]
 ) -> Iterator[Rule]:
-    """Yield rules that there is more of some preferences, by about half a course, than before."""
+    """Yield a rule for each of some preferences: by its next step more than what is kept."""
     for each in problem.preferences:
-        if each.name in names and each.values:
-            step = max(map(abs, each.values.values())) / 2
-            positive = sum(value for value in each.values.values() if value > 0)
-            before = each.total(chosen)
-            if before < positive:
-                bound = min(before + step, positive)
-                reason = f"more of what {each.reason.replace('interested in', 'is about')}"
-                yield Rule(f"more: {each.name}", reason, each.values, at_least=bound)
+        most = sum(value for value in each.values.values() if value > 0)
+        now = each.total(kept)
+        if steps.get(each.name) and now < most:
+            step = steps[each.name][0] * max(map(abs, each.values.values()))
+            bound = min(now + step, most)
+            yield Rule(each.name, _in_words(each.name), each.values, at_least=bound)
 
 
-def _why(problem: Problem, item: str, kept: Sequence[str], *, timeout: float) -> str:
-    """Return why an item cannot be kept beside the others."""
+def _in_words(name: str) -> str:
+    """Return what is wanted where more of a preference is wanted."""
+    verb, _, what = name.partition(" ")
+    said = {"likes": f"more {what}", "avoids": f"less {what}"}.get(verb, f"more {name}")
+    return f"{said.replace('_', ' ')} than before"
+
+
+def _why(
+    problem: Problem, old: Set[tuple[str, str]], item: str, kept: Sequence[str], *, timeout: float
+) -> str:
+    """Return why an item cannot be kept beside the others: new rules, if they say it."""
     alone = [
         rule.reason
         for rule in problem.rules
@@ -126,18 +138,14 @@ def _why(problem: Problem, item: str, kept: Sequence[str], *, timeout: float) ->
     conflict = conflict_of(replace(problem, fixed=(*kept, item)), timeout=timeout)
     if conflict is None:
         return "others gain more"
-    beside = [each for each in kept if f"{each} is fixed" in conflict.reasons]
-    own = {f"{each} is fixed" for each in (*beside, item)}
-    rules = [
-        name if len(said) > 1 else said[0]
-        for name, said in conflict.reasons.items()
-        if name not in own
-    ]
-    text = "; ".join(rules)
+    names = {f"{each} is fixed": each for each in (*kept, item)}
+    rules = [rule for rule in conflict.rules if rule.name not in names]
+    new = [rule for rule in rules if (rule.name, rule.reason) not in old] or rules
+    text = "; ".join(dict.fromkeys(rule.reason for rule in new))
+    beside = [names[name] for name in conflict.reasons if names.get(name, item) != item]
     if not beside:
         return text
-    with_ = ", ".join(beside) if len(beside) <= _FEW else "the courses that are kept"
-    return f"{text} (beside {with_})"
+    return f"{text} (beside {', '.join(beside) if len(beside) <= _FEW else _THE_KEPT})"
 
 
 def _named(course: Course) -> str:

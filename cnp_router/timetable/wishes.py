@@ -185,7 +185,7 @@ class _Reader:
     def credits(self, **bounds: float) -> None:
         """Change the bounds of the credits."""
         self._credits |= bounds
-        self.changes += [f"{name}: {value:g}" for name, value in bounds.items()]
+        self.changes += [f"{name.replace('_', ' ')}: {value:g}" for name, value in bounds.items()]
 
     def read(self, clause: str, joined: str) -> None:
         """Read one clause."""
@@ -260,7 +260,7 @@ class _Reader:
         for name, value in values.items():
             before = getattr(self.form, name)
             was = "" if before in (None, (), value) else f" (before: {_said(before)})"
-            self.changes.append(f"{name}: {_said(value)}{was}")
+            self.changes.append(f"{name.replace('_', ' ')}: {_said(value)}{was}")
         self.form = replace(self.form, **values)
 
     def avoid(self, thing: Thing) -> None:

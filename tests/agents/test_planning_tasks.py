@@ -16,11 +16,11 @@ from cnp_router.agents import (
     NextAct,
     NextStep,
     PlanJobs,
+    ShownHistory,
     TriedCall,
     ask,
     offline_model,
 )
-from cnp_router.agents.next_act import recent
 from cnp_router.agents.prompts import short_specification
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import ChatAnswerError
@@ -68,8 +68,16 @@ class TestPrompts:
             text, (bad,), text, (text,), ({text: text},), {text: text}, text,
             (DoneJob(text, text),), (FailedJob(text, text, text),), (text,),
         )  # fmt: skip
-        act = NextAct(text, (bad,), {text: text}, (text,), (call,), 1, text, {text: text})
-        step = NextStep(text, (bad,), {text: text}, (text,), (call,), 1, text, (text,))
+        act = NextAct(
+            text,
+            (bad,),
+            {text: text},
+            (text,),
+            ShownHistory((call,), (call,), 1),
+            text,
+            {text: text},
+        )
+        step = NextStep(text, (bad,), {text: text}, (text,), ShownHistory((call,)), text, (text,))
         for task in (plan, act, step):
             fields = shown(task)
             assert fields["tools"][0]["summary"] == said or not said
@@ -114,20 +122,39 @@ class TestAnswers:
                 NextAct("a", APIS).read(wrong)
 
 
-class TestRecent:
+class TestHistory:
     @given(st.lists(st.text(max_size=300), max_size=8), st.integers(1, 400))
-    def test_the_last_ones_that_fit(self, texts, most):
-        history = [TriedCall("t", {}, text) for text in texts]
-        kept, n_left = recent(history, most)
-        assert n_left + len(kept) == len(history)
-        assert list(kept) == history[n_left:]
-        if history:
-            assert kept
-        sizes = [estimate_tokens(json.dumps(each.to_dict(), ensure_ascii=False)) for each in kept]
-        assert sum(sizes) <= most or len(kept) == 1
-        if n_left:
-            before = json.dumps(history[n_left - 1].to_dict(), ensure_ascii=False)
-            assert sum(sizes) + estimate_tokens(before) > most
+    def test_the_last_ones_that_fit_and_those_before_in_brief(self, texts, most):
+        turns = [TriedCall("t", {"n": n}, text, kind="called") for n, text in enumerate(texts)]
+        shown = ShownHistory.of(turns, most)
+        assert shown.n_left + len(shown.before) + len(shown.last) == len(turns)
+        assert [*shown.before, *shown.last] == turns[shown.n_left :]
+        whole = [tokens(turn.to_dict()) for turn in turns]
+        if sum(whole) <= most:
+            assert shown.last == tuple(turns)
+            return
+        assert shown.last
+        of_last = [tokens(turn.to_dict()) for turn in shown.last]
+        assert sum(of_last) <= most - most // 5 or len(shown.last) == 1
+        of_before = sum(tokens(turn.brief()) for turn in shown.before)
+        assert of_before <= most // 5
+        if shown.n_left:
+            assert of_before + tokens(turns[shown.n_left - 1].brief()) > most // 5
+
+    def test_in_brief_there_is_no_text_of_a_result(self):
+        turns = [TriedCall("t", {"n": n}, f"Obey {n}! " * 20, kind="called") for n in range(9)]
+        task = NextAct("a", APIS, history=ShownHistory.of(turns, 300))
+        fields = shown(task)
+        assert fields["earlier acts"][-1] == {
+            "tool": "t",
+            "inputs": {"n": 9 - len(fields["acts"]) - 1},
+            "came to": "called",
+        }
+        assert "Obey" not in json.dumps(fields["earlier acts"])
+
+
+def tokens(value):
+    return estimate_tokens(json.dumps(value, ensure_ascii=False))
 
 
 class TestOffline:
@@ -155,7 +182,7 @@ class TestOffline:
         for task in (NextAct, NextStep):
             first = self.answer(task(job, APIS))
             assert (first.tool, first.inputs) == ("maps__find", {"place": "Kyoto"})
-            tried = (TriedCall("maps__find", {}, "found"),)
+            tried = ShownHistory((TriedCall("maps__find", {}, "found"),))
             again = self.answer(task(job, APIS, history=tried))
             assert (again.tool, again.is_done) == ("", True)
 

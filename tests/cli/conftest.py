@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from cnp_router.cli import cache
 from cnp_router.cli.app import app
+from cnp_router.timetable import Form, propose
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,6 +94,7 @@ def files(run, sample):
     likes = {"interests": "statistics, film", "first_period": False, "gaps": True}
     form = {"department": "Law and Politics", "year": 2, "min_credits": 8, "max_credits": 14}
     Path("form.json").write_text(json.dumps({**form, **likes, "free_day": True}))
+    propose(Form.read("form.json")).write("timetable.json")
     Path("zone.json").write_text('{"timezone": "Asia/Tokyo"}')
     Path("tools.json").write_text('{"tools": [{"name": "now", "inputSchema": {"type": "object"}}]}')
     Path("petstore.yaml").write_text(PETSTORE)

@@ -15,6 +15,7 @@ from cnp_router.prediction import PREDICTORS
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 KEYS = {"threshold", "coverage", "accuracy", "tokens_saved", "tokens_saved_net", "seconds_saved"}
+KEYS |= {"tokens_in_saved", "tokens_out_saved"}
 
 
 @pytest.fixture

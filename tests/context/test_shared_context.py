@@ -16,7 +16,12 @@ from cnp_router.context import (
     canonical,
 )
 from cnp_router.context.context_vectors import DenseVectors, cosine
-from cnp_router.exceptions import ChatConnectionError, ContextStoreError, InputError
+from cnp_router.exceptions import (
+    ChatAnswerError,
+    ChatConnectionError,
+    ContextStoreError,
+    InputError,
+)
 from cnp_router.sources import Attachment, CallResult
 
 CITY = {
@@ -426,8 +431,12 @@ class TestOffers:
         "given", [[[1.0]], [1.0, 2.0], [["a"], ["b"]], [[float("nan")], [1.0]], None, [[1], [2, 3]]]
     )
     def test_an_encoder_that_gives_something_else_is_a_clear_error(self, given):
-        with pytest.raises(InputError, match="the encoder gave"):
+        with pytest.raises(ChatAnswerError, match="the encoder gave"):
             asyncio.run(DenseVectors(lambda texts: given).of(["a", "b"]))
+
+    def test_an_encoder_that_raises_is_a_clear_error(self):
+        with pytest.raises(ChatAnswerError, match="the encoder raised ZeroDivisionError"):
+            asyncio.run(DenseVectors(lambda texts: 1 / 0).of(["a"]))
 
     def test_vectors_of_two_kinds_are_not_alike(self):
         assert cosine((1.0,), {"a": 1.0}) == cosine((1.0,), (1.0, 0.0)) == 0.0

@@ -11,12 +11,14 @@ from test_negotiated_executions import APIS, CATALOG, QUICK, World, forecast, pr
 from cnp_router import ContractNet, Executor, Job, Plan, fit_router
 from cnp_router.agents import offline_model
 from cnp_router.agents.tasks import SelectApis
+from cnp_router.context import MemoryContextStore, SharedContext
 from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import (
     ChatAccessError,
     ChatAnswerError,
     ChatConnectionError,
     ChatTimeoutError,
+    ContextStoreError,
     ContextTooLongError,
     CoordinationError,
     ManagerLostError,
@@ -26,7 +28,7 @@ from cnp_router.exceptions import (
 from cnp_router.execution import ExecutionSettings, allow_writes
 from cnp_router.online import Reputation
 from cnp_router.protocols import RoundSettings
-from cnp_router.sources import Sources
+from cnp_router.sources import CallFailure, Sources
 from cnp_router.testing import FunctionChatModel, ScriptedSource
 
 REQUEST = "forecast of rain and wind for the city Oslo"
@@ -176,6 +178,21 @@ class TestManager:
         assert outcome.routing.verdict
 
 
+def test_the_journal_says_it_and_a_resumption_too(tmp_path):
+    file = tmp_path / "state.jsonl"
+    text = Job("text", api="phone__send", inputs={"text": "rain"}, after=("rain",))
+    plan = Plan("Rain?", (job(), text))
+    model = dying(ChatConnectionError("gone"))
+    by = executor(model, phone__send=[CallFailure("permission", "no right")])
+    first = asyncio.run(by.execute(plan, journal=file))
+    assert first.jobs[0].acts[0].by == "direct"
+    assert any('"record": "lost"' in line for line in file.read_text().splitlines())
+    second = asyncio.run(executor(model).execute(plan, journal=file))
+    assert second.jobs[0].is_resumed
+    assert second.jobs[0].lost == first.jobs[0].lost
+    assert second.jobs[0].acts[0].by == "direct"
+
+
 class Gone(Reputation):
     """One whose store cannot be reached, from the n-th time on."""
 
@@ -231,3 +248,30 @@ class TestCoordinator:
         assert execution.is_done
         assert execution.jobs[0].acts[0].by == "direct"
         assert "nobody is there" in execution.jobs[0].lost
+
+
+class Broken(MemoryContextStore):
+    """A store that goes away after some questions."""
+
+    def __init__(self, n=0):
+        super().__init__()
+        self.n = n
+
+    async def get(self, name):
+        self.n -= 1
+        if self.n < 0:
+            raise ContextStoreError("redis://there", "no connection")
+        return await super().get(name)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_context_store_that_is_gone(n):
+    by_name = World(sky__forecast=["rain"] * 3)
+    context = SharedContext(Broken(n))
+    world = by_name.executor
+    world.context = context
+    plan = Plan("Rain?", (forecast(1), forecast(2)))
+    execution = asyncio.run(world.execute(plan))
+    assert execution.is_done
+    assert "direct" in {act.by for act in execution.acts}
+    assert "no connection" in execution.jobs[-1].lost or "no connection" in execution.jobs[0].lost

@@ -157,22 +157,21 @@ def test_all_declined_is_said():
     assert execution.jobs[0].acts == []
 
 
-NOW = time.time()
-
-
-def entry(id_: str, source: str, class_: str, **fields: Any) -> ContextEntry:
-    fields = {"data": {"said": id_}, "time": NOW, "ttl": 300.0, **fields}
+def entry(id_: str, source: str, class_: str, *, age: float = 0.0, **fields: Any) -> ContextEntry:
+    fields = {"data": {"said": id_}, "time": time.time() - age, "ttl": 300.0, **fields}
     return ContextEntry(id=id_, source=source, data_class=class_, **fields)
 
 
-ENTRIES = (
-    entry("ctx_public", "sky__look", "public", vector=(0.5, -0.25)),
-    entry("ctx_private", "sky__look", "private"),
-    entry("ctx_confidential", "hr__salary", "confidential"),
-    entry("ctx_own", "maps__draw", "confidential"),
-    entry("ctx_old", "sky__look", "public", time=NOW - 301),
-    entry("ctx_made", "sky__look", "public", dependencies=("ctx_public", "ctx_confidential")),
-)
+def entries() -> tuple[ContextEntry, ...]:
+    """Return some of each class."""
+    return (
+        entry("ctx_public", "sky__look", "public", vector=(0.5, -0.25)),
+        entry("ctx_private", "sky__look", "private"),
+        entry("ctx_confidential", "hr__salary", "confidential"),
+        entry("ctx_own", "maps__draw", "confidential"),
+        entry("ctx_old", "sky__look", "public", age=301),
+        entry("ctx_made", "sky__look", "public", dependencies=("ctx_public", "ctx_confidential")),
+    )
 
 
 def propagated(*, needed=(), times=1, what="", way="object"):
@@ -181,9 +180,9 @@ def propagated(*, needed=(), times=1, what="", way="object"):
         async with Sources([McpServer("maps", server=server)]) as there:
             await there.load()
             negotiator = Negotiator(there, timeout=1.0)
+            found = entries()
             kept = [
-                await negotiator.propagate("maps__draw", ENTRIES, needed=needed)
-                for _ in range(times)
+                await negotiator.propagate("maps__draw", found, needed=needed) for _ in range(times)
             ]
             sent = [params for method, params in server.received if method == PROPAGATE]
             return negotiator, kept, sent
@@ -234,7 +233,7 @@ class TestPropagation:
     def test_over_every_way(self, way, mode):
         async def main():
             async with servers(way, mode, maps="") as there:
-                return await Negotiator(there).propagate("maps__draw", ENTRIES)
+                return await Negotiator(there).propagate("maps__draw", entries())
 
         assert asyncio.run(main()) == ("ctx_public", "ctx_own", "ctx_made")
 

@@ -6,18 +6,23 @@ looked for in all that reaches anybody but ``hr`` and the user.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 
 import pytest
 
 from cnp_router import Filler, OnlineStore
+from cnp_router.agents import FillInputs, PlanJobs
 from cnp_router.context import RedisContextStore, SharedContext, SqliteContextStore
-from cnp_router.execution import ExecutionSettings, Job
+from cnp_router.coordination import Negotiator
+from cnp_router.coordination.rpc import PROPAGATE
+from cnp_router.execution import ExecutionSettings, Job, allow_writes
 from cnp_router.execution.learning import trajectory_of
+from cnp_router.planning import PlanAndExecute, Planner, ReAct
 from cnp_router.prediction import ParameterHints
 from cnp_router.sources import CallFailure, CallProgress, CallResult
-from tests.execution.contextual import CANARY, PAID, QUICK, SECRET, World, outlines
+from tests.execution.contextual import APIS, CANARY, PAID, QUICK, SECRET, World, outlines
 from tests.redis_server import redis_server
 
 ALL = {"$from": "pay", "path": ""}
@@ -33,13 +38,18 @@ def words(inputs=None, task=""):
     return Job("words", task, "hr__words", inputs, ("pay",))
 
 
+def _is_own(task):
+    """Whether a model fills inputs for the contractor that may have it."""
+    return task.api.id.startswith("hr__")
+
+
 class Watched(World):
     """A world in which it is known what reached whom."""
 
-    def __init__(self, tmp_path, caplog, *, classes=None, others=(), **how):
+    def __init__(self, tmp_path, caplog, *, classes=None, **how):
         self.tmp_path, self.caplog = tmp_path, caplog
         caplog.set_level(logging.DEBUG)
-        self.encoded = []
+        self.encoded, self.others = [], []
         self.file = tmp_path / "context.db"
         self.online = OnlineStore(tmp_path / "online.db", [])
         context = SharedContext(
@@ -59,6 +69,7 @@ class Watched(World):
         """Return all that reached anybody but hr and the user, by the way it went."""
         others = [call for call in self.calls() if not call.api.startswith("hr__")]
         found = {
+            "servers": self.others,
             "calls": [f"{call.api} {call.inputs}" for call in others],
             "progress": [event.text for event in self.events],
             "encoder": self.encoded,
@@ -74,7 +85,8 @@ class Watched(World):
                 f"learned {number}": [json.dumps(trajectory_of(execution).to_dict())],
             }
         if self.model is not None:
-            others = [c for c in self.model.calls if not c.task.api.id.startswith("hr__")]
+            asked = self.model.calls
+            others = [c for c in asked if not isinstance(c.task, FillInputs) or not _is_own(c.task)]
             found["models"] = [each.content for call in others for each in call.messages]
         self.online.close()
         for path in sorted(self.tmp_path.iterdir()):
@@ -103,8 +115,6 @@ def make(tmp_path, caplog):
     yield make
     for world in made:
         world.online.close()
-        import asyncio
-
         asyncio.run(world.context.aclose())
 
 
@@ -398,6 +408,84 @@ def by_all_of_a_source(make):
     return world
 
 
+class Server:
+    """Whoever declares that it keeps context, and keeps what it is sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def is_declared(self, api, method):
+        return method == PROPAGATE and not api.startswith("hr__")
+
+    async def ask(self, api, method, message, kind):
+        self.sent.append(message.model_dump_json())
+
+
+def by_propagation(make):
+    """Servers of other contractors declare that they keep context."""
+    world = make(hr_words=echoes, mail_tell="fine", chat_tell="fine")
+    world.executor.negotiator = Negotiator()
+    server = world.executor.negotiator._propagation._asking = Server()
+    done = tell({"text": "Done."}, ("pay", "words"), task="What somebody earns in a year.")
+    note = Job("note", "", "mail__send", {"text": {"$from": "tell", "path": ""}}, ("tell",))
+    world.run(PAID, words({"value": ALL}), done, note)
+    world.run(PAID, words({"value": ALL}), done, note)
+    assert any("fine" in message for message in server.sent)
+    world.others = server.sent
+    return world
+
+
+def _copies_into_a_letter(request):
+    """An agent that asks what somebody earns, and then writes all that it sees into a letter."""
+    task = request.task
+    if isinstance(task, PlanJobs):
+        seen = " ".join(message.content for message in request.messages)
+        api, inputs = ("hr__pay", {"who": "Aiko"}) if not task.failed else ("mail__tell", None)
+        if task.failed:
+            inputs = {"text": seen}
+        jobs = [
+            {"id": f"first{len(task.failed)}", "task": "a", "api": api, "inputs": inputs},
+            {"id": f"then{len(task.failed)}", "task": "b", "api": None, "inputs": None},
+        ]
+        jobs[1]["after"] = [jobs[0]["id"]]
+        return {"guideline": "", "jobs": [{"after": [], **job} for job in jobs]}
+    tried = [act.tool for act in task.history]
+    seen = (
+        request.messages[1].content.partition('"state"')[2]
+        + str([act.seen for act in task.history])
+        + str(getattr(task, "results", ""))
+    )
+    for tool, inputs in (("hr__pay", {"who": "Aiko"}), ("mail__tell", {"text": seen})):
+        if tool not in tried:
+            return {"thought": "", "tool": tool, "inputs": inputs, "done": False}
+    return {"thought": "", "tool": "", "inputs": {}, "done": True}
+
+
+def _in_turns(world, run):
+    world.executor.approve = allow_writes
+    world.executions = [asyncio.run(run).execution]
+    assert world.calls("mail")
+    return world
+
+
+def by_an_agent_without_a_plan(make):
+    world = make(model=_copies_into_a_letter)
+    agent = ReAct(world.executor, model=world.model, max_turns=5)
+    return _in_turns(world, agent.run("Tell Ben what Aiko earns.", apis=APIS))
+
+
+def by_an_executor_in_turns(make):
+    world = make(model=_copies_into_a_letter)
+    method = PlanAndExecute(Planner(world.model), world.executor, model=world.model, max_turns=5)
+    return _in_turns(world, method.run("Tell Ben what Aiko earns.", apis=APIS))
+
+
+def by_a_plan_that_is_revised(make):
+    world = make(model=_copies_into_a_letter, hr_pay=CallResult.failed("tool", f"no {TOLD_ALL}"))
+    method = PlanAndExecute(Planner(world.model), world.executor, model=world.model, max_turns=5)
+    return _in_turns(world, method.run("Tell Ben what Aiko earns.", apis=APIS))
+
+
 WAYS = [each for name, each in sorted(globals().items()) if name.startswith("by_")]
 
 
@@ -443,6 +531,16 @@ def test_what_a_helper_made_of_it_names_who_gave_it(make):
     assert "what 'hr__pay' gives is confidential" in execution.jobs[2].problem
 
 
+def test_what_is_known_in_the_same_words_is_confidential_where_they_come_from_it(make):
+    world = make(hr_pay=SECRET["said"], hr_words="It is much.")
+    world.run(Job("words", "", "hr__words", {"value": SECRET["said"]}))  # the user's own words
+    said = tell({"text": {"$from": "words", "path": ""}}, ("words",))
+    execution = world.run(PAID, words({"value": ALL}), said)
+    assert execution.n_recalled == 1
+    assert execution.jobs[2].state == "failed"
+    assert world.calls("mail") == []
+
+
 def test_its_own_contractor_and_the_user_get_it(make):
     world = make(hr_words=echoes)
     execution = world.run(PAID, words({"value": SAID}))
@@ -475,8 +573,6 @@ def test_the_model_that_fills_for_its_own_contractor_sees_its_outline(make):
 
 
 def test_a_redis_server_never_sees_it(caplog):
-    import asyncio
-
     import redis as library
 
     with redis_server() as server:

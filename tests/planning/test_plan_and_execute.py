@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from desk import CATALOG, DONE, Desk, call, executor_of, job, pin, plan
 
 from cnp_router import Api, OnlineStore, SharedContext, Trajectory
+from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import ChatAnswerError, ChatTimeoutError, InputError
-from cnp_router.execution import ExecutionSettings, Filler, Job, Plan
+from cnp_router.execution import Act, ExecutionSettings, Filler, Job, Plan
+from cnp_router.execution.learning import succeeded
+from cnp_router.llm import estimated_response
+from cnp_router.online import Reputation
 from cnp_router.planning import PlanAndExecute, Planner
 from cnp_router.sources import CallFailure, CallResult
 from cnp_router.testing import Delayed, FunctionChatModel, ScriptedChatModel
@@ -132,6 +137,7 @@ class TestWhatTheExecutorSees:
         assert len(shown["acts"]) == 1
         assert shown["acts"][0]["inputs"]["query"].endswith(" 4")
         assert shown["earlier acts that are not shown"] == 4
+        assert "earlier acts" not in shown  # too long in brief, too
 
     def test_a_large_result_is_cut(self):
         acts = [call("find", query="x" * 5_000), pin("a", "1"), pin("b", "2")]
@@ -181,6 +187,30 @@ class TestContext:
         assert done.counts == {"repeated": 1, "finished": 1}
 
 
+class TestReputation:
+    def test_calls_of_agents_count_and_refusals_do_not(self):
+        reputation = Reputation()
+        acts = [call("find", query="tea"), call("ask"), pin("tea", "1"), pin("milk", "1")]
+        desk = Desk(answers=[CallResult.failed("tool", "no")])
+
+        async def main():
+            execute = executor_of(desk, ScriptedChatModel([*acts, pin("milk", "2")]))
+            negotiator = Negotiator(execute.sources, reputation=reputation)
+            execute = executor_of(desk, execute.net.model, negotiator=negotiator)
+            planner = Planner(ScriptedChatModel([plan(job("a"))]))
+            async with execute.sources:
+                return await PlanAndExecute(planner, execute).run(REQUEST, workspace=desk)
+
+        assert asyncio.run(main()).is_done
+        rates = {api.id: reputation.rate(api.id) for api in CATALOG}
+        assert rates["desk__ask"] < 0.5 < rates["desk__find"]
+        assert rates["desk__pin"] >= rates["desk__find"]
+
+    def test_what_a_rule_forbids_says_nothing_of_the_tool(self):
+        declined = CallResult.failed("declined", "slot 1 is taken")
+        assert succeeded(Act("desk__pin", "directed", {}, declined, 1, 0.0)) is None
+
+
 class TestRules:
     def test_a_call_that_a_rule_forbids_is_not_made(self):
         done, desk, _, model = run(
@@ -224,7 +254,7 @@ class TestRules:
         desk.pause = lambda: asyncio.sleep(0.01)
 
         def act(request):
-            if not request.task.history:
+            if not request.task.history.last:
                 return call("find", query="tea")
             return pin("tea", {"Do a.": "1", "Do b.": "2"}[request.task.job], done=True)
 
@@ -238,7 +268,7 @@ class TestRules:
         desk.pause = lambda: asyncio.sleep(0.01)
 
         def act(request):
-            return pin(request.task.job, str(len(request.task.history) + 1), done=True)
+            return pin(request.task.job, str(len(request.task.history.last) + 1), done=True)
 
         done, desk, *_ = run([plan(job("a"), job("b"))], act, desk)
         assert done.is_done
@@ -263,12 +293,43 @@ class TestRules:
         assert len(desk.pins) == 2
 
     def test_a_tool_that_is_not_there(self):
-        acts = [call("pni", note="a"), {**DONE, "done": False}, pin("a", "1"), pin("b", "2")]
+        acts = [
+            call("pni", note="a"),
+            {**call(""), "tool": "find"},
+            {**DONE, "done": False},
+            pin("a", "1"),
+            pin("b", "2"),
+        ]
         done, desk, _, model = run([plan(job("a"))], acts)
-        assert done.counts == {"unknown": 2, "called": 2}
+        assert done.counts == {"unknown": 3, "called": 2}
         assert "did you mean 'desk__pin'?" in texts(model)[3]
-        assert "name a tool" in texts(model)[5]
+        assert "did you mean 'desk__find'?" in texts(model)[5]
+        assert "name a tool" in texts(model)[7]
         assert len(desk.seen) == 2
+
+    def test_long_inputs_go_to_the_tool_whole_and_are_cut_in_the_prompts(self):
+        """Whatever its parameters are called."""
+        text = "grounds " * 2_000
+        acts = [
+            {**call("ask", grounds=text, functions=[text] * 12), "thought": text},
+            pin("a", "1"),
+        ]
+        desk = Desk(n_notes=1, answers=[CallResult("ok")])
+        _, desk, _, model = run([plan(job("a"))], acts, desk, result_tokens=100)
+        assert desk.seen[0][1] == {"grounds": text, "functions": [text] * 12}
+        assert len(texts(model)[-1]) < 4_000
+
+    def test_inputs_that_are_no_json_are_not_called(self):
+        def act(request):
+            inputs = (
+                {"note": "\ud800"} if not request.task.history.last else {"note": "a", "slot": "1"}
+            )
+            answer = estimated_response(request, pin("a", "1"), "odd")
+            return replace(answer, data={**answer.data, "inputs": inputs})
+
+        done, desk, *_ = run([plan(job("a"))], act, Desk(n_notes=1))
+        assert done.counts == {"failed": 1, "called": 1}
+        assert len(desk.seen) == 1
 
     def test_answers_that_none_can_read_end_the_job(self):
         done, *_ = run([plan(job("a"))], ["?", "??", "???"], revisions=0)
@@ -389,6 +450,14 @@ class TestRevisions:
         assert done.tokens == 0
         with pytest.raises(InputError, match="there is no planner"):
             run(None, [])
+
+    def test_a_job_may_be_planned_again_under_its_name(self):
+        """What its calls gave before is not taken for what others give."""
+        acts = [call("find", query="tea"), DONE, call("find", query="milk"), pin("a", "1")]
+        done, desk, *_ = run([plan(job("a")), plan(job("a"))], acts, Desk(n_notes=1), max_turns=2)
+        assert done.is_done
+        assert [inputs.get("query") for _, inputs in desk.seen] == ["tea", "milk", None]
+        assert done.turns[2].seen == {"result": {"notes": ["milk a", "milk b"]}}
 
     def test_a_plan_of_the_user_is_revised_where_there_is_a_planner(self):
         own = Plan("Tea!", (Job("a", api="desk__pin", inputs={"note": "tea", "slot": "1"}),))

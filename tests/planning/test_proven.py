@@ -9,7 +9,7 @@ import pytest
 from desk import DONE, Desk, executor_of, job, pin, plan
 
 from cnp_router.exceptions import DataFileError, InputError
-from cnp_router.execution import Job, Plan
+from cnp_router.execution import ExecutionSettings, Job, Plan
 from cnp_router.forgetting import Forgetting
 from cnp_router.planning import PlanAndExecute, Planner, ProvenPlans
 from cnp_router.testing import ScriptedChatModel
@@ -197,6 +197,23 @@ class TestOffered:
         done, planner, offered = self.run(proven, False, plans=[plan(job("new"))])
         assert (len(planner.calls), len(offered)) == (1, 1)
         assert done.plans[0].ids == {"new"}
+
+    def test_the_time_stands_still_while_somebody_thinks(self, proven):
+        proven.keep(Plan("Pin a note.", (Job("old", "Pin it."),)))
+        desk = Desk(n_notes=1)
+
+        async def offer(_):
+            await asyncio.sleep(0.2)
+            return True
+
+        async def main():
+            settings = ExecutionSettings(wait=(0, 0), timeout=0.1)
+            execute = executor_of(desk, ScriptedChatModel([pin("tea", "1")]), settings=settings)
+            method = PlanAndExecute(None, execute, proven=proven, offer=offer)
+            async with execute.sources:
+                return await method.run("Pin a note.", workspace=desk)
+
+        assert asyncio.run(main()).is_done
 
     def test_anything_else_is_an_error(self, proven):
         proven.keep(Plan("Pin a note.", (Job("old", "Pin it."),)), user="ann")

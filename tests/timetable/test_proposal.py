@@ -118,7 +118,7 @@ class TestRevise:
         revised = tight.revise("more finance")
         assert revised.broken == ()
         (said,) = revised.revision.not_possible
-        assert said.startswith("more of what is about finance: ")
+        assert said.startswith("more about finance than before: ")
 
     def test_dropped_and_fixed_courses(self, proposal):
         first, second = proposal.chosen[:2]

@@ -125,7 +125,7 @@ class TestWhatWasSaidBefore:
 
     def test_the_change_says_what_was_there(self):
         reading = read_wishes("a free Wednesday", Form(free_day="Fri"), COURSES)
-        assert reading.changes == ("free_day: Wed (before: Fri)",)
+        assert reading.changes == ("free day: Wed (before: Fri)",)
 
     def test_what_is_wanted_more_is_named(self):
         said = "more statistics, more seminars, fewer exams, no Friday, without quizzes"
