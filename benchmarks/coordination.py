@@ -303,7 +303,9 @@ class Coordinator:
         self.seen: dict[str, Any] = {}  # what APIs gave; names and types of fields count
         self.hints = ParameterHints()
         self.context: TimedContext | None = None
-        self.negotiator = TimedNegotiator(servers.sources) if mode.negotiation else None
+        self.negotiator = (
+            TimedNegotiator(servers.sources, gives=self.fields) if mode.negotiation else None
+        )
         self.protocol: Any = RouterChoice(substitutes=mode.next_tried)
         if self.negotiator is not None:
             self.protocol = Coordinated(self.negotiator)
@@ -311,6 +313,8 @@ class Coordinator:
             self.context = TimedContext(
                 classes=lambda api: "public",
                 threshold=QuantileThreshold(BACKGROUND),
+                # What is sent or booked changes nothing of what the others look up.
+                outdates=lambda writer, reader: False,
                 equivalents=self.same_data,
             )
 
@@ -345,15 +349,15 @@ class Coordinator:
 
         Nobody where there are no negotiations, or it is not known what they give.
         """
-        if self.negotiator is None:
+        own = self.fields(api.id)
+        if self.negotiator is None or not own:
             return []
-        own = self.fields(api)
         like = self.negotiator.capabilities(self.net.parties).equivalents(api.id)
-        return [each for each in like if own and self.fields(self.servers.catalog[each]) == own]
+        return [each for each in like if self.fields(each) == own]
 
-    def fields(self, api: Api) -> set[str]:
+    def fields(self, api: str) -> set[str]:
         """Return the names of what an API gives, as far as it is known."""
-        found = fields_given(api, self.seen.get(api.id), _NAMES)
+        found = fields_given(self.servers.catalog[api], self.seen.get(api), _NAMES)
         return {each["path"] for each in found if each["path"]}
 
     def planned(self, task: Task) -> Plan:

@@ -83,6 +83,9 @@ class SharedContext:
     alike : float in [0, 1], default=0.9
         The least likeness of specifications of APIs that give the same data.
     most_offered : int >= 0, default=5
+    outdates : callable, optional
+        From the ids of an API that may have changed something and of one of its source that reads:
+        whether what the second gave before is out of date. Default: always.
     clock : callable, default=time.time
         Seconds since 1970.
 
@@ -118,6 +121,7 @@ class SharedContext:
         equivalents: Callable[[Api], Collection[str]] | None = None,
         alike: float = 0.9,
         most_offered: int = 5,
+        outdates: Callable[[str, str], bool] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = MemoryContextStore(clock=clock) if store is None else store
@@ -140,7 +144,8 @@ class SharedContext:
         self._clock = clock
         self._own = MemoryContextStore(clock=clock)  # what never leaves this process
         self._lineage = Lineage(self._get, self._fetched)
-        self._written: dict[str, float] = {}
+        self._outdates = outdates or _always
+        self._written: dict[str, float] = {}  # when, by API
 
     def know(self, apis: Iterable[Api]) -> None:
         """Take the APIs there are: equivalent ones are found among them, and the threshold.
@@ -327,9 +332,7 @@ class SharedContext:
         needs = tuple(dict.fromkeys(each for each in dependencies if each))
         data_class = await self._inherited(api, needs, confidential)
         now = self._clock()
-        is_old = (
-            reads and began is not None and began <= self._written.get(contractor_of(api.id), -1.0)
-        )
+        is_old = reads and began is not None and began <= self._last_change(api.id)
         if result.is_cut or result.attachments or is_old or not _is_short(result):
             await self._drop(name)  # of an earlier call
             return ""
@@ -359,10 +362,10 @@ class SharedContext:
         """Say that a call may have changed something: what was read there before is out of date."""
         if api.effects == "reads":
             return
-        self._written[contractor_of(api.id)] = self._clock()
-        own = contractor_of(api.id)
+        self._written[api.id] = self._clock()
         for store in (self._own, self.store):
-            old = [e.id for e in await store.live() if e.reads and e.contractor == own]
+            there = [e for e in await store.live() if e.reads]
+            old = [e.id for e in there if self._is_outdated(api.id, e.source)]
             if old:
                 self.counts["outdated"] += await store.delete(*old)
 
@@ -414,6 +417,15 @@ class SharedContext:
         await self._own.delete(name)
         await self.store.delete(name)
 
+    def _is_outdated(self, writer: str, reader: str) -> bool:
+        """Return whether a change by one API makes what another one gave out of date."""
+        return contractor_of(writer) == contractor_of(reader) and self._outdates(writer, reader)
+
+    def _last_change(self, reader: str) -> float:
+        """Return when what an API gives may have changed last; -1 if never."""
+        times = (when for name, when in self._written.items() if self._is_outdated(name, reader))
+        return max(times, default=-1.0)
+
     def _class(self, entry: ContextEntry) -> DataClass:
         """Return the class of an entry: its own, or that of its API here, if that is stricter."""
         return strictest([entry.data_class, self.classes.of(entry.source)])
@@ -464,6 +476,10 @@ class SharedContext:
     def _source_note(self, entry: ContextEntry) -> str:
         age = max(self._clock() - entry.time, 0.0)
         return f"known from {entry.source}, {age:.0f} s ago: not called again"
+
+
+def _always(writer: str, reader: str) -> bool:
+    return True
 
 
 def _call_id(api: Api, inputs: Mapping[str, Any], user: str) -> str:
