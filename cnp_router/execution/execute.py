@@ -182,17 +182,17 @@ class Executor:
         opened = nullcontext(journal) if isinstance(journal, Journal) else Journal(journal)
         with opened as kept:
             running = Running(means, kept, how)
-            return await self.supervise(running, running.do(request), request, user=user)
+            return await self.supervise(running, lambda: running.do(request), request, user=user)
 
     async def supervise(
         self,
         running: Running,
-        work: Awaitable[object],
+        work: Callable[[], Awaitable[object]],
         request: str | Plan,
         *,
         user: str | None = None,
     ) -> Execution:
-        """Await the work of an execution for as long as it may take; learn from it in any case."""
+        """Do the work of an execution for as long as it may take; learn from it in any case."""
         if self.context is not None:
             self.context.know(self.net.catalog)
         try:

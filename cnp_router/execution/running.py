@@ -68,11 +68,11 @@ class Running:
         else:
             await self._in_one_round(request)
 
-    async def within_time(self, work: Awaitable[object]) -> None:
-        """Await some work, or as much of it as there is time for."""
+    async def within_time(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Do some work, or as much of it as there is time for."""
         try:
             async with self._limit:
-                await work
+                await work()
         except TimeoutError:
             if not self._limit.expired():
                 raise

@@ -173,7 +173,9 @@ class PlanAndExecute:
             tools = (*tools, *(self.executor.net.catalog[name] for name in missing))
         work = _Planned(self, tools, workspace, profile, user)
         try:
-            await self.executor.supervise(work, work.follow_or_make(request), request, user=user)
+            await self.executor.supervise(
+                work, lambda: work.follow_or_make(request), request, user=user
+            )
         finally:
             self.last = work.run("plan-and-execute", request)
         return self.last

@@ -114,9 +114,12 @@ class ReAct:
         limits = self.max_turns, self.history_tokens, self.result_tokens
         agent = Agent(BookedModel(self.model, work.books), tools, task, missing, *limits)
         whole = Plan(request, (Job("request", request),))
-        served = work.work(whole, lambda job: work.in_turns(job, agent))
+
+        async def serve() -> None:
+            await work.work(whole, lambda job: work.in_turns(job, agent))
+
         try:
-            await self.executor.supervise(work, served, request, user=user)
+            await self.executor.supervise(work, serve, request, user=user)
         finally:
             self.last = work.run("react", request)
         return self.last

@@ -47,7 +47,7 @@ def test_one_document(compare):
     assert {"requests", "contractors", "model", "tokens_are", "rows"} <= set(document)
     assert (document["requests"], document["contractors"]) == (1, 149)
     assert (document["model"], document["tokens_are"]) == ("offline", "estimated")
-    assert len(document["rows"]) == 10
+    assert len(document["rows"]) == 13
     broadcast = document["rows"][3]
     assert (broadcast["protocol"], broadcast["announce"]) == ("contractor-led", "broadcast")
     assert (broadcast["organise"], broadcast["recipients"]) == ("api", 149)

@@ -12,7 +12,7 @@ from cnp_router.testing import FunctionChatModel
 from cnp_router.training import LearnedRouter
 
 REQUEST = "Send me a text message when it rains."
-WITH_A_MODEL = [name for name in PROTOCOLS if name not in ("learned", "auto")]
+WITH_A_MODEL = [name for name, each in PROTOCOLS.items() if "broadcast" in each.announcements]
 
 
 @pytest.fixture

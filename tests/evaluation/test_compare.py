@@ -189,6 +189,7 @@ class TestRows:
             ("learned", "routed"),
             *((name, announce) for name in both for announce in ("broadcast", "routed")),
             ("auto", "routed"),
+            ("coordinated", "routed"),
         ]
 
     def test_learned_asks_no_model_and_takes_no_bids(self, run):
@@ -207,7 +208,7 @@ class TestRows:
         for row in comparison.rows:
             method = row.method
             if method.organisation != organise:
-                assert method.protocol in ("learned", "single-agent")
+                assert method.protocol in ("learned", "single-agent", "coordinated")
                 continue
             outcomes = [
                 net.run_sync(
@@ -699,7 +700,7 @@ class TestErrors:
 
     def test_without_a_router_only_broadcasts(self):
         model = offline_model(CATALOG)
-        options = {"protocols": [p for p in PROTOCOLS if p not in ("learned", "auto")]}
+        options = {"protocols": [p for p in PROTOCOLS if "broadcast" in PROTOCOLS[p].announcements]}
         broadcast = compare(CATALOG, model, HELD_OUT, announcements=["broadcast"], **options)
         assert broadcast.rows[0].method == Method("manager-led", "broadcast", "api")
         with pytest.raises(InputError, match="no router"):

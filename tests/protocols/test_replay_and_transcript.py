@@ -127,7 +127,7 @@ class TestMessages:
             ({"evidence": []}, "a 'refuse' message has no field 'evidence'"),
             ({**RESULT, "text": "x" * 2_001}, "field 'text' of a 'inform-result' message"),
             ({**RESULT, "digest": "0"}, "field 'digest' of a 'inform-result' message"),
-            ({**RESULT, "attempts": 0}, "field 'attempts' of a 'inform-result' message"),
+            ({**RESULT, "attempts": -1}, "field 'attempts' of a 'inform-result' message"),
             ({**RESULT, "seconds": -1.0}, "field 'seconds' of a 'inform-result' message"),
             ({"performative": "failure", "reason": "lost", "n_bytes": -1}, "field 'n_bytes'"),
             ({"performative": "failure", "reason": "lost", "was_done": "yes"}, "'was_done'"),
