@@ -133,14 +133,17 @@ class Servers:
     members: list[McpServer]
     catalog: Catalog
     router: Router
-    notes: list[dict[str, Any]]  # of those in this process
-    files: list[Path]  # of the others
+    notes: list[dict[str, Any]]  # of those in this process, and what was read of the others
+    files: dict[Path, int]  # of the others, and how much of each was read
 
     def calls(self, since: float) -> list[dict[str, Any]]:
         """Return what the servers noted of calls since some time, in order of their beginning."""
-        lines = [line for file in self.files if file.exists() for line in file.open()]
-        found = [*self.notes, *map(json.loads, lines)]
-        return sorted((c for c in found if c["began"] >= since), key=lambda call: call["began"])
+        for path, begin in self.files.items():
+            whole, _, _ = path.read_bytes()[begin:].rpartition(b"\n")
+            self.notes.extend(map(json.loads, whole.splitlines()))
+            self.files[path] = begin + len(whole) + bool(whole)
+        found = (call for call in self.notes if call["began"] >= since)
+        return sorted(found, key=lambda call: call["began"])
 
     async def begin(self) -> None:
         """Have every server count anew, so that each run meets the same failures."""
@@ -151,13 +154,15 @@ class Servers:
 async def connected(desks: list[Desk], folder: Path) -> AsyncIterator[Servers]:
     """Start the servers, and yield them."""
     notes: list[dict[str, Any]] = []
-    members, files = [], []
+    members: list[McpServer] = []
+    files: dict[Path, int] = {}
     for desk in desks:
         how: dict[str, Any] = {"server": None}
         if desk.is_process:
             file, log = folder / f"{desk.name}.json", folder / f"{desk.name}.log"
             desk.write(file)
-            files.append(log)
+            log.touch()
+            files[log] = 0
             how = {"command": sys.executable, "args": [str(SCRIPT), str(file), str(log)]}
         else:
             how = {"server": office_server(desk, notes.append)}
@@ -290,6 +295,7 @@ class Coordinator:
     def __init__(self, servers: Servers, mode: Mode, limit: float) -> None:
         self.servers, self.mode, self.limit = servers, mode, limit
         self.planning = 0.0  # seconds
+        self._likely: dict[str, str] = {}
         self.net = ContractNet(
             servers.catalog, offline_model(servers.catalog), router=servers.router
         )
@@ -382,7 +388,9 @@ class Coordinator:
 
     def likely(self, text: str) -> str:
         """Return to whom the router would give a step."""
-        return self.servers.router.route(text).contractors[0]
+        if text not in self._likely:
+            self._likely[text] = self.servers.router.route(text).contractors[0]
+        return self._likely[text]
 
     async def sessions(self, sessions: list[list[Task]]) -> list[Done]:
         """Do some sessions side by side, each with its tasks one after another."""

@@ -228,7 +228,7 @@ def _typed(text: str, schema: Mapping[str, Any]) -> Any:
     if not types or "string" in types:
         return text
     try:
-        value = json.loads(text)
+        value = json.loads(text.removesuffix("."))  # of the sentence
     except ValueError:
         return ()
     kinds = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
