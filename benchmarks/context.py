@@ -12,18 +12,25 @@ import asyncio
 import itertools
 import random
 import statistics
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from benchmarks.report import environment, heading, number, table
 from cnp_router.catalog import Api
 from cnp_router.context import (
     AdaptiveThreshold,
+    ContextEntry,
+    ContextStore,
     FixedThreshold,
+    MemoryContextStore,
     QuantileThreshold,
+    RedisContextStore,
     SharedContext,
+    SqliteContextStore,
     Threshold,
 )
 from cnp_router.sources import CallResult
@@ -202,7 +209,51 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     means = _overall(rows)
     print("All loads:\n")
     table([["threshold", "mean F1", "worst F1"], *([n, number(a), number(b)] for n, a, b in means)])
-    return {"environment": facts, "rows": rows}
+    costs = _costs(options.redis)
+    print(f"What {_ENTRIES} entries in a store cost, in ms an operation:\n")
+    does = ("put", "get", "live")
+    table([["store", *does], *([n, *(number(c[x]) for x in does)] for n, c in costs.items())])
+    return {"environment": facts, "rows": rows, "stores": costs}
+
+
+_ENTRIES = 500
+
+
+def _costs(redis: str | None) -> dict[str, dict[str, float]]:
+    """Return what each store takes for an operation."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        stores: dict[str, Callable[[], ContextStore]] = {
+            "memory": MemoryContextStore,
+            "SQLite": lambda: SqliteContextStore(Path(folder) / "context.db"),
+        }
+        if redis is not None:
+            stores["Redis"] = lambda: RedisContextStore(redis, namespace="cnp-router-benchmark")
+        for name, store in stores.items():
+            found[name] = asyncio.run(_cost(store()))
+    return found
+
+
+async def _cost(store: ContextStore) -> dict[str, float]:
+    vector = {f"word{n}": 0.1 for n in range(30)}
+    entries = [
+        ContextEntry(id=f"ctx_{n}", source="a__b", data="x" * 500, vector=vector, time=time.time())
+        for n in range(_ENTRIES)
+    ]
+    async with store:
+        began = time.perf_counter()
+        for entry in entries:
+            await store.put(entry)
+        put = time.perf_counter()
+        for entry in entries:
+            await store.get(entry.id)
+        got = time.perf_counter()
+        for _ in range(5):
+            await store.live()
+        ended = time.perf_counter()
+        await store.delete(*(entry.id for entry in entries))
+    ms = {"put": (put - began) / _ENTRIES, "get": (got - put) / _ENTRIES, "live": (ended - got) / 5}
+    return {name: 1000 * seconds for name, seconds in ms.items()}
 
 
 def thresholds() -> dict[str, Threshold]:

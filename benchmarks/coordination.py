@@ -25,9 +25,9 @@ What each part can do, by the way a needed value is said:
 - One that is told in *reversed* order is not there yet: only decomposition waits for it.
 - One to be *recalled* is of an earlier task: only context has it.
 
-So what is complete with nothing on can be at most two fifths of the tasks, and what context and
-decomposition can add is at most one and two fifths and what they share: these shares, one kind as
-often as the others, are a choice of this generator. That people's names, towns and orders come back
+So with nothing on, at most two fifths of the tasks can be complete; context can add two fifths at
+most, decomposition too, and one of these is the same: that there is one task of each kind in a
+session is a choice of this generator. That people, towns and orders come back
 within a session, and with that how much is looked up twice, is one too. How much of the possible is
 reached is not.
 
@@ -62,7 +62,7 @@ from cnp_router.coordination import Coordinated, Negotiation, Negotiator
 from cnp_router.execution import Execution, ExecutionSettings, Executor, Job, Plan, allow_writes
 from cnp_router.execution.filling import Filler
 from cnp_router.execution.learning import trajectory_of
-from cnp_router.planning import with_dependencies
+from cnp_router.planning import data_flow
 from cnp_router.planning.data_flow import fields_given
 from cnp_router.prediction import ParameterHints
 from cnp_router.protocols import ContractNet, Protocol
@@ -407,9 +407,9 @@ class Coordinator:
         if not self.mode.decomposition:
             return plan
         began = time.perf_counter()
-        found = with_dependencies(
+        found = data_flow(
             plan, self.servers.catalog, likely=self.likely, hints=self.hints, results=self.seen
-        )
+        ).plan
         self.planning += time.perf_counter() - began
         return found
 

@@ -85,6 +85,7 @@ class TextFiller(Filler):
         results: Mapping[str, CallResult],
         *,
         apis: Mapping[str, str] | None = None,
+        offered: Mapping[str, CallResult] | None = None,
     ) -> Filled:
         """Return the inputs, written by a model that reads the results."""
         assert self.model is not None

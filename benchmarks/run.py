@@ -17,7 +17,7 @@ r"""The one entry point of the benchmarks.
         [--waves]
     python benchmarks/run.py models [--base-url URL[=MODEL] ...] [--prices FILE] [--data DIR] \
         [--model DIR] [--split NAME] [--limit N]
-    python benchmarks/run.py context
+    python benchmarks/run.py context [--redis URL]
     python benchmarks/run.py compound [--data DIR] [--history N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
@@ -276,7 +276,12 @@ def _coordination(track: argparse.ArgumentParser) -> None:
     track.epilog = f"Without --seed: the mean over seeds {shown}."
 
 
+def _context(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--redis", metavar="URL", help="measure that server too, as redis://...")
+
+
 _OPTIONS = {
+    "context": _context,
     "coordination": _coordination,
     "compound": _compound,
     "next_tool": _plots,

@@ -183,11 +183,12 @@ def _model(
 
 def _next(task: NextStep, wanted: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Call the next wanted tool that is shown; after the last, write the answer and be done."""
-    shown, called = {api.id for api in task.apis}, {act.tool for act in task.history}
+    acts = task.history.last  # a few turns are shown word for word
+    shown, called = {api.id for api in task.apis}, {act.tool for act in acts}
     for name, text in wanted:
         if name in shown and name not in called:
             return {"thought": "", "tool": name, "inputs": {"text": text}, "done": False}
-    found = {act.tool: act.seen["result"] for act in task.history if act.tool in shown}
+    found = {act.tool: act.seen["result"] for act in acts if act.tool in shown}
     thought = written(found) if found else _GREETING
     return {"thought": thought, "tool": "", "inputs": {}, "done": True}
 

@@ -7,6 +7,7 @@ import asyncio
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from benchmarks import data
@@ -27,7 +28,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.evaluation.metrics import set_scores
 from cnp_router.execution import Executor
 from cnp_router.history import History
-from cnp_router.llm import ChatModel, ModelPrice, Prices, Usage
+from cnp_router.llm import ChatModel, Prices, Usage
 from cnp_router.llm.tokens import estimate_tokens
 from cnp_router.planning import ReAct
 from cnp_router.protocols import Announcement, ContractNet, Ledger, Outcome, Protocol
@@ -38,8 +39,8 @@ from cnp_router.training import LearnedRouter, fit_router
 
 __all__ = ["KINDS", "LIMIT", "PRICES", "SHARES", "run"]
 
-# Assumed, in the proportions of a small and a large model of one provider; no price list.
-PRICES = Prices("USD", {"small": ModelPrice(0.25, 2.0), "large": ModelPrice(1.75, 14.0)})
+PRICES = Prices.read(Path(__file__).with_name("assumed_prices.json"))  # no price list
+_SMALL, _LARGE = "scripted-small", "scripted-large"
 # How many tools a request needs. The shares are those of the design that this follows.
 KINDS = {"simple": (1, 1), "medium": (2, 2), "complex": (3, 99)}
 SHARES = {"simple": 0.6, "medium": 0.3, "complex": 0.1}
@@ -79,6 +80,7 @@ class Done:
     agents: Usage = _NOTHING
     first: Usage = _NOTHING  # of the first prompt
     found: frozenset[str] = frozenset()  # agents that the router found
+    recommended: frozenset[str] = frozenset()  # agents that it would ask itself
     source: str = ""
     n_widened: int = 0  # how often the orchestrator looked among the other agents
     kind: str = ""
@@ -99,9 +101,9 @@ class Done:
         """Of the tools that were called."""
         return set_scores(self.tools, self.needed).f1
 
-    def price(self, model: str = "small") -> float:
+    def price(self, model: str = _SMALL) -> float:
         """Return what it costs, with `model` for the one agent or the orchestrator."""
-        parts = PRICES.price(model, self.own), PRICES.price("small", self.agents)
+        parts = PRICES.price(model, self.own), PRICES.price(_SMALL, self.agents)
         return sum(part for part in parts if part is not None)
 
 
@@ -189,6 +191,7 @@ async def _orchestrated(orchestrator: Orchestrator, request: str) -> Done:
         sum(own[1:], own[0]),
         sum((each.usage for each in served.results), _NOTHING),
         found=frozenset(served.routing.contractors if served.routing.fits else ()),
+        recommended=frozenset(served.routing.recommendation),
         source=served.source,
         n_widened=sum(call.stage == "delegation" for call in served.calls) - 1,
     )
@@ -284,7 +287,7 @@ def _kinds(model: str, one: Sequence[Done], many: Sequence[Done]) -> list[dict[s
         alone, routed = ([d for d in done if d.kind == kind] for done in (one, many))
         if not alone:
             continue
-        large = "large" if kind == "complex" else "small"
+        large = _LARGE if kind == "complex" else _SMALL
         rows.append(
             {
                 "kind": kind,
@@ -294,7 +297,7 @@ def _kinds(model: str, one: Sequence[Done], many: Sequence[Done]) -> list[dict[s
                 "tokens_agents": _mean(d.tokens for d in routed),
                 "orchestrator": _mean(_count(d.own) for d in routed),
                 "cost_one": _mean(d.price() for d in alone),
-                "cost_one_large": _mean(d.price("large") for d in alone),
+                "cost_one_large": _mean(d.price(_LARGE) for d in alone),
                 "cost_agents": _mean(d.price() for d in routed),
                 "cost_agents_mixed": _mean(d.price(large) for d in routed),
                 "design_yen": _DESIGN.get(kind),
@@ -343,25 +346,34 @@ def _kinds(model: str, one: Sequence[Done], many: Sequence[Done]) -> list[dict[s
     return rows
 
 
-def _selection(many: Sequence[Done], agent_of: Mapping[str, str]) -> dict[str, float]:
+def _selection(many: Sequence[Done], agent_of: Mapping[str, str]) -> dict[str, Any]:
     """Return how well the router found the agents that requests need, and print it."""
     needing = [d for d in many if d.needed]
-    scores = [set_scores(d.found, {agent_of[name] for name in d.needed}) for d in needing]
-    row = {
-        "agents_shown": _mean(len(d.found) for d in needing),
-        "precision": _mean(s.precision for s in scores),
-        "recall": _mean(s.recall for s in scores),
-        "f1": _mean(s.f1 for s in scores),
-        "shown_none_where_none_needed": _mean(not d.found for d in many if not d.needed),
-    }
-    print("Agents that the router shows to the orchestrator, against those needed:\n")
+    rows: dict[str, Any] = {}
+    for name in ("found", "recommended"):
+        sets = [(getattr(d, name), {agent_of[tool] for tool in d.needed}) for d in needing]
+        scores = [set_scores(chosen, needed) for chosen, needed in sets]
+        rows[name] = {
+            "agents": _mean(len(chosen) for chosen, _ in sets),
+            "precision": _mean(s.precision for s in scores),
+            "recall": _mean(s.recall for s in scores),
+            "f1": _mean(s.f1 for s in scores),
+        }
+    rows["none_where_none_needed"] = _mean(not d.found for d in many if not d.needed)
+    print("Agents that the router finds, against those needed.\n")
     table(
         [
-            ["agents", "precision", "recall", "F1", "none where no tool is needed"],
-            [number(value, 3) for value in row.values()],
+            ["by the router", "agents", "precision", "recall", "F1"],
+            *(
+                [name, *(number(value) for value in rows[key].values())]
+                for name, key in (
+                    ("shown to the orchestrator", "found"),
+                    ("of the highest expected F1", "recommended"),
+                )
+            ),
         ]
     )
-    return row
+    return rows
 
 
 def _levels(catalog: Catalog, router: LearnedRouter, asked: History) -> list[dict[str, Any]]:
@@ -418,7 +430,7 @@ def _round(
         "proposals_per_truth": sum(len(p) for p, _ in proposed)
         / sum(len(needed) for _, needed in proposed),
         "f1": _mean(set_scores(o.stages.selected, needed).f1 for o, needed in held),
-        "cost": _mean(PRICES.price("small", ledger.usage) or 0.0 for ledger in ledgers),
+        "cost": _mean(PRICES.price(_SMALL, ledger.usage) or 0.0 for ledger in ledgers),
     }
 
 

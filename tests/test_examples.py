@@ -19,6 +19,7 @@ SAYS = {
     "execute_plan.py": "tell: done, to +47 555: Oslo: rain until noon.",
     "fit_and_save.py": "the same after loading: True",
     "graph.py": "for Gephi: ['graph.gexf']",
+    "negotiation.py": "declined: closed on Sundays (server)",
     "new_apis.py": "park-here",
     "shared_context.py": "kept 4, not called again 2",
     "timetable.py": "In conflict:",

@@ -81,6 +81,14 @@ def _revise(file: Path, text: str | None, json_: bool) -> None:
         "request. Without it, you are asked at a terminal.",
     ),
     click.option(
+        "--session",
+        metavar="NAME",
+        help="Who plans is told what this session asked for in the last 30 minutes.",
+    ),
+    click.option(
+        "--thread", metavar="NAME", help="And what this thread asked for in the last 7 days."
+    ),
+    click.option(
         "--context",
         metavar="FILE|URL",
         help="Share what calls gave for five minutes with other executions: in that file, or on "
@@ -116,7 +124,12 @@ def _revise(file: Path, text: str | None, json_: bool) -> None:
         "--call-timeout", default=30.0, show_default=True, help="How long one call may take."
     ),
     click.option("--no-learn", is_flag=True, help="Do not let the model learn from it."),
-    click.option("--user", metavar="NAME", help="Whose it is, so that it can be forgotten."),
+    click.option(
+        "--user",
+        metavar="NAME",
+        help="Whose it is, so that it can be forgotten. Nothing of one user reaches another; who "
+        "plans is told what this user asked for in the last 90 days.",
+    ),
     options.request_date,
 )
 @options.chat_options(
@@ -155,6 +168,8 @@ def execute(
         raise click.UsageError("Give --sources, --openapi or --a2a.")
     wanted = _given(text, how.plan)
     how.check()
+    if model is None and (how.session or how.thread or how.proven):
+        raise click.UsageError("--session, --thread and --proven need --model.")
     run = ExecutionRun(wanted, origins, model, vectors, how, chat)
     try:
         with contextlib.redirect_stdout(sys.stderr):  # tools may print

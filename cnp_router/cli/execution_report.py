@@ -59,6 +59,9 @@ def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
     before = f", {resumed} of them before" if resumed else ""
     if execution.problem:
         yield "Broken off", execution.problem
+    for why in dict.fromkeys(job.lost for job in execution.jobs if job.lost):
+        names = ", ".join(job.id for job in execution.jobs if job.lost == why)
+        yield "Called directly", f"{names}: {printable(why, _RESULT)}"
     yield "Jobs", f"{done} of {len(execution.jobs)} done{before}"
     if execution.plan is not None:
         levels = counted(len(execution.plan.levels), "level")

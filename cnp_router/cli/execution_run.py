@@ -17,6 +17,7 @@ from cnp_router.cli.execution_report import echo_execution
 from cnp_router.cli.live_view import LiveView, approver, plan_offer
 from cnp_router.cli.models import ONLINE_FILE, fitted_router
 from cnp_router.cli.output import counted, echo_json, note
+from cnp_router.cli.remembering import Remembering
 from cnp_router.cli.source_options import Origins, echo_problem
 from cnp_router.exceptions import CnpRouterError, ExecutionError, InputError, SourceError
 from cnp_router.files import read_text
@@ -43,6 +44,8 @@ class How:
     profile: Path | None
     proven: bool
     context: str | None
+    session: str | None
+    thread: str | None
     protocol: str | None
     announce: Any
     allow_write: bool
@@ -62,6 +65,8 @@ class How:
         if self.profile and self.method == "rounds":
             raise click.UsageError("--profile goes with --method plan or react.")
         if self.method == "rounds":
+            if self.session or self.thread:
+                raise click.UsageError("--session and --thread go with --method plan or react.")
             return
         if self.protocol or self.resume or self.date:
             raise click.UsageError(
@@ -91,6 +96,7 @@ class ExecutionRun:
         self.run: Run | None = None  # of a planner or an agent
         self.planned: Plan | None = None
         self.fitted: LearnedRouter | None = None  # of the model
+        self.remembering = Remembering(model, how.user, how.session, how.thread)
         self.protocol = how.protocol or (
             "contractor-led" if chat.asks_server("manager", "contractor") else "learned"
         )
@@ -129,8 +135,10 @@ class ExecutionRun:
 
         profile = "" if self.how.profile is None else read_text(self.how.profile)
         about: dict[str, Any] = {"profile": profile, "user": self.how.user}
+        told = self.remembering.told()
         if self.how.method == "react":
             react = ReAct(executor)
+            about["profile"] = "\n".join(filter(None, [profile, told]))
             try:
                 await react.run(str(self.wanted), **about)
             finally:
@@ -138,7 +146,7 @@ class ExecutionRun:
             return
         model = executor.net.model
         planned = PlanAndExecute(
-            Planner(model),
+            Planner(model, remembered=told),
             executor,
             proven=None if self.model is None else ProvenPlans(self.model / PLANS_FILE),
             offer=plan_offer(view, always=self.how.proven),
@@ -247,6 +255,8 @@ class ExecutionRun:
         """Let the model learn from it, if there is one."""
         if self.model is None or self.how.no_learn or self.execution is None:
             return
+        if self.run is not None:
+            self.remembering.keep(self.run)
         from cnp_router.execution.learning import learn
         from cnp_router.online import OnlineStore, Reputation, RouterObserver
         from cnp_router.prediction import NextToolRouter

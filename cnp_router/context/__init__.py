@@ -9,6 +9,7 @@ from cnp_router.context.context_vectors import ContextVectors, DenseVectors, Spa
 from cnp_router.context.data_classes import DataClasses
 from cnp_router.context.memory import Memory, MemoryItem
 from cnp_router.context.shared_context import Found, SharedContext
+from cnp_router.context.store_places import store_at
 from cnp_router.context.thresholds import (
     AdaptiveThreshold,
     FixedThreshold,
@@ -41,4 +42,5 @@ __all__ = [
     "compress",
     "cut",
     "selective",
+    "store_at",
 ]

@@ -52,6 +52,8 @@ class ContextEntry:
         Ids of the entries that it was made from.
     reads : bool, default=False
         Whether the call changed nothing. Only then the same call gives it again.
+    as_of : str, default=""
+        Which write of its contractor came last before it was asked.
     user, execution : str, default=""
         Whose it is, and from which execution, so that it can be erased.
 
@@ -78,6 +80,7 @@ class ContextEntry:
     data_class: DataClass = "private"
     dependencies: tuple[str, ...] = ()
     reads: bool = False
+    as_of: str = ""
     user: str = ""
     execution: str = ""
 
@@ -87,7 +90,7 @@ class ContextEntry:
 
         keep("id", check_id("context", self.id))
         keep("source", check_id("API", self.source))
-        for name in ("said", "text", "user", "execution"):
+        for name in ("said", "text", "as_of", "user", "execution"):
             check_text(name, getattr(self, name))
         try:
             json.dumps(self.data, ensure_ascii=False, allow_nan=False).encode()
@@ -144,6 +147,7 @@ class ContextEntry:
             "class": self.data_class,
             "dependencies": list(self.dependencies),
             "reads": self.reads,
+            "as_of": self.as_of,
             "user": self.user,
             "execution": self.execution,
         }

@@ -10,7 +10,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.records import check_id, shown
 from cnp_router.sources.source import SEPARATOR
 
-__all__ = ["DataClasses", "check_class", "contractor_of", "strictest"]
+__all__ = ["EACH", "DataClasses", "check_class", "contractor_of", "strictest"]
 
 _ORDER: tuple[DataClass, ...] = get_args(DataClass)
 EACH = "*"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 import time
@@ -12,23 +11,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from cnp_router.catalog import Api, DataClass
-from cnp_router.context.canonical import canonical
 from cnp_router.context.context_entry import LONGEST, SHORTEST, TTL, ContextEntry
 from cnp_router.context.context_store import ContextStore, MemoryContextStore, check_whose
 from cnp_router.context.context_vectors import ContextVectors, DenseVectors, SparseVectors, cosine
-from cnp_router.context.data_classes import DataClasses, contractor_of, strictest
+from cnp_router.context.data_classes import EACH, DataClasses, contractor_of, strictest
+from cnp_router.context.entry_names import about, call_id, mark_of
 from cnp_router.context.equivalents import Equivalents
 from cnp_router.context.lineage import Fetch, Lineage, Made, digest_of_data
 from cnp_router.context.thresholds import FixedThreshold, QuantileThreshold, Threshold
 from cnp_router.exceptions import InputError
 from cnp_router.records import check_instance, check_number, one_line
-from cnp_router.sources.source import CallResult
+from cnp_router.sources.source import SEPARATOR, CallResult
 from cnp_router.text import specification_text
 
 __all__ = ["Found", "SharedContext"]
 
 _LONGEST = 1_000_000  # characters of data and text of one entry
-_MOST_WORDS = 1_000  # characters of inputs in the text of an entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +142,11 @@ class SharedContext:
         self._clock = clock
         self._own = MemoryContextStore(clock=clock)  # what never leaves this process
         self._lineage = Lineage(self._get, self._fetched)
+<<<<<<< HEAD
         self._outdates = outdates or _always
         self._written: dict[str, float] = {}  # when, by API
+=======
+>>>>>>> main
 
     def know(self, apis: Iterable[Api]) -> None:
         """Take the APIs there are: equivalent ones are found among them, and the threshold.
@@ -159,11 +160,6 @@ class SharedContext:
         self.classes.check([api.id for api in there])
         if self._equivalents.know(there):
             self.threshold.learn(self.vectors.learn([specification_text(api) for api in there]))
-
-    @property
-    def now(self) -> float:
-        """Seconds since 1970, on its clock."""
-        return self._clock()
 
     async def recall(
         self, api: Api, inputs: Mapping[str, Any], *, user: str = "", fetch: Fetch | None = None
@@ -199,7 +195,7 @@ class SharedContext:
         if api.effects != "reads":
             return None
         for other in (api, *self._equivalents.of(api)):
-            entry = await self._get(_call_id(other, inputs, user))
+            entry = await self._get(call_id(other, inputs, user))
             if entry is None or not entry.reads or entry.user != user:
                 continue
             if self._class(entry) == "confidential" and entry.contractor != contractor_of(api.id):
@@ -259,7 +255,8 @@ class SharedContext:
         scored = [(s, e) for s, e in scored if s >= least and e.id not in without]
         found = []
         for score, entry in sorted(scored, key=lambda each: (-each[0], -each[1].time)):
-            whole = await self._whole(entry, fetch)
+            is_current = await self._is_current(entry)
+            whole = await self._whole(entry, fetch) if is_current else None
             if whole is not None and not whole.notes:
                 found.append(replace(whole, similarity=score))
             if len(found) == self.most_offered:
@@ -288,7 +285,7 @@ class SharedContext:
         confidential: bool = False,
         user: str = "",
         execution: str = "",
-        began: float | None = None,
+        as_of: str | None = None,
     ) -> str:
         """Keep what a call gave, and return its context id.
 
@@ -307,15 +304,14 @@ class SharedContext:
             Whether it is so whatever the class of the API is.
         user, execution : str, default=""
             Whose it is.
-        began : float, optional
-            When the call was sent, on the clock: what was read before something was written there
-            is not kept.
+        as_of : str, optional
+            What `begins` returned before the call: what is written meanwhile makes it out of date.
+            Default: as if it had been asked just now.
 
         Returns
         -------
         str
-            ``""`` if it is not kept: it is cut, has attachments or more than 1,000,000 characters,
-            or is out of date already.
+            ``""`` if it is not kept: it is cut, has attachments or more than 1,000,000 characters.
 
         Raises
         ------
@@ -328,12 +324,16 @@ class SharedContext:
             raise InputError(f"only what succeeded is kept, and {api.id!r} failed")
         self._equivalents.know((api,), more=True)
         reads = api.effects == "reads"
-        name = _call_id(api, inputs, user) if reads else f"ctx_{secrets.token_hex(12)}"
+        name = call_id(api, inputs, user) if reads else f"ctx_{secrets.token_hex(12)}"
         needs = tuple(dict.fromkeys(each for each in dependencies if each))
         data_class = await self._inherited(api, needs, confidential)
         now = self._clock()
+<<<<<<< HEAD
         is_old = reads and began is not None and began <= self._last_change(api.id)
         if result.is_cut or result.attachments or is_old or not _is_short(result):
+=======
+        if result.is_cut or result.attachments or not _is_short(result):
+>>>>>>> main
             await self._drop(name)  # of an earlier call
             return ""
         data = result.data
@@ -342,12 +342,13 @@ class SharedContext:
             source=api.id,
             data=data,
             said="" if result.text == data else result.text,
-            text="" if data_class == "confidential" else _about(api, inputs, text),
+            text="" if data_class == "confidential" else about(api, inputs, text),
             time=now,
             ttl=self.ttl,
             data_class=data_class,
             dependencies=needs,
             reads=reads,
+            as_of=await self._last_write(api.id) if as_of is None else as_of,
             user=user,
             execution=execution,
         )
@@ -358,7 +359,14 @@ class SharedContext:
         await self._put(entry)
         return name
 
+    async def begins(self, api: Api) -> str:
+        """Say that an API is called now, and return what `keep` needs to know of that."""
+        if api.effects != "reads":
+            await self.written(api)
+        return await self._last_write(api.id)
+
     async def written(self, api: Api) -> None:
+<<<<<<< HEAD
         """Say that a call may have changed something: what was read there before is out of date."""
         if api.effects == "reads":
             return
@@ -368,6 +376,22 @@ class SharedContext:
             old = [e.id for e in there if self._is_outdated(api.id, e.source)]
             if old:
                 self.counts["outdated"] += await store.delete(*old)
+=======
+        """Say that a call may have changed something: what was read there before is out of date.
+
+        For other processes too: the store keeps which write was the last.
+        """
+        if api.effects != "reads":
+            await self.store.put(
+                ContextEntry(
+                    id=mark_of(api.id),
+                    source=f"{contractor_of(api.id)}{SEPARATOR}{EACH}",
+                    data=secrets.token_hex(8),
+                    time=self._clock(),
+                    ttl=LONGEST,  # no entry from before lives longer
+                )
+            )
+>>>>>>> main
 
     def refusal(self, producer: str, consumer: str) -> str | None:
         """Return why what one API gives must not reach another; None if it may."""
@@ -399,7 +423,17 @@ class SharedContext:
     async def _get(self, name: str) -> ContextEntry | None:
         entry = await self._own.get(name)
         entry = await self.store.get(name) if entry is None else entry
-        return entry if entry is not None and entry.is_live(self._clock()) else None
+        if entry is None or not entry.is_live(self._clock()):
+            return None
+        return entry if await self._is_current(entry) else None
+
+    async def _is_current(self, entry: ContextEntry) -> bool:
+        """Whether nothing was written, since it was read, where it comes from."""
+        return not entry.reads or entry.as_of == await self._last_write(entry.source)
+
+    async def _last_write(self, api: str) -> str:
+        mark = await self.store.get(mark_of(api))
+        return "" if mark is None else str(mark.data)
 
     async def _put(self, entry: ContextEntry) -> None:
         self.counts["kept"] += 1
@@ -478,6 +512,7 @@ class SharedContext:
         return f"known from {entry.source}, {age:.0f} s ago: not called again"
 
 
+<<<<<<< HEAD
 def _always(writer: str, reader: str) -> bool:
     return True
 
@@ -488,15 +523,11 @@ def _call_id(api: Api, inputs: Mapping[str, Any], user: str) -> str:
     return f"ctx_{hashlib.sha256(call.encode()).hexdigest()[:24]}"
 
 
+=======
+>>>>>>> main
 def _is_short(result: CallResult) -> bool:
     try:
         size = len(json.dumps(result.data, ensure_ascii=False, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError):
         return False
     return size + len(result.text) <= _LONGEST
-
-
-def _about(api: Api, inputs: Mapping[str, Any], text: str) -> str:
-    """Return what an entry is about: what it was for, who gave it, and for which inputs."""
-    values = " ".join(str(value) for value in inputs.values() if isinstance(value, str | int))
-    return " . ".join(p for p in (text, specification_text(api), values[:_MOST_WORDS]) if p)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cnp_router.exceptions import ContextStoreError
 from cnp_router.files import as_path, reason
@@ -24,7 +24,8 @@ class SqliteFile:
     """A file of one schema; without a path, it is in memory.
 
     What is deleted is overwritten in it. `application` is four letters that say what it is of, and
-    `cure` what to do about one that cannot be used. All errors are `ContextStoreError`.
+    `cure` what to do about one that cannot be used. With a `log`, SQLite writes changes beside the
+    file first: it is read while somebody writes. All errors are `ContextStoreError`.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class SqliteFile:
         application: str,
         schema: Sequence[str],
         busy: float = 5.0,
+        log: bool = False,
         cure: str,
     ) -> None:
         self.path = None if path is None else as_path(path)
         self._numbers = (int.from_bytes(application.encode(), "big"), 1)
         self._schema = tuple(schema)
         self._busy = busy
+        self._has_log = log
         self._cure = cure
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
@@ -48,19 +51,26 @@ class SqliteFile:
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return what some work with the file returns; all of it is done, or nothing."""
-        with self._lock, self._clear_errors():
-            if self._connection is None:
-                raise self.error("it is closed", cure="open it again")
-            self._check_there()
-            self._connection.execute("BEGIN IMMEDIATE")
+        with self._there() as connection:
+            connection.execute("BEGIN IMMEDIATE")
             try:
-                done = work(self._connection)
-                self._connection.execute("COMMIT")
+                done = work(connection)
+                connection.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
+                    connection.execute("ROLLBACK")
                 raise
             return done
+
+    def rows(self, query: str, *values: object) -> list[Any]:
+        """Return what a query finds."""
+        with self._there() as connection:
+            return connection.execute(query, values).fetchall()
+
+    def empty_log(self) -> None:
+        """Have what was deleted gone from the log too, unless somebody reads it just now."""
+        with self._there() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Close it. Can be called twice."""
@@ -73,6 +83,14 @@ class SqliteFile:
         """Return (not raise) the error of this file."""
         where = "in memory" if self.path is None else str(self.path)
         return ContextStoreError(where, problem, cure=cure or self._cure)
+
+    @contextmanager
+    def _there(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._clear_errors():
+            if self._connection is None:
+                raise self.error("it is closed", cure="open it again")
+            self._check_there()
+            yield self._connection
 
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:
@@ -91,7 +109,7 @@ class SqliteFile:
         if self.path is not None:
             if self.path.is_dir():
                 raise IsADirectoryError(None, "is a folder")
-            # SQLite gives its journal the mode of the file.
+            # SQLite gives what it writes beside the file the mode of the file.
             handle = os.open(self.path, os.O_CREAT | os.O_RDWR, _MODE)
             try:
                 if os.name == "posix" and os.fstat(handle).st_mode & 0o077:
@@ -115,7 +133,9 @@ class SqliteFile:
         self._connection = connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        for pragma in ("trusted_schema = OFF", "secure_delete = ON", "cell_size_check = ON"):
+        pragmas = ["trusted_schema = OFF", "secure_delete = ON", "cell_size_check = ON"]
+        pragmas += ["journal_mode = WAL", "synchronous = NORMAL"] if self._has_log else []
+        for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}").fetchall()
         connection.execute("BEGIN IMMEDIATE")  # two processes may make it at once
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from cnp_router.context.data_classes import contractor_of
 from cnp_router.protocols.substitutes import Likeness
 from cnp_router.records import check_number
 
@@ -15,8 +16,10 @@ ALIKE = 0.25
 All 31 pairs of the bundled sample that reach it share a category; of any pairs, 6 % do. The 0.8 of
 the literature is for sentence embeddings: no pair of the sample has a cosine of .4 by words."""
 
-SAME = 0.95
-"""Cosine from which on two are the same function, so that one may write in the other's place."""
+SAME = 0.9
+"""Cosine from which on two are the same function: one may act where the other was named.
+
+Below it, words alone cannot tell the lowest temperature from the highest."""
 
 RELATIVE = 0.5
 """And as alike as this share of the most alike one."""
@@ -25,8 +28,9 @@ RELATIVE = 0.5
 class Capabilities:
     """Equivalents of APIs, by the words of their specifications and nothing else.
 
-    An equivalent is at least `alike`, and at least `relative` times as alike as the most alike one.
-    What was found once is kept.
+    An equivalent belongs to another source, since two tools of one source are two for a reason; it
+    is at least `alike`, and at least `relative` times as alike as the most alike one. What was
+    found once is kept.
 
     Parameters
     ----------
@@ -76,7 +80,8 @@ class Capabilities:
         """Return how alike each of the equivalents is, in [0, 1], the most alike first."""
         found = self._found.get(api)
         if found is None:
-            others = [each for each in self.apis if each != api]
+            own = contractor_of(api)
+            others = [each for each in self.apis if contractor_of(each) != own]
             like = self.likeness.of(api, others)
             least = max(self.alike, self.relative * max(like.values(), default=0.0))
             kept = [(name, c) for name, c in like.items() if c >= least]

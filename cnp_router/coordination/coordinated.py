@@ -6,6 +6,7 @@ import datetime
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from cnp_router.coordination.capabilities import SAME
 from cnp_router.coordination.negotiator import Negotiator
 from cnp_router.exceptions import RoundFailedError
 from cnp_router.protocols.outcome import Choice
@@ -34,7 +35,7 @@ class Coordinated(Protocol):
     api : str, optional
         Instead of what the router recommends: this one and its equivalents.
     may : callable, optional
-        Whether an equivalent may take its place.
+        Whether an equivalent may take its place. The others come next only if it fails.
     substitutes : bool, default=True
         Whether those that the router chose come behind the equivalents, should these fail.
     """
@@ -103,15 +104,17 @@ class Coordinated(Protocol):
                 category=categories[0] if categories else None,
             )
             awarded += [name for name in found.order[:1] if name not in awarded]
-            others += found.order[1:]
+            others += [*found.order[1:], *(name for name in like if name not in able)]
             declined |= found.declined
             if not found.order:
                 _LOGGER.warning("%s", _said(found.declined))
         if wanted and not awarded:
             raise RoundFailedError(_said(declined))
         if routing is not None and self.substitutes:
-            others += [name for name in routing.contractors if name not in declined]
-        rest = tuple(name for name in dict.fromkeys(others) if name not in awarded)
+            others += routing.contractors
+        rest = tuple(
+            name for name in dict.fromkeys(others) if name not in awarded and name not in declined
+        )
         return Result(tuple(awarded), categories, routing=routing, substitutes=rest)
 
     def _matched(self, round_: Round) -> tuple[dict[str, float], Routing | None]:
@@ -145,7 +148,7 @@ def fits(
     """Return how well an API that was chosen fits, and others that may do its work.
 
     The one that was chosen fits at least as well as any other. What the router knows of it holds
-    for the others as far as they are like it; without a router, likeness is all there is.
+    for those that are the same function; without a router, likeness is all there is.
 
     Parameters
     ----------
@@ -158,16 +161,20 @@ def fits(
 
     Examples
     --------
-    >>> fits("a", ["b", "c"], {"b": 0.6, "c": 0.3}, {"a": 0.8, "c": 0.7})
+    >>> fits("a", ["b", "c"], {"b": 0.95, "c": 0.3}, {"a": 0.8, "b": 0.1, "c": 0.7})
     {'a': 0.8, 'b': 0.8, 'c': 0.7}
-    >>> fits("a", ["b", "c"], {"b": 0.6, "c": 0.3}, {})
-    {'a': 1.0, 'b': 1.0, 'c': 0.5}
+    >>> fits("a", ["b", "c"], {"b": 0.95, "c": 0.3}, {})
+    {'a': 1.0, 'b': 0.95, 'c': 0.3}
     """
     names = list(others)
-    own = max([match.get(name, 0.0) for name in (api, *names)]) if match else 1.0
-    most = max([like.get(name, 0.0) for name in names], default=0.0) or 1.0
-    by_likeness = {name: own * (like.get(name, 0.0) / most) for name in names}
-    return {api: own} | {name: max(match.get(name, 0.0), by_likeness[name]) for name in names}
+    if not match:
+        return {api: 1.0} | {name: min(like.get(name, 0.0), 1.0) for name in names}
+    own = max(match.get(name, 0.0) for name in (api, *names))
+    found = {api: own}
+    for name in names:
+        is_same = like.get(name, 0.0) >= SAME
+        found[name] = max(match.get(name, 0.0), match.get(api, 0.0) if is_same else 0.0)
+    return found
 
 
 def _said(declined: Mapping[str, str]) -> str:

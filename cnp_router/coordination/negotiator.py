@@ -330,8 +330,16 @@ said_by='coordinator')
         said = dict(zip(asked, answers, strict=True))
         return tuple(
             each if (answer := said.get(each.api)) is None else _with_answer(each, answer)
-            for each in offers
+            for each in sorted(map(self._as_busy_as_now, offers), key=lambda each: -each.score)
         )
+
+    def _as_busy_as_now(self, offer: Offer) -> Offer:
+        """Return an offer with the load of now: others were awarded while servers were asked."""
+        load = self.load.of(offer.api)
+        if load == offer.load:
+            return offer
+        score = offer.score + self.weights[1] * (1 / load - 1 / offer.load)
+        return replace(offer, load=load, score=score)
 
     async def _answer(self, text: str, api: str, category: str | None) -> Negotiated | None:
         params = CapabilityNegotiate(

@@ -40,6 +40,7 @@ _MOST_SAID = 80  # of the description of a parameter
 _MOST_ENTRIES = 100
 _MOST_IN_ALL = 300
 _LEAST_ENTRIES = 5
+_MOST_OFFERED = 20  # of the outline of what is similar
 # What a schema says of an object as a whole can be judged only when all of it is there.
 _OF_THE_WHOLE = {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "minProperties"}
 _OF_THE_WHOLE |= {"dependencies", "dependentRequired", "dependentSchemas", "unevaluatedProperties"}
@@ -181,10 +182,11 @@ class _Filling:
     def task(self) -> FillInputs:
         """Return what the executor is asked."""
         names = {parameter.name for parameter in self.parameters}
-        most = max(min(_MOST_ENTRIES, _MOST_IN_ALL // max(len(self.data), 1)), _LEAST_ENTRIES)
+        share = _MOST_IN_ALL // max(len(self.waited_for), 1)
+        most = max(min(_MOST_ENTRIES, share), _LEAST_ENTRIES)
         outlines, context = (
-            {name: outline(data, names, most=most) for name, data in some.items()}
-            for some in (self.waited_for, self.offered)
+            {name: outline(data, names, most=n) for name, data in some.items()}
+            for some, n in ((self.waited_for, most), (self.offered, _MOST_OFFERED))
         )
         hints = (
             ()

@@ -192,8 +192,9 @@ class Serving:
     def may_replace(self, job: Job, api: str) -> Callable[[str], bool]:
         """Return what says whether another API may do a job that one was named for.
 
-        Both only read, or they are the same function by their words and have the same effects; and
-        the other one takes the inputs that are given, and may have what they refer to.
+        They are the same function by their words, and have the same effects; and the other one
+        takes the inputs that are given, and may have what they refer to. What is only alike comes
+        next if it reads, once the named one has failed.
         """
         inputs = job.inputs or {}
         catalog, alike = self.by.net.catalog, self.by.net.parties.function_likeness
@@ -207,7 +208,7 @@ class Serving:
                 return False
             if not self.doer.sharing.may_be_referred(job, other):
                 return False
-            return effects == "reads" or alike.of(api, [other])[other] >= SAME
+            return alike.of(api, [other])[other] >= SAME
 
         return may
 

@@ -50,6 +50,7 @@ class Sharing:
         self._user, self._execution = user, execution
         self._fetch = fetch
         self._ids: dict[str, str] = {}  # by job: of its result
+        self._offered: set[str] = set()
         self._origins: dict[str, str | None] = {}  # by job: who gave what is confidential in it
 
     def may_be_referred(self, job: Job, api: str) -> bool:
@@ -89,7 +90,9 @@ class Sharing:
         found = await self._guarded(
             context.similar(job.task or goal, api, user=self._user, fetch=self._fetch, without=own)
         )
-        return {each.entry.id: each.result for each in found or ()}
+        offered = {each.entry.id: each.result for each in found or ()}
+        self._offered.update(offered)
+        return offered
 
     async def entries(self, job: Job, api: Api, goal: str) -> tuple[list[ContextEntry], set[str]]:
         """Return the entries that may reach an API, and the ids of those that its job needs."""
@@ -120,13 +123,12 @@ class Sharing:
         origin = entry.source if entry.data_class == "confidential" else None
         self._origins[job] = origin or self._origin_of(entry.source, used)
 
-    async def begins(self, api: Api) -> float:
+    async def begins(self, api: Api) -> str:
         """Take note that an API is called: if it may change something, what it said is old."""
         context = self.context
         if context is None:
-            return 0.0
-        await self._guarded(context.written(api))
-        return context.now
+            return ""
+        return await self._guarded(context.begins(api)) or ""
 
     async def ended(
         self,
@@ -136,7 +138,7 @@ class Sharing:
         performed: Performed,
         used: Collection[str],
         goal: str,
-        began: float,
+        began: str,
     ) -> None:
         """Keep what a call gave."""
         context = self.context
@@ -150,7 +152,7 @@ class Sharing:
         await self._guarded(context.written(api))
         if not performed.result.is_done:
             return
-        names = [self._ids.get(name, name if name.startswith("ctx_") else "") for name in used]
+        names = [self._ids.get(name, name if name in self._offered else "") for name in used]
 
         async def keep() -> str:
             about: dict[str, Any] = {
@@ -158,7 +160,7 @@ class Sharing:
                 "confidential": origin is not None,
                 "user": self._user,
                 "execution": self._execution,
-                "began": began,
+                "as_of": began,
             }
             result = performed.result
             try:

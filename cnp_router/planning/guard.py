@@ -27,6 +27,11 @@ class Guard:
     workspace : Workspace or None
         None: nothing is forbidden.
 
+    Attributes
+    ----------
+    reasons : set of str
+        Why calls were not made, in the words of the workspace.
+
     Examples
     --------
     >>> class Closed(Workspace):
@@ -42,6 +47,7 @@ class Guard:
     def __init__(self, tools: Tools, workspace: Workspace | None) -> None:
         self.tools = tools
         self.workspace = workspace
+        self.reasons: set[str] = set()
         self._alone = asyncio.Lock()
 
     async def api(self, api_id: str) -> Api:
@@ -56,6 +62,7 @@ class Guard:
         async with nullcontext() if reads else self._alone:
             reason = self.workspace.refusal(call.api, call.inputs)
             if reason is not None:
+                self.reasons.add(reason)
                 return CallResult.failed("declined", reason)
             return await self.tools.call(call)
 

@@ -201,7 +201,7 @@ class _Planned(Working):
         planner, n_left = self.method.planner, self.method.revisions
         plan = request if isinstance(request, Plan) else await self._first(request)
         while not (is_served := await self._is_served(plan)) and planner is not None and n_left:
-            if any(map(_is_for_a_person, self.reports.values())):
+            if any(map(self._is_for_a_person, self.reports.values())):
                 break
             n_left -= 1
             failed = [report for report in self.reports.values() if report.state != "done"]
@@ -209,7 +209,7 @@ class _Planned(Working):
                 plan = await planner.revise(
                     plan,
                     done=[self._done(r) for r in self.reports.values() if r.state == "done"],
-                    failed=[FailedJob(r.id, r.task, why(r), r.api) for r in failed],
+                    failed=[FailedJob(r.id, r.task, self._why(r), r.api) for r in failed],
                     **self._known(),
                 )
             except LanguageModelError as exc:
@@ -278,21 +278,16 @@ class _Planned(Working):
         keywords = next((api.keywords for api in self.apis if api.id == report.api), ())
         return DoneJob(report.id, report.task, report.api, keywords)
 
+    def _why(self, report: JobReport) -> str:
+        """Return why a job failed, in words of the engine: a text of a tool steers no plan."""
+        act = report.acts[-1] if report.acts else None
+        failure = act.result.failure if act else None
+        if act is None or failure is None or report.is_in_turns:
+            return report.problem or "it failed"
+        if not act.attempts or failure.message in self.guard.reasons:
+            return failure.message
+        return f"{act.api} failed: {failure.kind}"
 
-def why(report: JobReport) -> str:
-    """Return why a job failed, in words of the engine alone: a text of a tool steers no plan."""
-    act = report.acts[-1] if report.acts else None
-    failure = act.result.failure if act else None
-    if act is None or failure is None or report.is_in_turns:
-        return report.problem or "it failed"
-    if not act.attempts or failure.kind == "declined":
-        return failure.message
-    return f"{act.api} failed: {failure.kind}"
-
-
-def _is_for_a_person(report: JobReport) -> bool:
-    """Return whether a person has to look: who did not approve, or who could see what was done."""
-    act = report.acts[-1] if report.acts else None
-    failure = act.result.failure if act else None
-    by_a_rule = act and failure and failure.kind == "declined" and act.attempts
-    return report.is_final and not by_a_rule
+    def _is_for_a_person(self, report: JobReport) -> bool:
+        """Return whether a person has to look: who did not approve, or can see what was done."""
+        return report.is_final and not (report.acts and self.is_ruled_out(report.acts[-1]))

@@ -42,6 +42,8 @@ class Planner:
     model : ChatModel
     max_jobs : int >= 1, default=30
         Of a plan, those that are done not counted.
+    remembered : str, default=""
+        What was done before, such as `Memory.for_prompt` says; shown after the profile.
 
     Raises
     ------
@@ -62,9 +64,10 @@ class Planner:
     ('maps__find', 2)
     """
 
-    def __init__(self, model: ChatModel, *, max_jobs: int = 30) -> None:
+    def __init__(self, model: ChatModel, *, max_jobs: int = 30, remembered: str = "") -> None:
         self.model = check_instance("model", model, ChatModel)
         self.max_jobs = check_number("max_jobs", max_jobs, 1, whole=True)
+        self.remembered = check_text("remembered", remembered)
 
     async def plan(
         self,
@@ -106,7 +109,7 @@ class Planner:
         task = PlanJobs(
             check_request(request),
             _tools(apis),
-            profile=check_text("profile", profile),
+            profile=self._about(profile),
             hints=string_tuple("hints", hints or ()),
             recommended=tuple(recommended or ()),
             **_situation(workspace),
@@ -145,7 +148,7 @@ class Planner:
         task = PlanJobs(
             plan.request,
             _tools(apis),
-            profile=check_text("profile", profile),
+            profile=self._about(profile),
             hints=workspace.hints() if workspace else (),
             recommended=workspace.recommended() if workspace else (),
             guideline=plan.guideline,
@@ -156,6 +159,9 @@ class Planner:
         ids = {job.id for job in there}
         kept = tuple(job for job in plan.jobs if job.id in ids)
         return await self._ask(task, kept, books)
+
+    def _about(self, profile: str) -> str:
+        return "\n".join(filter(None, [check_text("profile", profile), self.remembered]))
 
     async def _ask(self, task: PlanJobs, kept: tuple[Job, ...], books: Books | None) -> Plan:
         model = self.model if books is None else BookedModel(self.model, books)

@@ -23,7 +23,7 @@ __all__ = ["PLANS_FILE", "Offer", "OfferPlan", "ProvenPlans", "likeness", "named
 PLANS_FILE = "plans.jsonl"
 """In the folder of a model."""
 
-LEAST_LIKENESS = 0.75
+LEAST_LIKENESS = 0.9
 _KINDS = ("quoted", "url", "email", "datetime", "date", "time", "zone", "path", "number")
 # Capitalised words, but not where a sentence begins.
 _NAME = re.compile(r"(?<=[^.!?\s]\s)[A-Z]\w+(?:\s[A-Z]\w+)*")
@@ -90,7 +90,7 @@ class ProvenPlans:
     ----------
     path : str or Path
         A JSON Lines file, made if it does not exist; its folder must.
-    least : float in (0, 1], default=0.75
+    least : float in (0, 1], default=0.9
         Likeness from which a plan is offered.
     most : int >= 1, default=500
         Plans that are kept; the oldest go first.

@@ -105,7 +105,8 @@ class Working(Running):
         filler = means.filler
         if filler.model is not None:
             filler = Filler(BookedModel(filler.model, self.books), hints=filler.hints)
-        guarded = replace(means, sources=Guard(means.sources, workspace), filler=filler)
+        self.guard = Guard(means.sources, workspace)
+        guarded = replace(means, sources=self.guard, filler=filler)
         how = {"announcement": "routed", "among": [api.id for api in apis], "date": None}
         super().__init__(guarded, Journal(), how)
         self.apis = apis
@@ -131,6 +132,11 @@ class Working(Running):
     def is_complete(self) -> bool:
         """Whether there are rules, and all are met."""
         return self.workspace is not None and not self.workspace.unmet()
+
+    def is_ruled_out(self, act: Act) -> bool:
+        """Return whether a rule of the workspace, or the tool itself, refused a call."""
+        failure = act.result.failure
+        return failure is not None and failure.kind == "declined" and act.attempts > 0
 
     async def in_turns(self, job: Job, agent: Agent) -> bool:
         """Have a job done by calls that an agent chooses; rules decide when it is done."""
@@ -244,7 +250,7 @@ class Working(Running):
             work.success, work.n_called = act, work.n_called + 1
             work.has_changed |= api.effects != "reads" and self.state != before
         # A rule of the workspace refuses a call that is made; a person, before it is made.
-        elif then != "reaward" and not (act.attempts and _is_declined(act)):
+        elif then != "reaward" and not self.is_ruled_out(act):
             work.is_given_up = work.report.is_final = True
             work.report.problem = _given_up(api, act)
         return _seen(act, work.agent.result_tokens)
@@ -317,11 +323,6 @@ def _no_tool(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, [*known, *by_tool], n=1)
     cure = f" (did you mean {by_tool.get(close[0], close[0])!r}?)" if close else ""
     return f"there is no tool {printable(name, _MOST_SAID)!r}{cure}"
-
-
-def _is_declined(act: Act) -> bool:
-    failure = act.result.failure
-    return failure is not None and failure.kind == "declined"
 
 
 def _as_shown(turn: AgentTurn, most: int) -> TriedCall:

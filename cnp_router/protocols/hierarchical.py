@@ -41,8 +41,8 @@ class Hierarchical(Protocol):
     The manager calls category managers. Each passes the call on to its members, chooses among what
     they propose, and proposes that. What it is awarded it awards to the member that proposed it. In
     a broadcast, a category manager first looks whether its category could serve the request, by
-    what its members say of themselves in short, and refuses if not. Where a single API is proposed
-    to it, there is nothing to choose, and no model is asked.
+    what its members say of themselves in short, and refuses if not. A single category manager need
+    not look; and where a single API is proposed to one, it chooses without a model.
 
     Category managers are not among the contractors of a net: contractors are grouped by the main
     category of their first API. A deadline is that of the members. There are no waves; a second
@@ -89,7 +89,7 @@ class Hierarchical(Protocol):
         """Announce on both levels, select, and have category managers award what they won."""
         audience = await round_.audience()
         levels = _Levels(round_, self._nets(round_.parties, audience))
-        await levels.announce(look=audience.routing is None)
+        await levels.announce(look=audience.routing is None and len(levels.nets) > 1)
         selected = await round_.select(levels.proposals)
         levels.award()
         proposals = levels.proposals

@@ -178,11 +178,16 @@ async def run_parallel(
         async with lock:
             return await asked(approve or allow_writes, approval)
 
-    work = [
-        _asked(name, each, own, one_at_a_time, sleep)
+    tasks = [
+        asyncio.create_task(_asked(name, each, own, one_at_a_time, sleep))
         for name, each in zip(_names(questions), questions, strict=True)
     ]
-    return tuple(await asyncio.gather(*work))
+    try:
+        return tuple(await asyncio.gather(*tasks))
+    finally:  # where one raised, which no agent can bring about, nobody is left at work
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def merge(results: Iterable[AgentResult]) -> Merged:

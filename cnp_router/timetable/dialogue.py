@@ -9,6 +9,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.timetable.course import Course
 from cnp_router.timetable.form import Form
 from cnp_router.timetable.questions import Question
+from cnp_router.timetable.wishes import read_wishes
 
 __all__ = ["ask"]
 
@@ -31,7 +32,9 @@ def ask(
     answer : callable
         Gets a question, returns the answer.
     complain : callable
-        Gets what is wrong with an answer; the question is then asked again, at most five times.
+        Gets what is wrong with an answer; the question is then asked again, at most five times. The
+        answer on interests may hold any wishes: of these it gets what is not understood, and the
+        question is only asked again if that is all.
 
     Raises
     ------
@@ -51,15 +54,30 @@ def ask(
     >>> form.year, form.free_day
     (1, 'Fri')
     """
-    departments = {course.department for course in courses}
     for question in form.missing():
         for left in reversed(range(_TRIES)):
             try:
-                value = question.value(answer(question), departments)
-                form = replace(form, **{question.field: value})
+                form = _answered(form, question, answer(question), courses, complain)
                 break
             except InputError as exc:
                 if not left:
                     raise
                 complain(exc)
     return form
+
+
+def _answered(
+    form: Form,
+    question: Question,
+    said: str,
+    courses: Sequence[Course],
+    complain: Callable[[InputError], None],
+) -> Form:
+    """Return the form with an answer, or raise what is wrong with it."""
+    if question.field == "interests" and said.strip():
+        reading = read_wishes(said, replace(form, interests=""), courses).something()
+        for problem in reading.not_understood:
+            complain(InputError(f"not understood: {problem}"))
+        return reading.form
+    departments = {course.department for course in courses}
+    return replace(form, **{question.field: question.value(said, departments)})

@@ -170,7 +170,7 @@ class Form:
         ...             first_period=False, gaps=True, free_day=True, interests="networks")
         >>> problem = form.rules(load_courses())
         >>> list(dict.fromkeys(rule.name for rule in problem.rules))[1:5]
-        ['free day', 'no first period', 'year', 'one course at a time']
+        ['at least one day is free', 'no first period', 'year', 'one course at a time']
         """
         if open_ := self.missing():
             fields = ", ".join(question.field for question in open_)

@@ -12,6 +12,7 @@ from typing import Any
 from cnp_router.constraints import Broken, Problem, broken, solve
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.files import atomic_write, read_json
+from cnp_router.printing import printable
 from cnp_router.records import Record, check_instance, check_text, positions, shown, string_tuple
 from cnp_router.timetable import drawing
 from cnp_router.timetable.course import Course, load_courses, read_courses
@@ -190,7 +191,7 @@ class Proposal:
         }
 
     def draw(self, width: int = _WIDTH) -> str:
-        """Return it as plain text: what changed, the table, the courses, the rules."""
+        """Return it as plain text that steers no terminal: changes, table, courses, rules."""
         lines = [] if self.revision is None else [*self.revision.lines(self.courses), ""]
         lines += [*drawing.table_of(self.timetable, width), ""]
         lines += [*drawing.list_of(self.timetable, width), ""]
@@ -198,12 +199,11 @@ class Proposal:
         if not self.is_optimal:
             lines.append("Time was up before it was sure that nothing is better.")
         lines += ["", "Rules"]
-        lines += [
-            f"  {'yes' if not how else 'NO':4}{how or rule}" for rule, how in self.rules.items()
-        ]
+        for rule, how in self.rules.items():
+            lines.append(f"  {'NO' if how else 'yes':4}{printable(how or rule)}")
         gains = {n: g for n, g in self.gains.items() if abs(g) > 0.005 or n.startswith("about ")}
         lines += ["", "Preferences, and what they gain"] if gains else []
-        lines += [f"  {gain:6.2f}  {name}" for name, gain in gains.items()]
+        lines += [f"  {gain:6.2f}  {printable(name)}" for name, gain in gains.items()]
         return "\n".join(lines)
 
     def __repr__(self) -> str:

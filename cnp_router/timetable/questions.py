@@ -74,6 +74,6 @@ QUESTIONS = (
     Question("first_period", "May there be courses in the first period (yes or no)?"),
     Question("gaps", "May there be free periods between courses of a day (yes or no)?"),
     Question("free_day", "Should a day be free (yes, no, or which day)?"),
-    Question("interests", "What are you interested in? Commas divide interests."),
+    Question("interests", "What are you interested in, and what else do you wish (or nothing)?"),
 )
 """What has to be known for a timetable, in the order in which it is asked."""

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from cnp_router.constraints import Problem, Rule, Solution, conflict_of, solve
+from cnp_router.constraints.program import Deadline
 from cnp_router.exceptions import InfeasibleError
 from cnp_router.printing import printable
 from cnp_router.timetable.course import Course, slot_in_words
@@ -95,9 +96,8 @@ def revised(
                 against = "; ".join(each for said in others for each in said)
                 not_possible.append(f"{blamed.reason}: {against}")
     old = {(rule.name, rule.reason) for rule in before.rules}
-    dropped = {
-        name: _why(asked, old, name, solution.kept, timeout=timeout) for name in solution.given_up
-    }
+    deadline = Deadline(timeout)  # of all reasons together
+    dropped = {name: _why(asked, old, name, solution.kept, deadline) for name in solution.given_up}
     added = tuple(item for item in solution.items if item not in set(chosen))
     return solution, Revision(
         reading.changes, solution.kept, added, dropped, tuple(not_possible), reading.not_understood
@@ -125,7 +125,11 @@ def _in_words(name: str) -> str:
 
 
 def _why(
-    problem: Problem, old: Set[tuple[str, str]], item: str, kept: Sequence[str], *, timeout: float
+    problem: Problem,
+    old: Set[tuple[str, str]],
+    item: str,
+    kept: Sequence[str],
+    deadline: Deadline,
 ) -> str:
     """Return why an item cannot be kept beside the others: new rules, if they say it."""
     alone = [
@@ -135,9 +139,11 @@ def _why(
     ]
     if alone:
         return "; ".join(alone)
-    conflict = conflict_of(replace(problem, fixed=(*kept, item)), timeout=timeout)
-    if conflict is None:
-        return "others gain more"
+    if not deadline.left:
+        return "it does not fit beside the others"
+    conflict = conflict_of(replace(problem, fixed=(*kept, item)), timeout=deadline.left)
+    if conflict is None:  # the time was up before
+        return "it does not fit beside the others"
     names = {f"{each} is fixed": each for each in (*kept, item)}
     rules = [rule for rule in conflict.rules if rule.name not in names]
     new = [rule for rule in rules if (rule.name, rule.reason) not in old] or rules

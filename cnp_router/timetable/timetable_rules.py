@@ -54,9 +54,10 @@ def credits_between(least: float, most: float, courses: Courses) -> Iterator[Rul
 
 def at_most_a_day(most: int, courses: Courses) -> Iterator[Rule]:
     """Yield the limit of courses of each day."""
+    most_courses = f"at most {most} course{'s'[: most != 1]}"
     for day, name in DAYS.items():
-        reason = f"at most {most} course{'s'[: most != 1]} on {name}"
-        yield Rule("courses a day", reason, _on(day, courses), at_most=float(most))
+        reason = f"{most_courses} on {name}"
+        yield Rule(f"{most_courses} a day", reason, _on(day, courses), at_most=float(most))
 
 
 def free_day_item(day: str) -> str:
@@ -67,15 +68,15 @@ def free_day_item(day: str) -> str:
 def day_is_free(which: str | None, courses: Courses) -> Iterator[Rule]:
     """Yield what makes a day free of courses: this one, or (None) any of the week."""
     if which is not None:
-        reason = f"{DAYS[which]} is free"
-        yield Rule("free day", reason, _on(which, courses), at_most=0.0)
+        name = f"{DAYS[which]} is free"
+        yield Rule(name, name, _on(which, courses), at_most=0.0)
         return
-    room = float(len(PERIODS))
+    room, at_least = float(len(PERIODS)), "at least one day is free"
     for day, name in DAYS.items():
         both = _on(day, courses) | {free_day_item(day): room}
-        yield Rule("free day", f"{name} is free or has courses", both, at_most=room)
+        yield Rule(at_least, f"{name} is free or has courses", both, at_most=room)
     days = {free_day_item(day): 1.0 for day in DAYS}
-    yield Rule("free day", "at least one day is free", days, at_least=1.0)
+    yield Rule(at_least, at_least, days, at_least=1.0)
 
 
 def no_gaps(courses: Courses) -> Iterator[Rule]:

@@ -240,8 +240,7 @@ class _Reader:
             self._without_interest(words)
             return
         if verb == "more" and (thing is None or thing.kind == "course"):
-            self._verb, self._kind = verb, ""
-            self._interest(words)
+            self._interest(words, asked=True)
             return
         if thing is None:
             raise self._unknown(words)
@@ -253,7 +252,7 @@ class _Reader:
 
     def prefer(self, thing: Thing) -> None:
         """Take names of fields as interests."""
-        self._interest(", ".join(thing.values).lower())
+        self._interest(", ".join(thing.values).lower(), asked=True)
 
     def set(self, **values: Any) -> None:
         """Change fields of the form."""
@@ -336,17 +335,18 @@ class _Reader:
             raise _UnclearError("no period is then")
         self.avoid(Thing("time", tuple(f"period {period}" for period in periods)))
 
-    def _interest(self, words: str) -> None:
+    def _interest(self, words: str, *, asked: bool = False) -> None:
+        """Add an interest; if no verb has asked for it, only one that courses are about."""
         topic = _INTEREST.sub("", words)
-        bare = topic == words and self._verb != "more"
-        if bare and _NOT_INTEREST.search(words):
+        if topic == words and _NOT_INTEREST.search(words):
             raise _UnclearError("not a rule that is known")
+        bare = topic == words and not asked
         parts = topics_of(topic)
         found = [part for part in parts if closeness(part, self.courses)]
         # Words that stand alone are an interest only if courses are about all of them.
         if not found or (bare and not set(content_words(topic)) <= topic_words(self.courses)):
             raise _UnclearError("neither a rule nor what a course is about")
-        self._verb, self._kind = ("", "") if bare else ("more", "")
+        self._verb, self._kind = ("", "") if bare else ("more", "")  # for what is joined to it
         there = topics_of(self.form.interests or "")
         self.form = replace(self.form, interests=", ".join(dict.fromkeys((*there, *found))))
         self._wanted |= dict.fromkeys(f"about {part}" for part in found)

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.coordination import (  # noqa: E402
+from benchmarks.coordination import (
     MODES,
     Mode,
     _row,
@@ -19,8 +19,8 @@ from benchmarks.coordination import (  # noqa: E402
     measure,
     plan_of,
 )
-from benchmarks.office_servers import ABILITIES, Office, fact, make_desks  # noqa: E402
-from benchmarks.office_tasks import KINDS, make_sessions  # noqa: E402
+from benchmarks.office_servers import ABILITIES, Office, fact, make_desks
+from benchmarks.office_tasks import KINDS, make_sessions
 
 
 def call(server="north", ability="place", inputs=None, began=0.0, end="done"):

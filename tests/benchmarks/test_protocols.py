@@ -46,7 +46,7 @@ def test_routed_vs_broadcast(folder, sample_model, tmp_path):
     assert len(results["figures"]) == 15
     assert done.stdout.count("| pass |") + done.stdout.count("| FAIL |") == 15
     rows = [(row["protocol"], row["announce"]) for row in results["comparison"]["rows"]]
-    assert len(rows) == 13
+    assert len(rows) == 16
     assert rows[1:4] == [
         ("manager-led", "broadcast"), ("manager-led", "routed"), ("manager-led", "routed in waves"),
     ]  # fmt: skip
@@ -59,7 +59,7 @@ def test_organisations(folder, sample_model, tmp_path):
     done = benchmark(*some, "--organise", "--limit", 1, "--split", "dev-late")
     assert (done.returncode, done.stderr) == (0, "")
     for organise in ("api", "category", "community", "size"):
-        assert done.stdout.count(f"| {organise} ") + done.stdout.count(f" {organise} |") == 6
+        assert done.stdout.count(f"| {organise} ") + done.stdout.count(f" {organise} |") == 8
     done = benchmark(*some, "--split", "test")
     assert (done.returncode, done.stdout) == (1, "")
     assert "there is no split 'test' (there are: dev-late, dev)" in done.stderr

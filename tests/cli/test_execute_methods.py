@@ -128,3 +128,36 @@ def test_a_proposal_is_revised_in_its_file(run):
     assert "Changed  avoid: Fri" in said
     assert json.loads(Path("timetable.json").read_text())["form"]["avoid"] == ["Fri"]
     assert "Say what is to be changed" in run("execute", "--revise", "t.json").stderr
+
+
+def test_who_plans_is_told_what_was_asked_before_and_nobody_else(execute, run, monkeypatch):
+    from cnp_router.planning import Planner
+
+    told = []
+    real = Planner.plan
+
+    async def plan(self, *arguments, **options):
+        told.append(self.remembered)
+        return await real(self, *arguments, **options)
+
+    monkeypatch.setattr(Planner, "plan", plan)
+    run("import", "--sources", "mcp.json", "--output", "apis.jsonl")
+    run("fit", "--catalog", "apis.jsonl", "--output", "model")
+    how = ["--method", "plan", "--model", "model", "--user", "ann"]
+    for city, more in (
+        ("Oslo", ["--session", "s1"]),
+        ("Bodø", ["--session", "s1", "--no-learn"]),
+        ("Vardø", []),
+        ("Bergen", ["--user", "bob"]),
+    ):
+        execute(f'Forecast the weather in "{city}"', *how, *more)
+    assert told[0] == told[3] == ""
+    assert [each["remembered"] for each in json.loads(told[1])] == ["session", "user"]
+    assert [each["remembered"] for each in json.loads(told[2])] == ["user"]
+    [before] = json.loads(told[2])
+    assert before["data"] == {
+        "request": 'Forecast the weather in "Oslo"', "done": True, "by": ["desk__forecast"],
+    }  # fmt: skip
+    run("forget", "--model", "model", "--user", "ann")
+    execute('Forecast the weather in "Oslo"', *how)
+    assert told[-1] == ""

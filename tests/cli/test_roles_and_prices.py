@@ -17,8 +17,8 @@ HAS = {
     "negotiate": {"manager", "contractor"},
     "compare": {"manager", "contractor"},
     "execute": {"manager", "contractor", "planner", "executor"},
+    "timetable": {"planner", "executor"},
     "replay": set(),
-    "timetable": {"executor"},
 }
 
 

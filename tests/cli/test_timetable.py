@@ -76,6 +76,48 @@ class TestTimetable:
         assert "Understood  avoid: Fri" in result.stdout
 
 
+class TestRevise:
+    @pytest.fixture
+    def made(self, run, form):
+        run("timetable", "--form", form, "--out", "timetable.json")
+        return Path("timetable.json")
+
+    def test_the_file_is_changed_and_the_rest_is_kept(self, run, made):
+        before = set(json.loads(made.read_text())["chosen"])
+        result = run("execute", "--revise", made, "no Friday")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout.startswith("Changed  avoid: Fri\nKept     ")
+        document = json.loads(made.read_text())
+        assert document["form"]["avoid"] == ["Fri"]
+        friday = {c.id for c in load_courses() if (c.slot or "").startswith("Fri")}
+        assert before - friday <= set(document["chosen"])
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            (
+                "no Monday, no Tuesday, no Wednesday, no Thursday, no exams, at least 16 credits",
+                "nothing fits these rules together: ",
+            ),
+            ("Abracadabra!", "nothing of the text is understood"),
+            ("at most 3 credits", "min_credits must be at most max_credits, got 12 and 3"),
+        ],
+    )
+    def test_a_text_that_cannot_be_followed_leaves_the_file(self, run, made, text, said):
+        before = made.read_bytes()
+        result = run("execute", "--revise", made, text)
+        assert result.exit_code == 1
+        assert said in result.stderr
+        assert made.read_bytes() == before
+
+    def test_a_file_that_is_no_proposal_is_left(self, run, form):
+        before = Path(form).read_bytes()
+        result = run("execute", "--revise", form, "no Friday")
+        assert result.exit_code == 1
+        assert "not a proposal: its kind is None" in result.stderr
+        assert Path(form).read_bytes() == before
+
+
 class TestQuestions:
     def test_a_missing_answer_is_an_error_elsewhere_than_at_a_terminal(self, run):
         result = run("timetable", "no Friday, year 2, no gaps")

@@ -17,6 +17,7 @@ from cnp_router.context import (
     MemoryContextStore,
     RedisContextStore,
     SqliteContextStore,
+    store_at,
 )
 from cnp_router.exceptions import ContextStoreError, InputError
 from tests.redis_server import redis_server
@@ -347,6 +348,18 @@ def test_a_closed_store_says_so(tmp_path):
     run(store.aclose(), store.aclose())
     with pytest.raises(ContextStoreError, match="it is closed"):
         run(store.live())
+
+
+def test_a_text_names_a_store(tmp_path):
+    file = store_at(str(tmp_path / "context.db"))
+    assert isinstance(file, SqliteContextStore)
+    asyncio.run(file.aclose())
+    assert isinstance(store_at("rediss://somewhere/1"), RedisContextStore)
+    assert isinstance(store_at("memory"), MemoryContextStore)
+    for place in ("", " ", None, "postgres://me:hunter2@somewhere"):
+        with pytest.raises(InputError, match=r"redis://\.\.\. or a file") as refused:
+            store_at(place)
+        assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -207,11 +207,30 @@ class TestRecall:
         assert world.recall(PLACE, KYOTO) is not None
 
     def test_what_was_asked_before_something_was_written_is_not_kept(self, world):
-        began = world.context.now
-        world.clock.now += 1
+        began = asyncio.run(world.context.begins(TODAY))
         asyncio.run(world.context.written(UNKNOWN))
-        assert world.keep(TODAY, KYOTO, began=began) == ""
-        assert world.keep(TODAY, KYOTO, began=world.context.now + 1) != ""
+        world.keep(TODAY, KYOTO, as_of=began)
+        assert world.recall(TODAY, KYOTO) is None
+        world.keep(TODAY, KYOTO, as_of=asyncio.run(world.context.begins(TODAY)))
+        assert world.recall(TODAY, KYOTO) is not None
+
+    def test_what_another_process_writes_counts_too(self, world):
+        other = SharedContext(world.context.store, clock=world.clock)
+        began = asyncio.run(other.begins(TODAY))
+        world.keep(TODAY, KYOTO)
+        assert asyncio.run(other.recall(TODAY, KYOTO)) is not None
+        asyncio.run(world.context.written(WRITE))
+        assert asyncio.run(other.recall(TODAY, KYOTO)) is None
+        asyncio.run(other.keep(TODAY, KYOTO, RAIN, as_of=began))
+        assert world.recall(TODAY, KYOTO) is None
+
+    def test_what_was_written_there_is_old_for_as_long_as_entries_live(self, world):
+        world.context.ttl = 600
+        world.keep(TODAY, KYOTO)
+        asyncio.run(world.context.written(WRITE))
+        for _ in range(4):
+            world.clock.now += 150
+            assert world.recall(TODAY, KYOTO) is None
 
     def test_reading_makes_nothing_old(self, world):
         world.keep(TODAY, KYOTO)
@@ -375,6 +394,13 @@ class TestOffers:
         world.keep(TODAY, KYOTO, user="aiko")
         assert world.offer("weather", UNKNOWN, user="ben") == {}
         assert len(world.offer("weather", UNKNOWN, user="aiko")) == 1
+
+    def test_what_was_read_before_something_was_written_is_not_offered(self):
+        world = World(classes=lambda _: "public", threshold=0)
+        world.keep(TODAY, KYOTO)
+        place = world.keep(PLACE, KYOTO)
+        asyncio.run(world.context.written(WRITE))
+        assert [*world.offer("weather", UNKNOWN)] == [place]
 
     def test_what_has_expired_is_not_offered(self):
         world = World(classes=lambda _: "public", threshold=0)

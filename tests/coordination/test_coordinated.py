@@ -73,6 +73,9 @@ class Answering(Source):
         return CallResult("done")
 
 
+ALL = {"sky__forecast": 0.9, "air__weather": 0.85, "sun__today": 0.8}
+
+
 def net(**probabilities):
     return ContractNet(CATALOG, offline_model(CATALOG), router=Certain(**probabilities))
 
@@ -96,14 +99,14 @@ class TestRounds:
         for _ in range(5):
             negotiator.reputation.count("sun__today", True)
             negotiator.reputation.count("sky__forecast", False)
-        outcome = hold(net(sky__forecast=0.9), negotiator)
+        outcome = hold(net(**ALL), negotiator)
         (api,) = outcome.recommendation
         assert api == "sun__today"
         assert {each.api for each in negotiator.held[-1].offers} == WEATHER
 
     def test_each_need_is_negotiated_by_itself(self):
         negotiator = Negotiator()
-        outcome = hold(net(sky__forecast=0.9, phone__send=0.8), negotiator)
+        outcome = hold(net(**ALL, phone__send=0.75), negotiator)
         assert len(outcome.recommendation) == 2
         assert outcome.recommendation[1] == "phone__send"
         assert [{o.api for o in each.offers} for each in negotiator.held] == [
@@ -114,6 +117,26 @@ class TestRounds:
     def test_two_that_are_equivalent_are_one_need(self):
         outcome = hold(net(sky__forecast=0.9, air__weather=0.85))
         assert len(outcome.recommendation) == 1
+
+    def test_what_is_alike_and_fits_too_little_only_comes_next(self):
+        negotiator = Negotiator()
+        prefer = negotiator.reputation
+        for _ in range(50):
+            prefer.count("sun__today", True)
+        outcome = hold(net(sky__forecast=0.9, sun__today=0.3), negotiator)
+        assert outcome.recommendation == ("sky__forecast",)
+
+    def test_tools_of_one_source_are_not_equivalent(self):
+        tools = [
+            Api("git__staged", "diff staged", "Shows changes that are staged.", effects="reads"),
+            Api("git__unstaged", "diff unstaged", "Shows changes not staged.", effects="reads"),
+            Api("hub__staged", "diff staged", "Shows changes that are staged.", effects="reads"),
+        ]
+        catalog = Catalog(tools)
+        by = ContractNet(catalog, offline_model(catalog))
+        negotiator = Negotiator()
+        by.run_sync("What is staged?", protocol=Coordinated(negotiator, api="git__staged"))
+        assert {each.api for each in negotiator.held[0].offers} == {"git__staged", "hub__staged"}
 
     def test_a_restriction_holds(self):
         outcome = net(sky__forecast=0.9).run_sync(
@@ -223,6 +246,25 @@ class TestServersThatSpeak:
         assert found.order == ("sun__today",)
         assert [len(each.asked) for each in sources] == [1, 1, 0]
 
+    def test_jobs_that_come_at_once_are_spread_while_servers_are_asked(self):
+        async def main():
+            everyone = [Answering(name, {"status": "accepted"}) for name in ("sky", "air", "sun")]
+            async with Sources(everyone) as there:
+                negotiator = Negotiator(there)
+                match = dict.fromkeys(ALL, 0.5)
+                orders = await asyncio.gather(
+                    *(negotiator.order(REQUEST, list(match), match=match) for _ in range(6))
+                )
+            for found in negotiator.held:
+                scores = [each.score for each in found.offers]
+                assert scores == sorted(scores, reverse=True)
+                for each in found.offers:
+                    own = 0.5 * each.match + 0.3 / each.load + 0.2 * each.past
+                    assert each.score == pytest.approx(own)
+            return sorted(order[0] for order in orders)
+
+        assert asyncio.run(main()) == sorted([*ALL, *ALL])
+
     def test_jobs_that_come_at_once_ask_what_a_server_can_do_once(self):
         def answer(method, params):
             return {"capabilities": [{"name": "forecast"}]}
@@ -247,7 +289,7 @@ def test_all_declined_is_said():
         async with Sources(everyone) as there:
             protocol = Coordinated(Negotiator(there))
             with pytest.raises(RoundFailedError) as caught:
-                await net(sky__forecast=0.9).run(REQUEST, protocol=protocol)
+                await net(**ALL).run(REQUEST, protocol=protocol)
         return caught.value
 
     error = asyncio.run(main())
@@ -267,4 +309,9 @@ def test_how_well_they_fit_at_random():
         found = fits("a", others, like, match)
         assert list(found) == ["a", *others]
         assert all(0 <= p <= found["a"] for p in found.values())
+        if match:
+            same = {name for name in others if like[name] >= 0.9}
+            assert all(found[name] >= match.get("a", 0.0) for name in same)
+            assert all(found[name] == match.get(name, 0.0) for name in set(others) - same)
+            continue
         assert all(found[name] >= match.get(name, 0.0) for name in others)

@@ -11,6 +11,7 @@ from test_negotiated_executions import APIS, CATALOG, QUICK, World, forecast, pr
 from cnp_router import ContractNet, Executor, Job, Plan, fit_router
 from cnp_router.agents import offline_model
 from cnp_router.agents.tasks import SelectApis
+from cnp_router.cli.execution_report import echo_execution
 from cnp_router.context import MemoryContextStore, SharedContext
 from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import (
@@ -193,6 +194,15 @@ def test_the_journal_says_it_and_a_resumption_too(tmp_path):
     assert second.jobs[0].acts[0].by == "direct"
 
 
+def test_the_command_line_says_it(capsys):
+    by = executor(dying(ChatConnectionError("gone")))
+    execution = asyncio.run(by.execute(Plan("Rain?", (forecast(), job()))))
+    echo_execution(execution)
+    said = capsys.readouterr().out
+    assert "Called directly" in said
+    assert "rain: the manager was lost" in said
+
+
 class Gone(Reputation):
     """One whose store cannot be reached, from the n-th time on."""
 
@@ -219,7 +229,7 @@ class TestCoordinator:
 
     def test_a_job_with_a_named_api_goes_to_that_one(self):
         world = World(negotiator=Negotiator(reputation=Gone()))
-        prefer(world.negotiator, "air__weather", 50)
+        prefer(world.negotiator, "air__forecast", 50)
         execution = world.run(forecast())
         assert execution.is_done
         assert world.calls == ["sky__forecast"]
@@ -231,7 +241,9 @@ class TestCoordinator:
         from test_negotiated_executions import DOWN
 
         world = World(
-            negotiator=Negotiator(reputation=Gone(n=2)), sky__forecast=[DOWN], air__weather=["rain"]
+            negotiator=Negotiator(reputation=Gone(n=2)),
+            sky__forecast=[DOWN],
+            air__forecast=["rain"],
         )
         execution = world.run(forecast())
         assert execution.is_done

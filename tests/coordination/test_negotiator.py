@@ -11,6 +11,7 @@ from worlds import run as trajectory
 
 from cnp_router import Api, OnlineStore
 from cnp_router.coordination import Capabilities, Load, Negotiator
+from cnp_router.coordination.capabilities import ALIKE
 from cnp_router.exceptions import CoordinationError, InputError, ModelStoreError
 from cnp_router.online import Reputation
 from cnp_router.protocols.substitutes import Likeness
@@ -226,6 +227,20 @@ class TestCapabilities:
         found = Capabilities(likeness, [each.id for each in self.TOOLS])
         assert [found.equivalents("a__rain") for _ in range(3)] == [("b__weather",)] * 3
         assert likeness.asked == 1
+
+
+def test_the_threshold_of_likeness_is_what_the_docs_say(sample):
+    apis = list(sample.catalog)
+    likeness, names = Likeness(apis, with_server=False), sample.catalog.ids
+    pairs = [
+        (likeness.share_category(api, other), cosine)
+        for place, api in enumerate(names)
+        for other, cosine in likeness.of(api, names[place + 1 :]).items()
+    ]
+    alike = [shares for shares, cosine in pairs if cosine >= ALIKE]
+    assert (len(alike), all(alike)) == (31, True)
+    assert round(sum(shares for shares, _ in pairs) / len(pairs), 2) == 0.06
+    assert max(cosine for _, cosine in pairs) < 0.4
 
 
 def test_the_same_seed_gives_the_same_draws():

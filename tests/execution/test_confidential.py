@@ -449,10 +449,11 @@ def _copies_into_a_letter(request):
         ]
         jobs[1]["after"] = [jobs[0]["id"]]
         return {"guideline": "", "jobs": [{"after": [], **job} for job in jobs]}
-    tried = [act.tool for act in task.history]
+    turns = [*task.history.before, *task.history.last]
+    tried = [act.tool for act in turns]
     seen = (
         request.messages[1].content.partition('"state"')[2]
-        + str([act.seen for act in task.history])
+        + str([act.seen for act in turns])
         + str(getattr(task, "results", ""))
     )
     for tool, inputs in (("hr__pay", {"who": "Aiko"}), ("mail__tell", {"text": seen})):

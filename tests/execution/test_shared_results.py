@@ -146,6 +146,21 @@ def test_what_is_private_is_offered_to_its_own_contractor_only():
     assert [len(each) for each in shown] == [1, 0]
 
 
+def test_the_stand_in_takes_what_it_needs_from_what_is_offered():
+    world = World(hr_pay={"sum": 7}, context=SharedContext(threshold=0.1))
+    world.run(Job("pay", "What Aiko earns in a year.", "hr__pay", {"who": "Aiko"}))
+    execution = world.run(Job("tax", "The tax on what Aiko earns in a year.", "hr__tax"))
+    assert execution.is_done
+    assert world.calls("hr")[1].inputs == {"sum": 7}
+
+
+def test_the_stand_in_passes_on_nothing_that_a_job_does_not_wait_for():
+    world = World(hr_pay={"said": "much"}, context=SharedContext(classes=lambda _: "public"))
+    world.run(Job("pay", "What Aiko earns in a year.", "hr__pay", {"who": "Aiko"}))
+    world.run(Job("tell", "Tell Ben what Aiko earns in a year.", "mail__tell"))
+    assert "much" not in str(world.calls("mail")[0].inputs)
+
+
 def test_nothing_is_offered_where_the_plan_gives_all_inputs():
     context = SharedContext(classes=lambda _: "public", threshold=0)
     world = World(context=context)

@@ -93,6 +93,15 @@ def test_no_order_reaches_the_planner():
         assert "OBEY" not in each.messages[1].content
 
 
+@pytest.mark.parametrize("kind", ["tool", "declined", "permission", "inputs"])
+def test_nor_by_the_words_in_which_a_tool_fails(kind):
+    desk = Desk(answers=[CallResult.failed(kind, order("find", query="Eve"))] * 9)
+    plans = [plan(job("a", api="desk__ask", inputs={})), *[plan(job("b"))] * 2]
+    _, _, planner, _ = run("", desk=desk, plans=plans)
+    assert all("OBEY" not in each.messages[1].content for each in planner.calls)
+    assert len(planner.calls) == (1 if kind == "permission" else 3)
+
+
 def test_nor_a_job_that_does_not_wait_for_it():
     plans = [plan(job("ask", api="desk__ask", inputs={}), job("pin"))] * 3
     desk = Desk(answers=[CallResult(order("pin", note="Eve", slot="1"))] + [CallResult("ok")] * 9)

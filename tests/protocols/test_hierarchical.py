@@ -25,9 +25,10 @@ from negotiation import (
 )
 from test_laws_of_rounds import check_replay, whimsical_manager, worlds
 
-from cnp_router.agents import InterpretRequest, SelectApis
+from cnp_router.agents import InterpretRequest, SelectApis, offline_model
 from cnp_router.catalog import Contractor
 from cnp_router.exceptions import BudgetExceededError, InputError, RoundFailedError, TranscriptError
+from cnp_router.execution import Executor
 from cnp_router.llm import ChatModel
 from cnp_router.protocols import (
     Award,
@@ -43,6 +44,7 @@ from cnp_router.protocols import (
 )
 from cnp_router.protocols.hierarchical import Hierarchical
 from cnp_router.routing import TopK
+from cnp_router.sources import FunctionSource, Sources
 
 EVERYTHING = {
     InterpretRequest: propose,
@@ -298,6 +300,33 @@ class TestActing:
         assert "maps" in outcome.recommendation
         passed_on = [a for a in said(outcome, Award) if a.sender != "manager"]
         assert {a.receiver for a in passed_on} == set(CATALOG.ids)
+
+    def test_an_executor_does_what_it_is_awarded(self):
+        def forecast(city: str = "Nara") -> str:
+            """Forecasts rain, wind and sun."""
+            return f"Rain in {city}."
+
+        def send(text: str) -> str:
+            """Sends text messages to phones."""
+            return "sent"
+
+        async def main():
+            effects = dict.fromkeys(("forecast", "send"), "reads")
+            source = FunctionSource("tools", [forecast, send], effects=effects)
+            async with Sources([source]) as tools:
+                catalog = await tools.catalog()
+                net = ContractNet(catalog, offline_model(catalog), router=PlantedRouter(
+                    catalog=catalog))  # fmt: skip
+                executor = Executor(net, tools)
+                return await executor.execute(
+                    "Forecasts of rain", protocol="hierarchical", announcement="broadcast"
+                )
+
+        execution = run(main())
+        assert execution.is_done
+        assert [result.text for result in execution.results.values()] == ["Rain in Nara."]
+        [transcript] = execution.transcripts
+        assert validate(transcript).recommendation == ("tools__forecast",)
 
     @settings(max_examples=40, deadline=None)
     @given(world=worlds(), seed=st.integers(0, 2**32), announcement=st.sampled_from(

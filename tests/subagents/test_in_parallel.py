@@ -180,6 +180,23 @@ class TestRetries:
         assert all(result.is_done for result in results)
         assert most == 1
 
+    def test_an_approval_that_is_none_stops_all(self):
+        ended = []
+
+        async def hang(question):
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.append(True)
+
+        async def main():
+            asks = [Ask(agent("a", hang, effects="reads"), "x"), Ask(agent("b", hang), "y")]
+            await run_parallel(asks, approve=lambda _: "yes")
+
+        with pytest.raises(InputError, match="approve must return True or False"):
+            run(main())
+        assert ended == [True]
+
     def test_what_the_user_declines_is_not_asked(self):
         results, _ = together(agent("a", saying("A")), approve=lambda _: False)
         assert results[0].result.failure.kind == "declined"

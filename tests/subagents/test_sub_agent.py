@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from chat_server import run
 
+from cnp_router.agents import offline_model
 from cnp_router.exceptions import (
     ChatAccessError,
     ChatRateLimitError,
@@ -14,7 +15,10 @@ from cnp_router.exceptions import (
     InputError,
     UnknownApiError,
 )
+from cnp_router.execution import Executor
 from cnp_router.llm import Usage
+from cnp_router.protocols import ContractNet
+from cnp_router.routing import SpecificationRouter
 from cnp_router.sources import Call, CallFailure, Sources
 from cnp_router.subagents import MOST_DEPTH, Answer, SubAgent, SubAgents
 
@@ -351,6 +355,22 @@ class TestSource:
                 return await tools.call(call)
 
         assert run(main()).text == "You asked: Rain?"
+
+    def test_they_are_routed_and_executed_as_any_tool(self):
+        async def main():
+            trains = SubAgent("trains", "Finds trains between stations.", echo, effects="reads")
+            own = agent(effects="reads")
+            async with Sources([SubAgents("agents", [own, trains])]) as tools:
+                catalog = await tools.catalog()
+                net = ContractNet(
+                    catalog, offline_model(catalog), router=SpecificationRouter(catalog)
+                )
+                return await Executor(net, tools).execute("What is the weather in Nara?")
+
+        execution = run(main())
+        assert execution.is_done
+        [result] = execution.results.values()
+        assert result.text == "You asked: What is the weather in Nara?"
 
     def test_what_is_wrong(self):
         with pytest.raises(InputError, match="weather"):

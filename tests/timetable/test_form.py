@@ -195,13 +195,17 @@ class TestRules:
         [
             ({"gaps": False}, ["Mon1", "Mon3"], "no gaps"),
             ({"gaps": False}, ["Mon1", "Mon2", "Mon5"], "no gaps"),
-            ({"free_day": True}, ["Mon1", "Tue1", "Wed2", "Thu3", "Fri4"], "free day"),
-            ({"free_day": "Wed"}, ["Wed2"], "free day"),
+            (
+                {"free_day": True},
+                ["Mon1", "Tue1", "Wed2", "Thu3", "Fri4"],
+                "at least one day is free",
+            ),
+            ({"free_day": "Wed"}, ["Wed2"], "Wednesday is free"),
             ({"first_period": False}, ["Thu1"], "no first period"),
             ({"avoid": ["Fri"]}, ["Fri3"], "nothing on Friday"),
             ({"avoid": ["Fri 3"]}, ["Fri3"], "nothing on Friday 3"),
             ({"avoid": ["period 5"]}, ["Tue5"], "nothing in period 5"),
-            ({"max_per_day": 2}, ["Mon1", "Mon2", "Mon3"], "courses a day"),
+            ({"max_per_day": 2}, ["Mon1", "Mon2", "Mon3"], "at most 2 courses a day"),
             ({"year": 3}, ["Mon1"], "year"),
             ({"forms": Liking(excluded=["lecture"])}, ["Mon1"], "no lecture"),
             ({"assessment": Liking(excluded=["exam"])}, ["Mon1"], "no exam"),
@@ -348,6 +352,17 @@ class TestDialogue:
             "year must be a number, got 'seventh'",
             "year must be a whole number from 1 to 6, got 9",
         ]
+
+    def test_the_last_answer_may_hold_any_wishes(self):
+        form = dataclasses.replace(WHOLE, interests=None)
+        problems = []
+        answers = iter(["Abracadabra", "crime, no Friday, Abracadabra, at most 12 credits"])
+        asked = ask(form, COURSES, lambda _: next(answers), lambda p: problems.append(str(p)))
+        assert asked == dataclasses.replace(form, interests="crime", avoid=("Fri",), max_credits=12)
+        assert problems[0].startswith("nothing of the text is understood: 'Abracadabra'")
+        assert problems[1].startswith("not understood: 'Abracadabra'")
+        nothing = ask(form, COURSES, lambda _: " ", problems.append)
+        assert nothing.interests == ""
 
     def test_it_does_not_ask_forever(self):
         form = dataclasses.replace(WHOLE, gaps=None)

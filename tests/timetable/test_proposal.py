@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cnp_router.exceptions import DataFileError, InfeasibleError, InputError
 from cnp_router.planning.proposals import PROPOSALS, read_proposal
@@ -80,6 +84,68 @@ class TestPropose:
             Proposal(FORM, ("ST-101", "ST-101"))
 
 
+@st.composite
+def forms(draw):
+    low = draw(st.integers(0, 20))
+    return Form(
+        department="Computer Science",
+        year=draw(st.integers(1, 4)),
+        min_credits=low,
+        max_credits=low + draw(st.integers(0, 6)),
+        first_period=draw(st.booleans()),
+        gaps=draw(st.booleans()),
+        free_day=draw(st.sampled_from([True, False, "Wed"])),
+        interests=draw(st.sampled_from(["", "film", "statistics, law"])),
+        avoid=draw(st.lists(st.sampled_from(["Fri", "Mon 2", "period 5"]), unique=True)),
+        max_per_day=draw(st.sampled_from([None, 1, 3])),
+        forms=draw(st.sampled_from([Liking(), Liking(excluded=["lecture"])])),
+        assessment=draw(st.sampled_from([Liking(), Liking(excluded=["exam"])])),
+    )
+
+
+def complaints(form, timetable):
+    """What is wrong with a timetable, found without the rules."""
+    days = {}
+    for course in timetable:
+        if course.slot is not None:
+            days.setdefault(course.slot[:3], []).append(int(course.slot[4:]))
+    slots = [course.slot for course in timetable if course.slot is not None]
+    yield "credits", not form.min_credits <= sum(c.credits for c in timetable) <= form.max_credits
+    yield "double booking", len(slots) != len(set(slots))
+    yield "twice", len({c.name for c in timetable}) != len(timetable)
+    yield "year", any(form.year not in c.years for c in timetable)
+    yield "first period", not form.first_period and any(1 in each for each in days.values())
+    yield "free day", form.free_day is True and len(days) == 5
+    yield "free Wednesday", form.free_day == "Wed" and "Wed" in days
+    spans = (max(each) - min(each) + 1 - len(each) for each in days.values())
+    yield "gaps", not form.gaps and any(spans)
+    yield "a day", max(map(len, days.values()), default=0) > (form.max_per_day or 5)
+    yield (
+        "avoid",
+        any(
+            slot in form.avoid or slot[:3] in form.avoid or f"period {slot[4:]}" in form.avoid
+            for slot in slots
+        ),
+    )
+    yield "forms", any(course.form in form.forms.excluded for course in timetable)
+    yield (
+        "exams",
+        any(set(course.assessment) & set(form.assessment.excluded) for course in timetable),
+    )
+
+
+@settings(deadline=None, max_examples=40)
+@given(forms(), st.sampled_from(["no Monday", "more film, fewer exams", "at most 21 credits"]))
+def test_no_timetable_breaks_a_rule(form, text):
+    with contextlib.suppress(InfeasibleError):
+        made = propose(form)
+        assert [name for name, wrong in complaints(form, made.timetable) if wrong] == []
+        revised = made.revise(text)
+        assert [name for name, wrong in complaints(revised.form, revised.timetable) if wrong] == []
+        assert set(revised.revision.kept) | set(revised.revision.dropped) == set(made.chosen)
+        assert set(revised.revision.kept) | set(revised.revision.added) == set(revised.chosen)
+
+
 class TestRevise:
     def test_no_friday_keeps_the_rest(self, proposal):
         revised = proposal.revise("no Friday")
@@ -134,6 +200,12 @@ class TestRevise:
         assert revised.credits <= 12
         for why in revised.revision.dropped.values():
             assert why.startswith("at most 12 credits (beside ")
+
+    def test_reasons_that_take_too_long_are_not_waited_for(self, proposal, monkeypatch):
+        over = SimpleNamespace(left=0.0)
+        monkeypatch.setattr("cnp_router.timetable.revision.Deadline", lambda _: over)
+        revised = proposal.revise("at most 12 credits")
+        assert set(revised.revision.dropped.values()) == {"it does not fit beside the others"}
 
     def test_what_is_not_understood_is_said(self, proposal):
         revised = proposal.revise("no Friday. Whatever!")
@@ -224,6 +296,17 @@ class TestFiles:
 
 
 class TestDrawing:
+    def test_no_course_steers_a_terminal(self):
+        odd = [
+            dataclasses.replace(c, name=f"\x1b[2J{c.name}\n", keywords=("\x1b]0;x\x07",))
+            for c in COURSES[:60]
+        ]
+        form = dataclasses.replace(FORM, min_credits=2, fixed=("MA-115",), interests="algebra")
+        made = propose(dataclasses.replace(form, year=1, free_day=False), courses=odd)
+        revised = made.revise("drop MA-115, more film")
+        for text in (made.draw(), revised.draw()):
+            assert "\x1b" not in text and "\x07" not in text
+
     def test_the_table_has_each_course_in_its_place(self, proposal):
         lines = proposal.draw(100).splitlines()
         assert lines[0].split() == ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"]

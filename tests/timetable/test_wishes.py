@@ -3,11 +3,19 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cnp_router.exceptions import InputError
 from cnp_router.timetable import Form, Liking, load_courses, read_wishes
 
 COURSES = load_courses()
+SOME = (
+    "no not without fewer more only keep drop allow a the free day Friday Wed 2 mornings first "
+    "period gaps credits at most least 12 exams seminars labs Finance film ST-104 Econometrics "
+    "year study interested in nothing before after 10 pm is fine courses rather prefer take must"
+)
+WORDS = SOME.split()
 NOTHING = Form()
 
 
@@ -156,6 +164,7 @@ class TestWhatIsNotUnderstood:
             ("nothing after 22", "no period is then"),
             ("I study alchemy", "department 'alchemy' is unknown"),
             ("interested in xylomancy", "neither a rule"),
+            ("more courses on Monday mornings", "'more' does not go with"),
         ],
     )
     def test_it_is_said(self, text, said):
@@ -167,6 +176,19 @@ class TestWhatIsNotUnderstood:
         assert said in problem
         with pytest.raises(InputError, match="nothing of the text is understood"):
             reading.something()
+
+    @settings(deadline=None, max_examples=200)
+    @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join))
+    def test_no_clause_is_dropped_silently(self, text):
+        reading = read_wishes(text, NOTHING, COURSES)
+        assert reading.changes or reading.not_understood
+        if not reading.changes:
+            assert reading.form == NOTHING
+
+    def test_what_is_joined_to_an_interest_may_be_something_else(self):
+        reading = read_wishes("law or labs on Monday", NOTHING, COURSES)
+        assert reading.form.interests == "law"
+        assert reading.not_understood == ("'labs on Monday': not a rule that is known",)
 
     def test_the_rest_of_the_text_counts(self):
         reading = read_wishes("No Friday. Make my day!", NOTHING, COURSES)
