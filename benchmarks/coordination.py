@@ -355,7 +355,7 @@ class Coordinator:
                 classes=lambda api: "public",
                 threshold=QuantileThreshold(BACKGROUND),
                 # What is sent or booked changes nothing of what the others look up.
-                outdates=lambda writer, reader: False,
+                outdates=lambda api: False,
                 equivalents=self.same_data,
             )
 

@@ -82,8 +82,8 @@ class SharedContext:
         The least likeness of specifications of APIs that give the same data.
     most_offered : int >= 0, default=5
     outdates : callable, optional
-        From the ids of an API that may have changed something and of one of its source that reads:
-        whether what the second gave before is out of date. Default: always.
+        From the id of an API that may change something to whether what its source gave before is
+        out of date once it was called. Default: always.
     clock : callable, default=time.time
         Seconds since 1970.
 
@@ -119,7 +119,7 @@ class SharedContext:
         equivalents: Callable[[Api], Collection[str]] | None = None,
         alike: float = 0.9,
         most_offered: int = 5,
-        outdates: Callable[[str, str], bool] | None = None,
+        outdates: Callable[[str], bool] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = MemoryContextStore(clock=clock) if store is None else store
@@ -137,16 +137,12 @@ class SharedContext:
         self.ttl = check_number("ttl in seconds", ttl, SHORTEST, LONGEST)
         self.classes = classes if isinstance(classes, DataClasses) else DataClasses(classes)
         self.most_offered = check_number("most_offered", most_offered, 0, whole=True)
+        self._outdates = outdates
         self.counts: Counter[str] = Counter()
         self._equivalents = Equivalents(equivalents, alike=alike)
         self._clock = clock
         self._own = MemoryContextStore(clock=clock)  # what never leaves this process
         self._lineage = Lineage(self._get, self._fetched)
-<<<<<<< HEAD
-        self._outdates = outdates or _always
-        self._written: dict[str, float] = {}  # when, by API
-=======
->>>>>>> main
 
     def know(self, apis: Iterable[Api]) -> None:
         """Take the APIs there are: equivalent ones are found among them, and the threshold.
@@ -328,12 +324,7 @@ class SharedContext:
         needs = tuple(dict.fromkeys(each for each in dependencies if each))
         data_class = await self._inherited(api, needs, confidential)
         now = self._clock()
-<<<<<<< HEAD
-        is_old = reads and began is not None and began <= self._last_change(api.id)
-        if result.is_cut or result.attachments or is_old or not _is_short(result):
-=======
         if result.is_cut or result.attachments or not _is_short(result):
->>>>>>> main
             await self._drop(name)  # of an earlier call
             return ""
         data = result.data
@@ -366,22 +357,13 @@ class SharedContext:
         return await self._last_write(api.id)
 
     async def written(self, api: Api) -> None:
-<<<<<<< HEAD
-        """Say that a call may have changed something: what was read there before is out of date."""
-        if api.effects == "reads":
-            return
-        self._written[api.id] = self._clock()
-        for store in (self._own, self.store):
-            there = [e for e in await store.live() if e.reads]
-            old = [e.id for e in there if self._is_outdated(api.id, e.source)]
-            if old:
-                self.counts["outdated"] += await store.delete(*old)
-=======
         """Say that a call may have changed something: what was read there before is out of date.
 
         For other processes too: the store keeps which write was the last.
         """
-        if api.effects != "reads":
+        if api.effects == "reads":
+            return
+        if self._outdates is None or self._outdates(api.id):
             await self.store.put(
                 ContextEntry(
                     id=mark_of(api.id),
@@ -391,7 +373,6 @@ class SharedContext:
                     ttl=LONGEST,  # no entry from before lives longer
                 )
             )
->>>>>>> main
 
     def refusal(self, producer: str, consumer: str) -> str | None:
         """Return why what one API gives must not reach another; None if it may."""
@@ -451,15 +432,6 @@ class SharedContext:
         await self._own.delete(name)
         await self.store.delete(name)
 
-    def _is_outdated(self, writer: str, reader: str) -> bool:
-        """Return whether a change by one API makes what another one gave out of date."""
-        return contractor_of(writer) == contractor_of(reader) and self._outdates(writer, reader)
-
-    def _last_change(self, reader: str) -> float:
-        """Return when what an API gives may have changed last; -1 if never."""
-        times = (when for name, when in self._written.items() if self._is_outdated(name, reader))
-        return max(times, default=-1.0)
-
     def _class(self, entry: ContextEntry) -> DataClass:
         """Return the class of an entry: its own, or that of its API here, if that is stricter."""
         return strictest([entry.data_class, self.classes.of(entry.source)])
@@ -512,19 +484,6 @@ class SharedContext:
         return f"known from {entry.source}, {age:.0f} s ago: not called again"
 
 
-<<<<<<< HEAD
-def _always(writer: str, reader: str) -> bool:
-    return True
-
-
-def _call_id(api: Api, inputs: Mapping[str, Any], user: str) -> str:
-    """Return the id of what a call gives: the same for the same call of the same user."""
-    call = json.dumps([user, api.id, canonical(api, inputs)])
-    return f"ctx_{hashlib.sha256(call.encode()).hexdigest()[:24]}"
-
-
-=======
->>>>>>> main
 def _is_short(result: CallResult) -> bool:
     try:
         size = len(json.dumps(result.data, ensure_ascii=False, allow_nan=False).encode())
