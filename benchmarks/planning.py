@@ -112,6 +112,7 @@ def forms(courses: Sequence[Course], seed: int, n: int = FORMS) -> Iterator[Form
     departments = sorted({course.department for course in courses})
     while n:
         low = rng.choice((8.0, 10.0, 12.0))
+        free_days: tuple[bool | str, ...] = (True, False, *DAYS)
         form = Form(
             department=rng.choice(departments),
             year=rng.randrange(1, 4),
@@ -119,7 +120,7 @@ def forms(courses: Sequence[Course], seed: int, n: int = FORMS) -> Iterator[Form
             max_credits=low + rng.choice((2.0, 4.0)),
             first_period=rng.random() < 0.5,
             gaps=rng.random() < 0.7,
-            free_day=rng.choice((True, False, *DAYS)),
+            free_day=rng.choice(free_days),
             interests=", ".join(rng.sample(_TOPICS, 2)),
             avoid=tuple(rng.sample(("Mon 2", "period 5", "Thu 3", "Wed 4"), rng.randrange(3))),
             max_per_day=rng.choice((None, 3, 4)),
@@ -237,10 +238,11 @@ async def one(
         workspace = board if keeps_rules else Blind(register)
         if is_planned:
             planner = Planner(PlanningStudent(form, number))
-            serve = PlanAndExecute(planner, executor, max_turns=TURNS).run
+            planned = PlanAndExecute(planner, executor, max_turns=TURNS)
+            run = await planned.run(request, workspace=workspace, profile=profile)
         else:
-            serve = ReAct(executor, max_turns=2 * TURNS).run
-        run = await serve(request, workspace=workspace, profile=profile)
+            react = ReAct(executor, max_turns=2 * TURNS)
+            run = await react.run(request, workspace=workspace, profile=profile)
     return run, register, student
 
 

@@ -162,7 +162,7 @@ async def _overhead(n: int, seed: int) -> dict[str, float]:
         ("negotiate, Thompson", {"sampling": True}),
         ("negotiate, servers asked", {"sources": Sources(_Declaring(f"c{i}") for i in range(n))}),
     ):
-        negotiator = Negotiator(reputation=reputation, **how)  # type: ignore[arg-type]
+        negotiator = Negotiator(reputation=reputation, **how)
 
         async def job(by: Negotiator = negotiator) -> None:
             await by.order("Rain in Oslo?", names, match=match, category="a")

@@ -142,7 +142,7 @@ def offline(catalog: Catalog) -> FunctionChatModel:
     answers = offline_model(catalog).answers
 
     def step(task: NextStep) -> dict[str, Any]:
-        wanted = []
+        wanted: list[tuple[str, str]] = []
         for part in dict.fromkeys(parts(task.job)):
             scored = [(similarity(part, specification_text(api)), api.id) for api in task.apis]
             score, name = max(scored, key=lambda pair: pair[0])

@@ -208,7 +208,8 @@ def _kind(needed: Sequence[str]) -> str:
 
 def _methods(found: Mapping[str, Sequence[Sequence[Done]]]) -> dict[str, Any]:
     """Return a row for each way, and what both ways of a model have in common; print both."""
-    methods, same = [], {}
+    methods: list[dict[str, Any]] = []
+    same: dict[str, dict[str, Any]] = {}
     for model, (one, many) in found.items():
         pairs = list(zip(one, many, strict=True))
         alike = [(a, b) for a, b in pairs if a.answer == b.answer]

@@ -2,11 +2,19 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-from cnp_router import ContractNet, ExecutionSettings, Executor, Job, Plan, offline_model
-from cnp_router.coordination import Negotiator
-from cnp_router.sources import FunctionSource, Sources
+from cnp_router import (
+    ContractNet,
+    ExecutionSettings,
+    Executor,
+    FunctionSource,
+    Job,
+    Negotiator,
+    Plan,
+    Sources,
+    offline_model,
+)
 
 
 def forecast(city: str) -> str:
@@ -33,7 +41,7 @@ class Speaking(FunctionSource):
 
 async def main() -> None:
     """Execute a plan of three jobs, which all name the same tool."""
-    reads = {"forecast": "reads"}
+    reads: dict[str, Literal["reads", "writes", "unknown"]] = {"forecast": "reads"}
     services = [
         FunctionSource("north", {"forecast": broken}, effects=reads),
         FunctionSource("south", {"forecast": forecast}, effects=reads),

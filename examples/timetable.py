@@ -20,6 +20,7 @@ for course in proposal.timetable:
 print(f"{proposal.credits:g} credits")
 
 revised = proposal.revise("no Monday, more seminars")
+assert revised.revision is not None
 print("\nKept:", ", ".join(revised.revision.kept))
 for name, why in revised.revision.dropped.items():
     print(f"Dropped {name}: {why}")

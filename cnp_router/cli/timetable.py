@@ -25,11 +25,11 @@ Method = Literal["solver", "plan", "react"]
 
 @options.command(
     "cnp-router timetable --form form.json",
-    'cnp-router timetable "no Friday, more film" --form form.json --out week.json',
+    'cnp-router timetable "no Friday, more film" --form form.json --output week.json',
 )
 @click.argument("text", required=False)
 @options.file("--form", help="What you say of the timetable, as JSON.  [default: you are asked]")
-@options.file("--out", help="Write the timetable there, for cnp-router execute --revise.")
+@options.file("--output", help="Write the timetable there, for cnp-router execute --revise.")
 @options.file("--courses", help="Courses to choose from, as JSON Lines.  [default: bundled ones]")
 @click.option(
     "--ask/--no-ask",
@@ -52,7 +52,7 @@ def timetable(
     *,
     text: str | None,
     form: Path | None,
-    out: Path | None,
+    output: Path | None,
     courses: Path | None,
     ask_: bool | None,
     method: Method,
@@ -77,8 +77,8 @@ def timetable(
         proposal = propose(said, courses=known, courses_file=courses)
     else:
         proposal, run = _by_models(said, method, chat, known, courses)
-    if out is not None and not proposal.broken:
-        proposal.write(out)
+    if output is not None and not proposal.broken:
+        proposal.write(output)
     _print(proposal, reading, run, chat, json_)
     if proposal.broken:
         raise ExecutionError(

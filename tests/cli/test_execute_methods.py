@@ -118,7 +118,7 @@ def test_a_proposal_is_revised_in_its_file(run):
         "first_period": True, "gaps": True, "free_day": False, "interests": "statistics",
     }  # fmt: skip
     Path("form.json").write_text(json.dumps(form))
-    run("timetable", "--form", "form.json", "--out", "timetable.json")
+    run("timetable", "--form", "form.json", "--output", "timetable.json")
     before = Path("timetable.json").read_text()
     failed = run("execute", "--revise", "timetable.json", "purple elephants")
     assert failed.exit_code == 1

@@ -60,7 +60,7 @@ class TestTimetable:
     def test_out_can_be_revised(self, run, form):
         from cnp_router.planning.proposals import read_proposal
 
-        run("timetable", "--form", form, "--out", "timetable.json")
+        run("timetable", "--form", form, "--output", "timetable.json")
         revised = read_proposal("timetable.json").revise("no Friday")
         assert revised.broken == ()
 
@@ -79,7 +79,7 @@ class TestTimetable:
 class TestRevise:
     @pytest.fixture
     def made(self, run, form):
-        run("timetable", "--form", form, "--out", "timetable.json")
+        run("timetable", "--form", form, "--output", "timetable.json")
         return Path("timetable.json")
 
     def test_the_file_is_changed_and_the_rest_is_kept(self, run, made):
@@ -129,7 +129,7 @@ class TestQuestions:
         )
 
     def test_asked_for_what_is_missing(self, run):
-        result = run("timetable", "--ask", "--out", "timetable.json", input=ANSWERS)
+        result = run("timetable", "--ask", "--output", "timetable.json", input=ANSWERS)
         assert result.exit_code == 0
         assert "Error: year must be a number, got 'first'" in result.stderr
         assert "Which department do you study at?" in result.stderr
@@ -144,7 +144,7 @@ class TestQuestions:
 
     def test_the_end_of_the_answers(self, run):
         with pytest.raises(KeyboardInterrupt):
-            run("timetable", "--ask", "--out", "timetable.json", input="law\n")
+            run("timetable", "--ask", "--output", "timetable.json", input="law\n")
         assert not Path("timetable.json").exists()
 
 
@@ -166,7 +166,7 @@ class TestByModels:
             result = run(
                 *("timetable", "at least 4 credits", "--form", form, "--method", method),
                 *("--llm", "openai", "--base-url", server.url, "--llm-model", "large"),
-                *("--prices", "prices.json", "--out", "timetable.json"),
+                *("--prices", "prices.json", "--output", "timetable.json"),
             )
         assert (result.exit_code, result.stderr) == (0, "")
         assert f"courses, by {method}\n" in result.stdout
@@ -178,7 +178,7 @@ class TestByModels:
         with in_a_thread(lambda _: completion(done)) as server:
             result = run(
                 *("timetable", "--form", form, "--method", "react", "--json"),
-                *("--llm", "openai", "--base-url", server.url, "--out", "timetable.json"),
+                *("--llm", "openai", "--base-url", server.url, "--output", "timetable.json"),
             )
         assert result.exit_code == 1
         assert result.stderr.startswith("Error: the timetable is not finished: at least 12 credits")
@@ -206,7 +206,7 @@ class TestErrors:
         text = (
             "no Monday, no Tuesday, no Wednesday, no Thursday, without exams, at least 16 credits"
         )
-        result = run("timetable", text, "--form", form, "--out", "timetable.json")
+        result = run("timetable", text, "--form", form, "--output", "timetable.json")
         assert result.exit_code == 1
         assert result.stderr.startswith("Error: nothing fits these rules together: ")
         assert "at least 16 credits" in result.stderr
@@ -236,6 +236,6 @@ class TestErrors:
         assert run("timetable", " ", "--form", form).exit_code == 2
 
     def test_a_place_that_cannot_be_written(self, run, form):
-        result = run("timetable", "--form", form, "--out", "gone/timetable.json")
+        result = run("timetable", "--form", form, "--output", "gone/timetable.json")
         assert result.exit_code == 1
         assert "its folder does not exist" in result.stderr
