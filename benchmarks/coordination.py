@@ -42,6 +42,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import logging
 import statistics
 import sys
 import tempfile
@@ -532,6 +533,8 @@ async def measure(
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measure and print each combination of the parts, and what each part brings."""
+    # Who declines, and what is dropped, is in the figures.
+    logging.getLogger("cnp_router").addHandler(logging.NullHandler())
     seeds = list(SEEDS) if options.seed is None else [options.seed]
     facts = environment(seeds[0]) | {"seeds": seeds, "mcp": metadata.version("mcp")}
     heading(f"Coordination of {options.servers} servers", facts)
