@@ -127,6 +127,21 @@ class TestRounds:
         outcome = hold(net(sky__forecast=0.9, sun__today=0.3), negotiator)
         assert outcome.recommendation == ("sky__forecast",)
 
+    def test_what_may_write_goes_to_the_same_function_only(self):
+        said = "Creates a note in the notebook of a person."
+        for effects in ("writes", "unknown"):
+            tools = [
+                Api("a__note", "note", said, effects=effects),
+                Api("b__note", "note", said, effects=effects),
+                Api("c__note", "note", said.replace("Creates", "Deletes"), effects=effects),
+                Api("d__note", "note", said, effects="reads"),
+            ]
+            catalog = Catalog(tools)
+            negotiator = Negotiator()
+            by = ContractNet(catalog, offline_model(catalog))
+            by.run_sync("A note", protocol=Coordinated(negotiator, api="a__note"))
+            assert {each.api for each in negotiator.held[0].offers} == {"a__note", "b__note"}
+
     def test_tools_of_one_source_are_not_equivalent(self):
         tools = [
             Api("git__staged", "diff staged", "Shows changes that are staged.", effects="reads"),
