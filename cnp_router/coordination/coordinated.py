@@ -103,10 +103,11 @@ class Coordinated(Protocol):
                 match=fits(api, able[1:], like, match),
                 category=categories[0] if categories else None,
             )
-            awarded += [name for name in found.order[:1] if name not in awarded]
-            others += [*found.order[1:], *(name for name in like if name not in able)]
+            order = found.order
+            awarded += [name for name in order[:1] if name not in awarded]
+            others += [*order[1:], *(name for name in like if name not in covered)]
             declined |= found.declined
-            if not found.order:
+            if not order:
                 _LOGGER.warning("%s", _said(found.declined))
         if wanted and not awarded:
             raise RoundFailedError(_said(declined))
