@@ -258,6 +258,13 @@ def _coordination(track: argparse.ArgumentParser) -> None:
         help=f"of {len(coordination.KINDS)} tasks each (default: %(default)s)",
     )
     track.add_argument(
+        "--before",
+        type=int,
+        metavar="N",
+        default=coordination.BEFORE,
+        help="sessions before them that are not counted: what is on learns (default: %(default)s)",
+    )
+    track.add_argument(
         "--limit",
         type=float,
         metavar="SECONDS",

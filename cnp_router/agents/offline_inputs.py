@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from cnp_router.agents.fill_inputs import FillInputs
 from cnp_router.agents.meaning import kind_of, meant_by, types_of
@@ -18,6 +18,8 @@ from cnp_router.agents.said import Said, Value
 from cnp_router.text.tokenise import STOP_WORDS, split_identifier
 
 __all__ = ["certain_inputs"]
+
+Outlines: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 
 LEAST_SHARE = 0.5  # of its calls, in which an input came from one place, for that to be believed
 
@@ -45,7 +47,8 @@ def certain_inputs(task: FillInputs) -> dict[str, Any]:
     address is one whatever it is called), its default. A single text that is then still required
     gets what stands in quotation marks or, if it is one of free words, the job or the request; one
     that carries words to others, such as a body or a message, gets the results that the job waits
-    for, if there are any.
+    for, if there are any. What is offered, and nobody said is to be used, gives only what is
+    required and what neither the job says nor those results have: the most similar first.
 
     Examples
     --------
@@ -63,7 +66,7 @@ def certain_inputs(task: FillInputs) -> dict[str, Any]:
 class _Certain:
     def __init__(self, task: FillInputs) -> None:
         self.task = task
-        self.said = (Said(task.job), Said(task.request))
+        self.said = (Said(task.job or task.request), Said(task.request))
         known = parameters_of(task.api)
         self.open = [parameter for parameter in known if parameter.name not in task.given]
         self.inputs: dict[str, Any] = {}
@@ -73,8 +76,11 @@ class _Certain:
             self.fill(find)
         self.of_kinds()
         self.fill(self.hinted)
-        self.fill(self.offered)
-        self.same_meaning()
+        self.same_meaning(self.task.results)
+        self.quoted(self.said[:1])
+        for name, entries in self.task.context.items():  # the most similar first
+            self.same_meaning({name: entries}, first=_SAME_NAME)
+        self.quoted(self.said)
         self.free_text()
         self.fill(self.default)
         missing = [parameter.name for parameter in self.open if parameter.is_required]
@@ -113,10 +119,17 @@ class _Certain:
                 return
 
     def same_key(self, parameter: Parameter) -> Iterator[Any]:
-        for job, entries in self.task.results.items():
-            for entry in entries:
-                if meant_by(parameter, entry) == _SAME_NAME:
-                    yield {"$from": job, "path": entry["path"]}
+        for job, path in self.meant(parameter, self.task.results, _SAME_NAME):
+            yield {"$from": job, "path": path}
+
+    def meant(self, parameter: Parameter, results: Outlines, least: int) -> list[tuple[str, str]]:
+        """Return the fields of results that a parameter means."""
+        return [
+            (name, entry["path"])
+            for name, entries in results.items()
+            for entry in entries
+            if meant_by(parameter, entry) >= least
+        ]
 
     def hinted(self, parameter: Parameter) -> Iterator[Any]:
         for hint in self.task.hints:
@@ -125,24 +138,12 @@ class _Certain:
                 yield {"$from": hint.job, "path": hint.path}
                 return  # the most frequent one comes first
 
-    def offered(self, parameter: Parameter) -> Iterator[Any]:
-        if parameter.is_required:  # what is similar may be about something else
-            for name, entries in self.task.context.items():
-                for entry in entries:
-                    if meant_by(parameter, entry) == _SAME_NAME:
-                        yield {"$from": name, "path": entry["path"]}
-
-    def same_meaning(self) -> None:
-        """Fill by fields with other names, where one field and one parameter mean each other."""
-        for least in (2, 1):
+    def same_meaning(self, results: Outlines, first: int = 2) -> None:
+        """Fill what is required by fields, where one field and one parameter mean each other."""
+        for least in range(first, 0, -1):
             found: dict[tuple[str, str], list[Parameter]] = {}
             for parameter in (each for each in self.open if each.is_required):
-                places = [
-                    (job, entry["path"])
-                    for job, entries in self.task.results.items()
-                    for entry in entries
-                    if meant_by(parameter, entry) >= least
-                ]
+                places = self.meant(parameter, results, least)
                 if len(places) == 1:
                     found.setdefault(places[0], []).append(parameter)
             for (job, path), parameters in found.items():
@@ -180,20 +181,28 @@ class _Certain:
                 return placed or (values if alone else [])
         return []
 
-    def free_text(self) -> None:
+    def only_text(self) -> Parameter | None:
+        """Return the required text that is still open, if it is the only one."""
         texts = [p for p in self.open if p.is_required and types_of(p.schema) <= {"string"}]
         texts = [p for p in texts if "default" not in p.schema and not _enumeration(p.schema)]
         texts = [p for p in texts if kind_of(p) not in _OF_A_FORM]
-        if len(texts) != 1:
-            return
-        parameter = texts[0]
-        quoted = next((values for said in self.said if (values := said.of("quoted"))), [])
-        words = split_identifier(parameter.name).lower().split()
+        return texts[0] if len(texts) == 1 else None
+
+    def quoted(self, said: Sequence[Said]) -> None:
+        """Fill the only text by what is said in quotation marks."""
+        parameter = self.only_text()
+        quoted = next((values for each in said if (values := each.of("quoted"))), [])
         used = [each for value in self.inputs.values() for each in _each(value)]
         free = [each.value for each in quoted if each.value not in used]  # one says one thing
-        if len(quoted) == 1 and free:
+        if parameter is not None and len(quoted) == 1 and free:
             self.take(parameter, free[0])
-        elif not quoted and kind_of(parameter) is None and words and words[-1] in _FREE:
+
+    def free_text(self) -> None:
+        parameter = self.only_text()
+        if parameter is None or any(said.of("quoted") for said in self.said):
+            return
+        words = split_identifier(parameter.name).lower().split()
+        if kind_of(parameter) is None and words and words[-1] in _FREE:
             results = [job for job in self.task.results if not re.search("[{}#]", job)]
             if results and words[-1] in _CARRIES:
                 self.take(parameter, {"$text": "\n".join(f"{{{job}#}}" for job in results)})
@@ -219,7 +228,7 @@ def _typed(text: str, schema: Mapping[str, Any]) -> Any:
     if not types or "string" in types:
         return text
     try:
-        value = json.loads(text)
+        value = json.loads(text.removesuffix("."))  # of the sentence
     except ValueError:
         return ()
     kinds = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}

@@ -81,6 +81,9 @@ class SharedContext:
     alike : float in [0, 1], default=0.9
         The least likeness of specifications of APIs that give the same data.
     most_offered : int >= 0, default=5
+    outdates : callable, optional
+        From the id of an API that may change something to whether what its source gave before is
+        out of date once it was called. Default: always.
     clock : callable, default=time.time
         Seconds since 1970.
 
@@ -116,6 +119,7 @@ class SharedContext:
         equivalents: Callable[[Api], Collection[str]] | None = None,
         alike: float = 0.9,
         most_offered: int = 5,
+        outdates: Callable[[str], bool] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = MemoryContextStore(clock=clock) if store is None else store
@@ -133,6 +137,7 @@ class SharedContext:
         self.ttl = check_number("ttl in seconds", ttl, SHORTEST, LONGEST)
         self.classes = classes if isinstance(classes, DataClasses) else DataClasses(classes)
         self.most_offered = check_number("most_offered", most_offered, 0, whole=True)
+        self._outdates = outdates
         self.counts: Counter[str] = Counter()
         self._equivalents = Equivalents(equivalents, alike=alike)
         self._clock = clock
@@ -356,7 +361,9 @@ class SharedContext:
 
         For other processes too: the store keeps which write was the last.
         """
-        if api.effects != "reads":
+        if api.effects == "reads":
+            return
+        if self._outdates is None or self._outdates(api.id):
             await self.store.put(
                 ContextEntry(
                     id=mark_of(api.id),

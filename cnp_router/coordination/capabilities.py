@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from cnp_router.context.data_classes import contractor_of
 from cnp_router.protocols.substitutes import Likeness
@@ -41,6 +41,10 @@ class Capabilities:
         Ids in the catalog.
     alike : float in [0, 1], default=0.25
     relative : float in [0, 1], default=0.5
+    gives : callable, optional
+        From the id of an API to the names of the fields of its results; nothing where that is not
+        known. What gives other fields is no equivalent, whatever its words: of all fields of two
+        APIs, at least half must be in common.
 
     Examples
     --------
@@ -59,11 +63,13 @@ class Capabilities:
         *,
         alike: float = ALIKE,
         relative: float = RELATIVE,
+        gives: Callable[[str], Collection[str]] | None = None,
     ) -> None:
         self.likeness = likeness
         self.apis = tuple(apis)
         self.alike = check_number("alike", alike, 0, 1)
         self.relative = check_number("relative", relative, 0, 1)
+        self.gives = gives
         self._found: dict[str, dict[str, float]] = {}
 
     def equivalents(self, api: str) -> tuple[str, ...]:
@@ -81,7 +87,14 @@ class Capabilities:
             kept = [(name, c) for name, c in like.items() if c >= least]
             found = dict(sorted(kept, key=lambda pair: -pair[1]))
             self._found[api] = found
-        return found
+        return {name: c for name, c in found.items() if self._gives_the_same(api, name)}
+
+    def _gives_the_same(self, api: str, other: str) -> bool:
+        """Return whether nothing is known of what two APIs give that tells them apart."""
+        if self.gives is None:
+            return True
+        one, two = set(self.gives(api)), set(self.gives(other))
+        return not one or not two or 2 * len(one & two) >= len(one | two)
 
     def __repr__(self) -> str:
         return f"Capabilities({len(self.apis):,} APIs, alike from {self.alike:g} on)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -69,6 +69,8 @@ class Negotiator:
     timeout : float > 0, seconds, default=2.0
         For the answer of a server.
     load : Load, optional
+    gives : callable, optional
+        What APIs give, as far as it is known; see `Capabilities`.
 
     Attributes
     ----------
@@ -106,6 +108,7 @@ said_by='coordinator')
         most_asked: int = 8,
         timeout: float = 2.0,
         load: Load | None = None,
+        gives: Callable[[str], Collection[str]] | None = None,
     ) -> None:
         self.reputation = Reputation() if reputation is None else reputation
         self.threshold = check_number("threshold", threshold, 0, 1)
@@ -128,6 +131,7 @@ said_by='coordinator')
         # reputation with all of that.
         self._shown: dict[str, list[tuple[str, bool, str | None]]] = {}
         self._known: Reputation | None = None
+        self._gives = gives
         self._capabilities: Capabilities | None = None
 
     @property

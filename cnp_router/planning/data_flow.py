@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -21,7 +21,7 @@ from cnp_router.prediction import ParameterHints
 from cnp_router.records import check_instance
 from cnp_router.text import content_words, split_identifier, words
 
-__all__ = ["DataFlow", "Need", "data_flow", "with_dependencies"]
+__all__ = ["DataFlow", "Need", "data_flow", "fields_given", "with_dependencies"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -174,6 +174,35 @@ def data_flow(
     return flow.ordered(sorted(flow.needs(), key=lambda need: -need.strength))
 
 
+def fields_given(api: Api, result: Any = None, names: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Return the fields that a result of an API has: by its schema, or else by a past result.
+
+    Parameters
+    ----------
+    api : Api
+    result : JSON value, optional
+        What it gave before.
+    names : collection of str, default=()
+        Keys of it that count whatever they say; see `cnp_router.execution.outlines`.
+
+    Returns
+    -------
+    list of dict
+        ``path`` and ``type``; ``is_listed`` where it is in each item of a list. Empty where nothing
+        is known.
+
+    Examples
+    --------
+    >>> find = Api("find", "find", returns={"properties": {"email": {"type": "string"}}})
+    >>> fields_given(find)
+    [{'path': '/email', 'type': 'string', 'is_listed': False}]
+    """
+    promised = [] if api.returns is None else _of_schema(api.returns)
+    if any(entry["path"] for entry in promised):
+        return promised
+    return [] if result is None else outline(result, names, most=_MOST_FIELDS)
+
+
 class _Flow:
     """The jobs of a plan, with who does each."""
 
@@ -252,7 +281,7 @@ class _Flow:
                     path = None if hint.key is None else _pointer(hint.key)
                     yield Need(job.id, other, name, path, 0.9 + 0.1 * share, "past calls")
                     return  # the most frequent one comes first
-        fields = list(self.fields(api, name))
+        fields = fields_given(api, self.results.get(api.id), {name})
         if not fields and api.effects == "reads":
             is_said = _is_described(api, parameter)
             strength = _OF_DESCRIPTION if is_said else _OF_UNKNOWN
@@ -264,14 +293,6 @@ class _Flow:
                 path = None if entry.get("is_listed") else entry["path"]
                 strength = min(_OF_FIELD[alike], _OF_ECHO) if asked else _OF_FIELD[alike]
                 yield Need(job.id, other, name, path, strength, "field")
-
-    def fields(self, api: Api, name: str) -> Iterator[Mapping[str, Any]]:
-        """Yield what a result of an API has: by its schema, or else as it was before."""
-        promised = [] if api.returns is None else _of_schema(api.returns)
-        if any(entry["path"] for entry in promised):
-            yield from promised
-        elif api.id in self.results:
-            yield from outline(self.results[api.id], {name}, most=_MOST_FIELDS)
 
     def ordered(self, needs: list[Need]) -> DataFlow:
         """Add needs to the plan, the strongest first; what would close a circle is dropped."""

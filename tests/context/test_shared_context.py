@@ -621,3 +621,20 @@ def test_a_store_that_is_gone_is_an_error_of_its_own(tmp_path):
     asyncio.run(context.aclose())
     with pytest.raises(ContextStoreError, match="it is closed"):
         asyncio.run(context.recall(TODAY, KYOTO))
+
+
+def test_a_user_may_know_that_a_change_leaves_what_was_read_as_it_is():
+    send = Api("mail__send", "send", effects="writes")
+    find = Api("mail__find", "find", effects="reads")
+
+    async def left(outdates):
+        context = SharedContext(outdates=outdates)
+        await context.keep(find, {}, CallResult("1"))
+        await context.written(send)
+        return await context.recall(find, {})
+
+    assert asyncio.run(left(None)) is None
+    assert asyncio.run(left(lambda api: True)) is None
+    kept = asyncio.run(left(lambda api: api != "mail__send"))
+    assert kept is not None
+    assert kept.text == "1"
