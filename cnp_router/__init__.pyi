@@ -159,12 +159,17 @@ from cnp_router.online import (
 )
 from cnp_router.planning import (
     AgentTurn as AgentTurn,
+    data_flow as data_flow,
+    DataFlow as DataFlow,
+    decompose as decompose,
+    Need as Need,
     Offer as Offer,
     PlanAndExecute as PlanAndExecute,
     Planner as Planner,
     ProvenPlans as ProvenPlans,
     ReAct as ReAct,
     Run as Run,
+    with_dependencies as with_dependencies,
     Workspace as Workspace,
 )
 from cnp_router.prediction import (

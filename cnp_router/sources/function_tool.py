@@ -8,13 +8,13 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 from cnp_router.catalog import Api, Effects
 from cnp_router.exceptions import InputError
 from cnp_router.printing import printable
 from cnp_router.records import shown
-from cnp_router.sources.source import SEPARATOR
+from cnp_router.sources.source import SEPARATOR, Attachment, CallResult
 
 __all__ = ["FunctionTool"]
 
@@ -64,7 +64,8 @@ class FunctionTool:
             if each in properties:
                 properties[each].setdefault("description", said)
         description = " ".join(text.strip().partition("\n\n")[0].split())
-        api = Api(f"{source}{SEPARATOR}{name}", name, description, (), schema, effects)
+        id_ = f"{source}{SEPARATOR}{name}"
+        api = Api(id_, name, description, (), schema, effects, returns=_returned(inner))
         return cls(api, inner, inspect.iscoroutinefunction(inner), takes_key, validator)
 
     def arguments(self, inputs: Mapping[str, Any], key: str) -> tuple[Any, Any]:
@@ -127,6 +128,21 @@ def _schema(called: str, function: Callable[..., Any]) -> tuple[Any, dict[str, A
         if each.get("title") == name.title().replace("_", " ").strip():
             del each["title"]  # says nothing that the name does not
     return validator, schema
+
+
+def _returned(function: Callable[..., Any]) -> dict[str, Any] | None:
+    """Return the JSON Schema of the objects that a function says it returns, if it says so."""
+    from pydantic import PydanticUserError, TypeAdapter
+
+    try:
+        said = get_type_hints(function).get("return")
+        if said in (None, type(None), CallResult, Attachment):
+            return None
+        schema: dict[str, Any] = TypeAdapter(said).json_schema(mode="serialization")
+        json.dumps(schema, allow_nan=False)
+    except (PydanticUserError, NameError, TypeError, ValueError):
+        return None  # plans can do without
+    return schema if "properties" in schema or "$ref" in schema else None
 
 
 def _returning_arguments(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -278,6 +278,75 @@ class TestCertain:
         assert misfit(answer, FillInputs("a", "", odd).schema) is None
 
 
+def field(path, kind="string"):
+    return {"path": path, "type": kind}
+
+
+class TestMeaning:
+    """What is required and not said is filled by a field that means the same, if it is the one."""
+
+    @pytest.mark.parametrize(
+        ("parameter", "schema", "path", "kind"),
+        [
+            ("latitude", {"type": "number"}, "/lat", "number"),
+            ("place_id", TEXT, "/place/id", "string"),
+            ("trackingNumber", TEXT, "/tracking_number", "string"),
+            ("to_timezone", TEXT, "/tz", "string"),
+            ("recipient", {"type": "string", "format": "email"}, "/mail", "string"),
+            ("order_id", TEXT, "/id", "string"),
+        ],
+    )
+    def test_one_field_that_means_it(self, parameter, schema, path, kind):
+        results = {"a": [field(path, kind), field("/colour")]}
+        inputs, missing = certain("Do it.", {parameter: schema}, results=results)
+        assert inputs == {parameter: {"$from": "a", "path": path}}
+        assert missing == []
+
+    def test_of_two_none_is_certain(self):
+        results = {"a": [field("/lat", "number")], "b": [field("/lat", "number")]}
+        assert certain("Do it.", {"latitude": {"type": "number"}}, results=results) == (
+            {},
+            ["latitude"],
+        )
+        both = {"cc": {"type": "string", "format": "email"}, "bcc": {"format": "email"}}
+        inputs, _ = certain("Do it.", both, results={"a": [field("/mail")]})
+        assert inputs == {}
+
+    def test_another_type_or_what_is_optional_is_not_filled(self):
+        results = {"a": [field("/lat")]}
+        assert certain("Do it.", {"latitude": {"type": "number"}}, results=results)[0] == {}
+        results = {"a": [field("/lat", "number")]}
+        assert certain("Do it.", {"latitude": {"type": "number"}}, (), results=results)[0] == {}
+
+    def test_context_comes_after_what_is_said_and_the_most_similar_first(self):
+        context = {"c1": [field("/city")], "c2": [field("/city"), field("/hotel_id")]}
+        two = {"city": TEXT, "hotel_id": TEXT}
+        inputs, _ = certain("Do it.", two, context=context)
+        assert inputs == {
+            "city": {"$from": "c1", "path": "/city"},
+            "hotel_id": {"$from": "c2", "path": "/hotel_id"},
+        }
+        said, _ = certain('Find "Nara".', {"city": TEXT}, context=context)
+        assert said == {"city": "Nara"}
+        waited, _ = certain(
+            "Do it.", {"city": TEXT}, context=context, results={"a": [field("/city")]}
+        )
+        assert waited == {"city": {"$from": "a", "path": "/city"}}
+
+    def test_context_is_no_part_of_what_is_sent(self):
+        context = {"c1": [field("/secret")]}
+        inputs, _ = certain("Send it.", {"body": TEXT}, job="Tell her.", context=context)
+        assert inputs == {"body": "Tell her."}
+
+    def test_words_in_quotes_are_no_address(self):
+        address = {"to": {"type": "string", "format": "email"}}
+        assert certain('Send "Hello".', address) == ({}, ["to"])
+
+    def test_a_number_may_end_a_sentence(self):
+        inputs, _ = certain("Look at longitude: -12.7.", {"longitude": {"type": "number"}})
+        assert inputs == {"longitude": -12.7}
+
+
 def test_long_texts_take_no_time():
     for text in ("a" * 100_000, "a@" * 50_000, "/a" * 50_000, '"' * 99_999, "A/" * 50_000):
         said = Said(text)

@@ -248,3 +248,21 @@ def test_the_same_seed_gives_the_same_draws():
     names = {f"s{n}__x": float(p) for n, p in enumerate(rng.random(20))}
     one, other = (Negotiator(sampling=True, seed=9) for _ in range(2))
     assert [order(one, names) for _ in range(5)] == [order(other, names) for _ in range(5)]
+
+
+def test_what_gives_other_fields_is_no_equivalent():
+    tools = [
+        Api("a__find_hotel", "find hotel", "Finds a hotel in a city."),
+        Api("b__search", "search", "Finds the best hotel of a city."),
+        Api("c__locate", "locate", "Finds a city on the map."),
+    ]
+    likeness, ids = Likeness(tools), [each.id for each in tools]
+    known = {"a__find_hotel": {"id", "price"}, "b__search": {"id", "price", "stars"}}
+    alike = Capabilities(likeness, ids, alike=0.1, relative=0.1)
+    assert set(alike.equivalents("a__find_hotel")) == {"b__search", "c__locate"}
+    told = Capabilities(
+        likeness, ids, alike=0.1, relative=0.1, gives=lambda api: known.get(api, ())
+    )
+    assert set(told.equivalents("a__find_hotel")) == {"b__search", "c__locate"}  # not known yet
+    known["c__locate"] = {"lat", "lng"}
+    assert told.equivalents("a__find_hotel") == ("b__search",)

@@ -557,3 +557,30 @@ def test_a_module_that_fails_while_it_is_imported(module, code):
     with pytest.raises(InputError, match="cannot be imported: "):
         FunctionSource.from_entry("boxes", fields, folder=module)
     assert "cnp_router_functions_boxes" not in sys.modules
+
+
+def test_what_a_function_says_it_returns_is_a_schema_of_results():
+    @dataclass
+    class Person:
+        email: str
+
+    def find(name: str) -> Person:
+        return Person(name)
+
+    def text(name: str) -> str:
+        return name
+
+    def result(name: str) -> CallResult:
+        return CallResult(name)
+
+    def open_(name: str):
+        return name
+
+    def strange(name: str) -> threading.Lock:
+        raise NotImplementedError
+
+    find.__annotations__["return"] = Person
+    tools = FunctionSource("t", [find, text, result, open_, strange])
+    known = {api.name: api.returns for api in asyncio.run(tools.apis())}
+    assert known.pop("find")["properties"] == {"email": {"title": "Email", "type": "string"}}
+    assert set(known.values()) == {None}
