@@ -86,7 +86,7 @@ class Doer:
             if begun.api == api_id:  # the same act once more: a model might fill it otherwise now
                 inputs, key = dict(begun.inputs), begun.key
         known = None
-        if job.id not in self.journal.results and self.journal.earlier(api_id, inputs) is None:
+        if job.id not in self.journal.results and self.journal.earlier(api, inputs) is None:
             known = await sharing.recall(api, inputs)
         if known is not None:
             entry, result = known.entry, known.result

@@ -230,7 +230,11 @@ class Working(Running):
             return "failed", {"failed": "inputs", "said": printable(str(exc), _MOST_SAID)}
         if wanted.tool not in known:
             return "unknown", {"refused": _no_tool(wanted.tool, known)}
-        is_new = self.journal.earlier(wanted.tool, wanted.inputs) is None
+        try:
+            api = await self.by.sources.api(wanted.tool)
+        except SourceError as exc:
+            return "failed", {"failed": "unavailable", "said": printable(str(exc), _MOST_SAID)}
+        is_new = self.journal.earlier(api, wanted.inputs) is None
         if self.workspace is not None and (is_new or self.by.settings.repeat_calls):
             reason = self.workspace.refusal(wanted.tool, wanted.inputs)
             if reason is not None:
@@ -239,7 +243,6 @@ class Working(Running):
         self._job_of[name] = work.job.id
         self.reports.enter(work.report, "acting", wanted.tool)
         try:
-            api = await self.by.sources.api(wanted.tool)
             with self._negotiated(work, api) as acted:
                 act, then = await self._act(work, name, api, wanted.inputs, is_new=is_new)
                 acted.append(act)
