@@ -24,7 +24,7 @@ from cnp_router.execution import (
     Performed,
     Plan,
 )
-from cnp_router.execution.calling import Then
+from cnp_router.execution.calling import Then, act_key
 from cnp_router.execution.learning import succeeded
 from cnp_router.execution.running import Running
 from cnp_router.llm import ChatModel, check_response
@@ -136,7 +136,9 @@ class Working(Running):
     def is_ruled_out(self, act: Act) -> bool:
         """Return whether a rule of the workspace, or the tool itself, refused a call."""
         failure = act.result.failure
-        return failure is not None and failure.kind == "declined" and act.attempts > 0
+        if failure is None or failure.kind != "declined" or not act.attempts:
+            return False
+        return failure.message != self.guard.stopped
 
     async def in_turns(self, job: Job, agent: Agent) -> bool:
         """Have a job done by calls that an agent chooses; rules decide when it is done."""
@@ -239,7 +241,7 @@ class Working(Running):
             reason = self.workspace.refusal(wanted.tool, wanted.inputs)
             if reason is not None:
                 return "refused", {"refused": reason}
-        name, before = f"{work.job.id} call {len(self._job_of) + 1}", self.state
+        name = f"{work.job.id} call {len(self._job_of) + 1}"
         self._job_of[name] = work.job.id
         self.reports.enter(work.report, "acting", wanted.tool)
         try:
@@ -251,7 +253,8 @@ class Working(Running):
         work.report.acts.append(act)
         if act.result.is_done:
             work.success, work.n_called = act, work.n_called + 1
-            work.has_changed |= api.effects != "reads" and self.state != before
+            key = act_key(self.journal.execution, name, api, wanted.inputs)
+            work.has_changed |= key in self.guard.changed and api.effects != "reads"
         # A rule of the workspace refuses a call that is made; a person, before it is made.
         elif then != "reaward" and not self.is_ruled_out(act):
             work.is_given_up = work.report.is_final = True
