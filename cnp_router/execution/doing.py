@@ -91,10 +91,9 @@ class Doer:
         if known is not None:
             entry, result = known.entry, known.result
             self.journal.take(job.id, Api(entry.source, api.name, effects="reads"), inputs, result)
-            is_confidential |= entry.data_class == "confidential"
+            is_secret = sharing.recalled(job.id, api.id, entry, filled.used)
             act = Act(entry.source, "context", inputs, result, 0, 0.0, filled.call, filled.dropped)
-            sharing.recalled(job.id, entry, filled.used)
-            return replace(act, is_confidential=is_confidential), "done"
+            return replace(act, is_confidential=is_secret), "done"
         await self._propagate(job, api)
         began = await sharing.begins(api)
         performed = await self.caller.perform(job.id, api, inputs, key=key, on_progress=progress)

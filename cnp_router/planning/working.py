@@ -241,7 +241,7 @@ class Working(Running):
             reason = self.workspace.refusal(wanted.tool, wanted.inputs)
             if reason is not None:
                 return "refused", {"refused": reason}
-        name = f"{work.job.id} call {len(self._job_of) + 1}"
+        name = f"{work.job.id}\ncall {len(self._job_of) + 1}"  # no id of a job has such a character
         self._job_of[name] = work.job.id
         self.reports.enter(work.report, "acting", wanted.tool)
         try:
@@ -271,8 +271,7 @@ class Working(Running):
             entry, result = known.entry, known.result
             source = Api(entry.source, api.name, effects="reads")
             self.journal.take(name, source, inputs, result)
-            sharing.recalled(work.job.id, entry)
-            is_secret = entry.data_class == "confidential"
+            is_secret = sharing.recalled(work.job.id, api.id, entry)
             act = Act(source.id, "context", kept, result, 0, 0.0, is_confidential=is_secret)
             return act, "done"
         began = await sharing.begins(api)

@@ -1,4 +1,4 @@
-"""The guard: rules hold with tools that are late, that lie, and beside others that change things."""
+"""The guard: rules hold with tools that are late or lie, and beside others' changes."""
 
 from __future__ import annotations
 
@@ -109,9 +109,8 @@ class Liar(Desk):
 def test_a_tool_that_says_it_reads_is_called_alone_too_and_once_it_lied_not_again():
     desk = Liar(n_notes=3)
     desk.pause = lambda: asyncio.sleep(0.01)
-    jobs = [
-        job(name, api="desk__pin", inputs={"note": name, "slot": slot}) for name, slot in ("a1", "b1", "c2")
-    ]  # fmt: skip
+    pinned = {"a": "1", "b": "1", "c": "2"}
+    jobs = [job(n, api="desk__pin", inputs={"note": n, "slot": s}) for n, s in pinned.items()]
     done, _ = served(desk, desk, [plan(*jobs), *[plan(job("d"))] * 2], acts=[DONE] * 20)
     assert desk.pins == [{"note": "a", "slot": "1"}]
     assert "desk__pin says that it only reads, and has changed the state" in str(done.to_dict())
