@@ -212,6 +212,10 @@ class Execution:
         Calls that were made before it was continued.
     context_problem : str, default=""
         Why it went on without shared context, if so.
+    failed : tuple of JobReport, default=()
+        Jobs that failed and were planned anew; what was called for them is among the acts.
+    unmet : tuple of str, default=()
+        Rules that are not met, of what the jobs worked on.
 
     Examples
     --------
@@ -232,11 +236,14 @@ class Execution:
     problem: str = ""
     n_before: int = 0
     context_problem: str = ""
+    failed: tuple[JobReport, ...] = ()
+    unmet: tuple[str, ...] = ()
 
     @property
     def is_done(self) -> bool:
-        """Whether there was a job, and all are done."""
-        return bool(self.jobs) and all(job.state == "done" for job in self.jobs)
+        """Whether there was a job, all are done, and no rule is left that is not met."""
+        is_done = bool(self.jobs) and all(job.state == "done" for job in self.jobs)
+        return is_done and not self.unmet
 
     @property
     def counts(self) -> dict[str, int]:
@@ -256,8 +263,8 @@ class Execution:
 
     @property
     def acts(self) -> list[Act]:
-        """What contractors did, job by job."""
-        return [act for job in self.jobs for act in job.acts]
+        """What contractors did, job by job; first for those that were planned anew."""
+        return [act for job in (*self.failed, *self.jobs) for act in job.acts]
 
     @property
     def n_calls(self) -> int:

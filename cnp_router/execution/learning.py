@@ -27,7 +27,8 @@ def trajectory_of(execution: Execution, *, user: str | None = None) -> Trajector
     Returns
     -------
     Trajectory
-        Its steps are in the order of the plan's jobs; what was not called now is not a step.
+        Its steps are in the order of the plan's jobs, those before them that failed and were
+        planned anew; what was not called now is not a step.
         Observations are cut after 4,000 characters. Of confidential acts there are no inputs and
         no observation.
 
@@ -44,7 +45,8 @@ def trajectory_of(execution: Execution, *, user: str | None = None) -> Trajector
     >>> mashup_of(execution).apis
     ('time__now',)
     """
-    steps = (_step(act, job.category) for job in execution.jobs for act in job.acts if act.attempts)
+    jobs = (*execution.failed, *execution.jobs)
+    steps = (_step(act, job.category) for job in jobs for act in job.acts if act.attempts)
     run = f"-{execution.n_before}" if execution.n_before else ""
     return Trajectory(
         f"execution-{execution.id}{run}",
@@ -56,7 +58,7 @@ def trajectory_of(execution: Execution, *, user: str | None = None) -> Trajector
 
 
 def mashup_of(execution: Execution, *, user: str | None = None) -> Mashup | None:
-    """Return what served the request; None where not every job was done.
+    """Return what served the request; None where it is not done.
 
     A part of what a request needs would teach that the rest is not needed. Parameters are those of
     `trajectory_of`.

@@ -51,6 +51,7 @@ class Running:
         self.reports = Reports(means.watch)
         self.rounds: list[Acting | Transcript] = []
         self.problem = ""
+        self.failed: list[JobReport] = []  # and planned anew
         self._lost = ""  # why the whole request is called directly
         self._limit = asyncio.timeout(means.settings.timeout)
         approve = None if means.approve is None else self._approve
@@ -262,7 +263,14 @@ class Running:
             self.problem,
             self.n_before,
             self.doer.sharing.problem,
+            tuple(each for each in self.failed if self.reports.get(each.id) is not each),
+            self.unmet,
         )
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Rules that are not met."""
+        return ()
 
     @property
     def _request(self) -> str:

@@ -81,15 +81,15 @@ class Run:
         What the models were paid, by role and stage.
     state : mapping, default={}
         Of the workspace, at the end.
-    unmet : tuple of str, default=()
-        Rules of the workspace that are not met.
     plans : tuple of Plan, default=()
         The first, and each revision.
-    failed : tuple of JobReport, default=()
-        Jobs that failed and were planned anew.
 
     Attributes
     ----------
+    unmet : tuple of str
+        Rules of the workspace that are not met.
+    failed : tuple of JobReport
+        Jobs that failed and were planned anew.
     is_done : bool
         Whether all rules are met and all jobs are done.
     problem : str
@@ -101,9 +101,17 @@ class Run:
     turns: tuple[AgentTurn, ...]
     model_calls: tuple[ModelCall, ...]
     state: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    unmet: tuple[str, ...] = ()
     plans: tuple[Plan, ...] = ()
-    failed: tuple[JobReport, ...] = ()
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Rules of the workspace that are not met."""
+        return self.execution.unmet
+
+    @property
+    def failed(self) -> tuple[JobReport, ...]:
+        """Jobs that failed and were planned anew."""
+        return self.execution.failed
 
     @property
     def plan(self) -> Plan | None:
@@ -113,7 +121,7 @@ class Run:
     @property
     def is_done(self) -> bool:
         """Whether all rules are met and all jobs are done."""
-        return self.execution.is_done and not self.unmet
+        return self.execution.is_done
 
     @property
     def problem(self) -> str:

@@ -113,7 +113,6 @@ class Working(Running):
         self.workspace = workspace
         self.turns: list[AgentTurn] = []
         self.plans: list[Plan] = []
-        self.failed: list[JobReport] = []
         self._job_of: dict[str, str] = {}  # by the id of a call that an agent chose
 
     @property
@@ -192,9 +191,7 @@ class Working(Running):
             tuple(self.turns),
             tuple(self.books.calls),
             self.state,
-            self.unmet,
             tuple(self.plans),
-            tuple(self.failed),
         )
 
     async def _turn(self, work: _Job, number: int) -> tuple[AgentTurn, bool]:

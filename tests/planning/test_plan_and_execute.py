@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from desk import CATALOG, DONE, Desk, call, executor_of, job, pin, plan
 
-from cnp_router import Api, OnlineStore, SharedContext, Trajectory
+from cnp_router import Api, Mashup, OnlineStore, SharedContext, Trajectory
 from cnp_router.context import MemoryContextStore
 from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import ChatAnswerError, ChatTimeoutError, InputError
@@ -50,12 +50,15 @@ class Kept:
 
     def __init__(self):
         self.trajectories = []
+        self.mashups = []
 
     def check(self, record):
         pass
 
     def apply(self, records):
+        records = list(records)
         self.trajectories += [each for each in records if isinstance(each, Trajectory)]
+        self.mashups += [each for each in records if isinstance(each, Mashup)]
 
     def state(self):
         return {}
@@ -535,6 +538,35 @@ class TestOneWayOut:
         (trajectory,) = kept.trajectories
         assert [step.tool for step in trajectory.steps] == ["desk__find", "desk__pin", "desk__pin"]
         assert trajectory.user == "ann"
+
+    def test_what_failed_and_was_planned_anew_is_learned_too(self, tmp_path):
+        kept = Kept()
+        plans = [
+            plan(job("a", "Ask.", "desk__ask", {})),
+            plan(job("a", "Pin.", "desk__pin", {"note": "tea", "slot": "1"})),
+        ]
+        with OnlineStore(tmp_path / "online.sqlite", [kept]) as store:
+            desk = Desk(n_notes=1, answers=[CallResult.failed("tool", "no")])
+            done, *_ = run(plans, [], desk, executor={"store": store})
+        assert done.is_done
+        (trajectory,) = kept.trajectories
+        assert [(step.tool, step.success) for step in trajectory.steps] == [
+            ("desk__ask", False),
+            ("desk__pin", True),
+        ]
+        assert trajectory.success
+        assert [mashup.apis for mashup in kept.mashups] == [("desk__pin",)]
+        assert done.execution.n_calls == 2
+
+    def test_a_run_with_rules_that_are_not_met_is_learned_as_a_failure(self, tmp_path):
+        kept = Kept()
+        plans = [plan(job("a", "Pin.", "desk__pin", {"note": "tea", "slot": "1"}))]
+        with OnlineStore(tmp_path / "online.sqlite", [kept]) as store:
+            done, *_ = run(plans, [], executor={"store": store}, revisions=0)
+        assert [report.state for report in done.execution.jobs] == ["done"]
+        assert not done.is_done
+        assert [trajectory.success for trajectory in kept.trajectories] == [False]
+        assert kept.mashups == []
 
     def test_the_tools_are_those_that_the_router_chooses(self):
         from cnp_router import fit_router
