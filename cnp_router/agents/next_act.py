@@ -29,6 +29,7 @@ from cnp_router.records import one_line
 __all__ = ["NextAct", "NextStep", "ShownHistory", "TriedCall", "WantedCall"]
 
 _FIFTH = 5
+_WORD_FOR_WORD = 3  # turns at the end
 
 
 class _Act(AnswerModel):
@@ -95,24 +96,28 @@ class ShownHistory:
     def of(cls, turns: Sequence[TriedCall], most: int) -> ShownHistory:
         """Return turns that take at most so many estimated tokens.
 
-        Where they do not fit, a fifth of the tokens is for what is shown in brief. The last one
-        is shown whatever it takes.
+        Where they do not fit, the last three are shown word for word if they fit themselves, and
+        more if there is room; the rest is shown in brief, in at most a fifth of the tokens that it
+        has and of those that there are. The last one is shown whatever it takes.
 
         Examples
         --------
         >>> names = ("Kyoto", "Nara", "Kobe", "Otsu", "Uji")
         >>> turns = [TriedCall("maps__find", {"name": name}, "It is " * 9) for name in names]
-        >>> shown = ShownHistory.of(turns, 90)
+        >>> shown = ShownHistory.of(turns, 120)
         >>> [turn.inputs["name"] for turn in shown.last]
-        ['Otsu', 'Uji']
+        ['Kobe', 'Otsu', 'Uji']
         >>> [turn.inputs["name"] for turn in shown.before], shown.n_left
-        (['Kobe'], 2)
+        ([], 2)
         """
         whole = [estimate_tokens(_json(turn.to_dict())) for turn in turns]
         if sum(whole) <= most:
             return cls(tuple(turns))
-        in_brief = most // _FIFTH
-        start = _fitting(whole, most - in_brief, least=1)
+        # The last three may take all of it, what is more leaves room for what comes in brief.
+        last = max(_fitting(whole, most, least=1), len(turns) - _WORD_FOR_WORD)
+        start = min(last, _fitting(whole, most - most // _FIFTH, least=1))
+        rest = min(most, sum(whole[:start])) // _FIFTH
+        in_brief = min(rest, most - sum(whole[start:]))
         brief = [estimate_tokens(_json(turn.brief())) for turn in turns[:start]]
         first = _fitting(brief, in_brief)
         return cls(tuple(turns[start:]), tuple(turns[first:start]), first)

@@ -28,6 +28,7 @@ from cnp_router.execution.calling import Then, act_key
 from cnp_router.execution.learning import succeeded
 from cnp_router.execution.running import Running
 from cnp_router.llm import ChatModel, check_response
+from cnp_router.llm.redaction import without_secrets
 from cnp_router.llm.tokens import estimate_tokens
 from cnp_router.planning.booked import BookedModel
 from cnp_router.planning.guard import Guard
@@ -343,7 +344,8 @@ def _seen(act: Act, most: int) -> tuple[TurnKind, Any]:
         if act.by in ("earlier", "context"):
             return "repeated", {**seen, "note": "it was known, and the call was not made again"}
         return "called", seen
-    said = _HIDDEN if act.is_confidential else printable(failure.message, _MOST_SAID)
+    said = without_secrets(failure.message)
+    said = _HIDDEN if act.is_confidential else printable(said, _MOST_SAID)
     if failure.kind == "declined":
         return "refused", {"refused": said}
     return "failed", {"failed": failure.kind, "said": said}
@@ -361,8 +363,8 @@ def _given_up(api: Api, act: Act) -> str:
 
 
 def _cut(result: CallResult, most: int) -> Any:
-    """Return what an agent is shown of a result: its data, or the beginning of it."""
-    data = result.data
+    """Return what an agent is shown of a result: its data without secrets, or the beginning."""
+    data = without_secrets(result.data)
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     return data if estimate_tokens(text) <= most else _beginning(text, most)
 

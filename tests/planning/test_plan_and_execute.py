@@ -143,6 +143,30 @@ class TestWhatTheExecutorSees:
         assert shown["earlier acts that are not shown"] == 4
         assert "earlier acts" not in shown  # too long in brief, too
 
+    def test_secrets_of_results_and_errors_are_masked_and_go_on_by_reference(self):
+        key = "sk-proj-4f9a8b7c6d5e4f3a2b1c0d9e"
+        answers = [
+            CallResult(json.dumps({"api_key": "hunter2", "note": f"use {key}"})),
+            CallResult.failed("tool", f"wrong key {key}"),
+        ]
+        by_reference = {"query": {"$from": "a", "path": "/note"}}
+        plans = [
+            plan(
+                job("a"),
+                job("b", after=["a"]),
+                job("c", api="desk__find", inputs=by_reference, after=["a", "b"]),
+            )
+        ]
+        acts = [call("ask"), DONE, call("ask", n=2), call("find", query="x"), DONE]
+        done, desk, _, model = run(plans, acts, Desk(answers=answers), workspace=None)
+        assert done.is_done
+        shown = "\n".join([*texts(model), json.dumps(done.to_dict()["turns"])])
+        assert "use ***" in shown
+        assert "wrong key ***" in shown
+        assert key[:12] not in shown
+        assert "hunter2" not in shown
+        assert desk.seen[-1] == ("desk__find", {"query": f"use {key}"})
+
     def test_a_large_result_is_cut(self):
         acts = [call("find", query="x" * 5_000), pin("a", "1"), pin("b", "2")]
         *_, model = run([plan(job("a"))], acts, result_tokens=50)
