@@ -14,6 +14,7 @@ import random
 import statistics
 import tempfile
 import time
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -151,7 +152,7 @@ def audit(
     found: dict[str, list[str]] = {"rules_broken": [], "repeated_calls": [], "double_bookings": []}
     before = set()
     for api, inputs, succeeded in seen:
-        key = json.dumps([api, inputs], sort_keys=True)
+        key = _same(api, inputs)
         if key in before:
             found["repeated_calls"].append(key)
         if succeeded:
@@ -184,6 +185,24 @@ def audit(
         if is_done and not form.gaps and gap:
             found["rules_broken"].append(f"a gap on {day}")
     return found
+
+
+def _same(api: str, inputs: Mapping[str, Any]) -> str:
+    """Return one text for all spellings of a call, found in another way than the engine does.
+
+    What stands for nothing said is left out: the defaults of all these tools are such values.
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(each) for each in value]
+        if isinstance(value, str):
+            return unicodedata.normalize("NFD", value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return repr(float(value)) if is_number else value
+
+    said = [(name, plain(value)) for name, value in inputs.items() if value or value == []]
+    return json.dumps([api, sorted(said)])
 
 
 def _wrong_with(course: Course, form: Form) -> Iterator[str]:
@@ -243,6 +262,7 @@ async def one(
         else:
             react = ReAct(executor, max_turns=2 * TURNS)
             run = await react.run(request, workspace=workspace, profile=profile)
+    student.end()
     return run, register, student
 
 

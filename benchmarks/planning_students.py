@@ -1,8 +1,8 @@
 """Scripted models that make timetables, and make mistakes by a seed; no language model.
 
 What they know of a timetable is what their prompts show. Their mistakes are those of cheap models:
-they add a course into a taken slot, search the same again, say that they are done too early, or
-never, and name courses that are not there.
+they add a course into a taken slot, search the same again (in another spelling, too), say that they
+are done too early, or never, and name courses that are not there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cnp_router.agents import NextAct, NextStep, PlanJobs
@@ -24,6 +24,15 @@ MISTAKES = ("taken slot", "repeated search", "early finish", "no finish", "unkno
 _SEARCH, _ADD, _FINISH = "timetable__search", "timetable__add", "timetable__finish"
 _FIRST_MISTAKE = 3  # turns: before, there is nothing to be mistaken about
 _BETWEEN = 2  # turns from one mistake to the next
+_YEARS = [1, 2, 3, 4, 5, 6]
+
+# The same search, written in other ways.
+_SPELLINGS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (
+    dict,
+    lambda inputs: {name: inputs[name] for name in reversed(inputs)},
+    lambda inputs: {"query": "", "slot": None, "year": None, "all_courses": False, **inputs},
+    lambda inputs: {**inputs, **({"year": [float(n) for n in _YEARS]} if "year" in inputs else {})},
+)
 
 
 class PlanningStudent(FunctionChatModel):
@@ -72,10 +81,15 @@ class SearchingStudent(FunctionChatModel):
         self.random = random.Random(seed)
         self.courses = courses
         self.finishes = finishes
-        self.mistakes: Counter[str] = Counter() if finishes else Counter({"no finish": 1})
+        self.mistakes: Counter[str] = Counter()
         self.left = ["taken slot", "repeated search", "early finish", "unknown id"]
         self.random.shuffle(self.left)
         self.turns = 0
+
+    def end(self) -> None:
+        """Take note that the run is over, in which it may never have said that it is done."""
+        if self.turns and not self.finishes:
+            self.mistakes["no finish"] += 1
 
     def _act(self, request: ChatRequest) -> dict[str, Any]:
         task = request.task
@@ -106,7 +120,10 @@ class SearchingStudent(FunctionChatModel):
             clash = [c.id for c in self.courses if c.slot in taken and c.id not in there]
             return _said(_ADD, course_id=self.random.choice(clash)) if clash else None
         if kind == "repeated search":
-            return _said(_SEARCH, **self.random.choice(searches)) if searches else None
+            if not searches:
+                return None
+            again = dict(self.random.choice(searches))
+            return _said(_SEARCH, **self.random.choice(_SPELLINGS)(again))
         if kind == "early finish":
             if not task.unmet:
                 return None
@@ -130,7 +147,7 @@ class SearchingStudent(FunctionChatModel):
         """Search for what the job or the request asks, then slot by slot."""
         done = [dict(each.inputs) for each in task.history.last if each.tool == _SEARCH]
         said = re.findall(r'"([^"]+)"', task.job)
-        wanted = [{"query": topic} for topic in said]
+        wanted: list[dict[str, Any]] = [{"query": topic, "year": _YEARS} for topic in said]
         wanted += [{"slot": slot} for slot in (*task.state["free_slots"], "intensive")]
         new = [inputs for inputs in wanted if inputs not in done]
         if new:

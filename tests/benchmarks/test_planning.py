@@ -55,6 +55,29 @@ def test_there_are_ten_of_each_mistake_by_default(planning):
     assert planning.FORMS * planning.EACH / 2 >= 10
 
 
+def test_an_engine_that_compares_calls_as_they_are_written_is_found_out(
+    planning, courses, monkeypatch
+):
+    from cnp_router.execution import calling, journal
+
+    def as_written(api, inputs):
+        return json.dumps([api.id, inputs], sort_keys=True)
+
+    monkeypatch.setattr(journal, "call_key", as_written)
+    monkeypatch.setattr(calling, "call_key", as_written)
+    forms = list(planning.forms(courses, 0, 4))
+    row, _ = planning.measure("plan-and-execute", forms, courses, 0)
+    assert row["repeated_calls"]
+
+
+def test_a_mistake_counts_when_it_is_made(planning, courses):
+    from benchmarks.planning_students import SearchingStudent
+
+    student = SearchingStudent(courses, 0, finishes=False, name="scripted")
+    student.end()
+    assert not student.mistakes  # it was never asked
+
+
 def test_forms_differ_by_seed_and_can_be_served(planning, courses):
     one, same, other = (list(planning.forms(courses, seed, 3)) for seed in (0, 0, 1))
     assert one == same
@@ -78,6 +101,20 @@ class TestCheck:
             ("timetable__search", {"a": 1, "b": 2}, True),
         ]
         assert len(self.audit(planning, courses, calls)["repeated_calls"]) == 1
+
+    def test_the_same_call_in_another_spelling(self, planning, courses):
+        spellings = [
+            {"query": "caf\u00e9", "year": [1, 2]},
+            {"year": [1.0, 2.0], "query": "cafe\u0301"},
+            {"query": "caf\u00e9", "year": [1, 2], "slot": None, "all_courses": False},
+        ]
+        others = [
+            {"query": "caf\u00e9", "year": [2, 1]},
+            {"query": "Caf\u00e9", "year": [1, 2]},
+            {"query": "caf\u00e9", "year": [1, 2], "all_courses": True},
+        ]
+        calls = [("timetable__search", inputs, True) for inputs in (*spellings, *others)]
+        assert len(self.audit(planning, courses, calls)["repeated_calls"]) == 2
 
     def test_one_slot_twice(self, planning, courses):
         mondays = [c for c in courses if c.slot == "Mon 2" and 1 in c.years]
