@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,14 +35,14 @@ from cnp_router.planning.run import AgentTurn, Run, TurnKind
 from cnp_router.planning.workspace import Workspace
 from cnp_router.printing import printable
 from cnp_router.protocols.metered import Books
-from cnp_router.records import check_json, check_request, instances
+from cnp_router.records import check_json
 from cnp_router.sources import CallResult
 from cnp_router.sources.source import SEPARATOR
 
-__all__ = ["Agent", "Situation", "Working", "shown_apis"]
+__all__ = ["Agent", "Situation", "Working"]
 
 _MOST_SAID = 300  # characters of an error
-_MOST_UNUSABLE = 3  # answers in a row that none can read
+_MOST_IN_VAIN = 3  # answers in a row that lead to nothing
 _BYTES_A_TOKEN = 4
 _HIDDEN = "confidential: it is kept, and not shown here"  # an agent could carry it elsewhere
 
@@ -140,26 +140,28 @@ class Working(Running):
 
     async def in_turns(self, job: Job, agent: Agent) -> bool:
         """Have a job done by calls that an agent chooses; rules decide when it is done."""
-        work, n_unusable = _Job(job, agent, self.reports[job.id]), 0
+        work, turns = _Job(job, agent, self.reports[job.id]), list[AgentTurn]()
         work.report.is_in_turns = True
         self.reports.enter(work.report, "acting", None)
         for number in range(1, agent.max_turns + 1):
             if self.is_complete:
                 return self._end(work)
             turn, says_done = await self._turn(work, number)
+            turns.append(turn)
             self.turns.append(turn)
             work.history.append(_as_shown(turn, agent.result_tokens))
             if turn.kind == "finished" or (says_done and not work.missing):
                 return self._end(work)
-            n_unusable = n_unusable + 1 if turn.kind == "unusable" else 0
             if work.is_given_up:
                 return False
-            if n_unusable == _MOST_UNUSABLE:
-                work.report.problem = f"{_MOST_UNUSABLE} answers in a row could not be used"
+            if problem := _stuck(turns):
+                work.report.problem = problem
                 return False
-        if self.is_complete or not work.missing:
+        # Without rules, only its word says that a job is done.
+        if self.is_complete or (self.workspace is not None and not work.missing):
             return self._end(work)
-        work.report.problem = f"not done after {agent.max_turns} turns: {work.missing}"
+        why = work.missing or "it was never said to be done"
+        work.report.problem = f"not done after {agent.max_turns} turns: {why}"
         return False
 
     def _end(self, work: _Job) -> bool:
@@ -317,6 +319,22 @@ class Working(Running):
         return await super()._approve(replace(approval, job=job))
 
 
+def _stuck(turns: Sequence[AgentTurn]) -> str:
+    """Return why an agent goes no further: its last answers led to nothing, all the same way."""
+    last = turns[-_MOST_IN_VAIN:]
+    if len(last) < _MOST_IN_VAIN:
+        return ""
+    if all(turn.kind == "unusable" for turn in last):
+        return f"{_MOST_IN_VAIN} answers in a row could not be used"
+    first, *others = last
+    if first.kind in ("called", "failed", "finished"):
+        return ""
+    same = (first.kind, first.tool, first.inputs)
+    if any((turn.kind, turn.tool, turn.inputs) != same for turn in others):
+        return ""
+    return f"the same answer {_MOST_IN_VAIN} times in a row, in vain ({first.kind})"
+
+
 def _no_tool(name: str, known: Iterable[str]) -> str:
     """Return that there is no such tool, and which one may be meant."""
     by_tool = {each.partition(SEPARATOR)[2]: each for each in known}
@@ -369,23 +387,3 @@ def _beginning(text: str, most: int) -> str:
     """Return the beginning of a text, in about so many tokens, and how long all of it is."""
     kept = text.encode("utf-8", "replace")[: most * _BYTES_A_TOKEN].decode("utf-8", "ignore")
     return f"{kept}... (cut; {len(text):,} characters)"
-
-
-def shown_apis(
-    executor: Executor, request: str, apis: Iterable[Api] | None = None
-) -> tuple[Api, ...]:
-    """Return the tools that a request is planned with: those given, or whom the router chooses.
-
-    Without a router it is the whole catalog; what no source has is left out.
-    """
-    check_request(request)
-    if apis is not None:
-        return instances("apis", apis, Api)
-    net, sources = executor.net, getattr(executor.sources, "names", None)
-    there = [
-        api for api in net.catalog if sources is None or api.id.partition(SEPARATOR)[0] in sources
-    ]
-    if net.router is None:
-        return tuple(there)
-    chosen = net.router.route(request, among=[api.id for api in there]).contractors
-    return tuple(net.catalog[name] for name in chosen)

@@ -240,11 +240,11 @@ class TestRules:
     def test_the_same_call_is_never_made_again_after_a_success(self):
         again = [call("find", query="tea")] * 3
         plans = [plan(job("a"), job("b", after=["a"]))]
-        acts = [*again, pin("tea", "1", done=True), *again, pin("milk", "2")]
+        acts = [*again, pin("tea", "1", done=True), *again[1:], pin("milk", "2")]
         done, desk, _, model = run(plans, acts)
         assert done.is_done
         assert desk.seen.count(("desk__find", {"query": "tea"})) == 1
-        assert done.counts["repeated"] == 5
+        assert done.counts["repeated"] == 4
         last = json.loads(texts(model)[-1].partition("\n")[2])["acts"][-1]["seen"]
         assert last["result"] == {"notes": ["tea a", "tea b"]}
         assert "the call was not made again" in last["note"]

@@ -123,7 +123,7 @@ class TestOfModel:
         assert [api.id for api in request.task.apis] == ["travel__trains"]
 
     def test_it_takes_no_more_turns_than_it_may(self):
-        acts = [act("travel__nothing") for _ in range(9)]
+        acts = [act(f"travel__nothing_{n}") for n in range(9)]
         model = ScriptedChatModel(acts)
         reply, called = asked(
             lambda tools, _: SubAgent.of_model("t", "Knows.", model, tools, max_turns=3)
