@@ -86,15 +86,14 @@ class Doer:
             if begun.api == api_id:  # the same act once more: a model might fill it otherwise now
                 inputs, key = dict(begun.inputs), begun.key
         known = None
-        if job.id not in self.journal.results and self.journal.earlier(api_id, inputs) is None:
+        if job.id not in self.journal.results and self.journal.earlier(api, inputs) is None:
             known = await sharing.recall(api, inputs)
         if known is not None:
             entry, result = known.entry, known.result
             self.journal.take(job.id, Api(entry.source, api.name, effects="reads"), inputs, result)
-            is_confidential |= entry.data_class == "confidential"
+            is_secret = sharing.recalled(job.id, api.id, entry, filled.used)
             act = Act(entry.source, "context", inputs, result, 0, 0.0, filled.call, filled.dropped)
-            sharing.recalled(job.id, entry, filled.used)
-            return replace(act, is_confidential=is_confidential), "done"
+            return replace(act, is_confidential=is_secret), "done"
         await self._propagate(job, api)
         began = await sharing.begins(api)
         performed = await self.caller.perform(job.id, api, inputs, key=key, on_progress=progress)

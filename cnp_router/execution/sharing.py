@@ -117,11 +117,16 @@ class Sharing:
         except InputError:  # inputs that are not JSON: whoever calls says so
             return None
 
-    def recalled(self, job: str, entry: ContextEntry, used: Collection[str] = ()) -> None:
-        """Take note that a job has its result from an entry, asked for by what was used."""
+    def recalled(self, job: str, api: str, entry: ContextEntry, used: Collection[str] = ()) -> bool:
+        """Take note that a job has its result from an entry, and return whether it is confidential.
+
+        It is by the entry's class, and by all that would make it so were the API called now.
+        """
         self._ids[job] = entry.id
         origin = entry.source if entry.data_class == "confidential" else None
-        self._origins[job] = origin or self._origin_of(entry.source, used)
+        origin = origin or self._origin_of(entry.source, used) or self._origin_of(api, used)
+        self._origins[job] = origin
+        return origin is not None
 
     async def begins(self, api: Api) -> str:
         """Take note that an API is called: if it may change something, what it said is old."""

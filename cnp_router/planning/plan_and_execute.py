@@ -8,7 +8,7 @@ from typing import Any
 
 from cnp_router.agents import DoneJob, FailedJob, NextAct
 from cnp_router.catalog import Api
-from cnp_router.exceptions import InputError, LanguageModelError
+from cnp_router.exceptions import CnpRouterError, InputError, LanguageModelError
 from cnp_router.execution import Executor, Job, JobReport, Plan
 from cnp_router.llm import ChatModel
 from cnp_router.planning.booked import BookedModel
@@ -201,6 +201,7 @@ class _Planned(Working):
         if given is None:
             self.how["among"] = [api.id for api in there(method.executor)]
         self.whose: dict[str, Any] = {"user": user, "profile": profile}
+        self.raised: dict[str, str] = {}  # by job in turns that an error has ended: what kind
 
     async def follow_or_make(self, request: str | Plan) -> None:
         """Do a plan, and what is planned anew of it."""
@@ -279,19 +280,34 @@ class _Planned(Working):
 
         model = BookedModel(method.model, self.books)
         limits = method.max_turns, method.history_tokens, method.result_tokens
-        return await self.in_turns(job, Agent(model, apis, task, missing, *limits))
+        self.raised.pop(job.id, None)
+        try:
+            return await self.in_turns(job, Agent(model, apis, task, missing, *limits))
+        except LanguageModelError:
+            self.raised[job.id] = "the model of its executor gave no answer"
+            raise
+        except CnpRouterError:
+            self.raised[job.id] = "it was broken off by an error"
+            raise
 
     def _done(self, report: JobReport) -> DoneJob:
         keywords = next((api.keywords for api in self.apis if api.id == report.api), ())
         return DoneJob(report.id, report.task, report.api, keywords)
 
     def _why(self, report: JobReport) -> str:
-        """Return why a job failed, in words of the engine: a text of a tool steers no plan."""
+        """Return why a job failed, by kinds and rules: no text of a tool or server steers a plan.
+
+        `report.problem` is for people. It may quote an error of anyone, unless the engine wrote it.
+        """
+        if report.id in self.raised:
+            return self.raised[report.id]
+        if report.is_in_turns or report.state == "skipped":
+            return report.problem
         act = report.acts[-1] if report.acts else None
         failure = act.result.failure if act else None
-        if act is None or failure is None or report.is_in_turns:
-            return report.problem or "it failed"
-        if not act.attempts or failure.message in self.guard.reasons:
+        if act is None or failure is None:
+            return "nobody did it"
+        if failure.message in self.guard.reasons:
             return failure.message
         return f"{act.api} failed: {failure.kind}"
 

@@ -24,7 +24,7 @@ from cnp_router.execution import (
     Performed,
     Plan,
 )
-from cnp_router.execution.calling import Then
+from cnp_router.execution.calling import Then, act_key
 from cnp_router.execution.learning import succeeded
 from cnp_router.execution.running import Running
 from cnp_router.llm import ChatModel, check_response
@@ -136,7 +136,9 @@ class Working(Running):
     def is_ruled_out(self, act: Act) -> bool:
         """Return whether a rule of the workspace, or the tool itself, refused a call."""
         failure = act.result.failure
-        return failure is not None and failure.kind == "declined" and act.attempts > 0
+        if failure is None or failure.kind != "declined" or not act.attempts:
+            return False
+        return failure.message != self.guard.stopped
 
     async def in_turns(self, job: Job, agent: Agent) -> bool:
         """Have a job done by calls that an agent chooses; rules decide when it is done."""
@@ -232,16 +234,19 @@ class Working(Running):
             return "failed", {"failed": "inputs", "said": printable(str(exc), _MOST_SAID)}
         if wanted.tool not in known:
             return "unknown", {"refused": _no_tool(wanted.tool, known)}
-        is_new = self.journal.earlier(wanted.tool, wanted.inputs) is None
+        try:
+            api = await self.by.sources.api(wanted.tool)
+        except SourceError as exc:
+            return "failed", {"failed": "unavailable", "said": printable(str(exc), _MOST_SAID)}
+        is_new = self.journal.earlier(api, wanted.inputs) is None
         if self.workspace is not None and (is_new or self.by.settings.repeat_calls):
             reason = self.workspace.refusal(wanted.tool, wanted.inputs)
             if reason is not None:
                 return "refused", {"refused": reason}
-        name, before = f"{work.job.id} call {len(self._job_of) + 1}", self.state
+        name = f"{work.job.id}\ncall {len(self._job_of) + 1}"  # no id of a job has such a character
         self._job_of[name] = work.job.id
         self.reports.enter(work.report, "acting", wanted.tool)
         try:
-            api = await self.by.sources.api(wanted.tool)
             with self._negotiated(work, api) as acted:
                 act, then = await self._act(work, name, api, wanted.inputs, is_new=is_new)
                 acted.append(act)
@@ -250,7 +255,8 @@ class Working(Running):
         work.report.acts.append(act)
         if act.result.is_done:
             work.success, work.n_called = act, work.n_called + 1
-            work.has_changed |= api.effects != "reads" and self.state != before
+            key = act_key(self.journal.execution, name, api, wanted.inputs)
+            work.has_changed |= key in self.guard.changed and api.effects != "reads"
         # A rule of the workspace refuses a call that is made; a person, before it is made.
         elif then != "reaward" and not self.is_ruled_out(act):
             work.is_given_up = work.report.is_final = True
@@ -267,8 +273,7 @@ class Working(Running):
             entry, result = known.entry, known.result
             source = Api(entry.source, api.name, effects="reads")
             self.journal.take(name, source, inputs, result)
-            sharing.recalled(work.job.id, entry)
-            is_secret = entry.data_class == "confidential"
+            is_secret = sharing.recalled(work.job.id, api.id, entry)
             act = Act(source.id, "context", kept, result, 0, 0.0, is_confidential=is_secret)
             return act, "done"
         began = await sharing.begins(api)

@@ -11,6 +11,7 @@ import pytest
 from desk import CATALOG, DONE, Desk, call, executor_of, job, pin, plan
 
 from cnp_router import Api, OnlineStore, SharedContext, Trajectory
+from cnp_router.context import MemoryContextStore
 from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import ChatAnswerError, ChatTimeoutError, InputError
 from cnp_router.execution import Act, ExecutionSettings, Filler, Job, Plan
@@ -186,6 +187,20 @@ class TestContext:
             assert len(desk.seen) == n_calls
         assert done.counts == {"repeated": 1, "finished": 1}
 
+    def test_what_is_known_is_as_secret_as_what_is_called(self):
+        """Also where it was kept before its contractor was said to be confidential."""
+        store = MemoryContextStore()
+        for data_class, hidden in (("private", False), ("confidential", True)):
+            context = SharedContext(store, classes={"desk__find": data_class})
+            acts = [call("find", query="tea"), DONE]
+            how = {"executor": {"context": context}, "workspace": None}
+            done, desk, _, model = run([plan(job("a"))], acts, Desk(), **how)
+            assert done.is_done
+            assert bool(desk.seen) is not hidden
+            assert ("tea a" not in texts(model)[-1]) is hidden
+            [report] = done.execution.jobs
+            assert all(act.is_confidential is hidden for act in report.acts)
+
 
 class TestReputation:
     def test_calls_of_agents_count_and_refusals_do_not(self):
@@ -359,6 +374,14 @@ class TestRules:
         assert done.is_done
         assert desk.seen[-1] == ("desk__find", {"query": "tea a"})
         assert done.execution.results["a"].data == {"notes": ["tea a", "tea b"]}
+
+    def test_no_name_of_a_job_is_that_of_a_call(self):
+        """What an agent called for one job is not what another one gave."""
+        other = job("a call 1", api="desk__pin", inputs={"note": "b", "slot": "2"}, after=["a"])
+        plans = [plan(job("a"), other)]
+        done, desk, *_ = run(plans, [pin("a", "1"), DONE], Desk(n_notes=3), revisions=0)
+        assert desk.pinned == {"1": "a", "2": "b"}
+        assert done.execution.results["a call 1"].text == "pinned"
 
 
 class TestRevisions:
