@@ -6,9 +6,9 @@ import logging
 from collections.abc import Awaitable, Collection, Mapping
 from typing import Any, TypeVar
 
-from cnp_router.catalog import Api
+from cnp_router.catalog import Api, DataClass
 from cnp_router.context import ContextEntry, Found, SharedContext
-from cnp_router.context.data_classes import DataClasses, unlike_contractors
+from cnp_router.context.data_classes import DataClasses, strictest, unlike_contractors
 from cnp_router.context.lineage import Fetch
 from cnp_router.exceptions import (
     ContextStoreError,
@@ -156,19 +156,25 @@ class Sharing:
             return
         names = [self._ids.get(name, name if name in self._offered else "") for name in used]
 
+        at_least: DataClass = "private" if "" in names else "public"  # some is not kept
+        if origin is not None:
+            at_least = "confidential"
+
         async def keep() -> str:
             about: dict[str, Any] = {
                 "text": job.task or goal,
-                "confidential": origin is not None,
                 "user": self._user,
                 "execution": self._execution,
                 "as_of": began,
             }
             result = performed.result
             try:
-                return await context.keep(api, inputs, result, dependencies=names, **about)
+                return await context.keep(
+                    api, inputs, result, dependencies=names, at_least=at_least, **about
+                )
             except InputError:  # what it was made from was made from what it gave before
-                return await context.keep(api, inputs, result, **about)
+                least = strictest([at_least, "private"])
+                return await context.keep(api, inputs, result, at_least=least, **about)
 
         self._ids[job.id] = await self._guarded(keep()) or ""
 
