@@ -52,7 +52,9 @@ class Doer:
         self.caller = caller
         self.reports = reports
         self.goal = ""
-        self.sharing = Sharing(means.context, reports, means.user, journal.execution, self._fetch)
+        classes = getattr(means.sources, "classes", None)
+        whose = means.user, journal.execution
+        self.sharing = Sharing(means.context, reports, *whose, self._fetch, classes)
         self._n_before = journal.n_calls
 
     async def act(self, job: Job, api_id: str, by: By) -> tuple[Act, Then]:

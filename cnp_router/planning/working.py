@@ -27,6 +27,7 @@ from cnp_router.execution import (
 from cnp_router.execution.calling import Then, act_key
 from cnp_router.execution.learning import succeeded
 from cnp_router.execution.running import Running
+from cnp_router.execution.sharing import HIDDEN  # an agent could carry it elsewhere
 from cnp_router.llm import ChatModel, check_response
 from cnp_router.llm.tokens import estimate_tokens
 from cnp_router.planning.booked import BookedModel
@@ -44,7 +45,6 @@ __all__ = ["Agent", "Situation", "Working"]
 _MOST_SAID = 300  # characters of an error
 _MOST_IN_VAIN = 3  # answers in a row that lead to nothing
 _BYTES_A_TOKEN = 4
-_HIDDEN = "confidential: it is kept, and not shown here"  # an agent could carry it elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class Working(Running):
             result = self.reports[name].result
             if result is not None:
                 may = all(self.doer.sharing.may_reach(name, api.id) for api in self.apis)
-                shown[name] = _cut(result, most) if may else _HIDDEN
+                shown[name] = _cut(result, most) if may else HIDDEN
         return shown
 
     def run(self, method: str, request: str | Plan) -> Run:
@@ -360,11 +360,11 @@ def _seen(act: Act, most: int) -> tuple[TurnKind, Any]:
     """Return what an agent is told of a call."""
     failure = act.result.failure
     if failure is None:
-        seen = {"result": _HIDDEN if act.is_confidential else _cut(act.result, most)}
+        seen = {"result": HIDDEN if act.is_confidential else _cut(act.result, most)}
         if act.by in ("earlier", "context"):
             return "repeated", {**seen, "note": "it was known, and the call was not made again"}
         return "called", seen
-    said = _HIDDEN if act.is_confidential else printable(failure.message, _MOST_SAID)
+    said = HIDDEN if act.is_confidential else printable(failure.message, _MOST_SAID)
     if failure.kind == "declined":
         return "refused", {"refused": said}
     return "failed", {"failed": failure.kind, "said": said}
