@@ -245,13 +245,10 @@ class TestErrors:
         assert {"no x7", "no x9", "x7 or x9"} <= {rule.reason for rule in conflict.rules}
 
     def test_what_the_presolve_of_the_solver_fails_at_is_solved_without_it(self):
-        ends = {"a": 100.0, "c": -1.0, "d": 0.1, "e": 1.0, "f": 3.0}
-        rules = [
-            Rule("one", "has a part in nothing", {"c": -2.5, "d": 0.1, "f": 7.0}, at_least=0.3),
-            Rule("two", "cannot hold", ends, at_least=0.3, at_most=0.3),
-        ]
-        conflict = conflict_of(Problem(list("acdef"), rules))
-        assert (conflict.is_minimal, conflict.rules) == (True, (rules[1],))
+        numbers = {"a": 100.0, "c": -1.0, "d": 0.1, "e": 1.0, "f": 3.0}
+        rule = Rule("one", "cannot hold", numbers, at_least=0.3, at_most=0.3)
+        lines = program.Program(list(numbers), [rule])
+        assert lines.can_hold([0], program.Deadline(5.0)) is False
 
     def test_a_solver_that_is_not_sure_makes_nothing_minimal(self, monkeypatch):
         solver = program.milp
