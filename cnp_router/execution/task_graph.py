@@ -299,7 +299,8 @@ def _check_keys(record: Record, kind: type[Any]) -> None:
     if unknown:
         close = difflib.get_close_matches(unknown[0], known, n=1)
         cure = f"did you mean {close[0]!r}?" if close else f"use {', '.join(map(repr, known))}"
-        raise record.error(f"unknown key {shown(unknown[0])}", cure=cure)
+        who = f"job {shown(record.fields['id'])}: " if kind is Job and "id" in record.fields else ""
+        raise record.error(f"{who}unknown key {shown(unknown[0])}", cure=cure)
 
 
 def _jobs(name: str, value: Any) -> list[Mapping[str, Any]]:

@@ -240,7 +240,7 @@ class TestErrors:
             broken(Problem(["tea"], []), ["tee"])
 
     def test_what_is_kept_is_known(self):
-        with pytest.raises(InputError, match="what is kept names the item 'tee'.*mean 'tea'"):
+        with pytest.raises(InputError, match=r"what is kept names the item 'tee'.*mean 'tea'"):
             solve(Problem(["tea"], []), keep=["tee", "tea"])
 
     def test_numbers_too_far_apart_are_an_error_and_no_loophole(self):
