@@ -230,4 +230,5 @@ def _tools(apis: Iterable[Api]) -> tuple[Api, ...]:
 def _situation(workspace: Workspace | None) -> dict[str, Any]:
     if workspace is None:
         return {}
-    return {"state": workspace.state(), "unmet": workspace.unmet()}
+    unmet = string_tuple("what Workspace.unmet gives", workspace.unmet())
+    return {"state": workspace.state(), "unmet": unmet}

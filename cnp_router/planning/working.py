@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import difflib
 import json
@@ -36,7 +37,7 @@ from cnp_router.planning.run import AgentTurn, Run, TurnKind
 from cnp_router.planning.workspace import Workspace
 from cnp_router.printing import printable
 from cnp_router.protocols.metered import Books
-from cnp_router.records import check_json
+from cnp_router.records import check_json, string_tuple
 from cnp_router.sources import CallResult
 from cnp_router.sources.source import SEPARATOR
 
@@ -126,12 +127,14 @@ class Working(Running):
     @property
     def unmet(self) -> tuple[str, ...]:
         """Rules that are not met."""
-        return () if self.workspace is None else tuple(self.workspace.unmet())
+        if self.workspace is None:
+            return ()
+        return string_tuple("what Workspace.unmet gives", self.workspace.unmet())
 
     @property
     def is_complete(self) -> bool:
         """Whether there are rules, and all are met."""
-        return self.workspace is not None and not self.workspace.unmet()
+        return self.workspace is not None and not self.unmet
 
     def is_ruled_out(self, act: Act) -> bool:
         """Return whether a rule of the workspace, or the tool itself, refused a call."""
@@ -250,6 +253,10 @@ class Working(Running):
             with self._negotiated(work, api) as acted:
                 act, then = await self._act(work, name, api, wanted.inputs, is_new=is_new)
                 acted.append(act)
+        except asyncio.CancelledError:  # it ran: what it did is not lost with it
+            begun = self.doer.given_up(replace(work.job, id=name), wanted.tool, "directed")
+            work.report.acts += [] if begun is None else [begun]
+            raise
         except SourceError as exc:
             return "failed", {"failed": "unavailable", "said": printable(str(exc), _MOST_SAID)}
         work.report.acts.append(act)

@@ -285,9 +285,9 @@ class TestErrors:
         with pytest.raises(InputError, match="the choice names the item 'tee'"):
             broken(Problem(["tea"], []), ["tee"])
 
-    def test_items_that_are_gone_are_given_up(self):
-        solution = solve(Problem(["tea"], []), keep=["pie", "tea"])
-        assert (solution.items, solution.kept, solution.given_up) == (("tea",), ("tea",), ("pie",))
+    def test_what_is_kept_is_known(self):
+        with pytest.raises(InputError, match=r"what is kept names the item 'tee'.*mean 'tea'"):
+            solve(Problem(["tea"], []), keep=["tee", "tea"])
 
     def test_numbers_too_far_apart_are_an_error_and_no_loophole(self):
         rule = Rule("big", "at most the big one", {"a": 1e9, "b": 100}, at_most=1e9)

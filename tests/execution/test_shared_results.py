@@ -245,6 +245,8 @@ def test_a_lost_store_loses_nothing_and_is_said_once(uses, caplog):
     assert len(world.calls()) == 5
     assert "no connection" in execution.context_problem
     assert execution.to_dict()["context_problem"] == execution.context_problem
+    assert {job.lost for job in execution.jobs} == {""}  # jobs go as usual
+    assert {act.by for act in execution.acts} == {"directed"}
     said = [record for record in caplog.records if "shared context" in record.message]
     assert len(said) == 1
 

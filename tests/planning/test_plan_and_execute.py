@@ -527,6 +527,46 @@ class TestOneWayOut:
         assert last.execution.jobs[0].state == "cancelled"
         assert last.state["pinned"] == {"1": "tea"}
 
+    def test_a_call_that_was_cancelled_while_it_ran_is_in_the_report(self):
+        desk = Desk()
+
+        async def hang():
+            if len(desk.pins) == 2:
+                await asyncio.sleep(5)
+
+        desk.pause = hang
+        model = ScriptedChatModel([pin("tea", "1"), pin("milk", "2")])
+
+        async def main():
+            execute = executor_of(desk, model)
+            method = PlanAndExecute(Planner(ScriptedChatModel([plan(job("a"))])), execute)
+            async with execute.sources:
+                task = asyncio.create_task(method.run(REQUEST, workspace=desk))
+                while len(desk.pins) < 2:
+                    await asyncio.sleep(0.001)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            return method.last
+
+        (report,) = asyncio.run(main()).execution.jobs
+        assert [(act.inputs["note"], act.result.is_done) for act in report.acts] == [
+            ("tea", True), ("milk", False),
+        ]  # fmt: skip
+        assert report.acts[-1].result.failure.was_done == "unknown"
+        assert "nobody knows whether desk__pin did it" in report.problem
+
+    def test_rules_that_are_a_text_are_not_its_letters(self):
+        class Worded(Desk):
+            def unmet(self):
+                return "two notes are needed"
+
+        problem = "what Workspace.unmet gives must be a list of strings"
+        with pytest.raises(InputError, match=problem):
+            run([plan(job("a"))], [], Worded())
+        with pytest.raises(InputError, match=problem):
+            run(None, [], Worded(), request=Plan("Pin.", (Job("a", "Pin."),)))
+
     def test_it_is_learned_from(self, tmp_path):
         kept = Kept()
         with OnlineStore(tmp_path / "online.sqlite", [kept]) as store:
