@@ -104,7 +104,7 @@ class Coordinated(Protocol):
                 category=categories[0] if categories else None,
             )
             awarded += [name for name in found.order[:1] if name not in awarded]
-            others += [*found.order[1:], *(name for name in like if name not in able)]
+            others += [*found.order[1:], *like]  # also who fits too little to be awarded at first
             declined |= found.declined
             if not found.order:
                 _LOGGER.warning("%s", _said(found.declined))
