@@ -73,7 +73,7 @@ from cnp_router.routing import Router, TopK
 from cnp_router.sources import McpServer, Sources
 from cnp_router.training import fit_router
 
-__all__ = ["LIMIT", "Mode", "count_redundant", "measure", "run"]
+__all__ = ["KINDS", "LIMIT", "Mode", "count_redundant", "measure", "run"]
 
 SESSIONS = 12
 BEFORE = 6

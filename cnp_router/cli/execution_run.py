@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -106,7 +107,7 @@ class ExecutionRun:
         async with self.origins.opened() as sources:
             with LiveView() as view:
                 executor = await self._executor(sources, view)
-                async with executor.net.model:
+                async with executor.net.model, executor.context or nullcontext():
                     if self.how.method == "rounds":
                         await self._by_rounds(executor)
                     else:
@@ -193,12 +194,10 @@ class ExecutionRun:
 
     def _context(self, sources: Sources) -> SharedContext:
         """Return what executions share: in the place that is named, or as long as this one."""
-        from cnp_router.context import RedisContextStore, SharedContext, SqliteContextStore
+        from cnp_router.context import SharedContext, store_at
 
-        place, store = self.how.context, None
-        if place is not None:
-            is_redis = place.startswith(("redis://", "rediss://"))
-            store = RedisContextStore(place) if is_redis else SqliteContextStore(place)
+        place = self.how.context
+        store = None if place is None else store_at(place)
         return SharedContext(store, classes=sources.classes)
 
     async def _router(self, sources: Sources) -> LearnedRouter:

@@ -160,7 +160,8 @@ def plan_offer(view: LiveView, *, always: bool) -> OfferPlan:
 
     async def offer(offer: Offer) -> bool:
         if always:
-            note(f"running a plan that has worked for {offer.before!r}")
+            for line in offer_lines(offer):
+                note(line)
             return True
         if asks:
             return await view.offer(offer)

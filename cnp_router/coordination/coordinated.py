@@ -95,7 +95,7 @@ class Coordinated(Protocol):
             if api in covered:
                 continue
             like = capabilities.likeness_of(api)
-            able = (api, *(name for name in like if self._may(name, parties)))
+            able = (api, *(name for name in like if self._may(api, name, like[name], parties)))
             covered.update(able)
             found = await negotiator.negotiate(
                 round_.request,
@@ -103,10 +103,11 @@ class Coordinated(Protocol):
                 match=fits(api, able[1:], like, match),
                 category=categories[0] if categories else None,
             )
-            awarded += [name for name in found.order[:1] if name not in awarded]
-            others += [*found.order[1:], *like]  # also who fits too little to be awarded at first
+            order = found.order
+            awarded += [name for name in order[:1] if name not in awarded]
+            others += [*order[1:], *like]  # also who fits too little to be awarded at first
             declined |= found.declined
-            if not found.order:
+            if not order:
                 _LOGGER.warning("%s", _said(found.declined))
         if wanted and not awarded:
             raise RoundFailedError(_said(declined))
@@ -135,11 +136,18 @@ class Coordinated(Protocol):
         )
         return match, routing
 
-    def _may(self, api: str, parties: Parties) -> bool:
-        """Return whether an equivalent may take part."""
-        if parties.allowed is not None and api not in parties.allowed:
+    def _may(self, api: str, other: str, like: float, parties: Parties) -> bool:
+        """Return whether an equivalent may take the place of an API.
+
+        What only reads never goes to what may write, and what may write to the same function only:
+        what creates may be most like what deletes.
+        """
+        if parties.allowed is not None and other not in parties.allowed:
             return False
-        return bool(parties.holders_of([api])) and (self.may is None or self.may(api))
+        effects = parties.catalog[api].effects
+        if parties.catalog[other].effects != effects or (effects != "reads" and like < SAME):
+            return False
+        return bool(parties.holders_of([other])) and (self.may is None or self.may(other))
 
 
 def fits(

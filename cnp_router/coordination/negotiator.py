@@ -191,8 +191,9 @@ said_by='coordinator')
             raise CoordinationError(f"nobody can be compared: {exc}") from exc
         found = Negotiation(await self._answered(text, offers, category))
         self.held.append(found)
-        if found.order:
-            self.load.promise(found.order[0])
+        best = next((each.api for each in found.offers if each.is_accepted), None)
+        if best is not None:
+            self.load.promise(best)
         return found
 
     async def discover(self, apis: Iterable[str]) -> dict[str, tuple[str, ...]]:

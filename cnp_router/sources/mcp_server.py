@@ -290,11 +290,12 @@ class McpServer(Source):
 
     @property
     def extensions(self) -> Mapping[str, Any]:
-        """What the server declared when it was connected last, under its capabilities' two names.
+        """What the server declares, while it is connected, under its capabilities' two names.
 
         Those are ``extensions``, and in versions of the protocol without it ``experimental``.
         """
-        return {} if self._connection is None else self._connection.extensions
+        connection = self._connection
+        return connection.extensions if connection is not None and connection.is_open else {}
 
     async def request(
         self, method: str, params: Mapping[str, Any], *, timeout: float = 10.0

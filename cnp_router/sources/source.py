@@ -351,9 +351,9 @@ class Source(ABC):
 
     @property
     def extensions(self) -> Mapping[str, Any]:
-        """What its server declares beside its tools, by name: data, as it was said last.
+        """What its server declares beside its tools, by name: data.
 
-        Empty where it declares nothing, or was not started yet.
+        Empty where it declares nothing, or is not started.
         """
         return {}
 

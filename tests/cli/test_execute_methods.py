@@ -75,6 +75,7 @@ def test_what_is_shared_is_not_asked_again(execute):
         said = execute('The weather in "Oslo"', "--context", "shared.sqlite", "--json").stdout
     assert n_asked() == 1
     assert json.loads(said)["avoided"] == 1
+    assert not Path("shared.sqlite-wal").exists()  # the store was closed
     execute('The weather in "Oslo"')  # without it, executions share nothing
     assert n_asked() == 2
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from cnp_router import Api, Catalog, ContractNet, offline_model
-from cnp_router.coordination import Coordinated, Negotiator
+from cnp_router.coordination import CapabilitiesFound, CapabilityDiscover, Coordinated, Negotiator
+from cnp_router.coordination.asking import Asking
 from cnp_router.coordination.coordinated import fits
 from cnp_router.exceptions import (
     CoordinationError,
@@ -126,6 +127,21 @@ class TestRounds:
         outcome = hold(net(sky__forecast=0.9, sun__today=0.3), negotiator)
         assert outcome.recommendation == ("sky__forecast",)
 
+    def test_what_may_write_goes_to_the_same_function_only(self):
+        said = "Creates a note in the notebook of a person."
+        for effects in ("writes", "unknown"):
+            tools = [
+                Api("a__note", "note", said, effects=effects),
+                Api("b__note", "note", said, effects=effects),
+                Api("c__note", "note", said.replace("Creates", "Deletes"), effects=effects),
+                Api("d__note", "note", said, effects="reads"),
+            ]
+            catalog = Catalog(tools)
+            negotiator = Negotiator()
+            by = ContractNet(catalog, offline_model(catalog))
+            by.run_sync("A note", protocol=Coordinated(negotiator, api="a__note"))
+            assert {each.api for each in negotiator.held[0].offers} == {"a__note", "b__note"}
+
     def test_tools_of_one_source_are_not_equivalent(self):
         tools = [
             Api("git__staged", "diff staged", "Shows changes that are staged.", effects="reads"),
@@ -206,6 +222,7 @@ class TestServersThatSpeak:
             {"status": ["declined"]},
             SourceAnswerError("sky", "an error for capability/negotiate: no"),
             SourceUnavailableError("sky", "no answer"),
+            KeyError("a source of one's own"),
         ],
     )
     def test_a_wrong_answer_counts_as_not_declared(self, answer):
@@ -214,10 +231,35 @@ class TestServersThatSpeak:
         assert found.order[0] == "sky__forecast"
         assert found.offers[0].said_by == "coordinator"
         (note,) = negotiator.notes
-        assert note.startswith("capability/negotiate of source 'sky' is not used any more")
+        late = isinstance(answer, SourceUnavailableError)
+        long = "for 60 s" if late else "any more"
+        assert note.startswith(f"capability/negotiate of source 'sky' is not used {long}")
         _, again = self.order(sky, negotiator=negotiator)
         assert "sky__forecast" in again.order
         assert len(sky.asked) == 1  # it is not asked a second time
+
+    def test_a_source_of_ones_own_that_hangs_is_waited_for_a_short_time(self):
+        class Hanging(Answering):
+            async def request(self, method, params, *, timeout=10.0):
+                await asyncio.sleep(60)
+
+        sky = Hanging("sky", {})
+        negotiator, found = self.order(sky)
+        assert found.order[0] == "sky__forecast"
+        assert "TimeoutError" in negotiator.notes[0]
+
+    def test_one_that_was_late_is_asked_again_after_a_minute(self):
+        sky = Answering("sky", SourceUnavailableError("sky", "no answer"))
+        now = [0.0]
+        asking = Asking({"sky__forecast": sky}, 1.0, clock=lambda: now[0])
+        asking.source_of = lambda api: sky
+        ask = ("sky__forecast", "capability/discover", CapabilityDiscover(), CapabilitiesFound)
+        assert asyncio.run(asking.ask(*ask)) is None
+        sky.methods = ["capability/discover"]
+        seen = []
+        for now[0] in (1.0, 59.9, 60.0):
+            seen.append(asking.is_declared("sky__forecast", "capability/discover"))
+        assert seen == [False, False, True]
 
     def test_words_of_a_server_are_made_printable(self):
         sky = Answering("sky", {"status": "declined", "reason": "no\x1b[2J\u202e paper"})

@@ -98,10 +98,13 @@ def test_an_answer_that_is_too_long():
 def test_a_process_that_dies_of_a_request():
     async def main():
         async with connected("process", "auto", "dies") as source:
+            await source.apis()
+            assert source.extensions
             with pytest.raises(SourceUnavailableError):
                 await source.request("capability/negotiate", {"capability": "draw"})
+            return source.extensions
 
-    asyncio.run(main())
+    assert asyncio.run(main()) == {}  # it is not asked, and so started, again
 
 
 def test_a_source_has_no_methods_of_its_own():
