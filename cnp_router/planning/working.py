@@ -254,7 +254,7 @@ class Working(Running):
                 act, then = await self._act(work, name, api, wanted.inputs, is_new=is_new)
                 acted.append(act)
         except asyncio.CancelledError:  # it ran: what it did is not lost with it
-            begun = self.doer.given_up(replace(work.job, id=name), wanted.tool, "directed")
+            begun = self.doer.given_up(work.job, wanted.tool, "directed", name)
             work.report.acts += [] if begun is None else [begun]
             raise
         except SourceError as exc:
