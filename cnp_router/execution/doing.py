@@ -52,7 +52,9 @@ class Doer:
         self.caller = caller
         self.reports = reports
         self.goal = ""
-        self.sharing = Sharing(means.context, reports, means.user, journal.execution, self._fetch)
+        classes = getattr(means.sources, "classes", None)
+        whose = means.user, journal.execution
+        self.sharing = Sharing(means.context, reports, *whose, self._fetch, classes)
         self._n_before = journal.n_calls
 
     async def act(self, job: Job, api_id: str, by: By) -> tuple[Act, Then]:
@@ -156,11 +158,14 @@ class Doer:
         except InputError as exc:
             return CallResult.failed("changed", str(exc))
 
-    def given_up(self, job: Job, api: str, by: By) -> Act | None:
-        """Return the act of a call that was broken off while it ran; None if none was made."""
+    def given_up(self, job: Job, api: str, by: By, name: str | None = None) -> Act | None:
+        """Return the act of a call that was broken off while it ran; None if none was made.
+
+        `name` is that of the call in the journal, where it is not that of the job.
+        """
         calls = [
             call
-            for call in self.journal.calls_of(job.id)
+            for call in self.journal.calls_of(name or job.id)
             if call.number >= self._n_before and call.api == api
         ]
         if not calls:

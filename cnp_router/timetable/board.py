@@ -283,7 +283,7 @@ class Board(Workspace):
             problem = self._with(ids)
             program = Program(problem.items, problem.lines)
             rows = range(len(problem.lines))
-            self._open_ends[key] = not program.cannot_hold(rows, Deadline(_SECONDS))
+            self._open_ends[key] = program.can_hold(rows, Deadline(_SECONDS)) is not False
         return self._open_ends[key]
 
     def _dead_end(self, course: Course) -> str:

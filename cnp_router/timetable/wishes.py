@@ -31,6 +31,7 @@ from cnp_router.timetable.wish_words import Thing, periods_outside, thing_of
 
 __all__ = ["Reading", "read_wishes"]
 
+_LONGEST = 10_000
 _CUT = re.compile(
     r"(?P<stop>[.!?](?=\s|$)|[;\n]|,?\s+\bbut\b\s+)|(?P<and>,?\s+(?:and|or|nor)\b\s+)|(?P<comma>,)",
     re.IGNORECASE,
@@ -129,7 +130,8 @@ def read_wishes(text: str, form: Form, courses: Sequence[Course]) -> Reading:
     Raises
     ------
     InputError
-        If the form with the changes contradicts itself.
+        If the form with the changes contradicts itself, or the text has more than 10,000
+        characters.
 
     Examples
     --------
@@ -141,8 +143,13 @@ def read_wishes(text: str, form: Form, courses: Sequence[Course]) -> Reading:
     >>> reading.not_understood
     ("'Abracadabra': neither a rule nor what a course is about",)
     """
+    if len(check_text("text", text)) > _LONGEST:
+        raise InputError(
+            f"the text has {len(text):,} characters, and {_LONGEST:,} are read (say it in fewer)"
+        )
+    text = "\n".join(" ".join(line.split()) for line in text.splitlines())
     reader = _Reader(form, courses)
-    for clause, joined in _clauses(check_text("text", text), courses):
+    for clause, joined in _clauses(text, courses):
         reader.read(clause, joined)
     return reader.reading()
 

@@ -282,11 +282,11 @@ class TestRules:
     def test_the_same_call_is_never_made_again_after_a_success(self):
         again = [call("find", query="tea")] * 3
         plans = [plan(job("a"), job("b", after=["a"]))]
-        acts = [*again, pin("tea", "1", done=True), *again, pin("milk", "2")]
+        acts = [*again, pin("tea", "1", done=True), *again[1:], pin("milk", "2")]
         done, desk, _, model = run(plans, acts)
         assert done.is_done
         assert desk.seen.count(("desk__find", {"query": "tea"})) == 1
-        assert done.counts["repeated"] == 5
+        assert done.counts["repeated"] == 4
         last = json.loads(texts(model)[-1].partition("\n")[2])["acts"][-1]["seen"]
         assert last["result"] == {"notes": ["tea a", "tea b"]}
         assert "the call was not made again" in last["note"]
@@ -553,6 +553,46 @@ class TestOneWayOut:
         last = asyncio.run(main())
         assert last.execution.jobs[0].state == "cancelled"
         assert last.state["pinned"] == {"1": "tea"}
+
+    def test_a_call_that_was_cancelled_while_it_ran_is_in_the_report(self):
+        desk = Desk()
+
+        async def hang():
+            if len(desk.pins) == 2:
+                await asyncio.sleep(5)
+
+        desk.pause = hang
+        model = ScriptedChatModel([pin("tea", "1"), pin("milk", "2")])
+
+        async def main():
+            execute = executor_of(desk, model)
+            method = PlanAndExecute(Planner(ScriptedChatModel([plan(job("a"))])), execute)
+            async with execute.sources:
+                task = asyncio.create_task(method.run(REQUEST, workspace=desk))
+                while len(desk.pins) < 2:
+                    await asyncio.sleep(0.001)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            return method.last
+
+        (report,) = asyncio.run(main()).execution.jobs
+        assert [(act.inputs["note"], act.result.is_done) for act in report.acts] == [
+            ("tea", True), ("milk", False),
+        ]  # fmt: skip
+        assert report.acts[-1].result.failure.was_done == "unknown"
+        assert "nobody knows whether desk__pin did it" in report.problem
+
+    def test_rules_that_are_a_text_are_not_its_letters(self):
+        class Worded(Desk):
+            def unmet(self):
+                return "two notes are needed"
+
+        problem = "what Workspace.unmet gives must be a list of strings"
+        with pytest.raises(InputError, match=problem):
+            run([plan(job("a"))], [], Worded())
+        with pytest.raises(InputError, match=problem):
+            run(None, [], Worded(), request=Plan("Pin.", (Job("a", "Pin."),)))
 
     def test_it_is_learned_from(self, tmp_path):
         kept = Kept()
