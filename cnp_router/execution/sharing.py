@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from cnp_router.catalog import Api, DataClass
 from cnp_router.context import ContextEntry, Found, SharedContext
 from cnp_router.context.data_classes import DataClasses, strictest, unlike_contractors
+from cnp_router.context.entry_names import call_id
 from cnp_router.context.lineage import Fetch
 from cnp_router.exceptions import (
     ContextStoreError,
@@ -149,7 +150,11 @@ class Sharing:
         context, origin = self.context, self._origin_of(api.id, used)
         if performed.result.is_done:
             self._origins[job.id] = origin
-        if context is None or not performed.attempts:
+        if context is None:
+            return
+        if performed.is_earlier and api.effects == "reads":
+            self._ids.setdefault(job.id, call_id(api, inputs, self._user))
+        if not performed.attempts:
             return
         await self._guarded(context.written(api))
         if not performed.result.is_done:
