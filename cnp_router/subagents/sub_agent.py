@@ -6,7 +6,8 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -297,19 +298,19 @@ class SubAgent:
         question = Question(
             call.inputs["text"], arguments, max_turns=self.max_turns, on_stream=watching
         )
-        above, below = _BELOW.get(), list[Usage]()
-        tokens = _PATH.set((*path, self.name)), _BELOW.set(below)
+        token = _PATH.set((*path, self.name))
         begin = time.perf_counter()
         answer = Answer()
         try:
-            answer, result = await self._asked(question, call.timeout)
+            with paid_below() as paid:
+                try:
+                    answer, result = await self._asked(question, call.timeout)
+                finally:
+                    own = [answer.usage] if answer.usage is not None else question.booked
+                    paid.extend(own)
         finally:
-            _PATH.reset(tokens[0])
-            _BELOW.reset(tokens[1])
-            own = [answer.usage] if answer.usage is not None else question.booked
-            usage = total([*own, *below])
-            if above is not None:
-                above.append(usage)
+            _PATH.reset(token)
+        usage = total(paid)
         turns = question.turns if answer.turns is None else answer.turns
         note = f"{tokens_of(usage):,} tokens ({usage.source}), {turns} turns"
         result = replace(result, seconds=time.perf_counter() - begin, notes=(*result.notes, note))
@@ -340,7 +341,7 @@ class SubAgent:
             kinds = (kind for error, kind in _KINDS if isinstance(exc, error))
             kind: FailureKind = next(kinds, "tool")
             usage = getattr(exc, "usage", None)
-            if isinstance(exc, LanguageModelError) and usage is not None:
+            if isinstance(exc, LanguageModelError) and usage is not None and not question.is_booked:
                 question.book(usage)
             return answer, self._failed(kind, _said(exc))
 
@@ -368,6 +369,22 @@ class SubAgent:
 
     def __repr__(self) -> str:
         return f"SubAgent({self.name!r}, {shown(self.api.description)})"
+
+
+@contextmanager
+def paid_below() -> Iterator[list[Usage]]:
+    """Yield a list that has at the end what was paid by all that are asked meanwhile.
+
+    It counts with who asks here too, whatever comes of it.
+    """
+    above, below = _BELOW.get(), list[Usage]()
+    token = _BELOW.set(below)
+    try:
+        yield below
+    finally:
+        _BELOW.reset(token)
+        if above is not None:
+            above.extend(below)
 
 
 def inputs_of(text: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

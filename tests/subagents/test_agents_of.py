@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from chat_server import run
 
 from cnp_router.agents import NextStep, offline_model
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import ChatAnswerError, ChatUnavailableError, InputError
 from cnp_router.execution import ExecutionSettings, allow_writes
+from cnp_router.llm import Usage
 from cnp_router.protocols import ContractNet
 from cnp_router.routing import SpecificationRouter
 from cnp_router.sources import FunctionSource, Sources
@@ -160,6 +163,49 @@ class TestOfModel:
             )
         )
         assert "travel__none" in reply.result.failure.message
+
+
+class Flaky(ScriptedChatModel):
+    """Its first answer is none, and has its price."""
+
+    was_asked = False
+
+    async def complete(self, request):
+        if not self.was_asked:
+            self.was_asked = True
+            raise ChatAnswerError("not JSON", model="m", usage=Usage(5000, 500, "server"), calls=1)
+        return await super().complete(request)
+
+
+class TestTokens:
+    def test_an_answer_that_is_none_counts_once(self):
+        model = Flaky([act("travel__trains", target="Nara", done=True)])
+        reply, _ = asked(lambda tools, _: SubAgent.of_model("t", "Knows.", model, tools))
+        assert reply.result.is_done
+        good = ScriptedChatModel([act("travel__trains", target="Nara", done=True)])
+        without, _ = asked(lambda tools, _: SubAgent.of_model("t", "Knows.", good, tools))
+        assert 5500 < without.tokens + 5500 <= reply.tokens < without.tokens + 5700
+
+    def test_it_counts_once_where_it_ends_the_agent(self):
+        class Lost(ScriptedChatModel):
+            async def complete(self, request):
+                usage = Usage(400, 0, "server")
+                raise ChatUnavailableError("gone", model="m", usage=usage, calls=1)
+
+        reply, _ = asked(lambda tools, _: SubAgent.of_model("t", "Knows.", Lost([]), tools))
+        assert not reply.result.is_done
+        assert reply.tokens == 400
+
+    def test_a_prompt_whose_answer_did_not_come_in_time_was_sent(self):
+        class Slow(ScriptedChatModel):
+            async def complete(self, request):
+                await asyncio.sleep(30)
+
+        reply, _ = asked(
+            lambda tools, _: SubAgent.of_model("t", "Knows.", Slow([]), tools, timeout=0.1)
+        )
+        assert reply.result.failure.kind == "timeout"
+        assert reply.tokens > 100
 
 
 def test_an_agent_may_have_agents_as_tools():
