@@ -62,6 +62,7 @@ class Agent:
 
     `task` is what it is asked in a situation. `missing` says what is missing for its job to be
     done, given whether its calls have changed the state, and how many have succeeded; "": nothing.
+    One that `may_answer` is also done where it says so before it has wanted any call.
     """
 
     model: ChatModel
@@ -71,6 +72,7 @@ class Agent:
     max_turns: int
     history_tokens: int
     result_tokens: int
+    may_answer: bool = False
 
 
 @dataclass(slots=True)
@@ -215,7 +217,7 @@ class Working(Running):
             kind, seen = await self._call(work, wanted)
         elif not wanted.is_done:
             kind, seen = "unknown", {"refused": "name a tool, or say that it is done"}
-        elif work.missing:
+        elif work.missing and not (agent.may_answer and _is_answer(work, wanted)):
             kind, seen = "early", {"refused": f"it is not done yet: {work.missing}"}
         else:
             kind, seen = "finished", "done"
@@ -315,6 +317,11 @@ class Working(Running):
     async def _approve(self, approval: Approval) -> bool:
         job = self._job_of.get(approval.job, approval.job)
         return await super()._approve(replace(approval, job=job))
+
+
+def _is_answer(work: _Job, wanted: WantedCall) -> bool:
+    """Return whether an agent answers by itself, and no call that it wanted came to nothing."""
+    return bool(wanted.thought.strip()) and not any(turn.tool for turn in work.history)
 
 
 def _no_tool(name: str, known: Iterable[str]) -> str:

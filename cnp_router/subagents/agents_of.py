@@ -62,7 +62,10 @@ class NetAgent:
 
 
 class ModelAgent:
-    """Has a model call a few tools, one a turn, until it says that it is done."""
+    """Has a model call a few tools, one a turn, until it says that it is done.
+
+    Where it needs none, what it says is its answer.
+    """
 
     def __init__(
         self,
@@ -89,8 +92,10 @@ class ModelAgent:
             settings=self.settings,
             approve=self.approve,
         )
-        agent = ReAct(executor, max_turns=question.max_turns)
+        agent = ReAct(executor, max_turns=question.max_turns, may_answer=True)
         run = await agent.run(_told(question), apis=apis)
+        if run.is_done and not run.execution.acts:
+            return Answer(run.turns[-1].thought)
         return _answered(run.execution, run.is_done, run.problem)
 
 

@@ -206,10 +206,21 @@ class SubAgent:
         approve : callable, optional
             Answers each `Approval`: what does not only read is called only with it.
         **how
+            As of `SubAgent`, without ``max_turns``: it takes one turn, in which it asks its
+            contractors.
+
+        Raises
+        ------
+        InputError
             As of `SubAgent`.
         """
         from cnp_router.subagents.agents_of import NetAgent
 
+        if "max_turns" in how:
+            raise InputError(
+                f"agent {name!r} is a contract net, which takes no turns: give no max_turns "
+                "(settings=ExecutionSettings(timeout=...) limits it)"
+            )
         return cls(name, description, NetAgent(net, sources, settings, approve), **how)
 
     @classmethod
@@ -226,6 +237,8 @@ class SubAgent:
         **how: Any,
     ) -> SubAgent:
         """Return an agent whose model is shown all its tools, and calls one after the other.
+
+        Where it needs none of them, its answer is what the model says.
 
         Parameters
         ----------

@@ -89,6 +89,14 @@ class TestOfNet:
         _, called = asked(make, "Forecast the rain.", {"city": "Kobe"})
         assert called == [("forecast", "Kobe")]
 
+    def test_it_takes_no_turns_that_could_be_limited(self):
+        with pytest.raises(InputError, match="'travel' is a contract net"):
+            asked(
+                lambda tools, catalog: SubAgent.of_net(
+                    "travel", "Knows.", self.net(catalog), tools, max_turns=3
+                )
+            )
+
     def test_what_fails_inside_is_its_failure(self):
         def make(tools, catalog):
             settings = ExecutionSettings(attempts=1)
@@ -136,6 +144,32 @@ class TestOfModel:
         assert reply.result.failure.kind == "tool"
         assert "3 turns" in reply.result.failure.message
         assert reply.tokens > 0
+
+    def test_what_needs_no_tool_is_answered_without(self):
+        model = ScriptedChatModel([act(done=True, thought="You are welcome.")])
+        reply, called = asked(
+            lambda tools, _: SubAgent.of_model("t", "Knows.", model, tools), "Thank you!"
+        )
+        assert called == []
+        assert reply.result.text == "You are welcome."
+        assert reply.turns == 1
+
+    @pytest.mark.parametrize(
+        "turns",
+        [
+            [act(done=True)],  # says nothing
+            [act("travel__none", done=True, thought="That is it.")],
+            [act("travel__forecast", city=7), act(done=True, thought="It did not work.")],
+            [act("travel__trains", done=True, thought="No target.")],
+            [act(thought="Thinking.")],
+        ],
+    )
+    def test_what_came_to_nothing_is_no_answer(self, turns):
+        model = ScriptedChatModel([*turns, turns[-1]])
+        reply, _ = asked(
+            lambda tools, _: SubAgent.of_model("t", "Knows.", model, tools, max_turns=2)
+        )
+        assert not reply.result.is_done
 
     def test_what_writes_needs_approval(self):
         for approve, expected in ((None, []), (lambda _: True, [("book", "9A")])):
