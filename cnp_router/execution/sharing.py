@@ -161,7 +161,8 @@ class Sharing:
             return
         names = [self._ids.get(name, name if name in self._offered else "") for name in used]
 
-        at_least: DataClass = "private" if "" in names else "public"  # some is not kept
+        # What is not kept has no class; an agent may have taken inputs from what it has seen.
+        at_least: DataClass = "private" if "" in names or self._has_seen(job) else "public"
         if origin is not None:
             at_least = "confidential"
 
@@ -182,6 +183,13 @@ class Sharing:
                 return await context.keep(api, inputs, result, at_least=least, **about)
 
         self._ids[job.id] = await self._guarded(keep()) or ""
+
+    def _has_seen(self, job: Job) -> bool:
+        """Whether a job is done in turns, and something that it was given is not public."""
+        report, context = self._reports.get(job.id), self.context
+        if report is None or context is None or not report.is_in_turns:
+            return False
+        return any(a.result.is_done and context.classes.of(a.api) != "public" for a in report.acts)
 
     def _refusal(self, job: str, api: str) -> str | None:
         origin = self._origin(job)

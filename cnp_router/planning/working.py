@@ -177,12 +177,17 @@ class Working(Running):
     def shown_results(self, job: Job, most: int) -> dict[str, Any]:
         """Return the results that a job waits for, as an agent is shown them."""
         shown: dict[str, Any] = {}
+        open_to_all = self._open_to_all(job)
         for name in job.after:
             result = self.reports[name].result
             if result is not None:
-                may = all(self.doer.sharing.may_reach(name, api.id) for api in self.apis)
-                shown[name] = _cut(result, most) if may else HIDDEN
+                shown[name] = _cut(result, most) if name in open_to_all else HIDDEN
         return shown
+
+    def _open_to_all(self, job: Job) -> tuple[str, ...]:
+        """Return for which jobs that a job waits for all that its agent may call may have them."""
+        may = self.doer.sharing.may_reach
+        return tuple(n for n in job.after if all(may(n, api.id) for api in self.apis))
 
     def run(self, method: str, request: str | Plan) -> Run:
         """Return how far it came."""
@@ -261,19 +266,19 @@ class Working(Running):
         self, work: _Job, name: str, api: Api, inputs: Mapping[str, Any], *, is_new: bool
     ) -> tuple[Act, Then]:
         """Take a result from shared context, or call an API, and return what is to follow."""
-        sharing, kept = self.doer.sharing, dict(inputs)
+        sharing, kept, used = self.doer.sharing, dict(inputs), self._open_to_all(work.job)
         known = await sharing.recall(api, inputs) if is_new else None
         if known is not None:
             entry, result = known.entry, known.result
             source = Api(entry.source, api.name, effects="reads")
             self.journal.take(name, source, inputs, result)
-            sharing.recalled(work.job.id, entry)
+            sharing.recalled(work.job.id, entry, used)
             is_secret = entry.data_class == "confidential"
             act = Act(source.id, "context", kept, result, 0, 0.0, is_confidential=is_secret)
             return act, "done"
         began = await sharing.begins(api)
         performed = await self._performed(name, api, inputs)
-        await sharing.ended(work.job, api, inputs, performed, (), "", began)
+        await sharing.ended(work.job, api, inputs, performed, used, "", began)
         act = Act(
             api.id,
             "earlier" if performed.is_earlier else "directed",
@@ -281,7 +286,7 @@ class Working(Running):
             performed.result,
             performed.attempts,
             performed.seconds,
-            is_confidential=sharing.is_confidential(api.id, ()),
+            is_confidential=sharing.is_confidential(api.id, used),
         )
         return act, performed.then
 
