@@ -35,9 +35,7 @@ _RECALLED = (
     "(level = 'thread' AND thread = :thread AND thread != '') OR "
     "(level = 'user' AND user != '')) ORDER BY time, number"
 )
-_ERASED = (
-    "FROM items WHERE :user IN ('', user) AND :session IN ('', session) AND :thread IN ('', thread)"
-)
+_ERASED = "FROM items WHERE user = :user AND :session IN ('', session) AND :thread IN ('', thread)"
 _OLDEST = (
     "DELETE FROM items WHERE number IN (SELECT number FROM items WHERE user = ? AND level = ? "
     "ORDER BY time DESC, number DESC LIMIT -1 OFFSET ?)"
@@ -274,9 +272,10 @@ class Memory:
     def erase(
         self, *, user: str | None = None, session: str | None = None, thread: str | None = None
     ) -> int:
-        """Remove all of a user, a session or a thread (of what is named, all at once).
+        """Remove all of a user, or what is of a session or a thread of that user.
 
-        It is then gone from the bytes of the file too. Returns how many items that were.
+        Without a user, a session or thread that is nobody's is meant: others may have one of the
+        same id. It is then gone from the bytes of the file too. Returns how many items that were.
 
         Raises
         ------

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from cnp_router.catalog import Api, DataClass
 from cnp_router.context import ContextEntry, Found, SharedContext
 from cnp_router.context.data_classes import DataClasses, strictest, unlike_contractors
+from cnp_router.context.entry_names import call_id
 from cnp_router.context.lineage import Fetch
 from cnp_router.exceptions import (
     ContextStoreError,
@@ -154,14 +155,19 @@ class Sharing:
         context, origin = self.context, self._origin_of(api.id, used)
         if performed.result.is_done:
             self._origins[job.id] = origin
-        if context is None or not performed.attempts:
+        if context is None:
+            return
+        if performed.is_earlier and api.effects == "reads":
+            self._ids.setdefault(job.id, call_id(api, inputs, self._user))
+        if not performed.attempts:
             return
         await self._guarded(context.written(api))
         if not performed.result.is_done:
             return
         names = [self._ids.get(name, name if name in self._offered else "") for name in used]
 
-        at_least: DataClass = "private" if "" in names else "public"  # some is not kept
+        # What is not kept has no class; an agent may have taken inputs from what it has seen.
+        at_least: DataClass = "private" if "" in names or self._has_seen(job) else "public"
         if origin is not None:
             at_least = "confidential"
 
@@ -182,6 +188,13 @@ class Sharing:
                 return await context.keep(api, inputs, result, at_least=least, **about)
 
         self._ids[job.id] = await self._guarded(keep()) or ""
+
+    def _has_seen(self, job: Job) -> bool:
+        """Whether a job is done in turns, and something that it was given is not public."""
+        report, context = self._reports.get(job.id), self.context
+        if report is None or context is None or not report.is_in_turns:
+            return False
+        return any(a.result.is_done and context.classes.of(a.api) != "public" for a in report.acts)
 
     def _refusal(self, job: str, api: str) -> str | None:
         origin = self._origin(job)

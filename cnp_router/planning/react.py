@@ -13,7 +13,7 @@ from cnp_router.planning.run import Run
 from cnp_router.planning.shown_apis import shown_apis
 from cnp_router.planning.working import Agent, Situation, Working
 from cnp_router.planning.workspace import Workspace
-from cnp_router.records import check_instance, check_number, check_text
+from cnp_router.records import check_flag, check_instance, check_number, check_text
 
 __all__ = ["ReAct"]
 
@@ -35,6 +35,9 @@ class ReAct:
         Of its turns that it is shown; the last one is shown whatever it takes.
     result_tokens : int >= 1, default=1500
         Of each result that it is shown.
+    may_answer : bool, default=False
+        Whether it is done, without a workspace, where it says so before it has wanted any call: its
+        thought is then the answer. By default at least one call must succeed.
 
     Attributes
     ----------
@@ -70,12 +73,14 @@ class ReAct:
         max_turns: int = 40,
         history_tokens: int = 8_000,
         result_tokens: int = 1_500,
+        may_answer: bool = False,
     ) -> None:
         self.executor = check_instance("executor", executor, Executor)
         self.model = check_instance("model", model or executor.net.model, ChatModel)
         self.max_turns = check_number("max_turns", max_turns, 1, whole=True)
         self.history_tokens = check_number("history_tokens", history_tokens, 1, whole=True)
         self.result_tokens = check_number("result_tokens", result_tokens, 1, whole=True)
+        self.may_answer = check_flag("may_answer", may_answer)
         self.last: Run | None = None
 
     async def run(
@@ -113,7 +118,10 @@ class ReAct:
             return "" if n_called else "no call has succeeded yet"
 
         limits = self.max_turns, self.history_tokens, self.result_tokens
-        agent = Agent(BookedModel(self.model, work.books), tools, task, missing, *limits)
+        may_answer = self.may_answer and workspace is None
+        agent = Agent(
+            BookedModel(self.model, work.books), tools, task, missing, *limits, may_answer
+        )
         whole = Plan(request, (Job("request", request),))
 
         async def serve() -> None:

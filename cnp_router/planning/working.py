@@ -64,6 +64,7 @@ class Agent:
 
     `task` is what it is asked in a situation. `missing` says what is missing for its job to be
     done, given whether its calls have changed the state, and how many have succeeded; "": nothing.
+    One that `may_answer` is also done where it says so before it has wanted any call.
     """
 
     model: ChatModel
@@ -73,6 +74,7 @@ class Agent:
     max_turns: int
     history_tokens: int
     result_tokens: int
+    may_answer: bool = False
 
 
 @dataclass(slots=True)
@@ -182,12 +184,17 @@ class Working(Running):
     def shown_results(self, job: Job, most: int) -> dict[str, Any]:
         """Return the results that a job waits for, as an agent is shown them."""
         shown: dict[str, Any] = {}
+        open_to_all = self._open_to_all(job)
         for name in job.after:
             result = self.reports[name].result
             if result is not None:
-                may = all(self.doer.sharing.may_reach(name, api.id) for api in self.apis)
-                shown[name] = _cut(result, most) if may else HIDDEN
+                shown[name] = _cut(result, most) if name in open_to_all else HIDDEN
         return shown
+
+    def _open_to_all(self, job: Job) -> tuple[str, ...]:
+        """Return for which jobs that a job waits for all that its agent may call may have them."""
+        may = self.doer.sharing.may_reach
+        return tuple(n for n in job.after if all(may(n, api.id) for api in self.apis))
 
     def run(self, method: str, request: str | Plan) -> Run:
         """Return how far it came."""
@@ -220,7 +227,7 @@ class Working(Running):
             kind, seen = await self._call(work, wanted)
         elif not wanted.is_done:
             kind, seen = "unknown", {"refused": "name a tool, or say that it is done"}
-        elif work.missing:
+        elif work.missing and not (agent.may_answer and _is_answer(work, wanted)):
             kind, seen = "early", {"refused": f"it is not done yet: {work.missing}"}
         else:
             kind, seen = "finished", "done"
@@ -272,18 +279,18 @@ class Working(Running):
         self, work: _Job, name: str, api: Api, inputs: Mapping[str, Any], *, is_new: bool
     ) -> tuple[Act, Then]:
         """Take a result from shared context, or call an API, and return what is to follow."""
-        sharing, kept = self.doer.sharing, dict(inputs)
+        sharing, kept, used = self.doer.sharing, dict(inputs), self._open_to_all(work.job)
         known = await sharing.recall(api, inputs) if is_new else None
         if known is not None:
             entry, result = known.entry, known.result
             source = Api(entry.source, api.name, effects="reads")
             self.journal.take(name, source, inputs, result)
-            is_secret = sharing.recalled(work.job.id, api.id, entry)
+            is_secret = sharing.recalled(work.job.id, api.id, entry, used)
             act = Act(source.id, "context", kept, result, 0, 0.0, is_confidential=is_secret)
             return act, "done"
         began = await sharing.begins(api)
         performed = await self._performed(name, api, inputs)
-        await sharing.ended(work.job, api, inputs, performed, (), "", began)
+        await sharing.ended(work.job, api, inputs, performed, used, "", began)
         act = Act(
             api.id,
             "earlier" if performed.is_earlier else "directed",
@@ -291,7 +298,7 @@ class Working(Running):
             performed.result,
             performed.attempts,
             performed.seconds,
-            is_confidential=sharing.is_confidential(api.id, ()),
+            is_confidential=sharing.is_confidential(api.id, used),
         )
         return act, performed.then
 
@@ -343,6 +350,11 @@ def _stuck(turns: Sequence[AgentTurn]) -> str:
     if any((turn.kind, turn.tool, turn.inputs) != same for turn in others):
         return ""
     return f"the same answer {_MOST_IN_VAIN} times in a row, in vain ({first.kind})"
+
+
+def _is_answer(work: _Job, wanted: WantedCall) -> bool:
+    """Return whether an agent answers by itself, and no call that it wanted came to nothing."""
+    return bool(wanted.thought.strip()) and not any(turn.tool for turn in work.history)
 
 
 def _no_tool(name: str, known: Iterable[str]) -> str:

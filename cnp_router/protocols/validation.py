@@ -62,8 +62,9 @@ def validate(transcript: Transcript) -> Conclusion:
     was made.
 
     And where a contractor manages a net of its own: it passes on a call that it has not replied to,
-    with the same request, in the same wave; its members reply to it, and it after them; it proposes
-    nothing that none of them proposed in time, and awards them just what it was awarded.
+    as it is, in the same wave, to contractors that manage nobody and are members of no other; these
+    reply to it, and it after them, or they are late; it proposes nothing that none of them proposed
+    in time, and awards them just what it was awarded.
 
     And where awards are acted on, which the transcript says: each award is of one API; a proposal
     may get several, and a function too, but never the same API twice; where nothing is announced,
@@ -137,6 +138,7 @@ class _State:
     won: dict[str, set[str]] = field(default_factory=dict)  # by category managers, to award
     below: dict[int, set[str]] = field(default_factory=dict)  # proposed to them, by their call
     managing: set[str] = field(default_factory=set)  # category managers
+    leaders: dict[str, str] = field(default_factory=dict)  # of members: their category managers
     has_announced: bool = False
     report: Report | None = None
 
@@ -212,6 +214,9 @@ class _State:
 
     def _announce(self, call: CallForProposals, check: Check) -> None:
         self._pass_on(call, check)
+        check(call.receiver not in (USER, MANAGER), "it goes to no contractor")
+        others = self.recipients if call.for_members else self.managing
+        check(call.receiver not in others, "it is both a category manager and a contractor")
         check(not self.acting.has_begun, "it announces after awards were acted on")
         check(self.has_announced or not self.awarded, "it announces after awards")
         check(call.request in (None, self.text), "it announces another request")
@@ -235,9 +240,15 @@ class _State:
         if before is None:
             return check(False, f"no call {call.in_reply_to} waits to be passed on")
         check(before.receiver == call.sender, "another one was called")
-        check(before.wave == call.wave, "it is of another wave than the call it passes on")
-        check(call.request == before.request, "it passes on another request")
-        return check(before.for_members, "the call is for its receiver alone")
+        wave = before.iteration, before.wave
+        check(wave == (call.iteration, call.wave), "it is of another wave than what it passes on")
+        task = before.request, before.function, before.category
+        is_same = task == (call.request, call.function, call.category)
+        check(is_same, "it passes on another request")
+        check(before.for_members, "the call is for its receiver alone")
+        check(not call.for_members, "a member manages nobody: there are two levels")
+        leader = self.leaders.setdefault(call.receiver, call.sender)
+        return check(leader == call.sender, "it is a member of another one")
 
     def _decide_below(self, message: Award | Rejection, check: Check) -> None:
         """Take what a category manager decides on what a member proposed to it."""
@@ -249,6 +260,7 @@ class _State:
         check(proposal.sender == message.receiver, "another one proposed")
         if isinstance(message, Award):
             check(bool(message.apis), "an award names an API")
+            check(not message.approved, "what is awarded at first needs no approval")
             check(are_distinct(message.apis), "it awards an API twice")
             own = {p.api for p in proposal.apis}
             check(own.issuperset(message.apis), "it awards what was not proposed")
@@ -285,6 +297,8 @@ class _State:
             check(nothing, "nothing was awarded that could be called")
         is_late = isinstance(reply, Failure) or reply.late
         check(is_late or (call.iteration, call.wave) == self.wave, "its wave is closed: it is late")
+        is_waited_for = call.in_reply_to is None or call.in_reply_to in self.unanswered
+        check(is_late or is_waited_for, "its category manager has replied already: it is late")
         if isinstance(reply, Proposal):
             check(bool(reply.apis), "a proposal names an API")
             apis = {p.api for p in reply.apis}
@@ -304,7 +318,7 @@ class _State:
         """Go on to the wave of a call."""
         wave = call.iteration, call.wave
         if wave == self.wave:
-            return
+            return check(not self.has_decided, "it announces after a decision")
         iteration, number = self.wave
         is_next = wave == (iteration + 1, 1)
         check(is_next or (iteration > 0 and wave == (iteration, number + 1)), "a wave is left out")
@@ -312,6 +326,7 @@ class _State:
         for each in self.unanswered.values():
             check(each.reply_by is not None, f"a wave comes before the reply to {each.id}")
         self.wave, self.has_decided = wave, False
+        return None
 
     def _take_evidence(self, call: CallForProposals, check: Check) -> None:
         check(self.carries_evidence or not call.evidence, "it carries evidence")

@@ -10,12 +10,12 @@ from cnp_router.execution import ExecutionSettings, Executor, Filler, JobEvent
 from cnp_router.execution.approval import Approve
 from cnp_router.execution.job_reports import Execution
 from cnp_router.execution.sharing import HIDDEN
-from cnp_router.llm import ChatModel, ChatRequest, ChatResponse, WrappedChatModel
+from cnp_router.llm import ChatModel
 from cnp_router.planning import ReAct
 from cnp_router.protocols import ContractNet
 from cnp_router.records import check_instance, string_tuple
 from cnp_router.sources import CallFailure, Sources
-from cnp_router.subagents.question import Answer, Question, unique
+from cnp_router.subagents.question import Answer, Question, QuestionedModel, unique
 
 __all__ = ["ModelAgent", "NetAgent"]
 
@@ -39,7 +39,7 @@ class NetAgent:
 
     async def __call__(self, question: Question) -> Answer:
         """Execute what is asked, and answer with the results."""
-        model = _Booked(self.net.model, question)
+        model = QuestionedModel(self.net.model, question)
         net = _with_model(self.net, model)
 
         def watch(event: JobEvent) -> None:
@@ -62,7 +62,10 @@ class NetAgent:
 
 
 class ModelAgent:
-    """Has a model call a few tools, one a turn, until it says that it is done."""
+    """Has a model call a few tools, one a turn, until it says that it is done.
+
+    Where it needs none, what it says is its answer.
+    """
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class ModelAgent:
 
     async def __call__(self, question: Question) -> Answer:
         """Call tools until it is done, and answer with the results."""
-        model = _Booked(self.model, question, in_turns=True)
+        model = QuestionedModel(self.model, question, in_turns=True)
         catalog = await self.sources.catalog()
         apis = [catalog[name] for name in (catalog.ids if self.tools is None else self.tools)]
         executor = Executor(
@@ -89,26 +92,11 @@ class ModelAgent:
             settings=self.settings,
             approve=self.approve,
         )
-        agent = ReAct(executor, max_turns=question.max_turns)
+        agent = ReAct(executor, max_turns=question.max_turns, may_answer=True)
         run = await agent.run(_told(question), apis=apis)
+        if run.is_done and not run.execution.acts:
+            return Answer(run.turns[-1].thought)
         return _answered(run.execution, run.is_done, run.problem)
-
-
-class _Booked(WrappedChatModel):
-    """A model whose answers are booked to a question, with a turn for each if that is wanted."""
-
-    def __init__(self, model: ChatModel, question: Question, *, in_turns: bool = False) -> None:
-        super().__init__(model)
-        self.question = question
-        self.in_turns = in_turns
-
-    async def complete(self, request: ChatRequest) -> ChatResponse:
-        """Ask the model, and book what it has cost."""
-        if self.in_turns:
-            self.question.turn("thinks")
-        response = await super().complete(request)
-        self.question.book(response.usage)
-        return response
 
 
 def _told(question: Question) -> str:

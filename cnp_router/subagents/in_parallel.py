@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +14,8 @@ from cnp_router.execution.calling import Caller
 from cnp_router.llm import Usage
 from cnp_router.records import check_instance, check_number, instances, one_line
 from cnp_router.sources import Call, CallResult
-from cnp_router.subagents.question import tokens_of, total
-from cnp_router.subagents.sub_agent import Reply, SubAgent, inputs_of
+from cnp_router.subagents.question import tokens_of, total, unique
+from cnp_router.subagents.sub_agent import SubAgent, inputs_of, paid_below
 
 __all__ = ["AgentResult", "Ask", "Merged", "merge", "run_parallel"]
 
@@ -53,11 +52,13 @@ class AgentResult:
     Parameters
     ----------
     name : str
-        Of the agent; where it was asked several times, ``"name (2)"`` and so on.
+        Of the agent; where it was asked several times, ``"name (2)"`` and so on, as far as no
+        other one is called so.
     result : CallResult
     usage : Usage
         Of all attempts, with that of the agents that it asked.
     attempts : int
+        How often it was asked.
     needs_right : bool
         Whether it needs somebody who has the right to it: it is not tried again without.
     """
@@ -178,9 +179,10 @@ async def run_parallel(
         async with lock:
             return await asked(approve or allow_writes, approval)
 
+    names = unique(each.agent.name for each in questions)
     tasks = [
         asyncio.create_task(_asked(name, each, own, one_at_a_time, sleep))
-        for name, each in zip(_names(questions), questions, strict=True)
+        for name, each in zip(names, questions, strict=True)
     ]
     try:
         return tuple(await asyncio.gather(*tasks))
@@ -191,20 +193,24 @@ async def run_parallel(
 
 
 def merge(results: Iterable[AgentResult]) -> Merged:
-    """Return what came of several agents, with their tokens summed and their errors listed."""
+    """Return what came of several agents, with their tokens summed and their errors listed.
+
+    Of results that have the same name, the later ones are counted: ``"name (2)"``.
+    """
     each = instances("results", results, AgentResult)
-    done = {one.name: one.result.data for one in each if one.is_done}
-    errors = {one.name: one.result.failure.message for one in each if one.result.failure}
+    named = list(zip(unique(one.name for one in each), each, strict=True))
+    done = {name: one.result.data for name, one in named if one.is_done}
+    errors = {name: one.result.failure.message for name, one in named if one.result.failure}
     tokens = sum(one.tokens for one in each)
     return Merged(done, tokens, len(done), len(errors), errors)
 
 
 class _Agent:
-    """One agent as `Tools`, and what asking it has cost."""
+    """One agent as `Tools`, and how often it was asked."""
 
     def __init__(self, agent: SubAgent) -> None:
         self.agent = agent
-        self.replies: list[Reply] = []
+        self.attempts = 0
 
     async def api(self, api_id: str) -> Api:
         """Return the agent as an API."""
@@ -212,8 +218,8 @@ class _Agent:
 
     async def call(self, call: Call) -> CallResult:
         """Ask it."""
-        self.replies.append(await self.agent.perform(call))
-        return self.replies[-1].result
+        self.attempts += 1
+        return (await self.agent.perform(call)).result
 
 
 async def _asked(
@@ -228,30 +234,19 @@ async def _asked(
     caller = Caller(agent, settings, approve=approve, sleep=sleep)
     inputs = inputs_of(ask.text, ask.arguments)
     needs_right = False
-    try:
-        async with asyncio.timeout(settings.call_timeout) as limit:
-            performed = await caller.perform(name, api, inputs)
-            if performed.then == "escalate":
-                needs_right = not await caller.ask(Approval(name, api, inputs, "permission"))
-                if not needs_right:
-                    performed = await caller.perform(name, api, inputs)
-                    needs_right = performed.then == "escalate"
-        result = performed.result
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        said = f"no answer in {settings.call_timeout:g} s, with all attempts"
-        result = CallResult.failed("timeout", said)
-    usage = total([reply.usage for reply in agent.replies])
-    return AgentResult(name, result, usage, len(agent.replies), needs_right)
-
-
-def _names(asks: Sequence[Ask]) -> list[str]:
-    """Return a name for each question: that of its agent, counted where it is asked again."""
-    counts: Counter[str] = Counter()
-    names = []
-    for ask in asks:
-        counts[ask.agent.name] += 1
-        n = counts[ask.agent.name]
-        names.append(ask.agent.name if n == 1 else f"{ask.agent.name} ({n})")
-    return names
+    with paid_below() as paid:  # what was paid before the time was up counts too
+        try:
+            async with asyncio.timeout(settings.call_timeout) as limit:
+                performed = await caller.perform(name, api, inputs)
+                if performed.then == "escalate":
+                    needs_right = not await caller.ask(Approval(name, api, inputs, "permission"))
+                    if not needs_right:
+                        performed = await caller.perform(name, api, inputs)
+                        needs_right = performed.then == "escalate"
+            result = performed.result
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            said = f"no answer in {settings.call_timeout:g} s, with all attempts"
+            result = CallResult.failed("timeout", said)
+    return AgentResult(name, result, total(paid), agent.attempts, needs_right)

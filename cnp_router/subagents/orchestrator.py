@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -16,8 +17,9 @@ from cnp_router.execution import ExecutionSettings
 from cnp_router.execution.approval import Approve
 from cnp_router.llm import ChatModel, run_sync
 from cnp_router.protocols import Books, MeteredModel, ModelCall
-from cnp_router.records import check_instance, check_request, instances, string_tuple
+from cnp_router.records import check_instance, check_request, instances, shown, string_tuple
 from cnp_router.routing import Router, Routing
+from cnp_router.sources import CallFailure
 from cnp_router.subagents.in_parallel import (
     TOGETHER,
     AgentResult,
@@ -26,7 +28,7 @@ from cnp_router.subagents.in_parallel import (
     merge,
     run_parallel,
 )
-from cnp_router.subagents.question import Answer, Question
+from cnp_router.subagents.question import Answer, Question, QuestionedModel
 from cnp_router.subagents.sub_agent import SubAgent
 from cnp_router.training import fit_router
 
@@ -263,12 +265,27 @@ class Orchestrator:
         )
 
     async def __call__(self, question: Question) -> Answer:
-        """Answer as the agent of a `SubAgent`: an orchestrator may be asked by another one."""
+        """Answer as the agent of a `SubAgent`: an orchestrator may be asked by another one.
+
+        Where all its agents fail, or there is none for it, that is its failure.
+        """
         question.turn("asks its agents")
-        served = await self.serve(question.text)
-        for call in served.calls:
-            question.book(call.usage)
-        return Answer(served.answer)
+        asked = copy(self)
+        asked.model = QuestionedModel(self.model, question)
+        served = await asked.serve(question.text)
+        failures = [each.result.failure for each in served.results if each.result.failure]
+        failure = None
+        if failures and len(failures) == len(served.results):
+            is_open = any(each.was_done == "unknown" for each in failures)
+            said = "; ".join(f"{name}: {why}" for name, why in served.merged.errors.items())
+            failure = CallFailure(
+                failures[0].kind,
+                f"every agent failed: {said}",
+                "unknown" if is_open else "no",
+            )
+        elif not served.results and not served.answer:
+            failure = CallFailure("tool", f"there is no agent for {shown(served.missing)}", "no")
+        return Answer(served.answer, failure=failure)
 
     async def _delegate(
         self, request: str, shown: Sequence[str], history: tuple[str, ...], books: Books

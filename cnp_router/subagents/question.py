@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cnp_router.exceptions import ExecutionError
-from cnp_router.llm import Usage
+from cnp_router.exceptions import ExecutionError, LanguageModelError
+from cnp_router.llm import ChatModel, ChatRequest, ChatResponse, Usage, WrappedChatModel
+from cnp_router.llm.tokens import estimate_request_tokens
 from cnp_router.records import check_instance, check_json, check_text, one_line
 from cnp_router.sources import CallFailure, CallProgress
 
-__all__ = ["Answer", "Question", "tokens_of", "total", "unique"]
+__all__ = ["Answer", "Question", "QuestionedModel", "tokens_of", "total", "unique"]
 
 _LOGGER = logging.getLogger("cnp_router.subagents")
 
@@ -99,6 +101,7 @@ less)
         self.max_turns = max_turns
         self.turns = 0
         self.booked: list[Usage] = []
+        self.is_booked = False  # whether its models book what failed answers cost
         self._on_stream = on_stream or []
 
     def turn(self, message: str = "") -> None:
@@ -129,6 +132,32 @@ less)
 
     def __repr__(self) -> str:  # what is asked may be private
         return f"Question({len(self.text)} characters, turn {self.turns} of {self.max_turns})"
+
+
+class QuestionedModel(WrappedChatModel):
+    """A model whose answers are booked to a question, with a turn for each if that is wanted."""
+
+    def __init__(self, model: ChatModel, question: Question, *, in_turns: bool = False) -> None:
+        super().__init__(model)
+        self.question = question
+        self.in_turns = in_turns
+        question.is_booked = True
+
+    async def complete(self, request: ChatRequest) -> ChatResponse:
+        """Ask the model; what it has cost is booked in any case."""
+        if self.in_turns:
+            self.question.turn("thinks")
+        try:
+            response = await super().complete(request)
+        except LanguageModelError as exc:
+            if exc.usage is not None:
+                self.question.book(exc.usage)
+            raise
+        except asyncio.CancelledError:
+            self.question.book(Usage(estimate_request_tokens(request), 0, "estimated"))
+            raise
+        self.question.book(response.usage)
+        return response
 
 
 def too_many(most: int) -> ExecutionError:

@@ -6,7 +6,8 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -210,10 +211,21 @@ class SubAgent:
         approve : callable, optional
             Answers each `Approval`: what does not only read is called only with it.
         **how
+            As of `SubAgent`, without ``max_turns``: it takes one turn, in which it asks its
+            contractors.
+
+        Raises
+        ------
+        InputError
             As of `SubAgent`.
         """
         from cnp_router.subagents.agents_of import NetAgent
 
+        if "max_turns" in how:
+            raise InputError(
+                f"agent {name!r} is a contract net, which takes no turns: give no max_turns "
+                "(settings=ExecutionSettings(timeout=...) limits it)"
+            )
         return cls(name, description, NetAgent(net, sources, settings, approve), **how)
 
     @classmethod
@@ -230,6 +242,8 @@ class SubAgent:
         **how: Any,
     ) -> SubAgent:
         """Return an agent whose model is shown all its tools, and calls one after the other.
+
+        Where it needs none of them, its answer is what the model says.
 
         Parameters
         ----------
@@ -302,19 +316,19 @@ class SubAgent:
         question = Question(
             call.inputs["text"], arguments, max_turns=self.max_turns, on_stream=watching
         )
-        above, below = _BELOW.get(), list[Usage]()
-        tokens = _PATH.set((*path, self.name)), _BELOW.set(below)
+        token = _PATH.set((*path, self.name))
         begin = time.perf_counter()
         answer = Answer()
         try:
-            answer, result = await self._asked(question, call.timeout)
+            with paid_below() as paid:
+                try:
+                    answer, result = await self._asked(question, call.timeout)
+                finally:
+                    own = [answer.usage] if answer.usage is not None else question.booked
+                    paid.extend(own)
         finally:
-            _PATH.reset(tokens[0])
-            _BELOW.reset(tokens[1])
-            own = [answer.usage] if answer.usage is not None else question.booked
-            usage = total([*own, *below])
-            if above is not None:
-                above.append(usage)
+            _PATH.reset(token)
+        usage = total(paid)
         turns = question.turns if answer.turns is None else answer.turns
         note = f"{tokens_of(usage):,} tokens ({usage.source}), {turns} turns"
         result = replace(result, seconds=time.perf_counter() - begin, notes=(*result.notes, note))
@@ -345,7 +359,7 @@ class SubAgent:
             kinds = (kind for error, kind in _KINDS if isinstance(exc, error))
             kind: FailureKind = next(kinds, "tool")
             usage = getattr(exc, "usage", None)
-            if isinstance(exc, LanguageModelError) and usage is not None:
+            if isinstance(exc, LanguageModelError) and usage is not None and not question.is_booked:
                 question.book(usage)
             return answer, self._failed(kind, _said(exc))
 
@@ -373,6 +387,22 @@ class SubAgent:
 
     def __repr__(self) -> str:
         return f"SubAgent({self.name!r}, {shown(self.api.description)})"
+
+
+@contextmanager
+def paid_below() -> Iterator[list[Usage]]:
+    """Yield a list that has at the end what was paid by all that are asked meanwhile.
+
+    It counts with who asks here too, whatever comes of it.
+    """
+    above, below = _BELOW.get(), list[Usage]()
+    token = _BELOW.set(below)
+    try:
+        yield below
+    finally:
+        _BELOW.reset(token)
+        if above is not None:
+            above.extend(below)
 
 
 def inputs_of(text: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

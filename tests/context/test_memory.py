@@ -158,8 +158,8 @@ class TestErasing:
         ("whose", "left"),
         [
             ({"user": "ann"}, ["b"]),
-            ({"session": "s1"}, ["session 2", "thread 2", "user"]),
-            ({"thread": "t1"}, ["session 2", "thread 2", "user"]),
+            ({"user": "ann", "session": "s1"}, ["b", "session 2", "thread 2", "user"]),
+            ({"user": "ann", "thread": "t1"}, ["b", "session 2", "thread 2", "user"]),
             ({"user": "ann", "session": "s2"}, ["b", "session", "thread", "user"]),
             (
                 {"user": "bob", "thread": "t1"},
@@ -180,6 +180,16 @@ class TestErasing:
         names = [("ann", "s1", "t1"), ("ann", "s2", "t2"), ("bob", "s1", "t1")]
         still = {d for u, s, t in names for d in told(memory, user=u, session=s, thread=t)}
         assert sorted(still) == left
+
+    @pytest.mark.parametrize("whose", [{"session": "s1"}, {"thread": "t1"}])
+    def test_without_a_user_it_is_nobodys(self, memory, whose):
+        for user in (None, "ann", "bob"):
+            memory.remember("session", f"of {user}", user=user, session="s1", thread="t1")
+        assert memory.count(**whose) == 1
+        assert memory.erase(**whose) == 1
+        assert memory.count(**whose) == 0
+        assert told(memory, user="ann", session="s1") == ["of ann"]
+        assert told(memory, user="bob", session="s1") == ["of bob"]
 
     def test_it_is_gone_from_the_file(self, tmp_path):
         path = tmp_path / "memory.sqlite"

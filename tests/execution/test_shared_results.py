@@ -273,6 +273,32 @@ def test_a_redis_server_that_dies_stops_no_execution():
         asyncio.run(each.context.aclose())
 
 
+def test_a_redis_server_that_dies_in_the_middle_stops_no_execution(caplog):
+    with redis_server() as server:
+
+        def dies(call):
+            server.stop()
+            return "in words"
+
+        store = RedisContextStore(server.url, timeout=0.5)
+        world = World(hr_pay={"said": "much"}, hr_words=dies, context=SharedContext(store))
+        said = {"$from": "pay", "path": "/said"}
+        words = Job("words", api="hr__words", inputs={"value": said}, after=("pay",))
+        more = [
+            Job(f"note {n}", api="chat__tell", inputs={"value": said}, after=("pay", "words"))
+            for n in range(3)
+        ]
+        last = tell({"$from": "words", "path": ""}, ("words",))
+        execution = world.run(PAID, words, *more, last)
+    assert execution.is_done
+    assert len(world.calls("hr")) == 2
+    assert world.calls("mail")[0].inputs == {"text": "in words"}
+    assert f"127.0.0.1:{server.port}" in execution.context_problem
+    warned = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert len(warned) == 1
+    asyncio.run(world.context.aclose())
+
+
 def test_an_encoder_that_is_lost_stops_no_execution():
     def encoder(texts):
         raise ValueError("no vectors")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from chat_server import run
 
 from cnp_router.agents import NextStep, offline_model
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import ChatAnswerError, ChatUnavailableError, InputError
 from cnp_router.execution import ExecutionSettings, allow_writes
+from cnp_router.llm import Usage
 from cnp_router.protocols import ContractNet
 from cnp_router.routing import SpecificationRouter
 from cnp_router.sources import FunctionSource, Sources
@@ -86,6 +89,14 @@ class TestOfNet:
         _, called = asked(make, "Forecast the rain.", {"city": "Kobe"})
         assert called == [("forecast", "Kobe")]
 
+    def test_it_takes_no_turns_that_could_be_limited(self):
+        with pytest.raises(InputError, match="'travel' is a contract net"):
+            asked(
+                lambda tools, catalog: SubAgent.of_net(
+                    "travel", "Knows.", self.net(catalog), tools, max_turns=3
+                )
+            )
+
     def test_what_fails_inside_is_its_failure(self):
         def make(tools, catalog):
             settings = ExecutionSettings(attempts=1)
@@ -134,6 +145,32 @@ class TestOfModel:
         assert "3 turns" in reply.result.failure.message
         assert reply.tokens > 0
 
+    def test_what_needs_no_tool_is_answered_without(self):
+        model = ScriptedChatModel([act(done=True, thought="You are welcome.")])
+        reply, called = asked(
+            lambda tools, _: SubAgent.of_model("t", "Knows.", model, tools), "Thank you!"
+        )
+        assert called == []
+        assert reply.result.text == "You are welcome."
+        assert reply.turns == 1
+
+    @pytest.mark.parametrize(
+        "turns",
+        [
+            [act(done=True)],  # says nothing
+            [act("travel__none", done=True, thought="That is it.")],
+            [act("travel__forecast", city=7), act(done=True, thought="It did not work.")],
+            [act("travel__trains", done=True, thought="No target.")],
+            [act(thought="Thinking.")],
+        ],
+    )
+    def test_what_came_to_nothing_is_no_answer(self, turns):
+        model = ScriptedChatModel([*turns, turns[-1]])
+        reply, _ = asked(
+            lambda tools, _: SubAgent.of_model("t", "Knows.", model, tools, max_turns=2)
+        )
+        assert not reply.result.is_done
+
     def test_what_writes_needs_approval(self):
         for approve, expected in ((None, []), (lambda _: True, [("book", "9A")])):
             model = ScriptedChatModel([act("travel__book", seat="9A", done=True)] * 9)
@@ -160,6 +197,49 @@ class TestOfModel:
             )
         )
         assert "travel__none" in reply.result.failure.message
+
+
+class Flaky(ScriptedChatModel):
+    """Its first answer is none, and has its price."""
+
+    was_asked = False
+
+    async def complete(self, request):
+        if not self.was_asked:
+            self.was_asked = True
+            raise ChatAnswerError("not JSON", model="m", usage=Usage(5000, 500, "server"), calls=1)
+        return await super().complete(request)
+
+
+class TestTokens:
+    def test_an_answer_that_is_none_counts_once(self):
+        model = Flaky([act("travel__trains", target="Nara", done=True)])
+        reply, _ = asked(lambda tools, _: SubAgent.of_model("t", "Knows.", model, tools))
+        assert reply.result.is_done
+        good = ScriptedChatModel([act("travel__trains", target="Nara", done=True)])
+        without, _ = asked(lambda tools, _: SubAgent.of_model("t", "Knows.", good, tools))
+        assert 5500 < without.tokens + 5500 <= reply.tokens < without.tokens + 5700
+
+    def test_it_counts_once_where_it_ends_the_agent(self):
+        class Lost(ScriptedChatModel):
+            async def complete(self, request):
+                usage = Usage(400, 0, "server")
+                raise ChatUnavailableError("gone", model="m", usage=usage, calls=1)
+
+        reply, _ = asked(lambda tools, _: SubAgent.of_model("t", "Knows.", Lost([]), tools))
+        assert not reply.result.is_done
+        assert reply.tokens == 400
+
+    def test_a_prompt_whose_answer_did_not_come_in_time_was_sent(self):
+        class Slow(ScriptedChatModel):
+            async def complete(self, request):
+                await asyncio.sleep(30)
+
+        reply, _ = asked(
+            lambda tools, _: SubAgent.of_model("t", "Knows.", Slow([]), tools, timeout=0.1)
+        )
+        assert reply.result.failure.kind == "timeout"
+        assert reply.tokens > 100
 
 
 def test_an_agent_may_have_agents_as_tools():

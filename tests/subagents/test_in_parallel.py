@@ -93,6 +93,25 @@ class TestTogether:
         results = run(run_parallel([Ask(one, "x"), Ask(one, "y")]))
         assert list(merge(results).analyses) == ["a", "a (2)"]
 
+    def test_names_are_distinct_whatever_agents_are_called(self):
+        a, other = agent("a", saying("A")), agent("a (2)", saying("B"))
+        for agents in ([a, a, other], [other, a, a], [a, a, other, other, agent("a", saying("C"))]):
+            results, _ = together(*agents)
+            merged = merge(results)
+            assert merged.success_count == len(merged.analyses) == len(agents)
+            assert sorted(merged.analyses.values()) == sorted(r.result.text for r in results)
+            assert merged.analyses["a"] == "A"
+            assert merged.analyses["a (2)"] == "B"
+
+    def test_what_is_merged_of_two_rounds_is_all_there(self):
+        first, _ = together(agent("a", saying("A")))
+        second, _ = together(agent("a", saying("B")), agent("b", failing(RuntimeError("no"))))
+        third, _ = together(agent("b", failing(RuntimeError("never"))))
+        merged = merge([*first, *second, *third])
+        assert merged.analyses == {"a": "A", "a (2)": "B"}
+        assert (merged.success_count, merged.failure_count) == (2, 2)
+        assert list(merged.errors) == ["b", "b (2)"]
+
     def test_arguments_go_along(self):
         async def look(question):
             return question.arguments["city"]
@@ -201,3 +220,40 @@ class TestRetries:
         results, _ = together(agent("a", saying("A")), approve=lambda _: False)
         assert results[0].result.failure.kind == "declined"
         assert results[0].attempts == 0
+
+
+class TestTokens:
+    """What was paid counts, whatever comes of it."""
+
+    def test_of_an_agent_whose_time_was_up(self):
+        async def hang(question):
+            question.book(Usage(900, 100, "server"))
+            await asyncio.sleep(30)
+
+        results, _ = together(agent("a", hang), agent("b", saying("B", 7)), timeout=0.1)
+        assert [(each.tokens, each.attempts) for each in results] == [(1000, 1), (7, 1)]
+        assert merge(results).total_tokens == 1007
+
+    def test_of_those_that_it_had_asked(self):
+        async def hang(question):
+            question.book(Usage(50, 0, "server"))
+            await asyncio.sleep(30)
+
+        inner = agent("inner", hang)
+
+        async def ask(question):
+            question.book(Usage(3, 0, "server"))
+            await run_parallel([Ask(inner, "x"), Ask(agent("done", saying("x", 10)), "y")])
+
+        results, _ = together(agent("outer", ask), timeout=0.1)
+        assert results[0].tokens == 63
+
+    def test_they_count_once_on_each_level(self):
+        async def ask(question):
+            question.book(Usage(3, 0, "server"))
+            results = await run_parallel([Ask(agent("inner", saying("x", 10)), "x")] * 2)
+            return str(merge(results).total_tokens)
+
+        results, _ = together(agent("outer", ask))
+        assert results[0].result.text == "20"
+        assert results[0].tokens == 23

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import numpy as np
@@ -254,6 +255,39 @@ class TestSetUp:
         reply = run(guide.ask(REQUEST))
         assert reply.result.text == "Yes."
         assert reply.tokens > 220
+
+    def test_as_an_agent_it_fails_where_all_its_agents_do(self):
+        for failing, is_done in (({"weather", "trains"}, False), ({"weather"}, True)):
+            model = ScriptedChatModel([BOTH, {"answer": "I could not."}])
+            guide = SubAgent(
+                "guide", "Guides.", Orchestrator(model, World(failing).agents(), WordRouter())
+            )
+            reply = run(guide.ask(REQUEST))
+            assert reply.result.is_done is is_done
+            if not is_done:
+                assert reply.result.failure.kind == "tool"
+                assert "weather is broken" in reply.result.failure.message
+                assert "trains is broken" in reply.result.failure.message
+
+    def test_as_an_agent_it_fails_where_nobody_is_there_for_it(self):
+        model = ScriptedChatModel([delegated(missing="a boat")] * 2)
+        guide = SubAgent("guide", "Guides.", Orchestrator(model, World().agents()))
+        reply = run(guide.ask("Row me to the train."))
+        assert "'a boat'" in reply.result.failure.message
+        model = ScriptedChatModel([delegated(answer="Hello!")])
+        guide = SubAgent("guide", "Guides.", Orchestrator(model, World().agents()))
+        assert run(guide.ask("Hello!")).result.text == "Hello!"
+
+    def test_what_it_paid_counts_where_its_time_is_up(self):
+        async def hang(question):
+            question.book(Usage(70, 0, "server"))
+            await asyncio.sleep(30)
+
+        model = ScriptedChatModel([delegated(("weather", "Rain?"))])
+        inner = Orchestrator(model, [SubAgent("weather", TOLD["weather"], hang)])
+        reply = run(SubAgent("guide", "Guides.", inner, timeout=0.2).ask("Rain in the city?"))
+        assert reply.result.failure.kind == "timeout"
+        assert reply.tokens > 70 + 100
 
 
 class TestTasks:
