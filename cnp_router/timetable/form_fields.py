@@ -72,7 +72,8 @@ def one_of(what: str, value: str, known: Any) -> str:
         close = [by_lower[value.lower()]]
     else:
         near = difflib.get_close_matches(value.lower(), by_lower, n=3, cutoff=0.5)
-        close = [by_lower[each] for each in near]
+        part = [each for each in by_lower if value and value.lower() in each]
+        close = [by_lower[each] for each in near or part[:3]]
     few = sorted(known)
     rest = f"use one of {', '.join(few)}" if len(few) <= 20 else f"there are {len(few)}"
     cure = f"did you mean {' or '.join(map(repr, close))}?" if close else rest
