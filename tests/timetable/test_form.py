@@ -272,6 +272,18 @@ class TestRules:
         (tmp_path / "form.json").write_text(f'{{"year": 2, {added}}}')
         assert Form.read(tmp_path / "form.json").missing() == ()
 
+    def test_an_interest_that_no_course_is_about_is_seen(self):
+        form = dataclasses.replace(WHOLE, interests="film, quantum pottery")
+        gains = {each.name: each.values for each in form.rules(COURSES).preferences}
+        assert gains["about film"]
+        assert gains["about quantum pottery"] == {}
+
+    def test_a_day_that_there_is_not(self):
+        with pytest.raises(
+            InputError, match="must be true, false or a day such as 'Wed', got 'Sat'"
+        ):
+            Form(free_day="Sat")
+
     def test_a_part_of_a_department_is_enough_for_a_cure(self):
         with pytest.raises(InputError, match="did you mean 'Economics and Business'"):
             Form(department="Econ").check(COURSES)
