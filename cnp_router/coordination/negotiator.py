@@ -45,7 +45,8 @@ class Negotiator:
     The score is that of Li and Liu (arXiv:2601.11595): ``0.5 * match + 0.3 / load + 0.2 * past``.
     A server that declares ``capability/negotiate`` says itself whether it takes the job, and one
     that declares ``capability/discover`` what it can do; for the others the coordinator speaks, by
-    catalog, load and reputation. One negotiator may serve several executions of one event loop.
+    catalog, load and reputation. One negotiator may serve several executions of one event loop,
+    and one loop after another.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ said_by='coordinator')
         self._propagation = Propagation(self._asking)
         self._rng = np.random.default_rng(check_number("seed", seed, 0, whole=True))
         self._able: dict[str, frozenset[str]] = {}  # by source that said what it can do
-        self._discovering = asyncio.Lock()
+        self._lock: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         # By execution: what it has shown that a store will teach the reputation later; and the
         # reputation with all of that.
         self._shown: dict[str, list[tuple[str, bool, str | None]]] = {}
@@ -360,7 +361,7 @@ said_by='coordinator')
         }
         if not new:
             return
-        async with self._discovering:  # who negotiates at the same time waits for the same answer
+        async with self._discovering():  # who negotiates at the same time waits for the same answer
             left = [(name, api) for name, api in new.items() if name not in self._able]
             ask, params = self._asking.ask, CapabilityDiscover()
             found = await asyncio.gather(
@@ -369,6 +370,13 @@ said_by='coordinator')
             for (name, _), answer in zip(left, found, strict=True):
                 if answer is not None:
                     self._able[name] = frozenset(each.name for each in answer.capabilities)
+
+    def _discovering(self) -> asyncio.Lock:
+        """Return the lock of this event loop: that of another one cannot be waited for."""
+        loop = asyncio.get_running_loop()
+        if self._lock is None or self._lock[0] is not loop:
+            self._lock = loop, asyncio.Lock()
+        return self._lock[1]
 
     def _able_or_not(self, offer: Offer) -> Offer:
         """Return an offer, declined where the server does not name the capability."""

@@ -7,7 +7,7 @@ Three methods (Li and Liu, arXiv:2601.11595), each with params and an answer:
 - ``capability/negotiate``: `CapabilityNegotiate`, `Negotiated`
 
 A server can take the params as the types of its own handlers. Fields that are not known are passed
-over, since protocols add their own; all else is strict, and bounded.
+over, since protocols add their own; longer texts are cut; all else is strict, and bounded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,18 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from cnp_router.exceptions import InputError
 
@@ -46,12 +57,12 @@ METHODS = (PROPAGATE, DISCOVER, NEGOTIATE)
 """The methods that a server may declare."""
 
 MOST_SAID = 2_000
-"""Characters of a task, a reason or a description in a message."""
+"""Characters of a task, a reason or a description in a message; what is longer is cut."""
 
 Content = TypeVar("Content", bound=BaseModel)
 
 _Name = Annotated[str, Field(min_length=1, max_length=300)]
-_Text = Annotated[str, Field(max_length=MOST_SAID)]
+_Text = Annotated[str, AfterValidator(lambda text: text[:MOST_SAID])]
 _Seconds = Annotated[int | float, Field(ge=0, le=86_400)]
 
 
@@ -154,10 +165,18 @@ class Negotiated(_Content):
     reason: _Text = ""
 
 
-class _Envelope(BaseModel):
+class _Exact(BaseModel):
+    """What has no fields but its own, and is written with those that were given."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
-    jsonrpc: Literal["2.0"] = "2.0"
+    @model_serializer(mode="wrap")
+    def _given(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {k: v for k, v in written(self).items() if k in self.model_fields_set}
+
+
+class _Envelope(_Exact):
+    jsonrpc: Literal["2.0"]
 
 
 class RpcRequest(_Envelope):
@@ -165,10 +184,11 @@ class RpcRequest(_Envelope):
 
     Parameters
     ----------
+    jsonrpc : {"2.0"}
     method : str
     params : dict of str to JSON value, default={}
-    id : int or str or None, default=None
-        None for a notification, which has no answer.
+    id : int or str, optional
+        Without one it is a notification, which has no answer; `id` is None then.
 
     Examples
     --------
@@ -176,11 +196,20 @@ class RpcRequest(_Envelope):
     ...         '"params": {"capability": "scrape"}}')
     >>> RpcRequest.model_validate_json(text).content
     CapabilityNegotiate(capability='scrape', task='', category=None)
+    >>> RpcRequest(jsonrpc="2.0", method="capability/discover").model_dump_json()
+    '{"jsonrpc":"2.0","method":"capability/discover"}'
     """
 
     method: _Name
     params: dict[str, JsonValue] = {}
     id: int | str | None = None
+
+    @field_validator("id")
+    @classmethod
+    def _not_null(cls, value: int | str | None) -> int | str:
+        if value is None:
+            raise ValueError("must not be null (a notification has none)")
+        return value
 
     @property
     def content(self) -> BaseModel:
@@ -190,7 +219,7 @@ class RpcRequest(_Envelope):
         return read_message(_PARAMS[self.method], self.params)
 
 
-class RpcError(_Content):
+class RpcError(_Exact):
     """Why there is no result."""
 
     code: int
@@ -207,7 +236,8 @@ class RpcResponse(_Envelope):
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
-        if ("result" in self.model_fields_set) == (self.error is not None):
+        has_error = self.error is not None
+        if self.model_fields_set & {"result", "error"} != {"error" if has_error else "result"}:
             raise ValueError("either result or error must be there")
         return self
 

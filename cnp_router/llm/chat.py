@@ -141,6 +141,11 @@ class Usage:
         How many of `tokens_in` the server had read before and kept, as it says. Many charge less
         for these.
 
+    Raises
+    ------
+    InputError
+        If more were kept than read.
+
     Examples
     --------
     >>> Usage(100, 20, "server") + Usage(50, 5, "estimated")
@@ -151,6 +156,14 @@ class Usage:
     tokens_out: int
     source: Literal["server", "estimated"]
     tokens_cached: int = field(default=0, repr=False)
+
+    def __post_init__(self) -> None:
+        read, kept = self.tokens_in, self.tokens_cached
+        if are_counts(read, kept) and kept > read:
+            raise InputError(
+                f"tokens_cached must be at most tokens_in, got {kept:,} and {read:,} "
+                "(tokens_in counts those of the cache too)"
+            )
 
     def __add__(self, other: Usage) -> Usage:
         source = self.source if self.source == other.source else "estimated"

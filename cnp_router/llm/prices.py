@@ -106,6 +106,8 @@ class Prices:
     currency : str
         Such as ``"USD"``.
     models : mapping of str to ModelPrice
+        By name alone, as calls are booked: models of one name on two servers have one price and
+        one row of a bill.
     per : int, default=1_000_000
         How many tokens a price is for.
 

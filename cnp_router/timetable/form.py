@@ -173,8 +173,7 @@ class Form:
         ['at least one day is free', 'no first period', 'year', 'one course at a time']
         """
         if open_ := self.missing():
-            fields = ", ".join(question.field for question in open_)
-            raise InputError(f"the form does not say {fields} (add it; first: {open_[0].text})")
+            raise _missing(open_, courses)
         self.check(courses)
         hidden = [timetable_rules.free_day_item(day) for day in DAYS if self.free_day is True]
         return Problem(
@@ -293,6 +292,18 @@ class Form:
         """Write the form as a JSON document, atomically; DataFileError if it cannot be."""
         with atomic_write(path) as out:
             out.write(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
+
+
+def _missing(questions: Sequence[Question], courses: Sequence[Course]) -> InputError:
+    """Return (not raise) the error of what a form does not say, with what to write."""
+    examples = {question.field: question.example for question in questions}
+    if "department" in examples:
+        examples["department"] = min((course.department for course in courses), default="")
+    lines = json.dumps(examples, ensure_ascii=False)[1:-1]
+    return InputError(
+        f"the form does not say {', '.join(examples)} (add to its JSON, with what is true of you: "
+        f"{lines})"
+    )
 
 
 def _liking(record: Record, value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +73,8 @@ def one_of(what: str, value: str, known: Any) -> str:
         close = [by_lower[value.lower()]]
     else:
         near = difflib.get_close_matches(value.lower(), by_lower, n=3, cutoff=0.5)
-        close = [by_lower[each] for each in near]
+        part = [each for each in by_lower if value and value.lower() in each]
+        close = [by_lower[each] for each in near or part[:3]]
     few = sorted(known)
     rest = f"use one of {', '.join(few)}" if len(few) <= 20 else f"there are {len(few)}"
     cure = f"did you mean {' or '.join(map(repr, close))}?" if close else rest
@@ -100,7 +102,10 @@ def _free_day(name: str, value: object) -> bool | str:
 
 def check_day(name: str, value: object) -> str:
     """Return a day as slots call it, ``"Wed"``."""
-    slots = slots_of(name, value) if isinstance(value, str) else ()
+    slots: tuple[str, ...] = ()
+    if isinstance(value, str):
+        with suppress(InputError):
+            slots = slots_of(name, value)
     if len({slot[:3] for slot in slots}) != 1 or len(slots) == 1:
         raise InputError(f"{name} must be true, false or a day such as 'Wed', got {shown(value)}")
     return slots[0][:3]

@@ -26,10 +26,13 @@ class Question:
         Of the form.
     text : str
         The question.
+    example : bool, float or str
+        What a form may say.
     """
 
     field: str
     text: str
+    example: bool | float | str
 
     def value(self, answer: str, departments: Collection[str]) -> Any:
         """Return the value of the field that an answer in words gives.
@@ -67,13 +70,15 @@ class Question:
 
 
 QUESTIONS = (
-    Question("department", "Which department do you study at?"),
-    Question("year", "Which year are you in (1 to 6)?"),
-    Question("min_credits", "How many credits do you need at least?"),
-    Question("max_credits", "How many credits do you want at most?"),
-    Question("first_period", "May there be courses in the first period (yes or no)?"),
-    Question("gaps", "May there be free periods between courses of a day (yes or no)?"),
-    Question("free_day", "Should a day be free (yes, no, or which day)?"),
-    Question("interests", "What are you interested in, and what else do you wish (or nothing)?"),
+    Question("department", "Which department do you study at?", "Law and Politics"),
+    Question("year", "Which year are you in (1 to 6)?", 2),
+    Question("min_credits", "How many credits do you need at least?", 10),
+    Question("max_credits", "How many credits do you want at most?", 16),
+    Question("first_period", "May there be courses in the first period (yes or no)?", True),
+    Question("gaps", "May there be free periods between courses of a day (yes or no)?", True),
+    Question("free_day", "Should a day be free (yes, no, or which day)?", "Wed"),
+    Question(
+        "interests", "What are you interested in, and what else do you wish (or nothing)?", ""
+    ),
 )
 """What has to be known for a timetable, in the order in which it is asked."""

@@ -28,13 +28,16 @@ Courses = Sequence[Course]
 
 
 def about(interests: str, credits: float, courses: Courses, weight: float) -> Iterator[Preference]:
-    """Yield each interest, counted up to its part of the credits: the others get theirs."""
+    """Yield each interest, counted up to its part of the credits: the others get theirs.
+
+    One that no course is about gains nothing, which is seen.
+    """
     close = {topic: closeness(topic, courses) for topic in topics_of(interests)}
-    found = {topic: shares for topic, shares in close.items() if shares}
+    n_found = sum(map(bool, close.values()))
     size = {course.id: course.credits for course in courses}
-    for topic, shares in found.items():
+    for topic, shares in close.items():
         values = {name: share * size[name] for name, share in shares.items()}
-        most = credits / len(found) if len(found) > 1 else None
+        most = credits / n_found if n_found > 1 else None
         yield Preference(f"about {topic}", f"interested in {topic}", values, weight, at_most=most)
 
 

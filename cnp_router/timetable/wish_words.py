@@ -13,7 +13,7 @@ from cnp_router.text import singular
 from cnp_router.timetable.course import DAYS, PERIODS, Course
 from cnp_router.timetable.form_fields import check_entry
 
-__all__ = ["HOURS", "Thing", "periods_outside", "thing_of"]
+__all__ = ["HOURS", "Thing", "periods_outside", "swap_of", "thing_of"]
 
 Kind = Literal["time", "gaps", "free day", "forms", "assessment", "course", "fields"]
 
@@ -60,11 +60,17 @@ _ORDINAL = re.compile(
 _PART = re.compile(r"(?:(?P<day>[a-z]+?)s? )?(?P<part>morning|afternoon|evening)s?")
 _PARTS = {"morning": (1, 2), "afternoon": (3, 4, 5), "evening": (5,)}
 _LITTLE = re.compile(
-    r"^(?:(?:the|any|a|an|my|all|on|in|at|of|for|to|be|have|about|courses?|class|classes)\s+)+"
+    r"^(?:(?:the|any|a|an|my|all|everything|anything|on|in|at|of|for|to|be|have|about|courses?|class|classes)\s+)+"
 )
 _AFTER = re.compile(r"\s+(?:courses?|class(?:es)?|lessons?|please|at all|any ?more)$")
 
 _GAPS = re.compile(r"gaps?|holes?|free (?:periods?|hours?|slots?)|breaks?")
+_SWAPS = (
+    r"(?:swap|replace|exchange|change|switch)(?: out)? (?P<old>.+?) (?:for|with|by|to) (?P<new>.+)",
+    r"instead of (?P<old>.+?) (?:take|add|have|want|give me) (?P<new>.+)",
+    r"(?:(?P<new>.+) )?instead of (?P<old>.+)",
+)
+_ELSE = re.compile(r"(?:something|anything|another|other|a|different|some|else|one|courses?| )+")
 _FREE_DAY = re.compile(r"free days?|days? off|days? free")
 
 
@@ -102,6 +108,21 @@ def thing_of(words: str, courses: Sequence[Course]) -> Thing | None:
     if _GAPS.fullmatch(bare):
         return Thing("gaps", ())
     return Thing("free day", ()) if _FREE_DAY.fullmatch(bare) else None
+
+
+def swap_of(words: str) -> tuple[str, str] | None:
+    """Return what is given up for what, or None; ``""``: for anything else.
+
+    Examples
+    --------
+    >>> swap_of("swap st-104 for something about law"), swap_of("replace st-104 with another one")
+    (('st-104', 'something about law'), ('st-104', ''))
+    """
+    found = next(filter(None, (re.fullmatch(swap, words) for swap in _SWAPS)), None)
+    if found is None:
+        return None
+    new = found["new"] or ""
+    return found["old"], "" if _ELSE.fullmatch(new) else new
 
 
 def periods_outside(*, before: float | None = None, after: float | None = None) -> list[int]:

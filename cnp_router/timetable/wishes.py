@@ -23,11 +23,11 @@ from typing import Any
 from cnp_router.exceptions import InputError
 from cnp_router.records import check_text
 from cnp_router.text import content_words
-from cnp_router.timetable.course import FORMS, Course
+from cnp_router.timetable.course import DAYS, FORMS, Course
 from cnp_router.timetable.form import Form
 from cnp_router.timetable.form_fields import Liking, check_day, department_of
 from cnp_router.timetable.interests import closeness, topic_words, topics_of
-from cnp_router.timetable.wish_words import Thing, periods_outside, thing_of
+from cnp_router.timetable.wish_words import Thing, periods_outside, swap_of, thing_of
 
 __all__ = ["Reading", "read_wishes"]
 
@@ -39,8 +39,9 @@ _CUT = re.compile(
 _RANGE = re.compile(r"(?:between|from)\s+[\d.]+\s+(?:and|to)\s+[\d.]+", re.IGNORECASE)
 _FILLER = re.compile(
     r"^(?:please|also|then|so|well|ok|maybe|if possible|i(?:'d| would)? (?:like|want|need)"
-    r"(?: to have)?(?! not)|i wish(?: for)?|give me|let me have|can i have|there should be"
-    r"|make it|with|to|i)\s+"
+    r"(?: to have)?(?! not)|(?:want|need)(?! not)"
+    r"|(?:something|courses?) with(?= (?:fewer|less|no) )|i wish(?: for)?|give me"
+    r"|let me have|can i have|there should be|make it|with|to|i)\s+"
 )
 _VERBS = {
     "fewer": r"fewer|less|avoid|rather not?|preferably not?|prefer not?|dislike|don't like"
@@ -55,7 +56,8 @@ _VERBS = {
 }
 _VERB = re.compile("|".join(rf"(?:(?P<{name}>{words})\b\s*)" for name, words in _VERBS.items()))
 _FINE = re.compile(r"(?P<what>.+?) (?:is|are) (?P<not>not )?(?:fine|ok|okay|allowed|possible)")
-_LAST = re.compile(r"\s+(?:please|again|at all|any ?more|if possible|too|though|now)$")
+_LAST = re.compile(r"\s+(?:please|again|at all|any ?more|if possible|too|as well|though|now)$")
+_ALSO = re.compile(r"\b(?:also|too|as well)\b")
 _MANY = re.compile(r"as (?P<how>many|much|few|little) (?P<what>.+) as possible")
 _DAY = "(?P<day>mon|tues?|wed(?:nes)?|thu(?:rs)?|fri)(?:day)?s?"
 _FREE = re.compile(
@@ -180,6 +182,7 @@ class _Reader:
         self.changes: list[str] = []
         self.unclear: list[str] = []
         self._verb, self._kind = "", ""  # of the clause before
+        self._also = False  # whether a clause adds to what is there
         self._credits: dict[str, float] = {}  # to be checked together
         self._wanted: dict[str, None] = {}
 
@@ -198,6 +201,7 @@ class _Reader:
         """Read one clause."""
         words = " ".join(clause.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
         words = re.sub(r"\bi'm\b", "i am", words)
+        self._also = bool(_ALSO.search(words))
         while (shorter := _LAST.sub("", _FILLER.sub("", words))) != words:
             words = shorter
         if words in _EMPTY:
@@ -220,7 +224,9 @@ class _Reader:
                 change(self, *found.groups())
                 return
         if found := _FREE.fullmatch(words):
-            self.set(free_day=check_day("free_day", found["day"] or found["other"]))
+            self._free(check_day("free_day", found["day"] or found["other"]))
+        elif swap := swap_of(words):
+            self._swap(*swap)
         elif _REST.fullmatch(words):
             self.changes.append("the rest is kept")
         elif found := _FINE.fullmatch(words):
@@ -240,6 +246,36 @@ class _Reader:
             return joined != "stop" and self._verb == "more" and not _NOT_INTEREST.search(words)
         same = thing.kind == self._kind or {thing.kind, self._kind} <= {"forms", "assessment"}
         return same and (joined == "and" or thing.kind != "fields")
+
+    def _free(self, day: str) -> None:
+        """Have nothing on a day, beside another one that is free if the text says so."""
+        if self._also and self.form.free_day in DAYS and self.form.free_day != day:
+            self.avoid(Thing("time", (day,)))
+        else:
+            self.set(free_day=day)
+        self._verb, self._kind = "free", "time"
+
+    def _swap(self, old: str, new: str) -> None:
+        """Give up one thing for another one; ``""``: for anything else."""
+        before = self.form, tuple(self.changes)
+        thing = thing_of(old, self.courses)
+        if thing is None:
+            raise self._unknown(old)
+        is_time = thing.kind == "time"
+        if is_time and {*self.form.avoid, self.form.free_day}.isdisjoint(thing.values):
+            raise _UnclearError(f"nothing is said of {old!r} (name the course)")
+        self._do("allow" if is_time else "drop", old)
+        try:
+            taken = thing_of(new, self.courses)
+            if taken is not None and taken.kind == "course":
+                self.keep(taken)
+            elif taken is not None and taken.kind in _LIKED:
+                self._do("more", new)
+            elif new:
+                self._read(new, "stop")
+        except _UnclearError:
+            self.form, self.changes = before[0], list(before[1])
+            raise
 
     def _do(self, verb: str, words: str) -> None:
         thing = thing_of(words, self.courses)
@@ -342,6 +378,10 @@ class _Reader:
             raise _UnclearError("no period is then")
         self.avoid(Thing("time", tuple(f"period {period}" for period in periods)))
 
+    def how_many(self) -> None:
+        """Ask for a number: the form does not say how many there are."""
+        raise _UnclearError("say how many, such as 'at most 12 credits'")
+
     def _interest(self, words: str, *, asked: bool = False) -> None:
         """Add an interest; if no verb has asked for it, only one that courses are about."""
         topic = _INTEREST.sub("", words)
@@ -408,6 +448,10 @@ _SENTENCES: tuple[tuple[str, Callable[..., None]], ...] = (
         lambda r, n: r.credits(min_credits=float(n), max_credits=float(n)),
     ),
     (
+        r"(?:.+ )?(?:fewer|less|more) (?:credits?|courses?|work)|(?:much )?lighter",
+        lambda r: r.how_many(),
+    ),
+    (
         rf"{_MOST} ([1-5]) (?:courses?|classes|lessons?) (?:a|per|each|every|on one) day",
         lambda r, n: r.set(max_per_day=int(n)),
     ),
@@ -425,6 +469,8 @@ _SENTENCES: tuple[tuple[str, Callable[..., None]], ...] = (
 _LIKED = ("forms", "assessment", "fields")
 _DOING: dict[tuple[str, str], Callable[[_Reader, Thing], None]] = {
     ("no", "time"): _Reader.avoid,
+    ("drop", "time"): _Reader.avoid,
+    ("free", "time"): _Reader.avoid,
     ("fewer", "time"): _Reader.avoid,
     ("allow", "time"): _Reader.allow,
     ("no", "gaps"): lambda r, t: r.set(gaps=False),

@@ -125,7 +125,9 @@ class TestQuestions:
         assert result.stdout == ""
         assert result.stderr == (
             "Error: the form does not say department, min_credits, max_credits, first_period, "
-            "free_day, interests (add it; first: Which department do you study at?)\n"
+            'free_day, interests (add to its JSON, with what is true of you: "department": '
+            '"Computer Science", "min_credits": 10, "max_credits": 16, "first_period": true, '
+            '"free_day": "Wed", "interests": "")\n'
         )
 
     def test_asked_for_what_is_missing(self, run):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from worlds import run as trajectory
 from cnp_router import Api, OnlineStore
 from cnp_router.coordination import Capabilities, Load, Negotiator
 from cnp_router.coordination.capabilities import ALIKE
+from cnp_router.coordination.rpc import DISCOVER
 from cnp_router.exceptions import CoordinationError, InputError, ModelStoreError
 from cnp_router.online import Reputation
 from cnp_router.protocols.substitutes import Likeness
@@ -266,3 +268,29 @@ def test_what_gives_other_fields_is_no_equivalent():
     assert set(told.equivalents("a__find_hotel")) == {"b__search", "c__locate"}  # not known yet
     known["c__locate"] = {"lat", "lng"}
     assert told.equivalents("a__find_hotel") == ("b__search",)
+
+
+class TestOneLoopAfterAnother:
+    """One negotiator, asked by several at once in each of them."""
+
+    name = "maps"
+    extensions = MappingProxyType({DISCOVER: {}})
+
+    async def request(self, method, params, *, timeout):
+        await asyncio.sleep(0.001)
+        return {"capabilities": [{"name": "draw"}]}
+
+    def source_of(self, api):
+        return self
+
+    def test_is_served(self):
+        negotiator, match = Negotiator(self), {"maps__draw": 1.0}
+
+        async def at_once():
+            await asyncio.gather(*(negotiator.order("", [*match], match=match) for _ in range(3)))
+            return await negotiator.discover([*match])
+
+        for _ in range(2):
+            negotiator._able.clear()
+            assert asyncio.run(at_once()) == {"maps": ("maps__draw",)}
+        assert negotiator.n_messages == 8  # asked twice in each loop, with an answer

@@ -40,7 +40,17 @@ def test_a_message_as_the_article_has_it_is_read_and_written():
     assert isinstance(content, ContextPropagate)
     assert (content.source_server, content.ttl) == ("server_a", 300)
     assert content.model_dump(mode="json") == PROPAGATED["params"]
-    assert json.loads(request.model_dump_json(exclude_none=True)) == PROPAGATED
+    assert request.id is None
+    assert json.loads(request.model_dump_json()) == PROPAGATED
+
+
+@pytest.mark.parametrize(
+    "changed", [{"jsonrpc": None}, {"jsonrpc": "1.0"}, {"id": None}, {"id": 1.5}, {"more": 1}]
+)
+def test_requests_that_are_none(changed):
+    for wrong in (PROPAGATED | changed, {n: v for n, v in PROPAGATED.items() if n != "jsonrpc"}):
+        with pytest.raises(ValueError, match=r"jsonrpc|id|more"):
+            RpcRequest.model_validate(wrong)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +85,6 @@ def test_what_context_must_have(left_out):
         (Negotiated, {}),
         (Negotiated, {"status": True}),
         (Negotiated, {"status": "accepted", "reason": 7}),
-        (Negotiated, {"status": "accepted", "reason": "x" * 2_001}),
         (ContextKept, {"kept": "yes"}),
         (CapabilitiesFound, {"capabilities": ["search"]}),
         (CapabilitiesFound, {"capabilities": [{"name": "x" * 301}]}),
@@ -85,6 +94,11 @@ def test_what_context_must_have(left_out):
 def test_answers_that_are_none(kind, data):
     with pytest.raises(InputError, match=f"not a {kind.__name__}"):
         read_message(kind, data)
+
+
+def test_a_text_that_is_too_long_is_cut():
+    answer = read_message(Negotiated, {"status": "declined", "reason": "x" * 2_001})
+    assert (answer.status, len(answer.reason)) == ("declined", 2_000)
 
 
 def test_an_error_does_not_show_what_came():
@@ -99,7 +113,7 @@ def test_what_is_not_known_is_passed_over():
 
 def test_a_method_that_there_is_not():
     with pytest.raises(InputError, match=r"unknown method 'capability/sing' \(use one of context"):
-        RpcRequest(method="capability/sing", id=1).content  # noqa: B018
+        RpcRequest(jsonrpc="2.0", method="capability/sing", id=1).content  # noqa: B018
 
 
 def test_a_response_has_a_result_or_an_error():
@@ -107,11 +121,19 @@ def test_a_response_has_a_result_or_an_error():
     assert RpcResponse.model_validate_json(said).result == {"kept": True}
     error = '{"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "Method not found"}}'
     assert RpcResponse.model_validate_json(error).error.code == -32601
+    for text in (said, error):
+        assert json.loads(RpcResponse.model_validate_json(text).model_dump_json()) == json.loads(
+            text
+        )
     for wrong in (
         '{"jsonrpc": "2.0", "id": 1}',
         '{"jsonrpc": "1.0", "id": 1, "result": 1}',
         '{"jsonrpc": "2.0", "id": 1, "result": 1, "error": {"code": 1, "message": ""}}',
         '{"jsonrpc": "2.0", "id": 1, "result": 1, "more": 1}',
+        '{"id": 1, "result": 1}',
+        '{"jsonrpc": "2.0", "id": 1, "result": 1, "error": null}',
+        '{"jsonrpc": "2.0", "id": 1, "error": null}',
+        '{"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "", "more": 1}}',
     ):
         with pytest.raises(ValueError):
             RpcResponse.model_validate_json(wrong)

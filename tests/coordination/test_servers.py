@@ -80,13 +80,19 @@ def test_servers_that_declare_it_speak_for_themselves(way, mode):
 
 
 @pytest.mark.parametrize(
-    ("what", "way"), [("nonsense", "object"), ("long", "url"), ("dies", "process")]
+    ("what", "way"), [("nonsense", "object"), ("nonsense", "url"), ("dies", "process")]
 )
 def test_a_server_whose_answers_are_none_is_spoken_for(what, way):
     negotiator, found = negotiated(way, odd=what, yes="")
     assert found.order == ("odd__draw", "yes__draw")
     assert found.offers[0].said_by == "coordinator"
     assert negotiator.notes
+
+
+def test_who_declines_in_many_words_declines():
+    _, found = negotiated("url", odd="long", yes="")
+    assert found.order == ("yes__draw",)
+    assert found.declined["odd__draw"].startswith("xxx")
 
 
 def test_a_slow_one_is_waited_for_a_short_time():

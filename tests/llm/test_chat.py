@@ -69,6 +69,12 @@ def test_a_sum_of_usage_is_the_servers_only_if_all_of_it_is(sources, total):
     assert one + other == Usage(4, 2, total)
 
 
+def test_no_more_tokens_are_kept_than_read():
+    assert Usage(4, 2, "server", tokens_cached=4).tokens_cached == 4
+    with pytest.raises(InputError, match="must be at most tokens_in, got 5 and 4"):
+        Usage(4, 2, "server", tokens_cached=5)
+
+
 def test_the_sync_wrapper_says_what_to_do_in_a_loop():
     async def main():
         complete_sync(OfflineChatModel({}), ASK)

@@ -260,8 +260,33 @@ class TestRules:
             Form(year=2, interests="").rules(COURSES)
         assert str(caught.value) == (
             "the form does not say department, min_credits, max_credits, first_period, gaps, "
-            "free_day (add it; first: Which department do you study at?)"
+            'free_day (add to its JSON, with what is true of you: "department": "Computer '
+            'Science", "min_credits": 10, "max_credits": 16, "first_period": true, "gaps": true, '
+            '"free_day": "Wed")'
         )
+
+    def test_what_to_add_is_a_form_that_says_all(self, tmp_path):
+        with pytest.raises(InputError) as caught:
+            Form(year=2).rules(COURSES)
+        added = str(caught.value).partition("true of you: ")[2].removesuffix(")")
+        (tmp_path / "form.json").write_text(f'{{"year": 2, {added}}}')
+        assert Form.read(tmp_path / "form.json").missing() == ()
+
+    def test_an_interest_that_no_course_is_about_is_seen(self):
+        form = dataclasses.replace(WHOLE, interests="film, zymurgy")
+        gains = {each.name: each.values for each in form.rules(COURSES).preferences}
+        assert gains["about film"]
+        assert gains["about zymurgy"] == {}
+
+    def test_a_day_that_there_is_not(self):
+        with pytest.raises(
+            InputError, match="must be true, false or a day such as 'Wed', got 'Sat'"
+        ):
+            Form(free_day="Sat")
+
+    def test_a_part_of_a_department_is_enough_for_a_cure(self):
+        with pytest.raises(InputError, match="did you mean 'Economics and Business'"):
+            Form(department="Econ").check(COURSES)
 
 
 class TestPreferences:

@@ -220,6 +220,52 @@ class TestWhatIsNotUnderstood:
         with pytest.raises(InputError, match="min_credits must be at most max_credits"):
             read_wishes("at least 20 credits", Form(max_credits=16), COURSES)
 
+    @pytest.mark.parametrize(
+        ("text", "values"),
+        [
+            ("swap ST-104 for something about law", {"dropped": ("ST-104",), "interests": "law"}),
+            ("exchange ST-104 for a law course", {"dropped": ("ST-104",), "interests": "law"}),
+            ("replace ST-104 with EC-101", {"dropped": ("ST-104",), "fixed": ("EC-101",)}),
+            ("replace ST-104 with something else", {"dropped": ("ST-104",)}),
+            ("instead of ST-104 take something about film",
+             {"dropped": ("ST-104",), "interests": "film"}),
+            ("EC-101 instead of ST-104", {"dropped": ("ST-104",), "fixed": ("EC-101",)}),
+        ],
+    )  # fmt: skip
+    def test_a_swap(self, text, values):
+        assert changed(text) == values
+
+    def test_a_swap_of_times(self):
+        form = Form(avoid=["Mon"])
+        assert changed("Friday off instead of Monday", form) == {"avoid": (), "free_day": "Fri"}
+
+    @pytest.mark.parametrize(
+        "text", ["swap ST-104 for gibberish", "swap gibberish for law", "swap Monday 2 for law"]
+    )
+    def test_a_swap_that_is_not_understood_changes_nothing(self, text):
+        reading = read_wishes(text, NOTHING, COURSES)
+        assert (reading.form, reading.changes) == (NOTHING, ())
+        assert len(reading.not_understood) == 1
+
+    @pytest.mark.parametrize("text", ["keep Monday free too", "I also want Monday free"])
+    def test_a_further_free_day_takes_none_back(self, text):
+        assert changed(text, Form(free_day="Fri")) == {"avoid": ("Mon",)}
+        assert changed(text, Form(free_day=True)) == {"free_day": "Mon"}
+        assert changed("keep Monday free", Form(free_day="Fri")) == {"free_day": "Mon"}
+
+    def test_two_free_days(self):
+        assert changed("free Wednesday and Friday") == {"free_day": "Wed", "avoid": ("Fri",)}
+
+    @pytest.mark.parametrize("text", ["fewer credits", "two more credits", "make it lighter"])
+    def test_a_number_is_asked_for(self, text):
+        reading = read_wishes(text, NOTHING, COURSES)
+        assert reading.not_understood == (f"{text!r}: say how many, such as 'at most 12 credits'",)
+
+    def test_little_words(self):
+        assert changed("drop everything on Friday") == {"avoid": ("Fri",)}
+        avoided = {"assessment": Liking(avoided=["exam"])}
+        assert changed("something with fewer exams") == avoided
+
     def test_any_text_is_read(self):
         for text in ("\x00", "é" * 5000, "no " * 500, "((((", "and and and", "\\d+ credits"):
             read_wishes(text, NOTHING, COURSES)

@@ -63,7 +63,7 @@ def coordinating_server(*how: str, tools: dict[str, str] | None = None) -> Any:
         if "nonsense" in how:
             return {"status": "perhaps", "kept": "maybe", "capabilities": "all"}
         if "long" in how:
-            return {"status": "accepted", "reason": "x" * 100_000}
+            return {"status": "declined", "reason": "x" * 100_000}
         if method == "capability/discover":
             given = (tools or TOOLS).items()
             return {"capabilities": [{"name": n, "description": text} for n, text in given]}
