@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from cnp_router.cli import options
 from cnp_router.cli.execution_run import ExecutionRun, How
@@ -18,6 +19,8 @@ from cnp_router.exceptions import CnpRouterError
 
 if TYPE_CHECKING:
     from cnp_router.execution import Plan
+
+_WITH_REVISE = ("text", "revise", "dry_run", "json_")
 
 
 def _given(text: str | None, plan: Path | None) -> str | Plan:
@@ -34,14 +37,23 @@ def _given(text: str | None, plan: Path | None) -> str | Plan:
     return read
 
 
-def _revise(file: Path, text: str | None, json_: bool) -> None:
-    """Change a finished proposal, and write it back."""
+def _revise(file: Path, text: str | None, *, dry_run: bool, json_: bool) -> None:
+    """Change a finished proposal, and write it back unless it is only to be shown."""
     from cnp_router.planning.proposals import read_proposal
 
+    context = click.get_current_context()
+    for option in context.command.params:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        if source is ParameterSource.COMMANDLINE and name not in _WITH_REVISE:
+            raise click.UsageError(
+                f"{option.opts[0]} does not go with --revise: only TEXT, --dry-run and --json do."
+            )
     if text is None:
         raise click.UsageError("Say what is to be changed: cnp-router execute --revise FILE TEXT.")
     proposal = read_proposal(file).revise(options.request_text(text))
-    proposal.write(file)
+    if not dry_run:
+        proposal.write(file)
     if json_:
         echo_json(proposal.report())
     else:
@@ -162,12 +174,12 @@ def execute(
     to the next one. Only tools that read are called without asking.
     """
     if revise is not None:
-        _revise(revise, text, json_)
+        _revise(revise, text, dry_run=how.dry_run, json_=json_)
         return
     if not origins:
         raise click.UsageError("Give --sources, --openapi or --a2a.")
     wanted = _given(text, how.plan)
-    how.check()
+    how.check(chat)
     if model is None and (how.session or how.thread or how.proven):
         raise click.UsageError("--session, --thread and --proven need --model.")
     run = ExecutionRun(wanted, origins, model, vectors, how, chat)
@@ -183,8 +195,7 @@ def execute(
             run.learn_if_possible()
         raise
     if run.planned is not None:
-        drawn = run.planned.draw(console(sys.stdout).width)
-        echo_json(run.planned.to_dict()) if json_ else echo(*drawn.split("\n"))
+        run.report_plan(json_)
         return
     run.report(json_)
     run.learn_if_possible()

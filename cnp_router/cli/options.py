@@ -6,6 +6,7 @@ import datetime
 import functools
 import importlib
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnp_router.cli.output import note
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.records import parse_date
 
@@ -306,10 +308,17 @@ class Chat:
             name, url = _name_and_server(named)
             if not name.strip():
                 raise click.UsageError(f"--{role}-model needs a name: NAME, or NAME@BASE_URL.")
+            _, at, rest = name.rpartition("@")
+            if url is None and at and _HOST.fullmatch(rest):
+                raise click.UsageError(
+                    f"--{role}-model {name}: its server has to begin with http:// or https://."
+                )
             if url is None and not self.is_server:
                 raise click.UsageError(
                     f"--{role}-model {name} needs --llm {servers}, or its server: {name}@BASE_URL."
                 )
+            if url is None and rest.isalpha() and at:
+                note(f"--{role}-model {name}: all of it is taken as the name of a model", "Note")
 
     @property
     def is_server(self) -> bool:
@@ -351,6 +360,10 @@ class Chat:
     def bill(self, calls: Iterable[Paid]) -> Bill | None:
         """Return what some calls have cost; None without ``--prices``."""
         return None if self.prices is None else self.prices.bill(calls)
+
+
+# What is meant as a server behind an @, and not as a part of a name, as in model@20240620.
+_HOST = re.compile(r"(?i)|\S+://.*|[\w.-]+(:\d+|/).*|localhost|([\w-]+\.)+[a-z]{2,}|\d+(\.\d+){3}")
 
 
 def _name_and_server(named: str) -> tuple[str, str | None]:

@@ -212,6 +212,8 @@ class Execution:
         Calls that were made before it was continued.
     context_problem : str, default=""
         Why it went on without shared context, if so.
+    is_late : bool, default=False
+        Whether it was broken off since the time of the settings was over.
 
     Examples
     --------
@@ -232,6 +234,7 @@ class Execution:
     problem: str = ""
     n_before: int = 0
     context_problem: str = ""
+    is_late: bool = False
 
     @property
     def is_done(self) -> bool:

@@ -262,6 +262,7 @@ class Running:
             self.problem,
             self.n_before,
             self.doer.sharing.problem,
+            self._limit.expired(),
         )
 
     @property
