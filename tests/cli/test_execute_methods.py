@@ -51,6 +51,23 @@ def n_asked():
     return len(Path("asked.txt").read_text().split())
 
 
+def test_the_help_has_each_option_in_a_group(run):
+    from cnp_router.cli.execute import execute
+
+    said = run("execute", "--help").stdout
+    assert "\nOptions:\n" not in said
+    for title in execute.sections.values():
+        assert f"\n{title}:\n  --" in said
+    for option in execute.params:
+        name = option.opts[0]
+        shown = [
+            line
+            for line in said.split("\n")
+            if f"{line} ".startswith((f"  {name} ", f"  {name}, "))
+        ]
+        assert len(shown) == (name != "text"), name
+
+
 def test_a_planner_makes_the_jobs_and_they_are_done(execute):
     said = json.loads(execute(REQUEST, "--method", "plan", "--json").stdout)
     assert said["done"] and said["method"] == "plan-and-execute"
