@@ -25,8 +25,6 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py injection [--limit N]
     python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py planning [--forms N]
-    python benchmarks/run.py planning [--forms N]
-    python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
     python benchmarks/run.py subagents [--data DIR] [--split NAME] [--limit N]
 
@@ -161,6 +159,11 @@ def _size(text: str) -> str:
     return text
 
 
+def _count(track: argparse.ArgumentParser, option: str, default: int, help: str) -> None:
+    said = f"{help} (default: %(default)s)"
+    track.add_argument(option, type=int, metavar="N", default=default, help=said)
+
+
 def _limit(track: argparse.ArgumentParser, default: int) -> None:
     track.add_argument(
         "--limit",
@@ -180,7 +183,7 @@ def _learning_curve(track: argparse.ArgumentParser) -> None:
         default=learning_curve.SIZES,
         help="numbers of past mashups, or 'all'",
     )
-    track.add_argument("--draws", type=int, metavar="N", default=learning_curve.DRAWS)
+    _count(track, "--draws", learning_curve.DRAWS, "draws of each size")
     _limit(track, learning_curve.LIMIT)
     _vectors(track)
     _plots(track)
@@ -198,12 +201,19 @@ def _plots(track: argparse.ArgumentParser) -> None:
 
 
 def _engine(track: argparse.ArgumentParser) -> None:
-    track.add_argument("--contractors", type=int, metavar="N", default=engine.CONTRACTORS)
-    track.add_argument("--requests", type=int, nargs="+", metavar="N", default=engine.REQUESTS)
+    _count(track, "--contractors", engine.CONTRACTORS, "contractors of a round")
+    track.add_argument(
+        "--requests",
+        type=int,
+        nargs="+",
+        metavar="N",
+        default=engine.REQUESTS,
+        help="after so many, the memory is looked at (default: %(default)s)",
+    )
 
 
 def _execution(track: argparse.ArgumentParser) -> None:
-    track.add_argument("--jobs", type=int, metavar="N", default=execution.JOBS)
+    _count(track, "--jobs", execution.JOBS, "jobs of a plan")
     track.add_argument(
         "--executions",
         type=int,
@@ -218,9 +228,14 @@ def _injection(track: argparse.ArgumentParser) -> None:
 
 
 def _reputation(track: argparse.ArgumentParser) -> None:
-    track.add_argument("--runs", type=int, metavar="N", default=reputation.RUNS)
+    _count(track, "--runs", reputation.RUNS, "simulations of each method")
     track.add_argument(
-        "--contractors", type=int, nargs="+", metavar="N", default=reputation.CONTRACTORS
+        "--contractors",
+        type=int,
+        nargs="+",
+        metavar="N",
+        default=reputation.CONTRACTORS,
+        help="among so many, what a negotiation costs (default: %(default)s)",
     )
 
 
@@ -231,7 +246,7 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
         metavar="NODE_MODULES",
         help=f"a folder with servers that run in Node (default: {tool_servers.NODE_SERVERS})",
     )
-    track.add_argument("--calls", type=int, metavar="N", default=tool_servers.CALLS)
+    _count(track, "--calls", tool_servers.CALLS, "later calls, of which the median is shown")
 
 
 def _subagents(track: argparse.ArgumentParser) -> None:
@@ -240,7 +255,7 @@ def _subagents(track: argparse.ArgumentParser) -> None:
 
 
 def _planning(track: argparse.ArgumentParser) -> None:
-    track.add_argument("--forms", type=int, metavar="N", default=planning.FORMS)
+    _count(track, "--forms", planning.FORMS, "forms, each of which makes two requests")
 
 
 def _compound(track: argparse.ArgumentParser) -> None:
@@ -250,7 +265,7 @@ def _compound(track: argparse.ArgumentParser) -> None:
 
 
 def _coordination(track: argparse.ArgumentParser) -> None:
-    track.add_argument("--servers", type=int, metavar="N", default=coordination.SERVERS)
+    _count(track, "--servers", coordination.SERVERS, "servers; of up to ten, two are processes")
     track.add_argument(
         "--sessions",
         type=int,
@@ -308,11 +323,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measure routers, rounds and predictors.")
     tracks = parser.add_subparsers(dest="track", required=True, metavar="TRACK")
     for name, module in TRACKS.items():
-        summary = str(module.__doc__).splitlines()[0]
-        track = tracks.add_parser(name, help=summary, description=summary)
-        track.add_argument("--data", type=Path, metavar="DIR", required=name in _NEED_DATA)
+        said = str(module.__doc__).strip()
+        track = tracks.add_parser(
+            name,
+            help=said.splitlines()[0],
+            description=said,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        track.add_argument(
+            "--data",
+            type=Path,
+            metavar="DIR",
+            required=name in _NEED_DATA,
+            help="a folder of data, for tracks that take one (python benchmarks/run.py says which)",
+        )
         track.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
-        track.add_argument("--seed", type=int, default=0)
+        track.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
         _OPTIONS.get(name, lambda _: None)(track)
     options = parser.parse_args(argv)
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from cnp_router.cli import options
 from cnp_router.cli.execution_run import ExecutionRun, How
@@ -18,6 +19,8 @@ from cnp_router.exceptions import CnpRouterError
 
 if TYPE_CHECKING:
     from cnp_router.execution import Plan
+
+_WITH_REVISE = ("text", "revise", "dry_run", "json_")
 
 
 def _given(text: str | None, plan: Path | None) -> str | Plan:
@@ -34,14 +37,23 @@ def _given(text: str | None, plan: Path | None) -> str | Plan:
     return read
 
 
-def _revise(file: Path, text: str | None, json_: bool) -> None:
-    """Change a finished proposal, and write it back."""
+def _revise(file: Path, text: str | None, *, dry_run: bool, json_: bool) -> None:
+    """Change a finished proposal, and write it back unless it is only to be shown."""
     from cnp_router.planning.proposals import read_proposal
 
+    context = click.get_current_context()
+    for option in context.command.params:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        if source is ParameterSource.COMMANDLINE and name not in _WITH_REVISE:
+            raise click.UsageError(
+                f"{option.opts[0]} does not go with --revise: only TEXT, --dry-run and --json do."
+            )
     if text is None:
         raise click.UsageError("Say what is to be changed: cnp-router execute --revise FILE TEXT.")
     proposal = read_proposal(file).revise(options.request_text(text))
-    proposal.write(file)
+    if not dry_run:
+        proposal.write(file)
     if json_:
         echo_json(proposal.report())
     else:
@@ -52,20 +64,45 @@ def _revise(file: Path, text: str | None, json_: bool) -> None:
     'cnp-router execute "The current time in Asia/Tokyo" --sources mcp.json',
     "cnp-router execute --plan plan.json --sources mcp.json --dry-run",
     "cnp-router execute --plan plan.json --sources mcp.json --allow-write",
+    'cnp-router execute "The time in Asia/Tokyo" --method plan --sources mcp.json',
     'cnp-router execute --revise timetable.json "no Friday"',
+    sections={
+        "files": "Tools",
+        "plan": "What is done",
+        "method": "Who does it",
+        "profile": "Plans and agents (--method plan or react)",
+        "context": "What is kept and learned",
+        "llm": "Language models",
+        "revise": "A finished proposal",
+        "json_": "Others",
+    },
 )
 @click.argument("text", required=False)
 @source_options
-@options.folder(
-    "--model",
-    help="Folder of a model, which learns from what happens.  [default: the specifications of "
-    "the tools]",
-)
-@options.encoder_options
 @options.gathered(
     "how",
     How,
     options.file("--plan", help="A plan of jobs, as JSON, instead of a request."),
+    click.option(
+        "--dry-run",
+        is_flag=True,
+        help="Only show the jobs, or what --revise would change.",
+    ),
+    click.option(
+        "--allow-write",
+        is_flag=True,
+        help="Call what writes or may write without asking. Without it, you are asked at a "
+        "terminal, and nothing of it is called elsewhere.",
+    ),
+    options.file(
+        "--resume", help="Keep the state there after each job, and continue from it if it exists."
+    ),
+    options.seconds(
+        "--timeout", default=300.0, show_default=True, help="How long all of it may take."
+    ),
+    options.seconds(
+        "--call-timeout", default=30.0, show_default=True, help="How long one call may take."
+    ),
     options.choice(
         "--method",
         of=["rounds", "plan", "react"],
@@ -73,12 +110,26 @@ def _revise(file: Path, text: str | None, json_: bool) -> None:
         help="Awards by rounds; or a plan by a planner, whose jobs executors do and which is "
         "revised where they fail; or one agent that chooses call after call.",
     ),
+    click.option(
+        "--protocol",
+        type=options.PROTOCOL,
+        metavar="NAME",
+        help="Who awards, with --method rounds.  [default: learned; with --llm contractor-led]",
+    ),
+    options.choice(
+        "--announce",
+        of=["routed", "broadcast"],
+        default="routed",
+        help="To the recipients the router chooses, or to all that the protocol reaches.",
+    ),
+    click.option("--fallback", metavar="API", help="Who gets a job that nobody else could do."),
+    options.request_date,
     options.file("--profile", help="A text on the user, for who plans; executors are not told."),
     click.option(
         "--proven",
         is_flag=True,
-        help="With --method plan, run a plan of the model that has worked for nearly the same "
-        "request. Without it, you are asked at a terminal.",
+        help="Run a plan of the model that has worked for nearly the same request. Without it, "
+        "you are asked at a terminal.",
     ),
     click.option(
         "--session",
@@ -95,43 +146,19 @@ def _revise(file: Path, text: str | None, json_: bool) -> None:
         "a server, redis://host:port/0.",
     ),
     click.option(
-        "--protocol",
-        type=options.PROTOCOL,
-        metavar="NAME",
-        help="Who awards.  [default: learned; with --llm contractor-led]",
-    ),
-    options.choice(
-        "--announce",
-        of=["routed", "broadcast"],
-        default="routed",
-        help="To the recipients the router chooses, or to all that the protocol reaches.",
-    ),
-    click.option(
-        "--allow-write",
-        is_flag=True,
-        help="Call what writes or may write without asking. Without it, you are asked at a "
-        "terminal, and nothing of it is called elsewhere.",
-    ),
-    click.option("--dry-run", is_flag=True, help="Show the jobs; call no tool."),
-    options.file(
-        "--resume", help="Keep the state there after each job, and continue from it if it exists."
-    ),
-    click.option("--fallback", metavar="API", help="Who gets a job that nobody else could do."),
-    options.seconds(
-        "--timeout", default=300.0, show_default=True, help="How long all of it may take."
-    ),
-    options.seconds(
-        "--call-timeout", default=30.0, show_default=True, help="How long one call may take."
-    ),
-    click.option("--no-learn", is_flag=True, help="Do not let the model learn from it."),
-    click.option(
         "--user",
         metavar="NAME",
         help="Whose it is, so that it can be forgotten. Nothing of one user reaches another; who "
         "plans is told what this user asked for in the last 90 days.",
     ),
-    options.request_date,
+    click.option("--no-learn", is_flag=True, help="Do not let the model learn from it."),
 )
+@options.folder(
+    "--model",
+    help="Folder of a model, which learns from what happens.  [default: the specifications of "
+    "the tools]",
+)
+@options.encoder_options
 @options.chat_options(
     "Who answers for the agents and fills inputs",
     "offline",
@@ -159,15 +186,16 @@ def execute(
 
     TEXT is a requirement in plain language, or - to read it from standard input. Each awarded tool
     is called with inputs that the plan gives or that are filled from the request; what fails goes
-    to the next one. Only tools that read are called without asking.
+    to the next one. Only tools that read are called without asking. Of the options, one that says
+    where the tools are is enough.
     """
     if revise is not None:
-        _revise(revise, text, json_)
+        _revise(revise, text, dry_run=how.dry_run, json_=json_)
         return
     if not origins:
         raise click.UsageError("Give --sources, --openapi or --a2a.")
     wanted = _given(text, how.plan)
-    how.check()
+    how.check(chat)
     if model is None and (how.session or how.thread or how.proven):
         raise click.UsageError("--session, --thread and --proven need --model.")
     run = ExecutionRun(wanted, origins, model, vectors, how, chat)
@@ -183,8 +211,7 @@ def execute(
             run.learn_if_possible()
         raise
     if run.planned is not None:
-        drawn = run.planned.draw(console(sys.stdout).width)
-        echo_json(run.planned.to_dict()) if json_ else echo(*drawn.split("\n"))
+        run.report_plan(json_)
         return
     run.report(json_)
     run.learn_if_possible()

@@ -1,21 +1,23 @@
-"""What `execute` prints of an execution: a table of jobs, and the facts below it."""
+"""What `execute` prints of an execution: a table of jobs, what was changed, and other facts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from cnp_router.cli.output import counted, echo, echo_pairs, echo_table
 from cnp_router.printing import printable
 
 if TYPE_CHECKING:
-    from cnp_router.execution import Execution
+    from cnp_router.catalog import Catalog
+    from cnp_router.execution import Execution, JobReport
     from cnp_router.sources import CallResult
 
-__all__ = ["echo_execution"]
+__all__ = ["changes", "echo_execution"]
 
 _RESULT = 300  # characters of a result
+_INPUTS = 120  # of inputs
 
 
 def echo_execution(execution: Execution, *more: tuple[str, str]) -> None:
@@ -36,6 +38,21 @@ def echo_execution(execution: Execution, *more: tuple[str, str]) -> None:
         if failure is not None and failure.kind == "changed" and act.result.text:
             echo(f"{act.api}:", *act.result.text.split("\n"), "")
     echo_pairs([*_facts(execution), *more])
+
+
+def changes(jobs: Iterable[JobReport], catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """Return each call that changed something, or may have, and that no row of the table shows."""
+    for job in jobs:
+        is_shown = job.state == "done" and not job.is_in_turns
+        for act in job.acts[:-1] if is_shown else job.acts:
+            failure = act.result.failure
+            effects = catalog[act.api].effects if act.api in catalog else "unknown"
+            if not act.attempts or effects == "reads" or (failure and failure.was_done == "no"):
+                continue
+            sure = failure is None and effects == "writes"
+            said = f"{act.api} {printable(_json(dict(act.inputs)), _INPUTS)}"
+            end = "" if failure is None else f": {failure.message}"
+            yield "Changed" if sure else "May have changed", f"job {job.id}: {said}{end}"
 
 
 def _result(result: CallResult | None) -> str:
@@ -62,7 +79,8 @@ def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
     for why in dict.fromkeys(job.lost for job in execution.jobs if job.lost):
         names = ", ".join(job.id for job in execution.jobs if job.lost == why)
         yield "Called directly", f"{names}: {printable(why, _RESULT)}"
-    yield "Jobs", f"{done} of {len(execution.jobs)} done{before}"
+    if execution.jobs:
+        yield "Jobs", f"{done} of {len(execution.jobs)} done{before}"
     if execution.plan is not None:
         levels = counted(len(execution.plan.levels), "level")
         yield "Order", f"{levels}, parallelism {execution.plan.parallelism}"

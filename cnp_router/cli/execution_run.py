@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import difflib
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -14,13 +16,19 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.billing import price_facts, with_price
-from cnp_router.cli.execution_report import echo_execution
+from cnp_router.cli.execution_report import changes, echo_execution
 from cnp_router.cli.live_view import LiveView, approver, plan_offer
 from cnp_router.cli.models import ONLINE_FILE, fitted_router
-from cnp_router.cli.output import counted, echo_json, note
+from cnp_router.cli.output import console, counted, echo, echo_json, echo_pairs, note
 from cnp_router.cli.remembering import Remembering
 from cnp_router.cli.source_options import Origins, echo_problem
-from cnp_router.exceptions import CnpRouterError, ExecutionError, InputError, SourceError
+from cnp_router.exceptions import (
+    CnpRouterError,
+    DataFileError,
+    ExecutionError,
+    InputError,
+    SourceError,
+)
 from cnp_router.files import read_text
 
 if TYPE_CHECKING:
@@ -30,10 +38,19 @@ if TYPE_CHECKING:
     from cnp_router.online import Observer, Reputation
     from cnp_router.planning import Run
     from cnp_router.prediction import ParameterHints
+    from cnp_router.protocols import Ledger
     from cnp_router.sources import Sources
     from cnp_router.training import LearnedRouter
 
 __all__ = ["ExecutionRun", "How"]
+
+
+# Who of those that may have a model of their own is asked; one agent alone has that of --llm.
+_ROLES: dict[str, tuple[str, ...]] = {
+    "rounds": ("manager", "contractor", "executor"),
+    "plan": ("planner", "executor"),
+    "react": (),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +76,15 @@ class How:
     user: str | None
     date: datetime.date | None
 
-    def check(self) -> None:
+    def check(self, chat: options.Chat) -> None:
         """Raise UsageError for options that do not go together."""
+        for role in chat.roles:
+            asked_by = [name for name, roles in _ROLES.items() if role in roles]
+            if self.method not in asked_by:
+                raise click.UsageError(
+                    f"--{role}-model goes with --method {' or '.join(asked_by)}, not with "
+                    f"{self.method}."
+                )
         if self.proven and self.method != "plan":
             raise click.UsageError("--proven goes with --method plan.")
         if self.profile and self.method == "rounds":
@@ -69,9 +93,9 @@ class How:
             if self.session or self.thread:
                 raise click.UsageError("--session and --thread go with --method plan or react.")
             return
-        if self.protocol or self.resume or self.date:
+        if self.protocol or self.announce != "routed" or self.resume or self.date:
             raise click.UsageError(
-                "--protocol, --resume and --date go with --method rounds, the default."
+                "--protocol, --announce, --resume and --date go with --method rounds, the default."
             )
         if self.method == "react" and (self.plan or self.dry_run):
             raise click.UsageError(
@@ -91,12 +115,16 @@ class ExecutionRun:
         how: How,
         chat: options.Chat,
     ) -> None:
+        from cnp_router.protocols.metered import Books
+
         self.wanted, self.origins, self.model, self.how = wanted, origins, model, how
         self.vectors, self.chat = vectors, chat
         self.execution: Execution | None = None
         self.run: Run | None = None  # of a planner or an agent
         self.planned: Plan | None = None
+        self.drafted = Books()  # what models were asked for a plan that is only shown
         self.fitted: LearnedRouter | None = None  # of the model
+        self.catalog: Catalog | None = None
         self.remembering = Remembering(model, how.user, how.session, how.thread)
         self.protocol = how.protocol or (
             "contractor-led" if chat.asks_server("manager", "contractor") else "learned"
@@ -107,11 +135,24 @@ class ExecutionRun:
         async with self.origins.opened() as sources:
             with LiveView() as view:
                 executor = await self._executor(sources, view)
+                self._check_plan(executor.net.catalog)
                 async with executor.net.model, executor.context or nullcontext():
                     if self.how.method == "rounds":
                         await self._by_rounds(executor)
                     else:
                         await self._by_agents(executor, view)
+
+    def _check_plan(self, catalog: Catalog) -> None:
+        """Raise DataFileError where a job of the plan names a tool that is not there."""
+        self.catalog, file, plan = catalog, self.how.plan, self.wanted
+        if file is None or isinstance(plan, str):
+            return
+        for job in plan.jobs:
+            if job.api is not None and job.api not in catalog:
+                close = difflib.get_close_matches(job.api, catalog.ids, n=1)
+                cure = f"did you mean {close[0]!r}?" if close else "name a tool of the sources"
+                problem = f"job {job.id!r}: unknown API {job.api!r}"
+                raise DataFileError(file, problem, cure=cure)
 
     async def _by_rounds(self, executor: Executor) -> None:
         args = {"protocol": self.protocol, "announcement": self.how.announce}
@@ -171,11 +212,13 @@ class ExecutionRun:
     async def _executor(self, sources: Sources, view: LiveView) -> Executor:
         from cnp_router.coordination import Negotiator
         from cnp_router.execution import ExecutionSettings, Executor, Filler
+        from cnp_router.planning.booked import BookedModel
         from cnp_router.protocols import ContractNet
 
         router = await self._router(sources)
         hints, reputation = self._learned()
         asked = self.chat.model(router.catalog)
+        asked = BookedModel(asked, self.drafted) if self.how.dry_run else asked
         return Executor(
             ContractNet(router.catalog, asked, router=router),
             sources,
@@ -240,8 +283,27 @@ class ExecutionRun:
         if json_:
             echo_json(with_price((self.run or self.execution).to_dict(), bill))
         else:
+            jobs = [*(self.run.failed if self.run else ()), *self.execution.jobs]
+            changed = () if self.catalog is None else changes(jobs, self.catalog)
             facts = price_facts(bill, self.chat.prices)
-            echo_execution(self.execution, *run_facts(self.run), *facts)
+            echo_execution(self.execution, *changed, *run_facts(self.run), *facts)
+
+    def report_plan(self, json_: bool) -> None:
+        """Print the plan that was only to be shown, and what it has cost."""
+        from cnp_router.protocols import Ledger
+
+        assert self.planned is not None
+        facts = list(tokens_by_role(Ledger.of((), self.drafted.calls)))
+        facts += price_facts(self.chat.bill(self.drafted.calls), self.chat.prices)
+        if json_:
+            echo_json(self.planned.to_dict())
+            for label, said in facts if self.drafted.calls else ():
+                note(said, label)
+            return
+        echo(*self.planned.draw(console(sys.stdout).width).split("\n"))
+        if self.drafted.calls:
+            echo()
+            echo_pairs(facts)
 
     def learn_if_possible(self) -> None:
         """Let the model learn from it; what was done is done, so that a failure is a warning."""
@@ -271,16 +333,24 @@ class ExecutionRun:
         ended = self.execution
         if ended is None or (ended.is_done and not (self.run and self.run.unmet)):
             return
+        late = "--timeout allows more" if ended.is_late else ""
         if not ended.jobs:
-            raise ExecutionError(
-                f"{ended.problem} (say it in other words, or name tools in a plan)"
-            )
+            cure = late or "say it in other words, or name tools in a plan"
+            raise ExecutionError(f"{ended.problem} ({cure})")
         failed = [job for job in ended.jobs if job.state == "failed"]
         first = f": {failed[0].id}: {failed[0].problem}" if failed else ""
+        cure = late
+        if self.run is not None and self.run.turns and not self._asks_server():
+            cure = "the offline stand-in chooses only what is certain: --llm asks a model"
         raise ExecutionError(
             f"{sum(job.state != 'done' for job in ended.jobs)} of "
-            f"{counted(len(ended.jobs), 'job')} not done{first}"
+            f"{counted(len(ended.jobs), 'job')} not done{first}{f' ({cure})' if cure else ''}"
         )
+
+    def _asks_server(self) -> bool:
+        """Whether who works in turns asks a server."""
+        roles = ("executor",) if self.how.method == "plan" else ()
+        return self.chat.is_server or any(role in self.chat.roles for role in roles)
 
 
 def run_facts(run: Run | None) -> Iterator[tuple[str, str]]:
@@ -294,9 +364,15 @@ def run_facts(run: Run | None) -> Iterator[tuple[str, str]]:
         yield "Turns", f"{len(run.turns)}: {kinds}"
     if run.unmet:
         yield "Not met", "; ".join(run.unmet)
-    if run.tokens:
-        roles = (f"{role} {count:,}" for role, count in run.tokens_by_role.items())
-        yield "Tokens", ", ".join(roles)
+    yield from tokens_by_role(run.ledger)
+
+
+def tokens_by_role(ledger: Ledger) -> Iterator[tuple[str, str]]:
+    """Return what each role has taken, if there was anything."""
+    if ledger.tokens:
+        taken = ledger.by_role.items()
+        said = (f"{role} {cost.tokens_in + cost.tokens_out:,}" for role, cost in taken)
+        yield "Tokens", ", ".join(said)
 
 
 async def _catalog(sources: Sources) -> Catalog:

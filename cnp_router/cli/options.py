@@ -6,6 +6,7 @@ import datetime
 import functools
 import importlib
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cnp_router.cli.output import note
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.records import parse_date
 
@@ -31,11 +33,37 @@ PLACE = click.Path(path_type=Path)
 
 
 class Command(click.Command):
-    """Shows examples, which are command lines, below the options."""
+    """Shows examples, which are command lines, below the options.
 
-    def __init__(self, *args: Any, examples: Sequence[str], **options: Any) -> None:
+    Where there are many options, `sections` heads them in groups: a title by the name of the
+    parameter that is the first one of its group.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[str],
+        sections: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
         self.examples = tuple(examples)
+        self.sections = sections or {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, in their groups if there are some."""
+        if not self.sections:
+            super().format_options(ctx, formatter)
+            return
+        title, groups = "Options", dict[str, list[tuple[str, str]]]()
+        for parameter in self.get_params(ctx):
+            title = self.sections.get(parameter.name or "", title)
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                groups.setdefault(title, []).append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what registries have, and the examples (as an epilog, their lines would break)."""
@@ -54,9 +82,11 @@ class Group(Command, click.Group):
     command_class = Command
 
 
-def command(*examples: str) -> Callable[[Callable[..., Any]], Command]:
+def command(
+    *examples: str, sections: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., Any]], Command]:
     """Return a decorator that makes a function a command with examples."""
-    return click.command(cls=Command, examples=examples)
+    return click.command(cls=Command, examples=examples, sections=sections)
 
 
 class Registered(click.types.StringParamType):
@@ -306,10 +336,17 @@ class Chat:
             name, url = _name_and_server(named)
             if not name.strip():
                 raise click.UsageError(f"--{role}-model needs a name: NAME, or NAME@BASE_URL.")
+            _, at, rest = name.rpartition("@")
+            if url is None and at and _HOST.fullmatch(rest):
+                raise click.UsageError(
+                    f"--{role}-model {name}: its server has to begin with http:// or https://."
+                )
             if url is None and not self.is_server:
                 raise click.UsageError(
                     f"--{role}-model {name} needs --llm {servers}, or its server: {name}@BASE_URL."
                 )
+            if url is None and rest.isalpha() and at:
+                note(f"--{role}-model {name}: all of it is taken as the name of a model", "Note")
 
     @property
     def is_server(self) -> bool:
@@ -351,6 +388,10 @@ class Chat:
     def bill(self, calls: Iterable[Paid]) -> Bill | None:
         """Return what some calls have cost; None without ``--prices``."""
         return None if self.prices is None else self.prices.bill(calls)
+
+
+# What is meant as a server behind an @, and not as a part of a name, as in model@20240620.
+_HOST = re.compile(r"(?i)|\S+://.*|[\w.-]+(:\d+|/).*|localhost|([\w-]+\.)+[a-z]{2,}|\d+(\.\d+){3}")
 
 
 def _name_and_server(named: str) -> tuple[str, str | None]:
@@ -411,7 +452,7 @@ ROLES = {
     "manager": "takes the manager's steps",
     "contractor": "bids for the contractors",
     "planner": "writes the plan",
-    "executor": "fills inputs",
+    "executor": "fills inputs, and does jobs in turns",
 }
 prices = file("--prices", help="What tokens cost, by model, as JSON; say what was paid.")
 
@@ -439,14 +480,17 @@ def chat_options(help: str, default: str, roles: Sequence[str] = ()) -> Decorato
 
     Each of the `ROLES` that is named may have a model of its own; then there are prices too.
     """
+    where = (
+        ": one of the same server, or of the one at the URL, whose key is read from "
+        "OPENAI_API_KEY_ and its host. Likewise below"
+    )
     by_role = [
         click.option(
             f"--{role}-model",
             metavar="NAME[@URL]",
-            help=f"Which model {ROLES[role]}: one of the same server, or of the one at the URL, "
-            "whose key is read from OPENAI_API_KEY_ and its host.",
+            help=f"Which model {ROLES[role]}{'' if place else where}.",
         )
-        for role in roles
+        for place, role in enumerate(roles)
     ]
     return gathered(
         "chat",

@@ -33,7 +33,7 @@ def store_at(place: str) -> ContextStore:
     (MemoryContextStore(0 entries), RedisContextStore('redis://127.0.0.1:6379/0'))
     """
     if not isinstance(place, str) or not place.strip():
-        raise InputError(f"name a store: memory, redis://... or a file, got {shown(place)}")
+        raise InputError(f"name a store: memory, redis://, rediss:// or a file, got {shown(place)}")
     if place == "memory":
         return MemoryContextStore()
     if place.startswith(_REDIS):

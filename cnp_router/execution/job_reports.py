@@ -216,6 +216,8 @@ class Execution:
         Jobs that failed and were planned anew; what was called for them is among the acts.
     unmet : tuple of str, default=()
         Rules that are not met, of what the jobs worked on.
+    is_late : bool, default=False
+        Whether it was broken off since the time of the settings was over.
 
     Examples
     --------
@@ -238,6 +240,7 @@ class Execution:
     context_problem: str = ""
     failed: tuple[JobReport, ...] = ()
     unmet: tuple[str, ...] = ()
+    is_late: bool = False
 
     @property
     def is_done(self) -> bool:

@@ -265,6 +265,7 @@ class Running:
             self.doer.sharing.problem,
             tuple(each for each in self.failed if self.reports.get(each.id) is not each),
             self.unmet,
+            self._limit.expired(),
         )
 
     @property

@@ -320,9 +320,12 @@ def _imported(source: str, module: str, folder: Path) -> ModuleType:
     except InputError:
         raise
     except (Exception, SystemExit) as exc:
-        said = printable(_said(exc), 300)
+        said, cure = printable(_said(exc), 300), ""
+        beside = f"{exc.name}.py" if isinstance(exc, ModuleNotFoundError) and exc.name else ""
+        if beside and (folder / module).with_name(beside).is_file():
+            cure = f" ({beside} is beside it: add its folder to PYTHONPATH)"
         raise InputError(
-            f"'module' of source {source!r}: {module!r} cannot be imported: {said}"
+            f"'module' of source {source!r}: {module!r} cannot be imported: {said}{cure}"
         ) from exc
     else:
         return loaded

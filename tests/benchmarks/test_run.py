@@ -160,3 +160,44 @@ def test_requests_for_several_things(folder, tmp_path):
     for steps in results["splits"]["dev-late"].values():
         assert list(steps) == ["whole only", "parts too", "by the history"]
         assert steps["whole only"]["read as several"] == 0
+
+
+NEW_TRACKS = ("planning", "coordination", "subagents", "reputation", "context", "models")
+
+
+@pytest.mark.parametrize("track", NEW_TRACKS)
+def test_the_help_of_a_track_says_what_it_measures_and_what_each_option_is(track, capsys):
+    from benchmarks import run
+
+    with pytest.raises(SystemExit):
+        run.main([track, "--help"])
+    said = capsys.readouterr().out
+    assert str(run.TRACKS[track].__doc__).strip() in said
+    options = said.partition("\noptions:\n")[2]
+    for entry in options.split("\n  -")[1:]:
+        assert len(entry.split(maxsplit=2)) == 3, entry
+
+
+def test_shared_context_on_little(monkeypatch, tmp_path, capsys):
+    from benchmarks import context, run
+
+    for name, few in (("LOADS", (12,)), ("TASKS", 4), ("SEEDS", 2), ("_ENTRIES", 5)):
+        monkeypatch.setattr(context, name, few)
+    file = tmp_path / "context.json"
+    assert run.main(["context", "--seed", "1", "--json", str(file)]) == 0
+    results = json.loads(file.read_text())
+    assert {row["threshold"] for row in results["rows"]} == set(context.thresholds())
+    assert results["stores"].keys() == {"memory", "SQLite"}
+    assert "All loads:" in capsys.readouterr().out
+
+
+def test_coordination_on_little(monkeypatch, tmp_path, capsys):
+    from benchmarks import coordination, office_servers, run
+
+    monkeypatch.setattr(office_servers, "_SECONDS", (0.001,) * len(office_servers._SECONDS))
+    file = tmp_path / "coordination.json"
+    few = ["--servers", "11", "--sessions", "1", "--before", "0", "--limit", "0.1"]
+    assert run.main(["coordination", *few, "--seed", "0", "--json", str(file)]) == 0
+    rows = json.loads(file.read_text())["results"]["rows"]
+    assert len(rows) == len(coordination.MODES)
+    assert "all on, against none" in capsys.readouterr().out

@@ -559,6 +559,18 @@ def test_a_module_that_fails_while_it_is_imported(module, code):
     assert "cnp_router_functions_boxes" not in sys.modules
 
 
+def test_a_module_beside_it_is_found_where_python_looks(module, monkeypatch):
+    (module / "beside_the_tools.py").write_text("NAME = 'x'\n")
+    (module / "tools.py").write_text("from beside_the_tools import NAME\ndef a(): return NAME\n")
+    fields = {"module": "tools.py", "functions": ["a"]}
+    said = r"No module named.*\(beside_the_tools.py is beside it: add its folder to PYTHONPATH"
+    with pytest.raises(InputError, match=said):
+        FunctionSource.from_entry("boxes", fields, folder=module)
+    monkeypatch.syspath_prepend(module)
+    FunctionSource.from_entry("boxes", fields, folder=module)
+    del sys.modules["beside_the_tools"]
+
+
 def test_what_a_function_says_it_returns_is_a_schema_of_results():
     @dataclass
     class Person:
