@@ -263,7 +263,7 @@ def read_courses(path: str | Path) -> tuple[Course, ...]:
     ----------
     path : str or Path
         Each line an object with the fields of `Course`. ``slot`` must be there: null is an
-        intensive course. Other keys are ignored.
+        intensive course. An unknown key is an error, so that a slip of the pen is not passed over.
 
     Returns
     -------
@@ -281,6 +281,7 @@ def read_courses(path: str | Path) -> tuple[Course, ...]:
 def _made(record: Record) -> Course:
     if "slot" not in record.fields:
         raise record.error("missing field 'slot'", cure="null is an intensive course")
+    record.check_keys(Course)
     return record.make(Course)
 
 

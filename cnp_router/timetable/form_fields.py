@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,9 +101,12 @@ def _free_day(name: str, value: object) -> bool | str:
 
 def check_day(name: str, value: object) -> str:
     """Return a day as slots call it, ``"Wed"``."""
-    slots = slots_of(name, value) if isinstance(value, str) else ()
+    slots: tuple[str, ...] = ()
+    with suppress(InputError):
+        slots = slots_of(name, value)
     if len({slot[:3] for slot in slots}) != 1 or len(slots) == 1:
-        raise InputError(f"{name} must be true, false or a day such as 'Wed', got {shown(value)}")
+        days = "a day from Mon to Fri, such as 'Wed'"
+        raise InputError(f"{name} must be true, false or {days}, got {shown(value)}")
     return slots[0][:3]
 
 
