@@ -66,7 +66,7 @@ def closeness(topic: str, courses: Sequence[Course]) -> dict[str, float]:
 def about(words: str, courses: Sequence[Course]) -> tuple[str, ...]:
     """Return the ids of the courses that are about all of some words.
 
-    A single word has to be in the name or field, or a keyword: others are said in passing.
+    A single word has to be a keyword: others are said in passing.
 
     Examples
     --------
@@ -79,10 +79,11 @@ def about(words: str, courses: Sequence[Course]) -> tuple[str, ...]:
         return ()
     if len(wanted) > 1:
         return tuple(c.id for c in courses if wanted <= {*content_words(_topic(c))})
-    labels = {c.id: [{*content_words(f"{c.name} {c.field}")}] for c in courses}
-    for course in courses:
-        labels[course.id] += [{*content_words(keyword)} for keyword in course.keywords]
-    return tuple(name for name, each in labels.items() if wanted in each or wanted <= each[0])
+    return tuple(
+        course.id
+        for course in courses
+        if any(wanted == set(content_words(keyword)) for keyword in course.keywords)
+    )
 
 
 def unknown_interests(interests: str, courses: Sequence[Course]) -> tuple[str, ...]:

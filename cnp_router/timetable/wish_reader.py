@@ -66,6 +66,7 @@ class WishReader:
         self.as_before: list[str] = []
         self.unclear: list[str] = []
         self._clause, self._joined = "", "stop"
+        self._to = False  # whether the clause is what somebody wants to do
         self._verb, self._kind = "", ""  # of the clause before
         self._credits: dict[str, float] = {}  # to be checked together
         self._wanted: dict[str, None] = {}
@@ -133,7 +134,9 @@ class WishReader:
         """Read one clause."""
         words = " ".join(clause.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
         words = re.sub(r"\bi'm\b", "i am", words)
+        self._to = False
         while (shorter := LAST.sub("", FILLER.sub("", words))) != words:
+            self._to |= words.startswith("to ")
             words = shorter
         if words in EMPTY:
             return
@@ -363,7 +366,9 @@ class WishReader:
             raise _UnclearError(f"{said[0]!r} is not an hour of the day")
         periods = periods_outside(**{which: time})
         if not periods:
-            raise _UnclearError("no period is then")
+            hour = f"{int(time)}:{time % 1 * 60:02.0f}"
+            self.as_before.append(f"nothing {which} {hour}: no period is then")
+            return
         if len(periods) == len(PERIODS):
             raise _UnclearError("no period would be left")
         self.avoid(Thing("time", tuple(f"period {period}" for period in periods)))
@@ -371,7 +376,7 @@ class WishReader:
     def _interest(self, words: str, *, asked: bool = False) -> None:
         """Add an interest; if no verb has asked for it, only one that courses are about."""
         topic = INTEREST.sub("", words)
-        if topic == words and NOT_INTEREST.search(words):
+        if topic == words and (NOT_INTEREST.search(words) or (self._to and not asked)):
             raise _UnclearError("not a rule that is known")
         bare = topic == words and not asked
         parts = topics_of(topic)
