@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from cnp_router.exceptions import InputError
@@ -46,6 +47,7 @@ from cnp_router.timetable.wish_words import Thing, hour_of, periods_outside, thi
 __all__ = ["WishReader"]
 
 _MOST_CREDITS = 100
+_FEW = 10  # places of a clause that are tried
 _SWAPS = (
     "say which course for what, such as 'swap MU-115 for AR-120' or 'swap MU-115 for something "
     "about art'"
@@ -215,7 +217,7 @@ class WishReader:
     def _swap(self, words: str) -> None:
         """Drop a course and take another, or what is about something."""
         self._verb, self._kind = "swap", "course"
-        for cut in SWAP.finditer(words):
+        for cut in islice(SWAP.finditer(words), _FEW):
             old = thing_of(words[: cut.start()], self.courses)
             if old is not None and old.kind == "course":
                 break
@@ -396,7 +398,7 @@ class WishReader:
 
     def _unknown(self, words: str) -> _UnclearError:
         """Return (not raise) the error of words that name nothing."""
-        for cut in _TIME_OF.finditer(words):
+        for cut in islice(_TIME_OF.finditer(words), _FEW):
             both = words[: cut.start()], words[cut.end() :]
             if all(thing_of(each, self.courses) for each in both):
                 return _UnclearError(
