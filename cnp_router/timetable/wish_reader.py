@@ -15,7 +15,13 @@ from cnp_router.text import content_words
 from cnp_router.timetable.course import DAYS, FORMS, PERIODS, Course, slots_of
 from cnp_router.timetable.form import Form
 from cnp_router.timetable.form_fields import Liking, department_of
-from cnp_router.timetable.interests import about, closeness, topic_words, topics_of
+from cnp_router.timetable.interests import (
+    about,
+    closeness,
+    topic_words,
+    topics_of,
+    unknown_interests,
+)
 from cnp_router.timetable.wish_phrases import (
     ANOTHER,
     EMPTY,
@@ -393,8 +399,9 @@ class WishReader:
         self.form = replace(self.form, interests=", ".join(dict.fromkeys((*there, *found))))
         self._wanted |= dict.fromkeys(f"about {part}" for part in found)
         self.changes.append(f"interested in {', '.join(found)}")
-        if missing := [part for part in parts if part not in found]:
-            raise _UnclearError(f"no course is about {', '.join(missing)}")
+        if missing := unknown_interests(topic, self.courses):
+            problem = f"no course has to do with {', '.join(missing)}"
+            self.unclear.append(f"{self._clause!r}: {problem}")
 
     def _unknown(self, words: str) -> _UnclearError:
         """Return (not raise) the error of words that name nothing."""

@@ -319,6 +319,14 @@ class TestWhatIsNotUnderstood:
             assert list(differences(NOTHING, reading.form)) == [first]
             assert "say which" in reading.not_understood[0]
 
+    def test_words_of_an_interest_that_no_course_has_are_said(self):
+        reading = read_wishes("swap ST-104 for something about quantum knitting", NOTHING, COURSES)
+        assert differences(NOTHING, reading.form) == {
+            "interests": "quantum knitting",
+            "dropped": ("ST-104",),
+        }
+        assert reading.not_understood[0].endswith(": no course has to do with knitting")
+
     def test_words_that_work_are_named(self):
         with pytest.raises(InputError, match="such as 'no Friday', 'at most 14 credits'"):
             read_wishes("Abracadabra", NOTHING, COURSES).something()
