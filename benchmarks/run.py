@@ -74,6 +74,7 @@ from benchmarks import (
     tool_servers,
     trust,
 )
+from benchmarks.office_tasks import KINDS
 from benchmarks.peers import PEERS
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.files import atomic_write
@@ -255,7 +256,7 @@ def _coordination(track: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         default=coordination.SESSIONS,
-        help=f"of {len(coordination.KINDS)} tasks each (default: %(default)s)",
+        help=f"of {len(KINDS)} tasks each (default: %(default)s)",
     )
     track.add_argument(
         "--before",

@@ -289,7 +289,9 @@ class Record:
         if unknown:
             close = difflib.get_close_matches(unknown[0], known, n=1)
             cure = f"did you mean {close[0]!r}?" if close else f"use {', '.join(map(repr, known))}"
-            raise self.error(f"unknown key {shown(unknown[0])}", cure=cure)
+            of = self.fields.get("id")
+            who = "" if of is None else f"{kind.__name__.lower()} {shown(of)}: "
+            raise self.error(f"{who}unknown key {shown(unknown[0])}", cure=cure)
 
     def checked(self, check: Callable[..., T], *args: Any, **values: Any) -> T:
         """Return what a check or constructor returns; its InputError becomes one of this record."""

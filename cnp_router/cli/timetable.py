@@ -27,7 +27,7 @@ Method = Literal["solver", "plan", "react"]
 
 @options.command(
     "cnp-router timetable --form form.json",
-    'cnp-router timetable "no Friday, more film" --form form.json --output week.json',
+    'cnp-router timetable "no Friday, more film" --form form.json --output my.json',
 )
 @click.argument("text", required=False)
 @options.file("--form", help="What you say of the timetable, as JSON.  [default: you are asked]")

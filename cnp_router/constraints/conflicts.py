@@ -25,8 +25,8 @@ class Conflict:
     rules : tuple of Rule
         In the order of the problem. Those of a name are only the ones that are needed.
     is_minimal : bool
-        Whether without any one of them the others can hold. False where time was up before that
-        was sure.
+        Whether without any one of them the others can hold. False where that is not sure: time was
+        up before, or numbers are too far apart for the solver.
     """
 
     rules: tuple[Rule, ...]
@@ -55,7 +55,7 @@ class Conflict:
 
 
 def conflict_of(problem: Problem, *, timeout: float = 10.0) -> Conflict | None:
-    """Return a minimal set of rules that cannot hold together, or None if all can.
+    """Return a minimal set of rules that cannot hold together, or None if all can, or may.
 
     Where there are many, all rules are elastic at first, and those that have to be stretched become
     hard until the hard ones alone cannot hold (the elastic filter). Then each of these is left out,
@@ -84,22 +84,21 @@ def conflict_of(problem: Problem, *, timeout: float = 10.0) -> Conflict | None:
     names = list(dict.fromkeys(line.name for line in lines))
     groups: list[Sequence[int]]
     groups = [[i for i, line in enumerate(lines) if line.name == name] for name in names]
-    if not program.cannot_hold(range(len(lines)), deadline):
+    if program.can_hold(range(len(lines)), deadline) is not False:
         return None
     if len(groups) > _FEW:
         groups = _elastic(program, groups, deadline)
-    few = _deleted(program, groups, deadline)
-    rows = _deleted(
-        program, _elastic(program, [[i] for each in few for i in each], deadline), deadline
-    )
+    few, _ = _deleted(program, groups, deadline)
+    single = _elastic(program, [[i] for each in few for i in each], deadline)
+    rows, is_minimal = _deleted(program, single, deadline)
     found = tuple(lines[i] for i in sorted(i for each in rows for i in each))
-    return Conflict(found, is_minimal=deadline.left > 0)
+    return Conflict(found, is_minimal=is_minimal)
 
 
 def _elastic(
     program: Program, groups: Sequence[Sequence[int]], deadline: Deadline
 ) -> list[Sequence[int]]:
-    """Return groups of rules that cannot hold together, in their order."""
+    """Return groups of rules that cannot hold together, in their order: all if time is up."""
     hard: set[int] = set()
     while deadline.left and len(hard) < len(groups):
         rows = [i for place in sorted(hard) for i in groups[place]]
@@ -107,22 +106,29 @@ def _elastic(
         elastic = [i for place in loose for i in groups[place]]
         found = program.stretched(rows, elastic, deadline)
         if found is None:
-            break
+            if program.can_hold(rows, deadline) is False:
+                return [groups[place] for place in sorted(hard)]
+            break  # it was not found in time
         by_row = dict(zip(elastic, found[1], strict=True))
         stretched = [g for g in loose if max(by_row[i] for i in groups[g]) > _STRETCHED]
         if not stretched:  # within the solver's tolerance of each other
-            return list(groups)
+            break
         hard.update(stretched)
-    return [groups[place] for place in sorted(hard)]
+    return list(groups)
 
 
 def _deleted(
     program: Program, groups: Sequence[Sequence[int]], deadline: Deadline
-) -> list[Sequence[int]]:
-    """Return the groups without those that are not needed for them not to hold together."""
-    left = list(groups)
+) -> tuple[list[Sequence[int]], bool]:
+    """Return the groups that are needed for them not to hold together, and whether all surely are.
+
+    A group that may not be needed stays.
+    """
+    left, is_minimal = list(groups), True
     for group in groups:
         others = [each for each in left if each is not group]
-        if deadline.left and program.cannot_hold([i for g in others for i in g], deadline):
+        can_hold = program.can_hold([i for g in others for i in g], deadline)
+        if can_hold is False:
             left = others
-    return left
+        is_minimal = is_minimal and can_hold is not None
+    return left, is_minimal

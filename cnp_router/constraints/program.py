@@ -15,7 +15,7 @@ from cnp_router.constraints.rules import Preference, Rule
 
 __all__ = ["Deadline", "Program"]
 
-_OPTIMAL, _INFEASIBLE = 0, 2
+_OPTIMAL, _INFEASIBLE, _FAILED = 0, 2, 4
 
 Found = tuple[NDArray[Any] | None, bool]
 """What was found, or None for nothing; and whether that is sure, or time was up before."""
@@ -77,12 +77,21 @@ class Program:
         high[n:] = [each.at_most for each in limited]
         return self._run(-gains, constraints, (low, high), n, deadline)
 
-    def cannot_hold(self, rows: Sequence[int], deadline: Deadline) -> bool:
-        """Return whether it is sure that no choice keeps these rules."""
+    def can_hold(self, rows: Sequence[int], deadline: Deadline) -> bool | None:
+        """Return whether some choice keeps these rules; None where that is not sure.
+
+        What the solver found counts only if it keeps the rules when rounded: a 100 times a choice
+        of .003 is within its tolerance.
+        """
+        if not deadline.left:
+            return None
         n, picked = len(self.places), list(rows)
         chosen = [(self.matrix[picked], self.low[picked], self.high[picked])]
         x, sure = self._run(np.zeros(n), chosen, (0.0, 1.0), n, deadline)
-        return x is None and sure
+        if x is None:
+            return False if sure else None
+        there = {item for item, place in self.places.items() if x[place]}
+        return True if all(self.lines[row].holds(there) for row in picked) else None
 
     def stretched(
         self,
@@ -133,13 +142,20 @@ class Program:
         deadline: Deadline,
     ) -> Found:
         """Call the solver; the first `n_whole` variables are 0 or 1."""
-        found = milp(
-            cost / (float(np.abs(cost).max()) or 1.0),
-            integrality=(np.arange(len(cost)) < n_whole).astype(int),
-            bounds=Bounds(*bounds),
-            constraints=[LinearConstraint(*each) for each in constraints],
-            options={"time_limit": max(deadline.left, 1e-3), "mip_rel_gap": 0.0},
-        )
+        for presolve in (True, False):
+            found = milp(
+                cost / (float(np.abs(cost).max()) or 1.0),
+                integrality=(np.arange(len(cost)) < n_whole).astype(int),
+                bounds=Bounds(*bounds),
+                constraints=[LinearConstraint(*each) for each in constraints],
+                options={
+                    "time_limit": max(deadline.left, 1e-3),
+                    "mip_rel_gap": 0.0,
+                    "presolve": presolve,
+                },
+            )
+            if found.status != _FAILED:  # as its presolve does where it rounds to nothing
+                break
         if found.x is None:
             return None, found.status == _INFEASIBLE
         x = np.asarray(found.x, dtype=np.float64)

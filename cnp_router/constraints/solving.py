@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from cnp_router.constraints.broken import broken
 from cnp_router.constraints.conflicts import conflict_of
 from cnp_router.constraints.program import Deadline, Program
-from cnp_router.constraints.rules import Preference, Problem, Rule
+from cnp_router.constraints.rules import Preference, Problem, Rule, known
 from cnp_router.exceptions import InputError
 from cnp_router.records import check_instance, check_number, string_tuple
 
@@ -58,8 +58,7 @@ def solve(
     ----------
     problem : Problem
     keep : collection of str, optional
-        Items of an earlier solution, to be chosen again if possible; the problem need not have
-        them any more.
+        Items of an earlier solution, to be chosen again if possible.
     keep_weight : float, optional
         What is gained by each that is kept, from 0. None: as many as possible are kept, whatever
         the preferences.
@@ -71,7 +70,7 @@ def solve(
     InfeasibleError
         If no choice keeps every rule: names the rules in conflict.
     InputError
-        If time was up before any choice was found.
+        If time was up before any choice was found, or the problem does not have what is kept.
 
     Examples
     --------
@@ -86,9 +85,10 @@ def solve(
     """
     check_instance("problem", problem, Problem)
     earlier = tuple(dict.fromkeys(string_tuple("keep", keep)))
+    known("what is kept", earlier, set(problem.items))
     deadline = Deadline(check_number("timeout", timeout, 0, 1e6, ends=False))
     lines, preferences = problem.lines, tuple(problem.preferences)
-    there = dict.fromkeys((item for item in earlier if item in set(problem.items)), 1.0)
+    there = dict.fromkeys(earlier, 1.0)
     sure = True
     if there and keep_weight is not None:
         weight = check_number("keep_weight", keep_weight, 0, 1e9)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from cnp_router.catalog import Api
+from cnp_router.catalog import Api, DataClass
 from cnp_router.context.context_entry import ContextEntry
 from cnp_router.exceptions import InputError
 from cnp_router.sources.source import CallResult
@@ -30,6 +30,7 @@ class Made:
     inputs: Mapping[str, Any]
     text: str
     dependencies: Mapping[str, str | None]
+    data_class: DataClass
     user: str
     execution: str
 
@@ -56,6 +57,10 @@ class Lineage:
         self._made.move_to_end(name)
         while len(self._made) > _MOST_CALLS:
             self._made.popitem(last=False)
+
+    def made(self, name: str) -> Made | None:
+        """Return the call that made an entry, which may be gone; None if nobody knows it here."""
+        return self._made.get(name)
 
     def erase(self, *, execution: str | None, user: str | None) -> None:
         """Forget the calls of an execution or a user."""

@@ -169,13 +169,9 @@ class Memory:
         if not whose[level]:
             raise InputError(f"what is remembered by {level} needs one (give {level}=...)")
         check_json("what is remembered", {"data": data})
+        self._written(data)  # before it is looked through, which takes long for long texts
         kept = without_secrets(data)
-        text = json.dumps(kept, ensure_ascii=False)
-        if (size := len(text.encode())) > self.max_bytes:
-            raise InputError(
-                f"what is remembered has {size:,} bytes, and {self.max_bytes:,} are allowed "
-                "(remember a summary)"
-            )
+        text = self._written(kept)
         now = self._clock()
         expires = now + self.ttls[level]
         row = (level, whose["user"], whose["session"], whose["thread"], now, expires, text)
@@ -190,6 +186,16 @@ class Memory:
 
         self._file.use(write)
         return MemoryItem(level, kept, now, expires, user, session, thread)
+
+    def _written(self, data: Any) -> str:
+        """Return data as JSON, or raise if that is too long."""
+        text = json.dumps(data, ensure_ascii=False)
+        if (size := len(text.encode())) > self.max_bytes:
+            raise InputError(
+                f"what is remembered has {size:,} bytes, and {self.max_bytes:,} are allowed "
+                "(remember a summary)"
+            )
+        return text
 
     def recall(
         self,

@@ -278,7 +278,7 @@ class SharedContext:
         *,
         text: str = "",
         dependencies: Iterable[str] = (),
-        confidential: bool = False,
+        at_least: DataClass = "public",
         user: str = "",
         execution: str = "",
         as_of: str | None = None,
@@ -294,10 +294,10 @@ class SharedContext:
         text : str, default=""
             What it was for, in plain language.
         dependencies : iterable of str, default=()
-            Ids of the entries that the inputs came from. What comes from something confidential is
-            confidential.
-        confidential : bool, default=False
-            Whether it is so whatever the class of the API is.
+            Ids of the entries that the inputs came from. Its class is the strictest of theirs and
+            that of the API; those that have expired count as they were.
+        at_least : {"public", "private", "confidential"}
+            What its class is at least.
         user, execution : str, default=""
             Whose it is.
         as_of : str, optional
@@ -322,7 +322,7 @@ class SharedContext:
         reads = api.effects == "reads"
         name = call_id(api, inputs, user) if reads else f"ctx_{secrets.token_hex(12)}"
         needs = tuple(dict.fromkeys(each for each in dependencies if each))
-        data_class = await self._inherited(api, needs, confidential)
+        data_class = strictest([at_least, await self._inherited(api, needs)])
         now = self._clock()
         if result.is_cut or result.attachments or not _is_short(result):
             await self._drop(name)  # of an earlier call
@@ -346,7 +346,9 @@ class SharedContext:
         await self._lineage.check_no_circle(entry)
         there = {each: await self._get(each) for each in needs}
         versions = {n: None if e is None else digest_of_data(e.data) for n, e in there.items()}
-        self._lineage.note(name, Made(api, dict(inputs), text, versions, user, execution))
+        self._lineage.note(
+            name, Made(api, dict(inputs), text, versions, data_class, user, execution)
+        )
         await self._put(entry)
         return name
 
@@ -440,19 +442,24 @@ class SharedContext:
         of = self._class(entry)
         return of == "public" or (of == "private" and entry.contractor == contractor_of(api))
 
-    async def _inherited(self, api: Api, needs: Sequence[str], confidential: bool) -> DataClass:
-        """Return the class of what an API made from other entries."""
+    async def _inherited(self, api: Api, needs: Sequence[str]) -> DataClass:
+        """Return the class of what an API made from other entries, those that are gone too."""
         classes = [self.classes.of(api.id)]
         for name in needs:
-            entry = await self._get(name)
-            if entry is not None and self._class(entry) == "confidential":
-                if entry.contractor != contractor_of(api.id):
-                    raise InputError(
-                        f"{name!r} of {entry.source!r} is confidential: what {api.id!r} gives "
-                        "cannot depend on it"
-                    )
-                confidential = True
-        return "confidential" if confidential else strictest(classes)
+            entry, made = await self._get(name), self._lineage.made(name)
+            if entry is not None:
+                source, of = entry.source, self._class(entry)
+            elif made is not None:
+                source, of = made.api.id, made.data_class
+            else:  # of another process, or long ago: what is confidential never was there
+                source, of = api.id, "private"
+            if of == "confidential" and contractor_of(source) != contractor_of(api.id):
+                raise InputError(
+                    f"{name!r} of {source!r} is confidential: what {api.id!r} gives cannot depend "
+                    "on it"
+                )
+            classes.append(of)
+        return strictest(classes)
 
     async def _whole(self, entry: ContextEntry, fetch: Fetch | None) -> Found | None:
         """Return an entry with what there is to say of its dependencies.
@@ -475,6 +482,7 @@ class SharedContext:
             result,
             text=made.text,
             dependencies=tuple(made.dependencies),
+            at_least=made.data_class,
             user=made.user,
             execution=made.execution,
         )

@@ -40,5 +40,7 @@ def store_at(place: str) -> ContextStore:
         return RedisContextStore(place)
     if "://" in place:
         scheme = place.partition("://")[0]
-        raise InputError(f"there is no store of kind {shown(scheme)} (use redis://... or a file)")
+        raise InputError(
+            f"there is no store of kind {shown(scheme)} (use redis://, rediss:// or a file)"
+        )
     return SqliteContextStore(place)

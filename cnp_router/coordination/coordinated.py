@@ -105,7 +105,7 @@ class Coordinated(Protocol):
             )
             order = found.order
             awarded += [name for name in order[:1] if name not in awarded]
-            others += [*order[1:], *(name for name in like if name not in covered)]
+            others += [*order[1:], *like]  # also who fits too little to be awarded at first
             declined |= found.declined
             if not order:
                 _LOGGER.warning("%s", _said(found.declined))

@@ -71,24 +71,25 @@ class Performed:
     __repr__ = one_line
 
 
-def act_key(execution: str, job: str, api: str, inputs: Mapping[str, Any]) -> str:
+def act_key(execution: str, job: str, api: Api, inputs: Mapping[str, Any]) -> str:
     """Return an idempotency key: the same for each attempt at one act, also after a resumption.
 
     Examples
     --------
-    >>> key = act_key("e1", "text", "sms__send", {"to": "+81", "text": "rain"})
-    >>> key == act_key("e1", "text", "sms__send", {"text": "rain", "to": "+81"}), len(key)
+    >>> sms = Api("sms__send", "send")
+    >>> key = act_key("e1", "text", sms, {"to": "+81", "parts": 1})
+    >>> key == act_key("e1", "text", sms, {"parts": 1.0, "to": "+81"}), len(key)
     (True, 32)
     """
-    act = json.dumps([execution, job, api, inputs], sort_keys=True)
+    act = json.dumps([execution, job, call_key(api, inputs)])
     return hashlib.sha256(act.encode()).hexdigest()[:32]
 
 
 class Caller:
     """Calls APIs for the jobs of one execution, and decides what follows a failure.
 
-    A call that has succeeded is not made again with the same inputs, for whichever job: its result
-    is given once more, unless the settings allow to repeat calls.
+    A call that has succeeded is not made again with the same inputs, however they are written and
+    for whichever job: its result is given once more, unless the settings allow to repeat calls.
 
     What only reads is called without asking. Anything else needs approval, and is in the journal
     before it is called. A failure that may pass is tried again; what may have been done already
@@ -188,8 +189,8 @@ class Caller:
             return Performed(self.journal.results[job], 0, 0.0, 0, "done")
         if self.settings.repeat_calls:
             return await self._perform(job, api, inputs, key, on_progress)
-        async with self._same.setdefault(call_key(api.id, inputs), asyncio.Lock()):
-            earlier = self.journal.earlier(api.id, inputs)
+        async with self._same.setdefault(call_key(api, inputs), asyncio.Lock()):
+            earlier = self.journal.earlier(api, inputs)
             if earlier is None:
                 return await self._perform(job, api, inputs, key, on_progress)
         result = replace(earlier, notes=(*earlier.notes, _EARLIER), n_bytes=0, start_seconds=None)
@@ -209,7 +210,7 @@ class Caller:
             api=api.id,
             inputs=inputs,
             timeout=self.settings.call_timeout,
-            key=act_key(journal.execution, job, api.id, inputs) if key is None else key,
+            key=act_key(journal.execution, job, api, inputs) if key is None else key,
             definition=api,
             on_progress=on_progress,
         )

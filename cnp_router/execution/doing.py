@@ -52,7 +52,9 @@ class Doer:
         self.caller = caller
         self.reports = reports
         self.goal = ""
-        self.sharing = Sharing(means.context, reports, means.user, journal.execution, self._fetch)
+        classes = getattr(means.sources, "classes", None)
+        whose = means.user, journal.execution
+        self.sharing = Sharing(means.context, reports, *whose, self._fetch, classes)
         self._n_before = journal.n_calls
 
     async def act(self, job: Job, api_id: str, by: By) -> tuple[Act, Then]:
@@ -86,15 +88,14 @@ class Doer:
             if begun.api == api_id:  # the same act once more: a model might fill it otherwise now
                 inputs, key = dict(begun.inputs), begun.key
         known = None
-        if job.id not in self.journal.results and self.journal.earlier(api_id, inputs) is None:
+        if job.id not in self.journal.results and self.journal.earlier(api, inputs) is None:
             known = await sharing.recall(api, inputs)
         if known is not None:
             entry, result = known.entry, known.result
             self.journal.take(job.id, Api(entry.source, api.name, effects="reads"), inputs, result)
-            is_confidential |= entry.data_class == "confidential"
+            is_secret = sharing.recalled(job.id, api.id, entry, filled.used)
             act = Act(entry.source, "context", inputs, result, 0, 0.0, filled.call, filled.dropped)
-            sharing.recalled(job.id, entry, filled.used)
-            return replace(act, is_confidential=is_confidential), "done"
+            return replace(act, is_confidential=is_secret), "done"
         await self._propagate(job, api)
         began = await sharing.begins(api)
         performed = await self.caller.perform(job.id, api, inputs, key=key, on_progress=progress)
@@ -157,11 +158,14 @@ class Doer:
         except InputError as exc:
             return CallResult.failed("changed", str(exc))
 
-    def given_up(self, job: Job, api: str, by: By) -> Act | None:
-        """Return the act of a call that was broken off while it ran; None if none was made."""
+    def given_up(self, job: Job, api: str, by: By, name: str | None = None) -> Act | None:
+        """Return the act of a call that was broken off while it ran; None if none was made.
+
+        `name` is that of the call in the journal, where it is not that of the job.
+        """
         calls = [
             call
-            for call in self.journal.calls_of(job.id)
+            for call in self.journal.calls_of(name or job.id)
             if call.number >= self._n_before and call.api == api
         ]
         if not calls:

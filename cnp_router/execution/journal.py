@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import secrets
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from cnp_router.catalog import Api, Effects
+from cnp_router.context.canonical import canonical
 from cnp_router.exceptions import DataFileError, InputError, shown
 from cnp_router.execution.journal_records import (
     FORMAT_VERSION,
@@ -50,6 +52,8 @@ class StartedCall:
     key : str
         The idempotency key that went along.
     effects : {"reads", "writes", "unknown"}
+    same : str, default=""
+        What `call_key` returned; "" where a result was taken over.
     """
 
     number: int
@@ -58,20 +62,27 @@ class StartedCall:
     inputs: Mapping[str, Any] = field(hash=False)
     key: str
     effects: Effects
+    same: str = ""
 
     def __repr__(self) -> str:  # the inputs may hold what no log should
         return f"StartedCall({self.number}, {self.job!r}, {self.api!r}, {self.effects!r})"
 
 
-def call_key(api: str, inputs: Mapping[str, Any]) -> str:
-    """Return one text for all calls of an API with the same inputs, in whatever order.
+def call_key(api: Api, inputs: Mapping[str, Any]) -> str:
+    """Return one text for all ways to write the same call (`cnp_router.context.canonical`).
+
+    Raises
+    ------
+    InputError
+        If the inputs cannot be written as JSON.
 
     Examples
     --------
-    >>> call_key("maps", {"a": 1, "b": 2}) == call_key("maps", {"b": 2, "a": 1})
+    >>> maps = Api("maps", "maps", parameters={"properties": {"zoom": {"default": 1}}})
+    >>> call_key(maps, {"a": 1, "zoom": 1.0}) == call_key(maps, {"a": 1})
     True
     """
-    return json.dumps([api, inputs], sort_keys=True)
+    return hashlib.sha256(f"{api.id}\n{canonical(api, inputs)}".encode()).hexdigest()[:32]
 
 
 class Journal:
@@ -202,8 +213,9 @@ class Journal:
 
     def start(self, job: str, api: Api, inputs: Mapping[str, Any], *, key: str) -> int:
         """Note that a call begins, and return its number. `synced` has it on disk."""
-        call = StartedCall(len(self._calls), job, api.id, dict(inputs), key, api.effects)
-        line = {"record": "started", "call": call.number, "job": job, "api": api.id}
+        same = call_key(api, inputs)
+        call = StartedCall(len(self._calls), job, api.id, dict(inputs), key, api.effects, same)
+        line = {"record": "started", "call": call.number, "job": job, "api": api.id, "same": same}
         self._write({**line, "inputs": call.inputs, "key": key, "effects": api.effects})
         self._add(call)
         return call.number
@@ -219,8 +231,8 @@ class Journal:
         self._write({**line, "effects": api.effects, "result": kept(result)})
         self._take_over(StartedCall(-1, job, api.id, dict(inputs), "", api.effects), result)
 
-    def earlier(self, api: str, inputs: Mapping[str, Any]) -> CallResult | None:
-        """Return what the same call gave when it succeeded; None if it has not."""
+    def earlier(self, api: Api, inputs: Mapping[str, Any]) -> CallResult | None:
+        """Return what the same call gave when it succeeded, however it is written; None if not."""
         return self._given.get(call_key(api, inputs))
 
     def end_job(self, job: str, end: JobEnd) -> None:
@@ -297,7 +309,7 @@ class Journal:
         if result.failure is None:
             call = self._calls[number]
             self._take_over(call, result)
-            self._given[call_key(call.api, call.inputs)] = result
+            self._given[call.same] = result
             for other in self.unsettled(job):
                 del self._unsettled[other.number]
         elif result.failure.was_done == "no":

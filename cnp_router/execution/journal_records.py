@@ -24,7 +24,7 @@ __all__ = [
     "parse",
 ]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _MOST = 1_000_000  # characters of a text and of a structured result as JSON
 _MOST_SAID = 10_000  # characters of a note, and of what a failure says
@@ -54,6 +54,7 @@ class Started(_Line):
     inputs: dict[str, Any]
     key: str
     effects: Effects
+    same: str
 
 
 class _Failure(_Line):

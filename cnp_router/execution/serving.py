@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from cnp_router.catalog import Api
@@ -101,13 +100,6 @@ class Serving:
         except asyncio.CancelledError:
             self._give_up(job, acting, awarded, by)
             raise
-        else:
-            if self.doer.sharing.problem and act.attempts:  # shared context was lost
-                report = self.reports[job.id]
-                report.lost = (
-                    report.lost or f"the coordinator was lost: {self.doer.sharing.problem}"
-                )
-                act = replace(act, by="direct")
         finally:
             if negotiator is not None:
                 negotiator.end(

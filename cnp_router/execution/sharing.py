@@ -6,9 +6,9 @@ import logging
 from collections.abc import Awaitable, Collection, Mapping
 from typing import Any, TypeVar
 
-from cnp_router.catalog import Api
+from cnp_router.catalog import Api, DataClass
 from cnp_router.context import ContextEntry, Found, SharedContext
-from cnp_router.context.data_classes import unlike_contractors
+from cnp_router.context.data_classes import DataClasses, strictest, unlike_contractors
 from cnp_router.context.lineage import Fetch
 from cnp_router.exceptions import (
     ContextStoreError,
@@ -22,7 +22,10 @@ from cnp_router.execution.references import references_in
 from cnp_router.execution.task_graph import Job
 from cnp_router.sources import CallResult
 
-__all__ = ["Sharing"]
+__all__ = ["HIDDEN", "Sharing"]
+
+HIDDEN = "confidential: it is kept, and not shown here"
+"""What stands in the place of something confidential."""
 
 T = TypeVar("T")
 
@@ -32,8 +35,8 @@ _LOGGER = logging.getLogger(__name__)
 class Sharing:
     """What one execution has to do with shared context.
 
-    Where the store is lost, the execution goes on without it, and `problem` says why: classes of
-    data hold all the same.
+    Where there is none, or the store is lost, the execution goes on without it, and `problem` says
+    why: classes of data hold all the same. What the context or the sources call confidential is.
     """
 
     def __init__(
@@ -43,9 +46,11 @@ class Sharing:
         user: str,
         execution: str,
         fetch: Fetch,
+        classes: Mapping[str, str] | None = None,
     ) -> None:
         self.context = context
         self.problem = ""
+        self._classes = [DataClasses(classes)] + ([context.classes] if context else [])
         self._reports = reports
         self._user, self._execution = user, execution
         self._fetch = fetch
@@ -63,7 +68,7 @@ class Sharing:
 
     def check(self, job: Job, api: str) -> None:
         """Raise ExecutionError where the inputs of a job refer to what must not reach an API."""
-        if self.context is None or not job.inputs:
+        if not job.inputs:
             return
         for name in references_in(job.inputs):
             refusal = self._refusal(name, api) if name in job.after else None
@@ -75,7 +80,7 @@ class Sharing:
 
     def may_reach(self, job: str, api: str) -> bool:
         """Whether the result of a job may reach an API that waits for it."""
-        return self.context is None or self._refusal(job, api) is None
+        return self._refusal(job, api) is None
 
     def is_confidential(self, api: str, used: Collection[str]) -> bool:
         """Whether what an API gives is confidential, by its class or by what it was given."""
@@ -117,11 +122,16 @@ class Sharing:
         except InputError:  # inputs that are not JSON: whoever calls says so
             return None
 
-    def recalled(self, job: str, entry: ContextEntry, used: Collection[str] = ()) -> None:
-        """Take note that a job has its result from an entry, asked for by what was used."""
+    def recalled(self, job: str, api: str, entry: ContextEntry, used: Collection[str] = ()) -> bool:
+        """Take note that a job has its result from an entry, and return whether it is confidential.
+
+        It is by the entry's class, and by all that would make it so were the API called now.
+        """
         self._ids[job] = entry.id
         origin = entry.source if entry.data_class == "confidential" else None
-        self._origins[job] = origin or self._origin_of(entry.source, used)
+        origin = origin or self._origin_of(entry.source, used) or self._origin_of(api, used)
+        self._origins[job] = origin
+        return origin is not None
 
     async def begins(self, api: Api) -> str:
         """Take note that an API is called: if it may change something, what it said is old."""
@@ -141,32 +151,35 @@ class Sharing:
         began: str,
     ) -> None:
         """Keep what a call gave."""
-        context = self.context
-        if context is None:
-            return
-        origin = self._origin_of(api.id, used)
+        context, origin = self.context, self._origin_of(api.id, used)
         if performed.result.is_done:
             self._origins[job.id] = origin
-        if not performed.attempts:
+        if context is None or not performed.attempts:
             return
         await self._guarded(context.written(api))
         if not performed.result.is_done:
             return
         names = [self._ids.get(name, name if name in self._offered else "") for name in used]
 
+        at_least: DataClass = "private" if "" in names else "public"  # some is not kept
+        if origin is not None:
+            at_least = "confidential"
+
         async def keep() -> str:
             about: dict[str, Any] = {
                 "text": job.task or goal,
-                "confidential": origin is not None,
                 "user": self._user,
                 "execution": self._execution,
                 "as_of": began,
             }
             result = performed.result
             try:
-                return await context.keep(api, inputs, result, dependencies=names, **about)
+                return await context.keep(
+                    api, inputs, result, dependencies=names, at_least=at_least, **about
+                )
             except InputError:  # what it was made from was made from what it gave before
-                return await context.keep(api, inputs, result, **about)
+                least = strictest([at_least, "private"])
+                return await context.keep(api, inputs, result, at_least=least, **about)
 
         self._ids[job.id] = await self._guarded(keep()) or ""
 
@@ -185,9 +198,7 @@ class Sharing:
         return self._origins.get(job)
 
     def _origin_of(self, api: str, used: Collection[str]) -> str | None:
-        if self.context is None:
-            return None
-        if self.context.classes.of(api) == "confidential":
+        if any(classes.of(api) == "confidential" for classes in self._classes):
             return api
         for name in used:
             origin = self._origin(name)

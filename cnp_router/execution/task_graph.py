@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -241,11 +241,11 @@ class Plan:
     @classmethod
     def parse(cls, record: Record) -> Plan:
         """Return the plan in a record of a file, or raise DataFileError."""
-        _check_keys(record, cls)
+        record.check_keys(cls)
         jobs = []
         for entry, each in enumerate(record.get("jobs", _jobs), start=1):
             one = Record(each, record.path, record.line, entry)
-            _check_keys(one, Job)
+            one.check_keys(Job)
             jobs.append(one.make(Job))
         guideline = record.get("guideline", default="")
         return record.checked(cls, record.get("request"), tuple(jobs), guideline)
@@ -290,16 +290,6 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({shown(self.request)}, {len(self.jobs)} jobs)"
-
-
-def _check_keys(record: Record, kind: type[Any]) -> None:
-    """Raise DataFileError where an object has a key that nothing reads."""
-    known = [part.name for part in fields(kind)]
-    unknown = [key for key in record.fields if key not in known]
-    if unknown:
-        close = difflib.get_close_matches(unknown[0], known, n=1)
-        cure = f"did you mean {close[0]!r}?" if close else f"use {', '.join(map(repr, known))}"
-        raise record.error(f"unknown key {shown(unknown[0])}", cure=cure)
 
 
 def _jobs(name: str, value: Any) -> list[Mapping[str, Any]]:

@@ -42,7 +42,8 @@ _SHAPES = re.compile(
         (
             r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(?s:.*?)"
             r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
-            r"\beyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",  # a JWT
+            # A JWT. Only at the start of a run, or little behind it: else each place is a start.
+            r"(?<![\w-])(?:[\w-]{0,40}?-)?eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",
             r"\b(?:sk|rk|whsec|gh[pousr]|github_pat|glpat|npm|hf|dop_v1|shpat|shpss|lin_api|ntn|pypi)"
             r"[-_](?=[\w-]{0,200}[0-9])[\w-]{16,}",
             r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",

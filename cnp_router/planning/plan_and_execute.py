@@ -8,14 +8,15 @@ from typing import Any
 
 from cnp_router.agents import DoneJob, FailedJob, NextAct
 from cnp_router.catalog import Api
-from cnp_router.exceptions import InputError, LanguageModelError
+from cnp_router.exceptions import CnpRouterError, InputError, LanguageModelError
 from cnp_router.execution import Executor, Job, JobReport, Plan
 from cnp_router.llm import ChatModel
 from cnp_router.planning.booked import BookedModel
 from cnp_router.planning.planner import Planner
 from cnp_router.planning.proven import OfferPlan, ProvenPlans
 from cnp_router.planning.run import Run
-from cnp_router.planning.working import Agent, Situation, Working, shown_apis
+from cnp_router.planning.shown_apis import shown_apis, there
+from cnp_router.planning.working import Agent, Situation, Working
 from cnp_router.planning.workspace import Workspace
 from cnp_router.records import check_flag, check_instance, check_number
 
@@ -141,8 +142,8 @@ class PlanAndExecute:
         ----------
         request : str or Plan
         apis : iterable of Api, optional
-            The tools of the plan and of its executors. Default: the recipients that the router
-            chooses for the request; without a router, the whole catalog.
+            The tools of the plan and of its executors, and no others. Default: whom the router
+            chooses for the request, and for each job; all, if they are few.
         workspace : Workspace, optional
             What the jobs work on: its rules are kept, and decide when it is done.
         profile : str, default=""
@@ -166,12 +167,13 @@ class PlanAndExecute:
         """
         text = request.request if isinstance(request, Plan) else request
         tools = shown_apis(self.executor, text, apis)
+        given = None if apis is None else tools
         if isinstance(request, Plan):
-            there = {api.id for api in tools}
+            shown = {api.id for api in tools}
             named = dict.fromkeys(job.api for job in request.jobs if job.api)
-            missing = [name for name in named if name not in there]
+            missing = [name for name in named if name not in shown]
             tools = (*tools, *(self.executor.net.catalog[name] for name in missing))
-        work = _Planned(self, tools, workspace, profile, user)
+        work = _Planned(self, tools, given, workspace, profile, user)
         try:
             await self.executor.supervise(
                 work, lambda: work.follow_or_make(request), request, user=user
@@ -188,13 +190,18 @@ class _Planned(Working):
         self,
         method: PlanAndExecute,
         apis: tuple[Api, ...],
+        given: tuple[Api, ...] | None,
         workspace: Workspace | None,
         profile: str,
         user: str | None,
     ) -> None:
         super().__init__(method.executor, apis, workspace, user)
         self.method = method
+        self.given = given  # the only tools that there are to be
+        if given is None:
+            self.how["among"] = [api.id for api in there(method.executor)]
         self.whose: dict[str, Any] = {"user": user, "profile": profile}
+        self.raised: dict[str, str] = {}  # by job in turns that an error has ended: what kind
 
     async def follow_or_make(self, request: str | Plan) -> None:
         """Do a plan, and what is planned anew of it."""
@@ -224,8 +231,7 @@ class _Planned(Working):
         """Return a plan that has worked, if there is one and it is accepted; or the planner's."""
         proven, ask = self.method.proven, self.method.offer
         if proven is not None and ask is not None:
-            there = {api.id for api in self.by.net.catalog}
-            offered = proven.near(request, known=there, **self.whose)
+            offered = proven.near(request, known=set(self.by.net.catalog.ids), **self.whose)
             if offered is not None:
                 with self.standing_still():
                     answer = ask(offered)
@@ -239,7 +245,8 @@ class _Planned(Working):
     def _known(self) -> dict[str, Any]:
         """Return what a planner is told in any case."""
         about = {"apis": self.apis, "workspace": self.workspace, "profile": self.whose["profile"]}
-        return {**about, "books": self.books}
+        known = [] if self.given else [api.id for api in there(self.method.executor)]
+        return {**about, "books": self.books, "known": known}
 
     async def _is_served(self, plan: Plan) -> bool:
         """Do what is not done of a plan, and return whether nothing is left to do."""
@@ -252,12 +259,13 @@ class _Planned(Working):
         if job.api is not None:
             return await self.in_a_round(job)
         plan, method = self.plans[-1], self.method
+        apis = shown_apis(method.executor, job.task, self.given)
         is_wanted = any(job.id in other.after for other in plan.jobs)
 
         def task(now: Situation) -> NextAct:
             return NextAct(
                 job.task,
-                self.apis,
+                apis,
                 state=now.state,
                 unmet=now.unmet,
                 history=now.history,
@@ -272,19 +280,34 @@ class _Planned(Working):
 
         model = BookedModel(method.model, self.books)
         limits = method.max_turns, method.history_tokens, method.result_tokens
-        return await self.in_turns(job, Agent(model, self.apis, task, missing, *limits))
+        self.raised.pop(job.id, None)
+        try:
+            return await self.in_turns(job, Agent(model, apis, task, missing, *limits))
+        except LanguageModelError:
+            self.raised[job.id] = "the model of its executor gave no answer"
+            raise
+        except CnpRouterError:
+            self.raised[job.id] = "it was broken off by an error"
+            raise
 
     def _done(self, report: JobReport) -> DoneJob:
         keywords = next((api.keywords for api in self.apis if api.id == report.api), ())
         return DoneJob(report.id, report.task, report.api, keywords)
 
     def _why(self, report: JobReport) -> str:
-        """Return why a job failed, in words of the engine: a text of a tool steers no plan."""
+        """Return why a job failed, by kinds and rules: no text of a tool or server steers a plan.
+
+        `report.problem` is for people. It may quote an error of anyone, unless the engine wrote it.
+        """
+        if report.id in self.raised:
+            return self.raised[report.id]
+        if report.is_in_turns or report.state == "skipped":
+            return report.problem
         act = report.acts[-1] if report.acts else None
         failure = act.result.failure if act else None
-        if act is None or failure is None or report.is_in_turns:
-            return report.problem or "it failed"
-        if not act.attempts or failure.message in self.guard.reasons:
+        if act is None or failure is None:
+            return "nobody did it"
+        if failure.message in self.guard.reasons:
             return failure.message
         return f"{act.api} failed: {failure.kind}"
 

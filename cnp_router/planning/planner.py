@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from cnp_router.agents import DoneJob, FailedJob, PlanJobs, PlannedJobs
@@ -79,6 +79,7 @@ class Planner:
         recommended: Iterable[Mapping[str, Any]] | None = None,
         hints: Iterable[str] | None = None,
         books: Books | None = None,
+        known: Iterable[str] = (),
     ) -> Plan:
         """Return the plan of a request.
 
@@ -95,6 +96,8 @@ class Planner:
             In place of those of the workspace.
         books : Books, optional
             Where the answers are booked.
+        known : iterable of str, default=()
+            Ids of tools that are there and not shown; a plan may name them.
 
         Raises
         ------
@@ -114,7 +117,7 @@ class Planner:
             recommended=tuple(recommended or ()),
             **_situation(workspace),
         )
-        return await self._ask(task, (), books)
+        return await self._ask(task, (), books, known)
 
     async def revise(
         self,
@@ -126,6 +129,7 @@ class Planner:
         workspace: Workspace | None = None,
         profile: str = "",
         books: Books | None = None,
+        known: Iterable[str] = (),
     ) -> Plan:
         """Return another plan for what is left of one.
 
@@ -134,7 +138,7 @@ class Planner:
         Parameters
         ----------
         plan : Plan
-        apis, workspace, profile, books
+        apis, workspace, profile, books, known
             As in `plan`.
         done : iterable of DoneJob, default=()
         failed : iterable of FailedJob, default=()
@@ -158,19 +162,26 @@ class Planner:
         )
         ids = {job.id for job in there}
         kept = tuple(job for job in plan.jobs if job.id in ids)
-        return await self._ask(task, kept, books)
+        return await self._ask(task, kept, books, known)
 
     def _about(self, profile: str) -> str:
         return "\n".join(filter(None, [check_text("profile", profile), self.remembered]))
 
-    async def _ask(self, task: PlanJobs, kept: tuple[Job, ...], books: Books | None) -> Plan:
+    async def _ask(
+        self,
+        task: PlanJobs,
+        kept: tuple[Job, ...],
+        books: Books | None,
+        known: Iterable[str],
+    ) -> Plan:
+        there = {*known, *(api.id for api in task.apis)}
         model = self.model if books is None else BookedModel(self.model, books)
         request, usage, calls = task.chat_request(), Usage(0, 0, "server"), 0
         for is_last in (False, True):
             response = check_response(model, await model.complete(request))
             usage, calls = usage + response.usage, calls + response.calls
             try:
-                return self._checked(task, task.read(response.data), kept)
+                return self._checked(task, task.read(response.data), kept, there)
             except (InputError, ChatAnswerError) as exc:
                 said = exc.problem if isinstance(exc, ChatAnswerError) else str(exc)
                 problem = printable(said, _MOST_SAID)
@@ -184,9 +195,10 @@ class Planner:
             request = repair_request(request, response.text, problem)
         raise AssertionError
 
-    def _checked(self, task: PlanJobs, said: PlannedJobs, kept: tuple[Job, ...]) -> Plan:
+    def _checked(
+        self, task: PlanJobs, said: PlannedJobs, kept: tuple[Job, ...], known: Collection[str]
+    ) -> Plan:
         """Return the plan that is meant, or raise InputError with what is wrong with it."""
-        known = {api.id for api in task.apis}
         there = {job.id for job in kept}
         new = [job for job in said.jobs if job.id not in there]
         if not new:
@@ -218,4 +230,5 @@ def _tools(apis: Iterable[Api]) -> tuple[Api, ...]:
 def _situation(workspace: Workspace | None) -> dict[str, Any]:
     if workspace is None:
         return {}
-    return {"state": workspace.state(), "unmet": workspace.unmet()}
+    unmet = string_tuple("what Workspace.unmet gives", workspace.unmet())
+    return {"state": workspace.state(), "unmet": unmet}

@@ -10,7 +10,8 @@ from cnp_router.execution import Executor, Job, Plan
 from cnp_router.llm import ChatModel
 from cnp_router.planning.booked import BookedModel
 from cnp_router.planning.run import Run
-from cnp_router.planning.working import Agent, Situation, Working, shown_apis
+from cnp_router.planning.shown_apis import shown_apis
+from cnp_router.planning.working import Agent, Situation, Working
 from cnp_router.planning.workspace import Workspace
 from cnp_router.records import check_instance, check_number, check_text
 

@@ -120,11 +120,10 @@ class Run:
         """Why it is not done; empty if it is."""
         if self.is_done:
             return ""
-        if self.execution.problem:
-            return self.execution.problem
+        broken = [self.execution.problem] if self.execution.problem else []
         jobs = [f"{job.id}: {job.problem}" for job in self.execution.jobs if job.problem]
         missing = [f"not met: {'; '.join(self.unmet)}"] if self.unmet else []
-        return ". ".join([*missing, *jobs]) or "nothing was done"
+        return ". ".join([*missing, *(broken or jobs)]) or "nothing was done"
 
     @property
     def counts(self) -> dict[str, int]:

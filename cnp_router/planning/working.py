@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,9 +25,10 @@ from cnp_router.execution import (
     Performed,
     Plan,
 )
-from cnp_router.execution.calling import Then
+from cnp_router.execution.calling import Then, act_key
 from cnp_router.execution.learning import succeeded
 from cnp_router.execution.running import Running
+from cnp_router.execution.sharing import HIDDEN  # an agent could carry it elsewhere
 from cnp_router.llm import ChatModel, check_response
 from cnp_router.llm.tokens import estimate_tokens
 from cnp_router.planning.booked import BookedModel
@@ -35,16 +37,15 @@ from cnp_router.planning.run import AgentTurn, Run, TurnKind
 from cnp_router.planning.workspace import Workspace
 from cnp_router.printing import printable
 from cnp_router.protocols.metered import Books
-from cnp_router.records import check_json, check_request, instances
+from cnp_router.records import check_json, string_tuple
 from cnp_router.sources import CallResult
 from cnp_router.sources.source import SEPARATOR
 
-__all__ = ["Agent", "Situation", "Working", "shown_apis"]
+__all__ = ["Agent", "Situation", "Working"]
 
 _MOST_SAID = 300  # characters of an error
-_MOST_UNUSABLE = 3  # answers in a row that none can read
+_MOST_IN_VAIN = 3  # answers in a row that lead to nothing
 _BYTES_A_TOKEN = 4
-_HIDDEN = "confidential: it is kept, and not shown here"  # an agent could carry it elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,40 +127,46 @@ class Working(Running):
     @property
     def unmet(self) -> tuple[str, ...]:
         """Rules that are not met."""
-        return () if self.workspace is None else tuple(self.workspace.unmet())
+        if self.workspace is None:
+            return ()
+        return string_tuple("what Workspace.unmet gives", self.workspace.unmet())
 
     @property
     def is_complete(self) -> bool:
         """Whether there are rules, and all are met."""
-        return self.workspace is not None and not self.workspace.unmet()
+        return self.workspace is not None and not self.unmet
 
     def is_ruled_out(self, act: Act) -> bool:
         """Return whether a rule of the workspace, or the tool itself, refused a call."""
         failure = act.result.failure
-        return failure is not None and failure.kind == "declined" and act.attempts > 0
+        if failure is None or failure.kind != "declined" or not act.attempts:
+            return False
+        return failure.message != self.guard.stopped
 
     async def in_turns(self, job: Job, agent: Agent) -> bool:
         """Have a job done by calls that an agent chooses; rules decide when it is done."""
-        work, n_unusable = _Job(job, agent, self.reports[job.id]), 0
+        work, turns = _Job(job, agent, self.reports[job.id]), list[AgentTurn]()
         work.report.is_in_turns = True
         self.reports.enter(work.report, "acting", None)
         for number in range(1, agent.max_turns + 1):
             if self.is_complete:
                 return self._end(work)
             turn, says_done = await self._turn(work, number)
+            turns.append(turn)
             self.turns.append(turn)
             work.history.append(_as_shown(turn, agent.result_tokens))
             if turn.kind == "finished" or (says_done and not work.missing):
                 return self._end(work)
-            n_unusable = n_unusable + 1 if turn.kind == "unusable" else 0
             if work.is_given_up:
                 return False
-            if n_unusable == _MOST_UNUSABLE:
-                work.report.problem = f"{_MOST_UNUSABLE} answers in a row could not be used"
+            if problem := _stuck(turns):
+                work.report.problem = problem
                 return False
-        if self.is_complete or not work.missing:
+        # Without rules, only its word says that a job is done.
+        if self.is_complete or (self.workspace is not None and not work.missing):
             return self._end(work)
-        work.report.problem = f"not done after {agent.max_turns} turns: {work.missing}"
+        why = work.missing or "it was never said to be done"
+        work.report.problem = f"not done after {agent.max_turns} turns: {why}"
         return False
 
     def _end(self, work: _Job) -> bool:
@@ -179,7 +186,7 @@ class Working(Running):
             result = self.reports[name].result
             if result is not None:
                 may = all(self.doer.sharing.may_reach(name, api.id) for api in self.apis)
-                shown[name] = _cut(result, most) if may else _HIDDEN
+                shown[name] = _cut(result, most) if may else HIDDEN
         return shown
 
     def run(self, method: str, request: str | Plan) -> Run:
@@ -230,25 +237,33 @@ class Working(Running):
             return "failed", {"failed": "inputs", "said": printable(str(exc), _MOST_SAID)}
         if wanted.tool not in known:
             return "unknown", {"refused": _no_tool(wanted.tool, known)}
-        is_new = self.journal.earlier(wanted.tool, wanted.inputs) is None
+        try:
+            api = await self.by.sources.api(wanted.tool)
+        except SourceError as exc:
+            return "failed", {"failed": "unavailable", "said": printable(str(exc), _MOST_SAID)}
+        is_new = self.journal.earlier(api, wanted.inputs) is None
         if self.workspace is not None and (is_new or self.by.settings.repeat_calls):
             reason = self.workspace.refusal(wanted.tool, wanted.inputs)
             if reason is not None:
                 return "refused", {"refused": reason}
-        name, before = f"{work.job.id} call {len(self._job_of) + 1}", self.state
+        name = f"{work.job.id}\ncall {len(self._job_of) + 1}"  # no id of a job has such a character
         self._job_of[name] = work.job.id
         self.reports.enter(work.report, "acting", wanted.tool)
         try:
-            api = await self.by.sources.api(wanted.tool)
             with self._negotiated(work, api) as acted:
                 act, then = await self._act(work, name, api, wanted.inputs, is_new=is_new)
                 acted.append(act)
+        except asyncio.CancelledError:  # it ran: what it did is not lost with it
+            begun = self.doer.given_up(work.job, wanted.tool, "directed", name)
+            work.report.acts += [] if begun is None else [begun]
+            raise
         except SourceError as exc:
             return "failed", {"failed": "unavailable", "said": printable(str(exc), _MOST_SAID)}
         work.report.acts.append(act)
         if act.result.is_done:
             work.success, work.n_called = act, work.n_called + 1
-            work.has_changed |= api.effects != "reads" and self.state != before
+            key = act_key(self.journal.execution, name, api, wanted.inputs)
+            work.has_changed |= key in self.guard.changed and api.effects != "reads"
         # A rule of the workspace refuses a call that is made; a person, before it is made.
         elif then != "reaward" and not self.is_ruled_out(act):
             work.is_given_up = work.report.is_final = True
@@ -265,8 +280,7 @@ class Working(Running):
             entry, result = known.entry, known.result
             source = Api(entry.source, api.name, effects="reads")
             self.journal.take(name, source, inputs, result)
-            sharing.recalled(work.job.id, entry)
-            is_secret = entry.data_class == "confidential"
+            is_secret = sharing.recalled(work.job.id, api.id, entry)
             act = Act(source.id, "context", kept, result, 0, 0.0, is_confidential=is_secret)
             return act, "done"
         began = await sharing.begins(api)
@@ -317,6 +331,22 @@ class Working(Running):
         return await super()._approve(replace(approval, job=job))
 
 
+def _stuck(turns: Sequence[AgentTurn]) -> str:
+    """Return why an agent goes no further: its last answers led to nothing, all the same way."""
+    last = turns[-_MOST_IN_VAIN:]
+    if len(last) < _MOST_IN_VAIN:
+        return ""
+    if all(turn.kind == "unusable" for turn in last):
+        return f"{_MOST_IN_VAIN} answers in a row could not be used"
+    first, *others = last
+    if first.kind in ("called", "failed", "finished"):
+        return ""
+    same = (first.kind, first.tool, first.inputs)
+    if any((turn.kind, turn.tool, turn.inputs) != same for turn in others):
+        return ""
+    return f"the same answer {_MOST_IN_VAIN} times in a row, in vain ({first.kind})"
+
+
 def _no_tool(name: str, known: Iterable[str]) -> str:
     """Return that there is no such tool, and which one may be meant."""
     by_tool = {each.partition(SEPARATOR)[2]: each for each in known}
@@ -337,11 +367,11 @@ def _seen(act: Act, most: int) -> tuple[TurnKind, Any]:
     """Return what an agent is told of a call."""
     failure = act.result.failure
     if failure is None:
-        seen = {"result": _HIDDEN if act.is_confidential else _cut(act.result, most)}
+        seen = {"result": HIDDEN if act.is_confidential else _cut(act.result, most)}
         if act.by in ("earlier", "context"):
             return "repeated", {**seen, "note": "it was known, and the call was not made again"}
         return "called", seen
-    said = _HIDDEN if act.is_confidential else printable(failure.message, _MOST_SAID)
+    said = HIDDEN if act.is_confidential else printable(failure.message, _MOST_SAID)
     if failure.kind == "declined":
         return "refused", {"refused": said}
     return "failed", {"failed": failure.kind, "said": said}
@@ -369,23 +399,3 @@ def _beginning(text: str, most: int) -> str:
     """Return the beginning of a text, in about so many tokens, and how long all of it is."""
     kept = text.encode("utf-8", "replace")[: most * _BYTES_A_TOKEN].decode("utf-8", "ignore")
     return f"{kept}... (cut; {len(text):,} characters)"
-
-
-def shown_apis(
-    executor: Executor, request: str, apis: Iterable[Api] | None = None
-) -> tuple[Api, ...]:
-    """Return the tools that a request is planned with: those given, or whom the router chooses.
-
-    Without a router it is the whole catalog; what no source has is left out.
-    """
-    check_request(request)
-    if apis is not None:
-        return instances("apis", apis, Api)
-    net, sources = executor.net, getattr(executor.sources, "names", None)
-    there = [
-        api for api in net.catalog if sources is None or api.id.partition(SEPARATOR)[0] in sources
-    ]
-    if net.router is None:
-        return tuple(there)
-    chosen = net.router.route(request, among=[api.id for api in there]).contractors
-    return tuple(net.catalog[name] for name in chosen)

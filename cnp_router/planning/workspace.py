@@ -51,6 +51,14 @@ class Workspace(ABC):
     def unmet(self) -> tuple[str, ...]:
         """Return the rules that are not met yet, in words; empty: the work is done."""
 
+    def reads(self, api: str) -> bool:
+        """Return whether calls of an API are known to leave the state as it is.
+
+        Those run beside others; all other calls are made one at a time, what tools say of
+        themselves notwithstanding.
+        """
+        return False
+
     def hints(self) -> tuple[str, ...]:
         """Return what a planner should know of the domain, a sentence each."""
         return ()

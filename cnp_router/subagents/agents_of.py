@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from cnp_router.execution import ExecutionSettings, Executor, Filler, JobEvent
 from cnp_router.execution.approval import Approve
 from cnp_router.execution.job_reports import Execution
+from cnp_router.execution.sharing import HIDDEN
 from cnp_router.llm import ChatModel, ChatRequest, ChatResponse, WrappedChatModel
 from cnp_router.planning import ReAct
 from cnp_router.protocols import ContractNet
 from cnp_router.records import check_instance, string_tuple
 from cnp_router.sources import CallFailure, Sources
-from cnp_router.subagents.question import Answer, Question
+from cnp_router.subagents.question import Answer, Question, unique
 
 __all__ = ["ModelAgent", "NetAgent"]
+
+_UNDONE = "it was not done"
 
 
 class NetAgent:
@@ -55,7 +58,7 @@ class NetAgent:
         execution = await executor.execute(
             _told(question), announcement="broadcast" if net.router is None else "routed"
         )
-        return _answered(execution, execution.is_done, execution.problem, execution.n_calls)
+        return _answered(execution, execution.is_done, execution.problem)
 
 
 class ModelAgent:
@@ -88,7 +91,7 @@ class ModelAgent:
         )
         agent = ReAct(executor, max_turns=question.max_turns)
         run = await agent.run(_told(question), apis=apis)
-        return _answered(run.execution, run.is_done, run.problem, question.turns)
+        return _answered(run.execution, run.is_done, run.problem)
 
 
 class _Booked(WrappedChatModel):
@@ -114,23 +117,22 @@ def _told(question: Question) -> str:
     return "\n".join([question.text, *said])
 
 
-def _answered(execution: Execution, is_done: bool, problem: str, turns: int) -> Answer:
-    """Return the results by tool; where a job is missing, with why."""
-    results: dict[str, Any] = {}
-    counts: Counter[str] = Counter()
-    for act in execution.acts:
-        if act.result.is_done and act.by != "earlier":
-            counts[act.api] += 1
-            n = counts[act.api]
-            results[act.api if n == 1 else f"{act.api} ({n})"] = act.result.data
+def _answered(execution: Execution, is_done: bool, problem: str) -> Answer:
+    """Return the results by tool; where a job is missing, with why. Nothing confidential."""
+    acts = [act for act in execution.acts if act.result.is_done and act.by != "earlier"]
+    results: dict[str, Any] = {
+        name: HIDDEN if act.is_confidential else act.result.data
+        for name, act in zip(unique(act.api for act in acts), acts, strict=True)
+    }
     text = "\n".join(f"{api}: {data}" for api, data in results.items())
     if is_done:
         return Answer(text, results)
-    failure = next(
-        (act.result.failure for act in reversed(execution.acts) if act.result.failure), None
-    )
-    if failure is None:
-        failure = CallFailure("tool", problem or "it was not done")
+    failed = next((act for act in reversed(execution.acts) if act.result.failure), None)
+    if failed is None or failed.result.failure is None:
+        return Answer(text, results or None, failure=CallFailure("tool", problem or _UNDONE))
+    failure = failed.result.failure
+    if failed.is_confidential:
+        failure = replace(failure, message=HIDDEN, was_done=failure.was_done)
     return Answer(text, results or None, failure=failure)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from cnp_router.llm import Usage
 from cnp_router.records import check_instance, check_json, check_text, one_line
 from cnp_router.sources import CallFailure, CallProgress
 
-__all__ = ["Answer", "Question", "tokens_of", "total"]
+__all__ = ["Answer", "Question", "tokens_of", "total", "unique"]
 
 _LOGGER = logging.getLogger("cnp_router.subagents")
 
@@ -150,3 +150,24 @@ def total(usages: list[Usage]) -> Usage:
 def tokens_of(usage: Usage) -> int:
     """Return tokens in and out."""
     return usage.tokens_in + usage.tokens_out
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Return distinct names: one that was there before is counted.
+
+    Examples
+    --------
+    >>> unique(["a", "a", "a (2)", "b"])
+    ['a', 'a (3)', 'a (2)', 'b']
+    """
+    there = list(names)
+    taken, found = set(there), set[str]()
+    distinct = []
+    for name in there:
+        n, new = 1, name
+        while new in found or (n > 1 and new in taken):
+            n += 1
+            new = f"{name} ({n})"
+        found.add(new)
+        distinct.append(new)
+    return distinct

@@ -27,6 +27,7 @@ from cnp_router.sources import Call, CallFailure, CallResult, FailureKind
 from cnp_router.sources.input_check import input_check
 from cnp_router.sources.result_size import MAX_BYTES, MOST_SAID, bounded
 from cnp_router.sources.source import SEPARATOR
+from cnp_router.sources.tool_name import check_tool_name
 from cnp_router.subagents.question import Answer, OnStream, Question, tokens_of, too_many, total
 
 if TYPE_CHECKING:
@@ -158,6 +159,10 @@ class SubAgent:
         categories: Iterable[str] = (),
     ) -> None:
         self.name = check_id("agent", name)
+        try:
+            check_tool_name(self.name)
+        except InputError as exc:
+            raise InputError(f"agent {shown(name)}: {exc}") from None
         if SEPARATOR in self.name:
             raise InputError(f"the name of an agent cannot have {SEPARATOR!r} in it, got {name!r}")
         for what, each in (("answer", answer), ("output", output), ("on_stream", on_stream)):

@@ -199,6 +199,10 @@ class Board(Workspace):
             return self._against_finishing()
         return None
 
+    def reads(self, api: str) -> bool:
+        """Return whether it is the search, which leaves the timetable as it is."""
+        return api == f"{SOURCE}{SEPARATOR}search"
+
     def unmet(self) -> tuple[str, ...]:
         """Return the rules that the timetable does not keep yet, each with how it misses."""
         return tuple(dict.fromkeys(map(str, broken(self._problem, list(self._chosen)))))
@@ -279,7 +283,7 @@ class Board(Workspace):
             problem = self._with(ids)
             program = Program(problem.items, problem.lines)
             rows = range(len(problem.lines))
-            self._open_ends[key] = not program.cannot_hold(rows, Deadline(_SECONDS))
+            self._open_ends[key] = program.can_hold(rows, Deadline(_SECONDS)) is not False
         return self._open_ends[key]
 
     def _dead_end(self, course: Course) -> str:

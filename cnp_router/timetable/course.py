@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import DataFileError, InputError
+from cnp_router.files import as_path
 from cnp_router.records import (
     Record,
     check_id,
@@ -72,6 +74,7 @@ _SLOT = re.compile(rf"{_DAY}[\s,-]*{_PERIOD}", re.IGNORECASE)
 _WHOLE_DAY = re.compile(_DAY, re.IGNORECASE)
 _WHOLE_PERIOD = re.compile(r"period\s*(?P<period>[1-5])", re.IGNORECASE)
 _A_SLOT = "a day and a period from 1 to 5, such as 'Mon 2'"
+_LARGEST_FILE = 50_000_000  # bytes
 
 
 def check_slot(name: str, value: object) -> str:
@@ -262,8 +265,9 @@ def read_courses(path: str | Path) -> tuple[Course, ...]:
     Parameters
     ----------
     path : str or Path
-        Each line an object with the fields of `Course`. ``slot`` must be there: null is an
-        intensive course. An unknown key is an error, so that a slip of the pen is not passed over.
+        Of a regular file of at most 50 MB. Each line is an object with the fields of `Course`;
+        ``slot`` must be there: null is an intensive course. An unknown key is an error, so that a
+        slip of the pen is not passed over.
 
     Returns
     -------
@@ -275,7 +279,21 @@ def read_courses(path: str | Path) -> tuple[Course, ...]:
     DataFileError
         With the line number and the cure.
     """
+    _check_file(path)
     return tuple(course for _, course in read_records(path, "course", _made))
+
+
+def _check_file(path: str | Path) -> None:
+    """Raise DataFileError for a device, a pipe or a large file: a proposal may name any path."""
+    try:
+        found = as_path(path).stat()
+    except (OSError, ValueError):
+        return  # whoever reads it says why
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        raise DataFileError(path, "is not a regular file", cure="name a file of JSON Lines")
+    if found.st_size > _LARGEST_FILE:
+        problem = f"has {found.st_size:,} bytes, and {_LARGEST_FILE:,} are read"
+        raise DataFileError(path, problem, cure="name a file of courses")
 
 
 def _made(record: Record) -> Course:

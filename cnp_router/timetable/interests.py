@@ -15,7 +15,7 @@ from cnp_router.timetable.course import Course
 
 __all__ = ["about", "closeness", "topic_words", "topics_of", "unknown_interests"]
 
-_BETWEEN = re.compile(r"\s*(?:[,;.\n/]|\band\b|\bor\b|&)+\s*", re.IGNORECASE)
+_BETWEEN = re.compile(r"[,;.\n/&]|\band\b|\bor\b", re.IGNORECASE)
 _ABOUT = 0.75  # of the closeness; the rest is the text
 _FAINT = 0.4  # less than this share of the best is a word in passing
 

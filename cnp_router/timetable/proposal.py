@@ -24,6 +24,7 @@ from cnp_router.timetable.wishes import read_wishes
 __all__ = ["Proposal", "propose"]
 
 KIND = "timetable"
+_METHODS = ("solver", "plan", "react")
 _WIDTH = 100
 _KEYS = ("kind", "method", "form", "chosen", "courses_file")
 
@@ -37,8 +38,8 @@ class Proposal:
     form : Form
     chosen : tuple of str
         Ids of the courses.
-    method : str, default="solver"
-        Who chose them.
+    method : {"solver", "plan", "react"}, default="solver"
+        Who chose them: the last two are by language models.
     courses_file : str or None, default=None
         Where the courses are; None: they are the bundled ones.
     courses : tuple of Course, optional
@@ -51,7 +52,7 @@ class Proposal:
     Raises
     ------
     InputError
-        If a course is not there, or chosen twice.
+        If a course is not there, or chosen twice, or nothing chooses by the method.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class Proposal:
 
     def __post_init__(self) -> None:
         check_instance("form", self.form, Form)
-        check_text("method", self.method)
+        one_of("method", check_text("method", self.method), _METHODS)
         if not self.courses:
             own = self.courses_file
             courses = (

@@ -12,7 +12,7 @@ from typing import Any
 
 from cnp_router.exceptions import InputError
 from cnp_router.text import content_words
-from cnp_router.timetable.course import DAYS, FORMS, PERIODS, Course, slots_of
+from cnp_router.timetable.course import DAYS, FORMS, PERIODS, Course
 from cnp_router.timetable.form import Form
 from cnp_router.timetable.form_fields import Liking, department_of
 from cnp_router.timetable.interests import (
@@ -22,6 +22,7 @@ from cnp_router.timetable.interests import (
     topics_of,
     unknown_interests,
 )
+from cnp_router.timetable.wish_bounds import check_bounds, without_slots
 from cnp_router.timetable.wish_phrases import (
     ANOTHER,
     EMPTY,
@@ -85,7 +86,7 @@ class WishReader:
     def reading(self) -> Reading:
         """Return what was read."""
         bounds: dict[str, Any] = dict(self._credits)
-        self._check_credits()
+        check_bounds(self.form, self._credits)
         form = replace(self.form, **bounds)
         return Reading(
             form,
@@ -116,27 +117,6 @@ class WishReader:
             self.credits(max_credits=round((math.ceil(steps) - 1) * step, 2))
         else:
             self.credits(min_credits=round((math.floor(steps) + 1) * step, 2))
-
-    def _check_credits(self) -> None:
-        low, high = (
-            self._credits.get(name, getattr(self.form, name))
-            for name in ("min_credits", "max_credits")
-        )
-        if not self._credits or low is None or high is None or low <= high:
-            return
-        least, most = (
-            "said now" if name in self._credits else "said before"
-            for name in ("min_credits", "max_credits")
-        )
-        near = (
-            f"say both, such as 'between {max(high - 2, 0):g} and {high:g} credits'"
-            if least == "said before"
-            else f"say both, such as 'between {low:g} and {low + 2:g} credits'"
-        )
-        raise InputError(
-            f"at least {low:g} credits ({least}) and at most {high:g} credits ({most}) do not go "
-            f"together ({near})"
-        )
 
     def read(self, clause: str, joined: str) -> None:
         """Read one clause."""
@@ -306,7 +286,7 @@ class WishReader:
             left = [
                 each
                 for entry in self.form.avoid
-                for each in _without_slots(entry, thing.values)
+                for each in without_slots(entry, thing.values)
                 if each not in thing.values and each[:3] not in thing.values
             ]
             said = f"avoid: {', '.join(left) or 'nothing'}"
@@ -444,12 +424,6 @@ def _department(reader: WishReader, name: str) -> None:
     except InputError as exc:
         raise _UnclearError(str(exc)) from None
     reader.set(department=named)
-
-
-def _without_slots(entry: str, slots: Sequence[str]) -> tuple[str, ...]:
-    """Return an entry of `avoid`; a day without some of its slots."""
-    left = tuple(slot for slot in slots_of("avoid", entry) if slot not in slots)
-    return left if entry in DAYS and len(left) < len(PERIODS) else (entry,)
 
 
 _SENTENCES: tuple[tuple[str, Callable[..., None]], ...] = (

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from cnp_router.exceptions import InputError
 from cnp_router.records import check_text
 from cnp_router.timetable.course import Course
 from cnp_router.timetable.form import Form
@@ -26,6 +27,7 @@ from cnp_router.timetable.wish_reading import Reading
 
 __all__ = ["Reading", "read_wishes"]
 
+_LONGEST = 10_000
 _CUT = re.compile(
     r"(?P<stop>[.!?](?=\s|$)|[;\n]|,?\s+\bbut\b\s+)|(?P<and>,?\s+(?:and|or|nor)\b\s+)|(?P<comma>,)",
     re.IGNORECASE,
@@ -47,7 +49,8 @@ def read_wishes(text: str, form: Form, courses: Sequence[Course]) -> Reading:
     Raises
     ------
     InputError
-        If the text contradicts itself, or the form with the changes does.
+        If the text contradicts itself, or the form with the changes does, or the text has more
+        than 10,000 characters.
 
     Examples
     --------
@@ -59,8 +62,13 @@ def read_wishes(text: str, form: Form, courses: Sequence[Course]) -> Reading:
     >>> reading.not_understood
     ("'Abracadabra': neither a rule nor what a course is about",)
     """
+    if len(check_text("text", text)) > _LONGEST:
+        raise InputError(
+            f"the text has {len(text):,} characters, and {_LONGEST:,} are read (say it in fewer)"
+        )
+    text = "\n".join(" ".join(line.split()) for line in text.splitlines())
     reader = WishReader(form, courses)
-    for clause, joined in _clauses(check_text("text", text), courses):
+    for clause, joined in _clauses(text, courses):
         reader.read(clause, joined)
     return reader.reading()
 

@@ -11,14 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.coordination import (
-    MODES,
-    Mode,
-    _row,
-    count_redundant,
-    measure,
-    plan_of,
-)
+from benchmarks.coordination import measure
+from benchmarks.coordination_tables import row_of
+from benchmarks.office_runs import MODES, Mode, count_redundant, plan_of
 from benchmarks.office_servers import ABILITIES, Office, fact, make_desks
 from benchmarks.office_tasks import KINDS, make_sessions
 
@@ -150,7 +145,7 @@ def test_a_small_run_without_and_with_all_parts():
     assert not any(none["overhead"].values())
     assert all(whole["overhead"].values())
     assert none["by_kind"]["recalled"] == 0  # nothing could give the value
-    assert set(_row(modes[1], whole)) == {
+    assert set(row_of(modes[1], whole)) == {
         "context",
         "negotiation",
         "decomposition",

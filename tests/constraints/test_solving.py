@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import OptimizeResult
 
-from cnp_router.constraints import Preference, Problem, Rule, broken, conflict_of, solve
+from cnp_router.constraints import Preference, Problem, Rule, broken, conflict_of, program, solve
 from cnp_router.exceptions import InfeasibleError, InputError
 
 ITEMS = tuple("abcdef")
@@ -228,6 +228,52 @@ class TestErrors:
         assert not conflict.is_minimal
         assert "some of them may have no part in it" in str(conflict.error())
 
+    @pytest.mark.parametrize("n_solved", range(1, 6))
+    def test_where_time_is_up_all_that_may_have_a_part_in_it_is_named(self, monkeypatch, n_solved):
+        items = [f"x{i}" for i in range(60)]
+        rules = [Rule(f"r{i}", f"no {item}", {item: 1}, at_most=0) for i, item in enumerate(items)]
+        rules.append(Rule("some", "x7 or x9", {"x7": 1, "x9": 1}, at_least=1))
+        solver, calls = program.milp, iter(range(n_solved))
+
+        def for_a_time(*given, **settings):
+            stopped = OptimizeResult(status=1, x=None, message="time")
+            return stopped if next(calls, None) is None else solver(*given, **settings)
+
+        monkeypatch.setattr(program, "milp", for_a_time)
+        conflict = conflict_of(Problem(items, rules))
+        assert not conflict.is_minimal
+        assert {"no x7", "no x9", "x7 or x9"} <= {rule.reason for rule in conflict.rules}
+
+    def test_what_the_presolve_of_the_solver_fails_at_is_solved_without_it(self):
+        numbers = {"a": 100.0, "c": -1.0, "d": 0.1, "e": 1.0, "f": 3.0}
+        rule = Rule("one", "cannot hold", numbers, at_least=0.3, at_most=0.3)
+        lines = program.Program(list(numbers), [rule])
+        assert lines.can_hold([0], program.Deadline(5.0)) is False
+
+    def test_a_solver_that_is_not_sure_makes_nothing_minimal(self, monkeypatch):
+        solver = program.milp
+
+        def fails(cost, *, integrality, bounds, constraints, options):
+            if constraints[0].A.shape[0] == 1:
+                return OptimizeResult(status=4, x=None, message="solve error")
+            if len(cost) == 1 and constraints[0].A.shape[0] == 2:
+                return OptimizeResult(status=2, x=None, message="infeasible")
+            return solver(
+                cost,
+                integrality=integrality,
+                bounds=bounds,
+                constraints=constraints,
+                options=options,
+            )
+
+        monkeypatch.setattr(program, "milp", fails)
+        rules = [
+            Rule("none", "no tea", {"tea": 1}, at_most=0),
+            Rule("some", "tea", {"tea": 1}, at_least=1),
+        ]
+        conflict = conflict_of(Problem(["tea"], rules))
+        assert (conflict.is_minimal, conflict.rules) == (False, tuple(rules))
+
     @pytest.mark.parametrize(
         "values", [{"timeout": 0}, {"keep": "tea"}, {"keep": ["tea"], "keep_weight": -1}]
     )
@@ -239,9 +285,9 @@ class TestErrors:
         with pytest.raises(InputError, match="the choice names the item 'tee'"):
             broken(Problem(["tea"], []), ["tee"])
 
-    def test_items_that_are_gone_are_given_up(self):
-        solution = solve(Problem(["tea"], []), keep=["pie", "tea"])
-        assert (solution.items, solution.kept, solution.given_up) == (("tea",), ("tea",), ("pie",))
+    def test_what_is_kept_is_known(self):
+        with pytest.raises(InputError, match=r"what is kept names the item 'tee'.*mean 'tea'"):
+            solve(Problem(["tea"], []), keep=["tee", "tea"])
 
     def test_numbers_too_far_apart_are_an_error_and_no_loophole(self):
         rule = Rule("big", "at most the big one", {"a": 1e9, "b": 100}, at_most=1e9)

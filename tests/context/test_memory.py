@@ -231,6 +231,11 @@ class TestLimits:
                 memory.remember("user", "x" * 100, user="ann")
             assert memory.recall(user="ann") == ()
 
+    def test_what_is_too_large_is_not_looked_through(self, monkeypatch):
+        monkeypatch.setattr("cnp_router.context.memory.without_secrets", None)
+        with Memory(max_bytes=100) as memory, pytest.raises(InputError, match="has 102 bytes"):
+            memory.remember("user", "x" * 100, user="ann")
+
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [

@@ -336,6 +336,63 @@ class TestClasses:
         with pytest.raises(InputError, match="is confidential: what 'sky__today' gives cannot"):
             world.keep(TODAY, KYOTO, dependencies=[first])
 
+    @pytest.mark.parametrize(
+        ("of_first", "of_second", "expected"),
+        [
+            ("public", "public", "public"),
+            ("private", "public", "private"),
+            ("public", "private", "private"),
+            ("confidential", "public", "confidential"),
+            ("confidential", "private", "confidential"),
+        ],
+    )
+    @pytest.mark.parametrize("is_gone", [False, True])
+    def test_what_is_made_has_the_strictest_class(self, of_first, of_second, expected, is_gone):
+        world = World(classes={"hr__a": of_first, "hr__b": of_second}, ttl=300.0)
+        a, b = (Api(f"hr__{n}", n, "Says.", (), None, "reads") for n in "ab")
+        first = world.keep(a, {})
+        world.clock.now += 301 if is_gone else 10
+        second = world.keep(b, {}, dependencies=[first])
+        made = asyncio.run(world.context.get(second)).entry
+        assert made.data_class == expected
+
+    def test_no_number_of_steps_makes_private_data_public(self):
+        world = World(classes={"hr__profile": "private", "text__*": "public"}, threshold=0)
+        apis = [
+            Api(i, i, "Says.", (), None, "reads") for i in ("hr__profile", "text__a", "text__b")
+        ]
+        needed = []
+        for api in apis:
+            needed = [world.keep(api, {}, text="who Aiko is", dependencies=needed)]
+        entries = asyncio.run(world.context.store.live())
+        assert [entry.data_class for entry in entries] == ["private"] * 3
+        assert world.offer("who Aiko is", PLACE) == {}
+
+    def test_what_is_confidential_and_gone_is_another_contractors_still(self):
+        world = World(classes={"hr__salary": "confidential"})
+        salary = Api("hr__salary", "salary", "Salaries.", (), None, "reads")
+        first = world.keep(salary, {}, CallResult("canary"))
+        world.clock.now += 301
+        with pytest.raises(InputError, match="is confidential: what 'sky__today' gives cannot"):
+            world.keep(TODAY, KYOTO, dependencies=[first])
+
+    def test_what_nobody_here_knows_is_private(self):
+        world = World(classes={"sky__today": "public"})
+        world.keep(TODAY, KYOTO, dependencies=["ctx_of_another_process"])
+        [entry] = asyncio.run(world.context.store.live())
+        assert entry.data_class == "private"
+
+    def test_what_is_fetched_again_keeps_its_class(self):
+        world = World(classes={"map__place": "private", "sky__today": "public"})
+        place = world.keep(PLACE, KYOTO, CallResult("35 N"))
+        today = world.keep(TODAY, {"city": "35 N"}, dependencies=[place])
+        world.clock.now += 200
+        words = world.keep(TWIN, {"city": "rain"}, dependencies=[today])
+        world.clock.now += 150
+        world.answers = [CallResult("35 N"), RAIN]
+        asyncio.run(world.context.get(words, fetch=world.fetch))
+        assert asyncio.run(world.context.get(today)).entry.data_class == "private"
+
     def test_what_becomes_confidential_leaves_the_store(self):
         store = MemoryContextStore(clock=lambda: 1_000.0)
         world = World(store=store)

@@ -11,6 +11,7 @@ from scripted_tools import READ, UNKNOWN, WRITE, Person, Scripted, Sleep, failed
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.execution import Caller, ExecutionSettings, Job, Journal, Plan, allow_writes
 from cnp_router.execution.approval import Approval, asked
+from cnp_router.execution.calling import act_key
 from cnp_router.sources import CallFailure, CallResult
 
 DONE = CallResult("sunny", n_bytes=5)
@@ -445,3 +446,43 @@ def test_what_succeeded_before_a_resumption_is_not_made_again(tmp_path):
     with Journal(tmp_path / "journal") as journal:
         assert set(journal.results) == {"a", "b"}
         assert journal.done_by("b").number == -1
+
+
+BOOK = replace(
+    WRITE,
+    parameters={
+        "type": "object",
+        "properties": {"room": {"type": "string"}, "days": {"type": "integer", "default": 1}},
+    },
+)
+SPELLINGS = (
+    {"room": "Caf\u00e9"},
+    {"room": "Caf\u00e9", "days": 1},
+    {"days": 1.0, "room": "Caf\u00e9"},
+    {"room": "Cafe\u0301"},
+)
+
+
+def test_the_same_call_in_another_spelling_is_not_made_again(tmp_path):
+    """Also by another program: the journal's file says which call it was."""
+    plan = Plan("Book.", tuple(Job(f"j{n}", "book") for n in range(5)))
+    tools = Scripted(DONE, DONE)
+
+    async def book(journal, numbers):
+        caller = Caller(tools, approve=allow_writes, journal=journal)
+        return [await caller.perform(f"j{n}", BOOK, SPELLINGS[n]) for n in numbers]
+
+    with Journal(tmp_path / "journal") as journal:
+        journal.begin(plan)
+        first = asyncio.run(book(journal, range(2)))
+    with Journal(tmp_path / "journal") as journal:
+        first += asyncio.run(book(journal, range(2, 4)))
+        assert len(tools.calls) == 1
+        assert [each.is_earlier for each in first] == [False, True, True, True]
+        other = Caller(tools, approve=allow_writes, journal=journal)
+        assert not asyncio.run(other.perform("j4", BOOK, {"room": "caf\u00e9"})).is_earlier
+
+
+def test_all_spellings_of_an_act_have_one_idempotency_key():
+    assert len({act_key("e", "j", BOOK, inputs) for inputs in SPELLINGS}) == 1
+    assert act_key("e", "j", BOOK, {"room": "B"}) != act_key("e", "j", BOOK, SPELLINGS[0])

@@ -146,6 +146,23 @@ def test_what_is_private_is_offered_to_its_own_contractor_only():
     assert [len(each) for each in shown] == [1, 0]
 
 
+@pytest.mark.parametrize("pads", [0, 1_100_000], ids=["kept", "too long to be kept"])
+def test_what_is_made_from_private_data_is_not_offered_to_others(pads):
+    shown = []
+
+    def model(request):
+        shown.append(outlines(request))
+        return {"inputs": {"value": 1}, "missing": []}
+
+    context = SharedContext(classes={"mail__tell": "public"}, threshold=0)
+    pay = {"said": "much", "pad": "x" * pads}
+    world = World(model=model, hr_pay=pay, mail_tell="It is much.", context=context)
+    assert world.run(PAID, tell({"$from": "pay", "path": "/said"})).is_done
+    world.run(Job("note", "Tell it.", "chat__tell"))
+    world.run(Job("words", "In words.", "hr__words"))
+    assert [len(each) for each in shown] == [0, 0 if pads else 1]  # of hr there is what hr gave
+
+
 def test_the_stand_in_takes_what_it_needs_from_what_is_offered():
     world = World(hr_pay={"sum": 7}, context=SharedContext(threshold=0.1))
     world.run(Job("pay", "What Aiko earns in a year.", "hr__pay", {"who": "Aiko"}))
@@ -228,6 +245,8 @@ def test_a_lost_store_loses_nothing_and_is_said_once(uses, caplog):
     assert len(world.calls()) == 5
     assert "no connection" in execution.context_problem
     assert execution.to_dict()["context_problem"] == execution.context_problem
+    assert {job.lost for job in execution.jobs} == {""}  # jobs go as usual
+    assert {act.by for act in execution.acts} == {"directed"}
     said = [record for record in caplog.records if "shared context" in record.message]
     assert len(said) == 1
 

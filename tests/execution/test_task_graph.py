@@ -143,7 +143,7 @@ def test_a_file_without_a_request(tmp_path):
         ({"request": "r", "jobs": [{"task": "t"}]}, "entry 1: missing field 'id'"),
         (
             {"request": "r", "jobs": [{"id": "a", "task": "t"}, {"id": "b", "afer": ["a"]}]},
-            "entry 2: unknown key 'afer' .did you mean 'after'",
+            "entry 2: job 'b': unknown key 'afer' .did you mean 'after'",
         ),
         (
             {"request": "r", "jobs": [{"id": "a", "task": "t", "timeout": 3}]},

@@ -146,8 +146,14 @@ def test_any_value_is_taken_and_not_changed(value):
     assert type(found) is type(value)
 
 
+def test_a_token_behind_another_word_is_found():
+    said = "session-eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgN, eyJ-eyJ"
+    assert without_secrets(said) == f"{MASK}, eyJ-eyJ"
+
+
 @pytest.mark.parametrize(
-    "piece", ["a: ", "a", "://", "eyJ", "-----BEGIN ", "bearer ", '"a": "', "key ", "[", '"a@:']
+    "piece",
+    ["a: ", "a", "://", "eyJ", "eyJ-", "-----BEGIN ", "bearer ", '"a": "', "key ", "[", '"a@:'],
 )
 def test_long_texts_take_no_time(piece):
     before = time.process_time()

@@ -11,6 +11,7 @@ import pytest
 from desk import CATALOG, DONE, Desk, call, executor_of, job, pin, plan
 
 from cnp_router import Api, OnlineStore, SharedContext, Trajectory
+from cnp_router.context import MemoryContextStore
 from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import ChatAnswerError, ChatTimeoutError, InputError
 from cnp_router.execution import Act, ExecutionSettings, Filler, Job, Plan
@@ -186,6 +187,20 @@ class TestContext:
             assert len(desk.seen) == n_calls
         assert done.counts == {"repeated": 1, "finished": 1}
 
+    def test_what_is_known_is_as_secret_as_what_is_called(self):
+        """Also where it was kept before its contractor was said to be confidential."""
+        store = MemoryContextStore()
+        for data_class, hidden in (("private", False), ("confidential", True)):
+            context = SharedContext(store, classes={"desk__find": data_class})
+            acts = [call("find", query="tea"), DONE]
+            how = {"executor": {"context": context}, "workspace": None}
+            done, desk, _, model = run([plan(job("a"))], acts, Desk(), **how)
+            assert done.is_done
+            assert bool(desk.seen) is not hidden
+            assert ("tea a" not in texts(model)[-1]) is hidden
+            [report] = done.execution.jobs
+            assert all(act.is_confidential is hidden for act in report.acts)
+
 
 class TestReputation:
     def test_calls_of_agents_count_and_refusals_do_not(self):
@@ -240,11 +255,11 @@ class TestRules:
     def test_the_same_call_is_never_made_again_after_a_success(self):
         again = [call("find", query="tea")] * 3
         plans = [plan(job("a"), job("b", after=["a"]))]
-        acts = [*again, pin("tea", "1", done=True), *again, pin("milk", "2")]
+        acts = [*again, pin("tea", "1", done=True), *again[1:], pin("milk", "2")]
         done, desk, _, model = run(plans, acts)
         assert done.is_done
         assert desk.seen.count(("desk__find", {"query": "tea"})) == 1
-        assert done.counts["repeated"] == 5
+        assert done.counts["repeated"] == 4
         last = json.loads(texts(model)[-1].partition("\n")[2])["acts"][-1]["seen"]
         assert last["result"] == {"notes": ["tea a", "tea b"]}
         assert "the call was not made again" in last["note"]
@@ -359,6 +374,14 @@ class TestRules:
         assert done.is_done
         assert desk.seen[-1] == ("desk__find", {"query": "tea a"})
         assert done.execution.results["a"].data == {"notes": ["tea a", "tea b"]}
+
+    def test_no_name_of_a_job_is_that_of_a_call(self):
+        """What an agent called for one job is not what another one gave."""
+        other = job("a call 1", api="desk__pin", inputs={"note": "b", "slot": "2"}, after=["a"])
+        plans = [plan(job("a"), other)]
+        done, desk, *_ = run(plans, [pin("a", "1"), DONE], Desk(n_notes=3), revisions=0)
+        assert desk.pinned == {"1": "a", "2": "b"}
+        assert done.execution.results["a call 1"].text == "pinned"
 
 
 class TestRevisions:
@@ -503,6 +526,46 @@ class TestOneWayOut:
         last = asyncio.run(main())
         assert last.execution.jobs[0].state == "cancelled"
         assert last.state["pinned"] == {"1": "tea"}
+
+    def test_a_call_that_was_cancelled_while_it_ran_is_in_the_report(self):
+        desk = Desk()
+
+        async def hang():
+            if len(desk.pins) == 2:
+                await asyncio.sleep(5)
+
+        desk.pause = hang
+        model = ScriptedChatModel([pin("tea", "1"), pin("milk", "2")])
+
+        async def main():
+            execute = executor_of(desk, model)
+            method = PlanAndExecute(Planner(ScriptedChatModel([plan(job("a"))])), execute)
+            async with execute.sources:
+                task = asyncio.create_task(method.run(REQUEST, workspace=desk))
+                while len(desk.pins) < 2:
+                    await asyncio.sleep(0.001)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            return method.last
+
+        (report,) = asyncio.run(main()).execution.jobs
+        assert [(act.inputs["note"], act.result.is_done) for act in report.acts] == [
+            ("tea", True), ("milk", False),
+        ]  # fmt: skip
+        assert report.acts[-1].result.failure.was_done == "unknown"
+        assert "nobody knows whether desk__pin did it" in report.problem
+
+    def test_rules_that_are_a_text_are_not_its_letters(self):
+        class Worded(Desk):
+            def unmet(self):
+                return "two notes are needed"
+
+        problem = "what Workspace.unmet gives must be a list of strings"
+        with pytest.raises(InputError, match=problem):
+            run([plan(job("a"))], [], Worded())
+        with pytest.raises(InputError, match=problem):
+            run(None, [], Worded(), request=Plan("Pin.", (Job("a", "Pin."),)))
 
     def test_it_is_learned_from(self, tmp_path):
         kept = Kept()

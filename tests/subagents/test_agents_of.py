@@ -7,7 +7,7 @@ from chat_server import run
 
 from cnp_router.agents import NextStep, offline_model
 from cnp_router.exceptions import InputError
-from cnp_router.execution import ExecutionSettings
+from cnp_router.execution import ExecutionSettings, allow_writes
 from cnp_router.protocols import ContractNet
 from cnp_router.routing import SpecificationRouter
 from cnp_router.sources import FunctionSource, Sources
@@ -123,7 +123,7 @@ class TestOfModel:
         assert [api.id for api in request.task.apis] == ["travel__trains"]
 
     def test_it_takes_no_more_turns_than_it_may(self):
-        acts = [act("travel__nothing") for _ in range(9)]
+        acts = [act(f"travel__nothing_{n}") for n in range(9)]
         model = ScriptedChatModel(acts)
         reply, called = asked(
             lambda tools, _: SubAgent.of_model("t", "Knows.", model, tools, max_turns=3)
@@ -173,3 +173,76 @@ def test_an_agent_may_have_agents_as_tools():
             return await SubAgent.of_model("guide", "Guides.", model, tools).ask("Rain?")
 
     assert run(main()).result.data == {"sky__weather": "Rain in Nara."}
+
+
+SECRET = "CANARY-90000"
+
+
+class TestConfidential:
+    """What is confidential to a tool of an agent is in no prompt and no answer of the agent."""
+
+    @staticmethod
+    def ask(make, classes, *, pays=True):
+        """Return the reply of an agent that has salaries and a post, and what was posted."""
+        posted = []
+
+        def salary(name: str) -> str:
+            """Say what the salary of a person is."""
+            if not pays:
+                raise ValueError(f"no {SECRET}")
+            return SECRET
+
+        def post(text: str) -> str:
+            """Post a text."""
+            posted.append(text)
+            return "posted"
+
+        async def main():
+            hr = FunctionSource("hr", [salary], effects={"salary": "reads"})
+            mail = FunctionSource("mail", [post], effects={"post": "writes"})
+            async with Sources([hr, mail], classes=classes) as tools:
+                return await make(tools, await tools.catalog()).ask('The salary of "Ann".')
+
+        return run(main()), posted
+
+    def test_of_a_model(self):
+        acts = [
+            act("hr__salary", name="Ann"),
+            act("mail__post", text="hello", done=True)]  # fmt: skip
+        for classes, is_secret in (({"hr__*": "confidential"}, True), ({}, False)):
+            model = ScriptedChatModel(acts)
+            reply, _ = self.ask(
+                lambda tools, _, model=model: SubAgent.of_model(
+                    "office", "Knows.", model, tools, approve=allow_writes
+                ),
+                classes,
+            )
+            assert reply.result.is_done
+            assert reply.result.data["mail__post"] == "posted"
+            prompts = [m.content for call in model.calls for m in call.messages]
+            for text in (" ".join(prompts), reply.result.text, str(reply.result.data)):
+                assert (SECRET not in text) is is_secret
+            if is_secret:
+                assert "confidential" in reply.result.data["hr__salary"]
+
+    def test_of_a_net(self):
+        def make(tools, catalog):
+            net = ContractNet(
+                catalog, offline_model(catalog), router=SpecificationRouter(catalog))  # fmt: skip
+            return SubAgent.of_net("office", "Knows.", net, tools, approve=allow_writes)
+
+        for classes, is_secret in (({"hr__*": "confidential"}, True), ({}, False)):
+            reply, _ = self.ask(make, classes)
+            assert "hr__salary" in reply.result.text
+            assert (SECRET not in reply.result.text) is is_secret
+
+    def test_what_a_failure_says(self):
+        model = ScriptedChatModel([act("hr__salary", name="Ann"), act(done=True)] * 5)
+        reply, _ = self.ask(
+            lambda tools, _: SubAgent.of_model("office", "Knows.", model, tools, max_turns=2),
+            {"hr__salary": "confidential"},
+            pays=False,
+        )
+        assert not reply.result.is_done
+        assert SECRET not in str(reply.result.to_dict())
+        assert "confidential" in reply.result.failure.message

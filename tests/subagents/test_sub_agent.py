@@ -273,6 +273,7 @@ class TestFailures:
         [
             ({"name": ""}, "agent"),
             ({"name": "a__b"}, "cannot have '__'"),
+            ({"name": "a b"}, "agent 'a b': its name must be 1 to 128 letters"),
             ({"max_turns": 0}, "max_turns"),
             ({"timeout": 0}, "timeout"),
             ({"answer": "no"}, "answer of agent 'weather' must be callable"),

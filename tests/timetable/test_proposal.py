@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -287,6 +288,18 @@ class TestFiles:
         with pytest.raises(DataFileError, match="no such file"):
             Proposal.read(tmp_path / "timetable.json")
 
+    @pytest.mark.parametrize("place", ["/dev/zero", "pipe", "large"])
+    def test_what_is_no_file_of_courses_is_not_read(self, path, tmp_path, place):
+        if place == "pipe":
+            os.mkfifo(tmp_path / place)
+        if place == "large":
+            with (tmp_path / place).open("w") as out:
+                out.truncate(50_000_001)  # sparse
+        document = json.loads(path.read_text()) | {"courses_file": str(tmp_path / place)}
+        path.write_text(json.dumps(document))
+        with pytest.raises(DataFileError, match=r"is not a regular file|has 50,000,001 bytes"):
+            Proposal.read(path)
+
     @pytest.mark.parametrize(
         ("change", "said"),
         [
@@ -298,6 +311,7 @@ class TestFiles:
             ({"form": None}, "field 'form' is null"),
             ({"form": []}, "field 'form' must be an object"),
             ({"method": 3}, "field 'method' must be a string"),
+            ({"method": "\x1b[31mme"}, r"method '\x1b[31mme' is unknown"),
             ({"kind": "trip"}, "not a proposal: its kind is 'trip' (use a file whose kind is"),
             ({"kind": ["timetable"]}, "not a proposal"),
             ({"chosn": []}, "unknown key 'chosn'"),

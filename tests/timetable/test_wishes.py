@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from cnp_router.exceptions import InputError
 from cnp_router.timetable import Form, Liking, load_courses, read_wishes
+from cnp_router.timetable.interests import topics_of
 
 COURSES = load_courses()
 SOME = (
@@ -334,5 +336,19 @@ class TestWhatIsNotUnderstood:
     def test_any_text_is_read(self):
         for text in ("\x00", "é" * 5000, "no " * 500, "((((", "and and and", "\\d+ credits"):
             read_wishes(text, NOTHING, COURSES)
-        for text in ("swap " + "x for " * 5000, "no " + "x on " * 5000, "x " * 5000 + "free"):
+        for text in ("swap " + "x for " * 1500, "no " + "x on " * 1500, "x " * 4000 + "free"):
             read_wishes(text, NOTHING, COURSES)
+
+    @pytest.mark.parametrize("piece", [" ", "and ", "a, ", "between 1 and ", "no ", "law;"])
+    def test_long_texts_take_no_time(self, piece):
+        before = time.process_time()
+        read_wishes(piece * (10_000 // len(piece)), NOTHING, COURSES)
+        topics_of(" " * 50_000)
+        assert time.process_time() - before < 5
+
+    def test_a_text_that_is_too_long(self):
+        with pytest.raises(InputError, match="has 10,001 characters, and 10,000 are read"):
+            read_wishes("x" * 10_001, NOTHING, COURSES)
+
+    def test_white_space_within_a_line_says_nothing(self):
+        assert changed("no    Friday,\tmore  film") == {"avoid": ("Fri",), "interests": "film"}
