@@ -23,6 +23,7 @@ __all__ = [
     "as_path",
     "atomic_write",
     "check_writable",
+    "is_same_file",
     "lock",
     "read_json",
     "read_jsonl",
@@ -289,6 +290,14 @@ class LineFile:
 
 class _EnoughSeenError(Exception):
     pass
+
+
+def is_same_file(one: str | Path, other: str | Path) -> bool:
+    """Return whether two paths lead to one file, which need not be there."""
+    try:
+        return Path(one).samefile(other)
+    except OSError:  # one is not there
+        return Path(one).resolve() == Path(other).resolve()
 
 
 def check_writable(path: str | Path) -> None:

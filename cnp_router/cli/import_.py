@@ -82,6 +82,7 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
 def _check_output(output: Path, origins: Origins, lists: list[str]) -> None:
     """Raise DataFileError where the catalog would overwrite what it is made of."""
     from cnp_router.exceptions import DataFileError
+    from cnp_router.files import is_same_file
     from cnp_router.sources.configuration import files_named
 
     documents = [each.place for each in origins.openapi if "://" not in each.place]
@@ -92,18 +93,11 @@ def _check_output(output: Path, origins: Origins, lists: list[str]) -> None:
         "the lock file": [origins.lock_file(lists)],
     }
     for what, files in inputs.items():
-        if any(_is_same(output, file) for file in files):
+        if any(is_same_file(output, file) for file in files):
             raise DataFileError(output, f"this is {what}, which is read", cure=_ANOTHER)
     for file in origins.files:
-        if any(_is_same(output, named) for named in files_named(file)):
+        if any(is_same_file(output, named) for named in files_named(file)):
             raise DataFileError(output, f"{file} names this file, which is read", cure=_ANOTHER)
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:  # one is not there
-        return one.resolve() == other.resolve()
 
 
 async def load_showing(sources: Sources, title: str = "Importing") -> Loaded:

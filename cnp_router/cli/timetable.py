@@ -11,7 +11,9 @@ import click
 
 from cnp_router.cli import options
 from cnp_router.cli.output import console, echo, echo_json, echo_pairs, note
-from cnp_router.exceptions import ExecutionError
+from cnp_router.exceptions import CnpRouterError, DataFileError, ExecutionError
+from cnp_router.files import is_same_file
+from cnp_router.records import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,21 +70,23 @@ def timetable(
     from cnp_router.timetable import Form, load_courses, propose, read_courses
 
     _check(method, chat)
+    _check_output(output, {"form": form, "courses": courses})
     known = load_courses() if courses is None else read_courses(courses)
-    said = Form() if form is None else Form.read(form, courses=known)
+    said = Form() if form is None else _read_form(form, known)
     reading = None if text is None else _read(options.request_text(text), said, known)
-    said = _complete(said if reading is None else reading.form, known, ask_)
+    said = _complete(said if reading is None else reading.form, form, known, ask_)
     run = None
     if method == "solver":
         proposal = propose(said, courses=known, courses_file=courses)
     else:
-        proposal, run = _by_models(said, method, chat, known, courses)
+        proposal, run = _by_models(said, method, chat, known, courses, reading, json_)
     if output is not None and not proposal.broken:
         proposal.write(output)
     _print(proposal, reading, run, chat, json_)
     if proposal.broken:
+        unwritten = "" if output is None else f" ({output} is not written)"
         raise ExecutionError(
-            f"the timetable is not finished: {'; '.join(map(str, proposal.broken))}"
+            f"the timetable is not finished: {'; '.join(map(str, proposal.broken))}{unwritten}"
         )
 
 
@@ -98,19 +102,53 @@ def _check(method: Method, chat: options.Chat) -> None:
         )
 
 
+def _check_output(output: Path | None, inputs: dict[str, Path | None]) -> None:
+    """Raise DataFileError where the timetable would overwrite what it is made of."""
+    for what, file in inputs.items():
+        if output is not None and file is not None and is_same_file(output, file):
+            problem = f"this is the file of --{what}, which is read"
+            raise DataFileError(output, problem, cure="give --output another name")
+
+
+def _read_form(path: Path, courses: Sequence[Course]) -> Form:
+    """Return the form of a file, and say what of its interests no course is about."""
+    from cnp_router.timetable import Form
+    from cnp_router.timetable.interests import unknown_interests
+
+    form = Form.read(path, courses=courses)
+    for each in unknown_interests(form.interests or "", courses):
+        note(f"{path}: interests: no course has to do with {shown(each)}", "Warning")
+    return form
+
+
 def _by_models(
     form: Form,
     method: Literal["plan", "react"],
     chat: options.Chat,
     courses: Sequence[Course],
     file: Path | None,
+    reading: Reading | None,
+    json_: bool,
 ) -> tuple[Proposal, Run]:
     from cnp_router.timetable.by_models import propose_by_models
 
+    until_then: list[tuple[Proposal, Run]] = []
     made = propose_by_models(
-        form, method=method, model=chat.model, courses=courses, courses_file=file
+        form,
+        method=method,
+        model=chat.model,
+        courses=courses,
+        courses_file=file,
+        cut_short=lambda *reached: until_then.append(reached),
     )
-    return asyncio.run(made)
+    try:
+        return asyncio.run(made)
+    except (KeyboardInterrupt, CnpRouterError) as exc:
+        for proposal, run in until_then:
+            stopped = isinstance(exc, KeyboardInterrupt)
+            note("Interrupted. Until then:" if stopped else "Until then:")
+            _print(proposal, reading, run, chat, json_)
+        raise
 
 
 def _print(
@@ -128,7 +166,9 @@ def _print(
         echo_json(with_price(report, bill))
         return
     if reading is not None:
-        echo(*(f"Understood  {change}" for change in reading.changes), "")
+        understood = [f"Understood  {change}" for change in reading.changes]
+        as_before = [f"Nothing had to change ({same})" for same in reading.as_before]
+        echo(*understood, *as_before, "")
     echo(*proposal.draw(console(sys.stdout).width).split("\n"))
     if run is not None:
         echo()
@@ -138,19 +178,26 @@ def _print(
 def _read(text: str, form: Form, courses: Sequence[Course]) -> Reading:
     """Return what the text says, and say on standard error what is not understood of it."""
     from cnp_router.timetable import read_wishes
+    from cnp_router.timetable.wish_phrases import WORKS
 
     reading = read_wishes(text, form, courses).something()
     for problem in reading.not_understood:
         note(f"not understood: {problem}", "Warning")
+    if reading.not_understood:
+        note(f"words that work: {WORKS}")
     return reading
 
 
-def _complete(form: Form, courses: Sequence[Course], ask_: bool | None) -> Form:
-    """Return a form in which nothing is missing, as far as somebody can be asked."""
+def _complete(form: Form, path: Path | None, courses: Sequence[Course], ask_: bool | None) -> Form:
+    """Return a form in which nothing is missing; DataFileError if nobody can be asked."""
     from cnp_router.timetable.dialogue import ask
 
     at_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     if not (at_terminal if ask_ is None else ask_):
+        if path is not None and (missing := form.missing()):
+            fields = ", ".join(question.field for question in missing)
+            cure = f"add it; first: {missing[0].text}"
+            raise DataFileError(path, f"the form does not say {fields}", cure=cure)
         return form
 
     def answer(question: Question) -> str:

@@ -35,6 +35,7 @@ async def propose_by_models(
     model: Callable[[Catalog], ChatModel],
     courses: Sequence[Course] | None = None,
     courses_file: str | Path | None = None,
+    cut_short: Callable[[Proposal, Run], None] | None = None,
 ) -> tuple[Proposal, Run]:
     """Return the timetable that models make of a form, and what they did.
 
@@ -53,6 +54,8 @@ async def propose_by_models(
         for planner and executor.
     courses, courses_file
         As of `cnp_router.timetable.propose`.
+    cut_short : callable, optional
+        Gets how far it came where it ends early: by an error, or because it was cancelled.
 
     Raises
     ------
@@ -75,11 +78,20 @@ async def propose_by_models(
             net = ContractNet(catalog, asked)
             executor = Executor(net, sources, approve=allow_writes, filler=Filler(asked))
             made = PlanAndExecute(Planner(asked), executor) if method == "plan" else ReAct(executor)
-            run = await made.run(
-                REQUEST, apis=tuple(catalog), workspace=board, profile=_profile(form)
-            )
+            try:
+                run = await made.run(
+                    REQUEST, apis=tuple(catalog), workspace=board, profile=_profile(form)
+                )
+            except BaseException:
+                if cut_short is not None and made.last is not None:
+                    cut_short(_proposal(board, form, method, file), made.last)
+                raise
+    return _proposal(board, form, method, file), run
+
+
+def _proposal(board: Board, form: Form, method: str, file: str | None) -> Proposal:
     chosen = tuple(course.id for course in board.chosen)
-    return Proposal(form, chosen, method, courses_file=file, courses=tuple(courses)), run
+    return Proposal(form, chosen, method, courses_file=file, courses=board.courses)
 
 
 def _profile(form: Form) -> str:

@@ -266,7 +266,8 @@ def read_courses(path: str | Path) -> tuple[Course, ...]:
     ----------
     path : str or Path
         Of a regular file of at most 50 MB. Each line is an object with the fields of `Course`;
-        ``slot`` must be there: null is an intensive course. Other keys are ignored.
+        ``slot`` must be there: null is an intensive course. An unknown key is an error, so that a
+        slip of the pen is not passed over.
 
     Returns
     -------
@@ -298,6 +299,7 @@ def _check_file(path: str | Path) -> None:
 def _made(record: Record) -> Course:
     if "slot" not in record.fields:
         raise record.error("missing field 'slot'", cure="null is an intensive course")
+    record.check_keys(Course)
     return record.make(Course)
 
 

@@ -107,7 +107,8 @@ def check_day(name: str, value: object) -> str:
         with suppress(InputError):
             slots = slots_of(name, value)
     if len({slot[:3] for slot in slots}) != 1 or len(slots) == 1:
-        raise InputError(f"{name} must be true, false or a day such as 'Wed', got {shown(value)}")
+        days = "a day from Mon to Fri, such as 'Wed'"
+        raise InputError(f"{name} must be true, false or {days}, got {shown(value)}")
     return slots[0][:3]
 
 

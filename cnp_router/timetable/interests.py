@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cnp_router.text import BM25, content_words
 from cnp_router.timetable.course import Course
 
-__all__ = ["closeness", "topic_words", "topics_of"]
+__all__ = ["about", "closeness", "topic_words", "topics_of", "unknown_interests"]
 
 _BETWEEN = re.compile(r"[,;.\n/&]|\band\b|\bor\b", re.IGNORECASE)
 _ABOUT = 0.75  # of the closeness; the rest is the text
@@ -61,6 +61,45 @@ def closeness(topic: str, courses: Sequence[Course]) -> dict[str, float]:
         for course, share in zip(courses, shares, strict=True)
         if share >= _FAINT
     }
+
+
+def about(words: str, courses: Sequence[Course]) -> tuple[str, ...]:
+    """Return the ids of the courses that are about all of some words.
+
+    A single word has to be a keyword: others are said in passing.
+
+    Examples
+    --------
+    >>> from cnp_router.timetable import load_courses
+    >>> about("film history", load_courses())
+    ('FM-205',)
+    """
+    wanted = set(content_words(words))
+    if not wanted:
+        return ()
+    if len(wanted) > 1:
+        return tuple(c.id for c in courses if wanted <= {*content_words(_topic(c))})
+    return tuple(
+        course.id
+        for course in courses
+        if any(wanted == set(content_words(keyword)) for keyword in course.keywords)
+    )
+
+
+def unknown_interests(interests: str, courses: Sequence[Course]) -> tuple[str, ...]:
+    """Return the interests, or words of them, that no course has to do with.
+
+    Examples
+    --------
+    >>> from cnp_router.timetable import load_courses
+    >>> unknown_interests("film, dinosaurs, quantum knitting", load_courses())
+    ('dinosaurs', 'knitting')
+    """
+    unknown: dict[str, None] = {}
+    for topic in topics_of(interests):
+        words = [topic] if not closeness(topic, courses) else content_words(topic)
+        unknown |= dict.fromkeys(word for word in words if not closeness(word, courses))
+    return tuple(unknown)
 
 
 def topic_words(courses: Sequence[Course]) -> frozenset[str]:

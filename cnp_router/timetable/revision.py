@@ -6,12 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from cnp_router.constraints import Problem, Rule, Solution, conflict_of, solve
+from cnp_router.constraints import (
+    Preference,
+    Problem,
+    Rule,
+    Solution,
+    broken,
+    conflict_of,
+    solve,
+)
 from cnp_router.constraints.program import Deadline
 from cnp_router.exceptions import InfeasibleError
 from cnp_router.printing import printable
 from cnp_router.timetable.course import Course, slot_in_words
-from cnp_router.timetable.wishes import Reading
+from cnp_router.timetable.wish_phrases import WORKS
+from cnp_router.timetable.wish_reading import Reading
 
 __all__ = ["Revision", "revised"]
 
@@ -28,22 +37,27 @@ class Revision:
     ----------
     changes : tuple of str
         Of the form.
-    kept, added : tuple of str
+    kept : tuple of str
         Ids of courses.
+    added : mapping of str to str
+        Ids of courses, and which rule or wish would not hold without each.
     dropped : mapping of str to str
         Ids of courses, and why each could not be kept.
     not_possible : tuple of str
         Of what the text wants more, and why there is not more.
     not_understood : tuple of str
         Parts of the text, and why.
+    as_before : tuple of str
+        What the text asks for and was so already.
     """
 
     changes: tuple[str, ...]
     kept: tuple[str, ...]
-    added: tuple[str, ...]
+    added: Mapping[str, str] = field(hash=False)
     dropped: Mapping[str, str] = field(hash=False)
     not_possible: tuple[str, ...] = ()
     not_understood: tuple[str, ...] = ()
+    as_before: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return its JSON object."""
@@ -55,15 +69,19 @@ class Revision:
         by_id = {course.id: course for course in courses}
         for change in self.changes:
             yield f"Changed  {printable(change)}"
+        for same in self.as_before:
+            yield f"Nothing had to change ({printable(same)})"
         yield f"Kept     {', '.join(map(printable, self.kept)) or 'nothing'}"
         for name, why in self.dropped.items():
             yield f"Dropped  {_named(by_id[name])}: {printable(why)}"
-        for name in self.added:
-            yield f"Added    {_named(by_id[name])}"
+        for name, why in self.added.items():
+            yield f"Added    {_named(by_id[name])}: {printable(why)}"
         for problem in self.not_possible:
             yield f"Not possible: {printable(problem)}"
         for problem in self.not_understood:
             yield f"Not understood: {printable(problem)}"
+        if self.not_understood:
+            yield f"Words that work: {WORKS}"
 
 
 def revised(
@@ -71,7 +89,8 @@ def revised(
 ) -> tuple[Solution, Revision]:
     """Return the solution that keeps most of what was chosen, and what it changes.
 
-    `before` is the problem without the changes.
+    Of those that do, it adds as few courses as the rules and what is wanted more need. `before` is
+    the problem without the changes.
 
     Raises
     ------
@@ -84,7 +103,7 @@ def revised(
     while wanted := list(_more_than(problem, solution.kept, steps)):
         asked = replace(problem, rules=(*problem.rules, *wanted))
         try:
-            solution = solve(asked, keep=chosen, timeout=timeout)
+            solve(asked, keep=chosen, timeout=timeout)
             break
         except InfeasibleError as exc:
             # A preference never binds: what stands against it is said, and it is weighed only.
@@ -95,13 +114,43 @@ def revised(
                 others = [said for name, said in exc.reasons.items() if name != blamed.name]
                 against = "; ".join(each for said in others for each in said)
                 not_possible.append(f"{blamed.reason}: {against}")
+    solution = solve(_fewest_added(asked, chosen, timeout), keep=chosen, timeout=timeout)
     old = {(rule.name, rule.reason) for rule in before.rules}
     deadline = Deadline(timeout)  # of all reasons together
     dropped = {name: _why(asked, old, name, solution.kept, deadline) for name in solution.given_up}
-    added = tuple(item for item in solution.items if item not in set(chosen))
+    added = {
+        item: _what_needs(asked, item, solution)
+        for item in solution.items
+        if item not in set(chosen)
+    }
     return solution, Revision(
-        reading.changes, solution.kept, added, dropped, tuple(not_possible), reading.not_understood
+        reading.changes,
+        solution.kept,
+        added,
+        dropped,
+        tuple(not_possible),
+        reading.not_understood,
+        reading.as_before,
     )
+
+
+def _fewest_added(problem: Problem, chosen: Sequence[str], timeout: float) -> Problem:
+    """Return the problem in which no more is added to what was chosen than need be."""
+    old = {*chosen, *problem.hidden}
+    new = [item for item in problem.items if item not in old]
+    few = Preference("few added", "what nobody asked for stays out", dict.fromkeys(new, -1.0))
+    least = solve(replace(problem, preferences=(few,)), keep=chosen, timeout=timeout)
+    most = sum(item not in old for item in least.items)
+    reason = "as few courses are added as need be"
+    rule = Rule("few added", reason, dict.fromkeys(new, 1.0), at_most=most)
+    return replace(problem, rules=(*problem.rules, rule))
+
+
+def _what_needs(problem: Problem, item: str, solution: Solution) -> str:
+    """Return the rules that would be broken without an item that was added."""
+    others = [each for each in solution.items if each != item]
+    reasons = dict.fromkeys(each.rule.reason for each in broken(problem, others))
+    return "; ".join(reasons) or "it goes with what is kept"
 
 
 def _more_than(

@@ -13,7 +13,7 @@ from cnp_router.text import singular
 from cnp_router.timetable.course import DAYS, PERIODS, Course
 from cnp_router.timetable.form_fields import check_entry
 
-__all__ = ["HOURS", "Thing", "periods_outside", "swap_of", "thing_of"]
+__all__ = ["HOURS", "Thing", "hour_of", "periods_outside", "thing_of"]
 
 Kind = Literal["time", "gaps", "free day", "forms", "assessment", "course", "fields"]
 
@@ -60,17 +60,12 @@ _ORDINAL = re.compile(
 _PART = re.compile(r"(?:(?P<day>[a-z]+?)s? )?(?P<part>morning|afternoon|evening)s?")
 _PARTS = {"morning": (1, 2), "afternoon": (3, 4, 5), "evening": (5,)}
 _LITTLE = re.compile(
-    r"^(?:(?:the|any|a|an|my|all|everything|anything|on|in|at|of|for|to|be|have|about|courses?|class|classes)\s+)+"
+    r"^(?:(?:the|any|a|an|my|all|on|in|at|of|for|to|be|have|about|courses?|class|classes)\s+)+"
 )
 _AFTER = re.compile(r"\s+(?:courses?|class(?:es)?|lessons?|please|at all|any ?more)$")
 
+_MORNING = 8  # "before 4" is in the afternoon
 _GAPS = re.compile(r"gaps?|holes?|free (?:periods?|hours?|slots?)|breaks?")
-_SWAPS = (
-    r"(?:swap|replace|exchange|change|switch)(?: out)? (?P<old>.+?) (?:for|with|by|to) (?P<new>.+)",
-    r"instead of (?P<old>.+?) (?:take|add|have|want|give me) (?P<new>.+)",
-    r"(?:(?P<new>.+) )?instead of (?P<old>.+)",
-)
-_ELSE = re.compile(r"(?:something|anything|another|other|a|different|some|else|one|courses?| )+")
 _FREE_DAY = re.compile(r"free days?|days? off|days? free")
 
 
@@ -110,21 +105,6 @@ def thing_of(words: str, courses: Sequence[Course]) -> Thing | None:
     return Thing("free day", ()) if _FREE_DAY.fullmatch(bare) else None
 
 
-def swap_of(words: str) -> tuple[str, str] | None:
-    """Return what is given up for what, or None; ``""``: for anything else.
-
-    Examples
-    --------
-    >>> swap_of("swap st-104 for something about law"), swap_of("replace st-104 with another one")
-    (('st-104', 'something about law'), ('st-104', ''))
-    """
-    found = next(filter(None, (re.fullmatch(swap, words) for swap in _SWAPS)), None)
-    if found is None:
-        return None
-    new = found["new"] or ""
-    return found["old"], "" if _ELSE.fullmatch(new) else new
-
-
 def periods_outside(*, before: float | None = None, after: float | None = None) -> list[int]:
     """Return the periods that begin before an hour, or end after one.
 
@@ -138,6 +118,30 @@ def periods_outside(*, before: float | None = None, after: float | None = None) 
         for period, (begin, end) in HOURS.items()
         if (before is not None and begin < before) or (after is not None and end > after)
     ]
+
+
+def hour_of(which: str, hour: str, minute: str | None, half: str | None) -> float | None:
+    """Return the hour of the day that is meant by "before 10" or "after 4 pm"; None if none is.
+
+    Where neither am nor pm is said, what is before 8 is in the afternoon, and so is what would
+    leave no period otherwise: nobody wants nothing after 8 in the morning.
+
+    Examples
+    --------
+    >>> hour_of("before", "10", "30", None), hour_of("after", "8", None, None)
+    (10.5, 20.0)
+    >>> hour_of("before", "6", None, None), hour_of("before", "6", None, "pm")
+    (6.0, 18.0)
+    """
+    time = (12 if hour == "noon" else int(hour)) + int(minute or 0) / 60
+    if not 0 <= time <= (24 if half is None else 13):
+        return None
+    if half is not None:
+        return time % 12 + 12 * (half == "pm")
+    other = time + 12 if time < 12 else time
+    likely = (other, time) if time < _MORNING else (time, other)
+    left = (each for each in likely if len(periods_outside(**{which: each})) < len(PERIODS))
+    return next(left, likely[0])
 
 
 def _times(words: str) -> tuple[str, ...]:

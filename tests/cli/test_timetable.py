@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 from chat_server import completion, in_a_thread, stay_on_this_machine
 from course_choosing import PLAN, next_call
 
-from cnp_router.timetable import Form, load_courses
+from cnp_router.cli.app import app
+from cnp_router.timetable import Board, Form, load_courses
 
 FORM = Form(
     department="Economics and Business",
@@ -46,6 +50,7 @@ class TestTimetable:
         assert "  yes nothing on Friday" in result.stdout.splitlines()
         assert result.stderr == (
             "Warning: not understood: 'Abracadabra': neither a rule nor what a course is about\n"
+            "words that work: 'no Friday', 'at most 14 credits', 'more statistics'\n"
         )
 
     def test_json_is_one_document(self, run, form):
@@ -75,6 +80,19 @@ class TestTimetable:
         result = run("timetable", "-", "--form", form, input="no Friday")
         assert "Understood  avoid: Fri" in result.stdout
 
+    def test_what_was_so_already_is_said(self, run, form):
+        result = run("timetable", "gaps are fine", "--form", form)
+        assert result.stdout.startswith("Nothing had to change (gaps: yes)\n\n")
+
+    def test_interests_that_no_course_has_are_named(self, run):
+        dataclasses.replace(FORM, interests="film, dinosaurs, quantum knitting").write("form.json")
+        result = run("timetable", "--form", "form.json")
+        assert result.exit_code == 0
+        assert result.stderr == (
+            "Warning: form.json: interests: no course has to do with 'dinosaurs'\n"
+            "Warning: form.json: interests: no course has to do with 'knitting'\n"
+        )
+
 
 class TestRevise:
     @pytest.fixture
@@ -100,7 +118,7 @@ class TestRevise:
                 "nothing fits these rules together: ",
             ),
             ("Abracadabra!", "nothing of the text is understood"),
-            ("at most 3 credits", "min_credits must be at most max_credits, got 12 and 3"),
+            ("at most 3 credits", "at least 12 credits (said before) and at most 3 credits (said"),
         ],
     )
     def test_a_text_that_cannot_be_followed_leaves_the_file(self, run, made, text, said):
@@ -128,6 +146,15 @@ class TestQuestions:
             'free_day, interests (add to its JSON, with what is true of you: "department": '
             '"Computer Science", "min_credits": 10, "max_credits": 16, "first_period": true, '
             '"free_day": "Wed", "interests": "")\n'
+        )
+
+    def test_what_the_form_of_a_file_does_not_say_names_the_file(self, run):
+        Path("form.json").write_text('{"department": "Law and Politics", "gaps": true}')
+        result = run("timetable", "year 2, no first period", "--form", "form.json")
+        assert result.exit_code == 1
+        assert result.stderr == (
+            "Error: form.json: the form does not say min_credits, max_credits, free_day, interests "
+            "(add it; first: How many credits do you need at least?)\n"
         )
 
     def test_asked_for_what_is_missing(self, run):
@@ -185,6 +212,31 @@ class TestByModels:
         assert result.exit_code == 1
         assert result.stderr.startswith("Error: the timetable is not finished: at least 12 credits")
         assert json.loads(result.stdout)["run"]["done"] is False
+        assert "(timetable.json is not written)" in " ".join(result.stderr.split())
+        assert not Path("timetable.json").exists()
+
+    @pytest.mark.parametrize("method", ["plan", "react"])
+    @pytest.mark.skipif(os.name == "nt", reason="no SIGINT to oneself")
+    def test_an_interruption_tells_how_far_it_came(self, run, form, method, monkeypatch, capsys):
+        added = []
+
+        def adding(board, course):
+            if len(added) == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+            added.append(course)
+            return add(board, course)
+
+        add = Board.add
+        monkeypatch.setattr(Board, "add", adding)
+        told = ["timetable", "--form", form, "--method", method, "--output", "timetable.json"]
+        with in_a_thread(self.answer) as server:
+            told += ["--llm", "openai", "--base-url", server.url]
+            with pytest.raises(KeyboardInterrupt):
+                app.main(told, standalone_mode=False)
+        said = capsys.readouterr()
+        assert said.err.strip() == "Interrupted. Until then:"
+        assert f"\n{added[0]} " in said.out and f"\n{added[1]} " in said.out
+        assert "\nTokens" in said.out
         assert not Path("timetable.json").exists()
 
     @pytest.mark.parametrize(
@@ -230,6 +282,17 @@ class TestErrors:
         assert result.exit_code == 1
         assert result.stderr.startswith("Error: form.json")
         assert said in result.stderr
+
+    @pytest.mark.parametrize("which", ["form.json", "own.jsonl", "./sub/../form.json"])
+    def test_what_is_read_is_not_overwritten(self, run, form, which):
+        few = load_courses()[:120]
+        Path("own.jsonl").write_text("".join(json.dumps(c.to_dict()) + "\n" for c in few))
+        Path("sub").mkdir()
+        before = Path(which).read_bytes()
+        result = run("timetable", "--form", form, "--courses", "own.jsonl", "--output", which)
+        assert result.exit_code == 1
+        assert "which is read (give --output another name)" in " ".join(result.stderr.split())
+        assert Path(which).read_bytes() == before
 
     def test_nothing_is_understood(self, run, form):
         result = run("timetable", "Abracadabra!", "--form", form)

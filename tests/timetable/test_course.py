@@ -146,6 +146,7 @@ class TestReadCourses:
             ([fields(years=[9])], "line 1: field 'years' must be a whole number from 1 to 6"),
             ([{k: v for k, v in fields().items() if k != "slot"}], "missing field 'slot' (null is"),
             ([{k: v for k, v in fields().items() if k != "credits"}], "missing field 'credits'"),
+            ([fields() | {"romm": "A 1"}], "unknown key 'romm' (use 'id', 'name'"),
             ([], "the file is empty"),
         ],
     )

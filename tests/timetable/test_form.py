@@ -78,9 +78,10 @@ class TestValues:
         form = Form(avoid=["friday", "Monday 2", "mon, period 2", "Period 5"], free_day="wednesday")
         assert (form.avoid, form.free_day) == (("Fri", "Mon 2", "period 5"), "Wed")
 
-    @pytest.mark.parametrize("day", ["Mon 2", "someday", 3, "period 1"])
+    @pytest.mark.parametrize("day", ["Mon 2", "someday", 3, "period 1", "Sunday", "yes"])
     def test_a_free_day_is_a_day(self, day):
-        assert wrong(free_day=day).startswith("free_day must be")
+        said = wrong(free_day=day)
+        assert said.startswith("free_day must be true, false or a day from Mon to Fri,")
 
     def test_other_values(self):
         assert "first_period must be true or false" in wrong(first_period="yes")

@@ -145,6 +145,13 @@ def test_no_timetable_breaks_a_rule(form, text):
         assert [name for name, wrong in complaints(revised.form, revised.timetable) if wrong] == []
         assert set(revised.revision.kept) | set(revised.revision.dropped) == set(made.chosen)
         assert set(revised.revision.kept) | set(revised.revision.added) == set(revised.chosen)
+        if (
+            "more" not in text
+            and made.credits - sum(BY_ID[each].credits for each in revised.revision.dropped)
+            >= form.min_credits
+            and form.gaps
+        ):
+            assert revised.revision.added == {}
 
 
 class TestRevise:
@@ -165,6 +172,36 @@ class TestRevise:
         revised = proposal.revise("keep the rest")
         assert revised.chosen == proposal.chosen
         assert revised.revision.dropped == {}
+
+    @pytest.mark.parametrize(
+        "text", ["at most 40 credits", "gaps are fine", "Friday is fine", "no Latin, no law"]
+    )
+    def test_nothing_is_added_that_nobody_asks_for(self, proposal, text):
+        revised = proposal.revise(text)
+        assert revised.revision.added == {}
+        assert set(revised.chosen) == set(proposal.chosen) - set(revised.revision.dropped)
+
+    def test_what_is_dropped_is_not_replaced_while_the_credits_suffice(self, proposal):
+        first = proposal.chosen[0]
+        revised = proposal.revise(f"drop {first}")
+        assert set(revised.chosen) == set(proposal.chosen) - {first}
+        assert revised.credits >= FORM.min_credits
+
+    def test_what_is_added_has_a_reason(self, proposal):
+        few = proposal.revise("no Monday, no Tuesday, no Thursday")
+        assert set(few.revision.added.values()) == {"at least 12 credits"}
+        assert "): at least 12 credits\n" in few.draw()
+        assert few.credits - min(BY_ID[each].credits for each in few.revision.added) < 12
+        law = proposal.revise("more law")
+        assert set(law.revision.added.values()) == {"more about law than before"}
+
+    def test_a_swap_changes_two_courses(self, proposal):
+        assert not {"PL-204"} & set(proposal.chosen)
+        revised = proposal.revise("swap ST-101 for PL-204")
+        assert set(revised.chosen) == set(proposal.chosen) - {"ST-101"} | {"PL-204"}
+
+    def test_what_was_so_already_is_said(self, proposal):
+        assert "Nothing had to change (gaps: yes)\n" in proposal.revise("gaps are fine").draw()
 
     def test_more_of_something_is_more_than_before(self, proposal):
         revised = proposal.revise("more statistics")
@@ -212,6 +249,7 @@ class TestRevise:
         revised = proposal.revise("no Friday. Whatever!")
         assert len(revised.revision.not_understood) == 1
         assert "Not understood: 'Whatever'" in revised.draw()
+        assert "\nWords that work: 'no Friday', 'at most 14 credits'" in revised.draw()
         with pytest.raises(InputError, match="nothing of the text is understood: 'Whatever'"):
             proposal.revise("Whatever!")
 
