@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from cnp_router.cli.options import Group
+from cnp_router.cli.help_pages import Group
 from cnp_router.cli.output import echo_error, note
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.version import __version__

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
+from cnp_router.cli.help_pages import Group
 from cnp_router.cli.models import fitted_router, read_past
 from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, number
 
@@ -50,7 +51,7 @@ graph_options = options.gathered(
 )
 
 
-@click.group(cls=options.Group, examples=["cnp-router graph next google-maps"])
+@click.group(cls=Group, examples=["cnp-router graph next google-maps"])
 def graph() -> None:
     """Look at which APIs are used together, and in what order."""
 

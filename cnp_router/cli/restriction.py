@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
+from cnp_router.cli.help_pages import Registered
 from cnp_router.exceptions import InputError, shown
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ WHERE = {
 }
 
 
-class _Kind(options.Registered):
+class _Kind(Registered):
     """A kind of ``--where`` and its value, as in ``category=Maps``."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -1,0 +1,82 @@
+"""Commands whose help has examples, groups of options, and what registries have."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+__all__ = ["Command", "Group", "Registered"]
+
+
+class Command(click.Command):
+    """Shows examples, which are command lines, below the options.
+
+    Where there are many options, `sections` heads them in groups: a title by the name of the
+    parameter that is the first one of its group.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[str],
+        sections: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(*args, **options)
+        self.examples = tuple(examples)
+        self.sections = sections or {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, in their groups if there are some."""
+        if not self.sections:
+            super().format_options(ctx, formatter)
+            return
+        title, groups = "Options", dict[str, list[tuple[str, str]]]()
+        for parameter in self.get_params(ctx):
+            title = self.sections.get(parameter.name or "", title)
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                groups.setdefault(title, []).append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what registries have, and the examples (as an epilog, their lines would break)."""
+        for parameter in self.params:
+            if isinstance(parameter.type, Registered):
+                with formatter.section(parameter.type.title):
+                    formatter.write_dl(list(parameter.type.entries().items()))
+        with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
+            for example in self.examples:
+                formatter.write(f"{' ' * formatter.current_indent}{example}\n")
+
+
+class Group(Command, click.Group):
+    """A group of commands, with examples."""
+
+    command_class = Command
+
+
+class Registered(click.types.StringParamType):
+    """A name in a registry, a `mapping` of names to objects with a ``summary``.
+
+    Its `module` is imported only when the names are needed; `title` heads them in the help.
+    """
+
+    name = "name"
+
+    def __init__(self, title: str, module: str, mapping: str) -> None:
+        self.title, self._module, self._mapping = title, module, mapping
+
+    def entries(self) -> dict[str, str]:
+        """Return the names, and what is said of each."""
+        registry = getattr(importlib.import_module(self._module), self._mapping)
+        return {name: each.summary for name, each in registry.items()}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, which must be in the registry."""
+        return str(click.Choice(list(self.entries())).convert(value, param, ctx))
