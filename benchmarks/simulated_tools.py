@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -71,7 +72,8 @@ def groups(catalog: Catalog, seed: int) -> tuple[Contractor, ...]:
     """Return the tools by agent: by main category, or else by likeness, some five to an agent."""
     found = organise(catalog, "category")
     if len(found) > 1:
-        return tuple(Contractor(each.id.removeprefix("category: "), each.apis) for each in found)
+        names = (re.sub("[^A-Za-z0-9]+", "-", each.id.partition(": ")[2]) for each in found)
+        return tuple(Contractor(n, each.apis) for n, each in zip(names, found, strict=True))
     from sklearn.cluster import KMeans
 
     encoder = TfidfEncoder("content", min_df=1)
@@ -81,7 +83,7 @@ def groups(catalog: Catalog, seed: int) -> tuple[Contractor, ...]:
     own: dict[int, list[Api]] = {}
     for label, api in zip(labels.tolist(), catalog, strict=True):
         own.setdefault(label, []).append(api)
-    return tuple(Contractor(f"group {n}", tuple(apis)) for n, apis in sorted(own.items()))
+    return tuple(Contractor(f"group-{n}", tuple(apis)) for n, apis in sorted(own.items()))
 
 
 def sub_agents(
@@ -96,7 +98,7 @@ def sub_agents(
             tools,
             tools=[f"{SOURCE}__{api.id}" for api in each.apis],
             summary=f"{each.id}: {', '.join(api.name for api in each.apis)}",
-            categories=[] if each.id.startswith("group ") else [each.id],
+            categories=each.apis[0].categories[:1],
             effects="reads",
             max_turns=max_turns,
         )
@@ -172,7 +174,7 @@ def _model(
         elif isinstance(task, ComposeAnswer):
             found: dict[str, Any] = {}
             for results in task.analyses.values():
-                found.update(results)
+                found.update(results if isinstance(results, Mapping) else {})  # or called nothing
             said = {"answer": written(found)}
         else:
             raise TypeError(f"no answer to a {type(task).__name__}")

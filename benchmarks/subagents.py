@@ -183,7 +183,8 @@ async def _orchestrated(orchestrator: Orchestrator, request: str) -> Done:
     """Have an orchestrator serve a request."""
     served = await orchestrator.serve(request)
     own = [call.usage for call in served.calls]
-    called = {name for data in served.merged.analyses.values() for name in data}
+    said = served.merged.analyses.values()
+    called = {name for data in said if isinstance(data, dict) for name in data}  # or no tool
     return Done(
         request,
         served.answer,
