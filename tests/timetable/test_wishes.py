@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +22,7 @@ SOME = (
 )
 WORDS = SOME.split()
 NOTHING = Form()
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "timetable.md"
 
 
 def changed(text, form=NOTHING):
@@ -151,6 +154,16 @@ def differences(form, other):
 )
 def test_what_is_understood(text, values):
     assert changed(text) == values
+
+
+def test_what_the_docs_name_is_understood():
+    table = PAGE.read_text(encoding="utf-8").partition("| | such as |")[2].partition("\n\n")[0]
+    examples = re.findall("`(.+?)`", table)
+    assert len(examples) > 40
+    for example in examples:
+        reading = read_wishes(example, NOTHING, COURSES)
+        assert (example, reading.not_understood) == (example, ())
+        assert reading.changes or reading.as_before
 
 
 class TestWhatWasSaidBefore:
