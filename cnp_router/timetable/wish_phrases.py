@@ -45,7 +45,7 @@ FILLER = re.compile(
 LAST = re.compile(r"\s+(?:please|again|at all|any ?more|if possible|too|as well|though|now)$")
 ALSO = re.compile(r"\b(?:also|too|as well)\b")
 """Adds to what is there."""
-EMPTY = ("", "please", "thanks", "thank you", "hello", "hi", "no problem", "no thanks")
+EMPTY = ("", "also", "please", "thanks", "thank you", "hello", "hi", "no problem", "no thanks")
 
 _VERBS = {
     "fewer": r"fewer|less|avoid|rather not?|preferably not?|prefer not?|dislike|don't like"
@@ -65,7 +65,8 @@ SWAP = re.compile(r" (?:for|with|by) ")
 """Between what goes and what comes."""
 INSTEAD = re.compile(
     r"instead of (?P<old>.+?) (?:take|add|have|want|give me) (?P<new>.+)"
-    r"|(?:(?:take|add|have|rather) )?(?P<other>.+) instead of (?P<of>.+)"
+    r"|(?:(?:take|add|have|(?:i'd |i would )?rather(?: have| take)?) )?"
+    r"(?P<other>.+) instead of (?P<of>.+)"
 )
 ANOTHER = re.compile(r"(?:something|anything) else|(?:an)?other(?:s| courses?| one)?")
 

@@ -126,7 +126,8 @@ class WishReader:
         """Read one clause."""
         words = " ".join(clause.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
         words = re.sub(r"\bi'm\b", "i am", words)
-        self._to, self._also = False, bool(ALSO.search(words))
+        self._to = False
+        self._also |= bool(ALSO.search(words))
         while (shorter := LAST.sub("", FILLER.sub("", words))) != words:
             self._to |= words.startswith("to ")
             words = shorter
@@ -139,6 +140,7 @@ class WishReader:
             self._read(words)
         except _UnclearError as exc:
             self.unclear.append(f"{clause!r}: {exc}")
+        self._also = False
 
     def _read(self, words: str) -> None:
         if found := MANY.fullmatch(words):

@@ -18,7 +18,7 @@ SOME = (
     "no not without fewer more only keep drop allow a the free day Friday Wed 2 mornings first "
     "period gaps credits at most least 12 exams seminars labs Finance film ST-104 Econometrics "
     "year study interested in nothing before after 10 pm is fine courses rather prefer take must "
-    "everything instead of also too lighter"
+    "everything instead of too lighter"
 )
 WORDS = SOME.split()
 NOTHING = Form()
@@ -104,6 +104,10 @@ def differences(form, other):
         (
             "something about film instead of Statistics for Economics",
             {"interests": "film", "dropped": ("ST-104",)},
+        ),
+        (
+            "I'd rather have EC-101 instead of ST-104",
+            {"fixed": ("EC-101",), "dropped": ("ST-104",)},
         ),
         ("drop everything on Friday", {"avoid": ("Fri",)}),
         ("drop Friday and Monday", {"avoid": ("Fri", "Mon")}),
@@ -194,7 +198,13 @@ class TestWhatWasSaidBefore:
         assert changed("no law of the sea", form) == {"interests": "film"}
 
     @pytest.mark.parametrize(
-        "text", ["keep Monday free too", "I also want Monday free", "a free Monday as well"]
+        "text",
+        [
+            "keep Monday free too",
+            "I also want Monday free",
+            "a free Monday as well",
+            "Also, a free Monday",
+        ],
     )
     def test_a_further_free_day_takes_none_back(self, text):
         assert changed(text, Form(free_day="Fri")) == {"avoid": ("Mon",)}
@@ -319,7 +329,7 @@ class TestWhatIsNotUnderstood:
         assert "there are several of that name: MA-101, MA-102" in reading.not_understood[0]
         assert changed("drop Calculus I") == {"dropped": ("MA-101", "MA-102")}
 
-    @pytest.mark.parametrize("text", ["", "  ", "please", " , . ; "])
+    @pytest.mark.parametrize("text", ["", "  ", "please", "also", " , . ; "])
     def test_a_text_that_says_nothing(self, text):
         reading = read_wishes(text, NOTHING, COURSES)
         assert (reading.changes, reading.not_understood) == ((), ())
