@@ -222,7 +222,7 @@ class Proposal:
         document = read_json(path)
         if not isinstance(document, dict) or document.get("kind") != KIND:
             problem = f"expected the JSON object of a timetable, got {shown(document)}"
-            raise DataFileError(path, problem, cure="write one with cnp-router timetable --out")
+            raise DataFileError(path, problem, cure="write one with cnp-router timetable --output")
         record = Record(document, path, None)
         unknown = [key for key in document if key not in _KEYS]
         if unknown:

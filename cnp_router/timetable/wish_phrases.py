@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 
 __all__ = [
+    "ALSO",
     "ANOTHER",
     "EMPTY",
     "FILLER",
     "FINE",
     "FREE",
+    "INSTEAD",
     "INTEREST",
     "LAST",
     "LEAST",
     "LESS",
+    "LIGHTER",
     "MANY",
     "MORE",
     "MOST",
@@ -35,12 +38,14 @@ WORKS = "'no Friday', 'at most 14 credits', 'more statistics'"
 """Examples of what is understood, for errors."""
 
 FILLER = re.compile(
-    r"^(?:please|also|then|so|well|ok|maybe|if possible|i(?:'d| would)? (?:like|want|need)"
-    r"(?: to have)?(?! not)|i wish(?: for)?|give me|let me have|can i have|there should be"
-    r"|make it|with|to|i)\s+"
+    r"^(?:please|also|then|so|well|ok|maybe|if possible"
+    r"|i(?:'d| would)?(?: also)? (?:like|want|need)(?: to have)?(?! not)"
+    r"|i wish(?: for)?|give me|let me have|can i have|there should be|make it|with|to|i)\s+"
 )
-LAST = re.compile(r"\s+(?:please|again|at all|any ?more|if possible|too|though|now)$")
-EMPTY = ("", "please", "thanks", "thank you", "hello", "hi", "no problem", "no thanks")
+LAST = re.compile(r"\s+(?:please|again|at all|any ?more|if possible|too|as well|though|now)$")
+ALSO = re.compile(r"\b(?:also|too|as well)\b")
+"""Adds to what is there."""
+EMPTY = ("", "also", "please", "thanks", "thank you", "hello", "hi", "no problem", "no thanks")
 
 _VERBS = {
     "fewer": r"fewer|less|avoid|rather not?|preferably not?|prefer not?|dislike|don't like"
@@ -58,6 +63,11 @@ _VERBS = {
 VERB = re.compile("|".join(rf"(?:(?P<{name}>{words})\b\s*)" for name, words in _VERBS.items()))
 SWAP = re.compile(r" (?:for|with|by) ")
 """Between what goes and what comes."""
+INSTEAD = re.compile(
+    r"instead of (?P<old>.+?) (?:take|add|have|want|give me) (?P<new>.+)"
+    r"|(?:(?:take|add|have|(?:i'd |i would )?rather(?: have| take)?) )?"
+    r"(?P<other>.+) instead of (?P<of>.+)"
+)
 ANOTHER = re.compile(r"(?:something|anything) else|(?:an)?other(?:s| courses?| one)?")
 
 FINE = re.compile(r"(?P<what>.+?) (?:is|are) (?P<not>not )?(?:fine|ok|okay|allowed|possible)")
@@ -85,6 +95,11 @@ NOT_INTEREST = re.compile(
 NUMBER = r"(\d+(?:\.\d+)?)"
 MOST = r"(?:at most|no more than|not more than|max(?:imum)?(?: of)?|up to|only)"
 LEAST = r"(?:at least|no fewer than|no less than|min(?:imum)?(?: of)?)"
+LIGHTER = (
+    r"(?:(?:a few|a bit|a little|a lot|some|much|no|\d+(?:\.\d+)?) )?(?:fewer|less|more) "
+    r"(?:credits?|courses?|work)|(?:an? )?(?:bit |little |much )?(?:lighter|heavier)(?: timetable)?"
+)
+"""Fewer or more credits, without a number that they come to."""
 LESS = r"(?:less than|fewer than|under|below)"
 MORE = r"(?:more than|over|above)"
 NONE = (

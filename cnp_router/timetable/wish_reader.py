@@ -24,15 +24,18 @@ from cnp_router.timetable.interests import (
 )
 from cnp_router.timetable.wish_bounds import check_bounds, without_slots
 from cnp_router.timetable.wish_phrases import (
+    ALSO,
     ANOTHER,
     EMPTY,
     FILLER,
     FINE,
     FREE,
+    INSTEAD,
     INTEREST,
     LAST,
     LEAST,
     LESS,
+    LIGHTER,
     MANY,
     MORE,
     MOST,
@@ -76,6 +79,7 @@ class WishReader:
         self.unclear: list[str] = []
         self._clause, self._joined = "", "stop"
         self._to = False  # whether the clause is what somebody wants to do
+        self._also = False  # whether it adds to what is there
         self._verb, self._kind = "", ""  # of the clause before
         self._credits: dict[str, float] = {}  # to be checked together
         self._wanted: dict[str, None] = {}
@@ -123,6 +127,7 @@ class WishReader:
         words = " ".join(clause.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
         words = re.sub(r"\bi'm\b", "i am", words)
         self._to = False
+        self._also |= bool(ALSO.search(words))
         while (shorter := LAST.sub("", FILLER.sub("", words))) != words:
             self._to |= words.startswith("to ")
             words = shorter
@@ -135,10 +140,13 @@ class WishReader:
             self._read(words)
         except _UnclearError as exc:
             self.unclear.append(f"{clause!r}: {exc}")
+        self._also = False
 
     def _read(self, words: str) -> None:
         if found := MANY.fullmatch(words):
             words = f"{'more' if found['how'] in ('many', 'much') else 'fewer'} {found['what']}"
+        elif found := INSTEAD.fullmatch(words):
+            words = f"swap {found['old'] or found['of']} for {found['new'] or found['other']}"
         numbers = with_digits(words)
         if self._credits and re.fullmatch(rf"(?:{MOST}|{LEAST}|{LESS}|{MORE}) {NUMBER}", numbers):
             numbers += " credits"
@@ -243,6 +251,8 @@ class WishReader:
     def free(self, thing: Thing) -> None:
         """Keep days and other times free: the first day as the free day, the others by avoiding."""
         self._decide("free day", True)
+        if self._also and isinstance(self.form.free_day, str):
+            self._free = self.form.free_day
         for time in thing.values:
             self._decide(("time", time), False)
             if time in DAYS and self._free in (None, time):
@@ -255,8 +265,10 @@ class WishReader:
 
     def any_free_day(self, _: Thing) -> None:
         """Keep a day free, if none is named."""
-        self._decide("free day", True)
         before = self.form.free_day
+        if self._also and isinstance(before, str) and self._free is None:
+            raise _UnclearError("say which day, such as 'Monday free too'")
+        self._decide("free day", True)
         was = f" (before: {_said(before)})" if before not in (None, True) else ""
         if self._free is None:
             self._take(f"free day: yes{was}", free_day=True)
@@ -361,6 +373,10 @@ class WishReader:
             raise _UnclearError("no period would be left")
         self.avoid(Thing("time", tuple(f"period {period}" for period in periods)))
 
+    def how_many(self) -> None:
+        """Ask for a number of credits."""
+        raise _UnclearError("say how many, such as 'at most 12 credits'")
+
     def _interest(self, words: str, *, asked: bool = False) -> None:
         """Add an interest; if no verb has asked for it, only one that courses are about."""
         topic = INTEREST.sub("", words)
@@ -439,6 +455,7 @@ _SENTENCES: tuple[tuple[str, Callable[..., None]], ...] = (
         rf"(?:exactly )?{NUMBER} credits?",
         lambda r, n: r.credits(min_credits=float(n), max_credits=float(n)),
     ),
+    (LIGHTER, WishReader.how_many),
     (rf"{MOST} ([1-5]){PER_DAY}", lambda r, n: r.set(max_per_day=int(n))),
     (rf"{NONE} (before|after) {TIME}", WishReader.hours),
     (
@@ -450,6 +467,7 @@ _SENTENCES: tuple[tuple[str, Callable[..., None]], ...] = (
 _LIKED = ("forms", "assessment", "fields")
 _DOING: dict[tuple[str, str], Callable[[WishReader, Thing], None]] = {
     ("no", "time"): WishReader.avoid,
+    ("drop", "time"): WishReader.avoid,
     ("fewer", "time"): WishReader.avoid,
     ("allow", "time"): WishReader.allow,
     ("no", "gaps"): lambda r, t: r.set(gaps=False),

@@ -60,7 +60,8 @@ _ORDINAL = re.compile(
 _PART = re.compile(r"(?:(?P<day>[a-z]+?)s? )?(?P<part>morning|afternoon|evening)s?")
 _PARTS = {"morning": (1, 2), "afternoon": (3, 4, 5), "evening": (5,)}
 _LITTLE = re.compile(
-    r"^(?:(?:the|any|a|an|my|all|on|in|at|of|for|to|be|have|about|courses?|class|classes)\s+)+"
+    r"^(?:(?:the|any|a|an|my|all|everything|anything|on|in|at|of|for|to|be|have|about"
+    r"|courses?|class|classes)\s+)+"
 )
 _AFTER = re.compile(r"\s+(?:courses?|class(?:es)?|lessons?|please|at all|any ?more)$")
 

@@ -7,7 +7,7 @@ A text is cut into clauses at commas, full stops, semicolons, "and", "or" and "b
 - or a verb and a thing: "no", "fewer", "more", "only", "keep", "drop" or "allow", and a time, a
   course, a form of teaching, a way of assessment, a field of study, "gaps" or "a free day". A thing
   without a verb takes that of the clause before, if it is of the same kind;
-- or "swap X for Y": a course, and a course or what another is to be about;
+- or "swap X for Y" or "Y instead of X": a course, and a course or what another is to be about;
 - or an interest: words that courses have.
 
 What is none of these is given back as not understood. What contradicts itself is an error.

@@ -331,7 +331,7 @@ class TestFiles:
         path.write_text("[]")
         with pytest.raises(DataFileError, match="not a proposal: its kind is None"):
             read_proposal(path)
-        with pytest.raises(DataFileError, match="expected the JSON object of a timetable"):
+        with pytest.raises(DataFileError, match=r"object of a timetable.*timetable --output\)"):
             Proposal.read(path)
 
     def test_a_timetable_that_was_edited_says_which_rules_it_breaks(self, path):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,10 +17,12 @@ COURSES = load_courses()
 SOME = (
     "no not without fewer more only keep drop allow a the free day Friday Wed 2 mornings first "
     "period gaps credits at most least 12 exams seminars labs Finance film ST-104 Econometrics "
-    "year study interested in nothing before after 10 pm is fine courses rather prefer take must"
+    "year study interested in nothing before after 10 pm is fine courses rather prefer take must "
+    "everything instead of too lighter"
 )
 WORDS = SOME.split()
 NOTHING = Form()
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "timetable.md"
 
 
 def changed(text, form=NOTHING):
@@ -90,6 +94,23 @@ def differences(form, other):
         ("replace LA-104 with AR-120", {"fixed": ("AR-120",), "dropped": ("LA-104",)}),
         ("exchange LA-104 by AR-120", {"fixed": ("AR-120",), "dropped": ("LA-104",)}),
         ("swap LA-104 for something about art", {"interests": "art", "dropped": ("LA-104",)}),
+        ("EC-101 instead of ST-104", {"fixed": ("EC-101",), "dropped": ("ST-104",)}),
+        ("take EC-101 instead of ST-104", {"fixed": ("EC-101",), "dropped": ("ST-104",)}),
+        ("instead of ST-104 take EC-101", {"fixed": ("EC-101",), "dropped": ("ST-104",)}),
+        (
+            "instead of ST-104 take something about film",
+            {"interests": "film", "dropped": ("ST-104",)},
+        ),
+        (
+            "something about film instead of Statistics for Economics",
+            {"interests": "film", "dropped": ("ST-104",)},
+        ),
+        (
+            "I'd rather have EC-101 instead of ST-104",
+            {"fixed": ("EC-101",), "dropped": ("ST-104",)},
+        ),
+        ("drop everything on Friday", {"avoid": ("Fri",)}),
+        ("drop Friday and Monday", {"avoid": ("Fri", "Mon")}),
         (
             "replace LA-104 with a seminar",
             {"forms": Liking(liked=["seminar"]), "dropped": ("LA-104",)},
@@ -139,6 +160,16 @@ def test_what_is_understood(text, values):
     assert changed(text) == values
 
 
+def test_what_the_docs_name_is_understood():
+    table = PAGE.read_text(encoding="utf-8").partition("| | such as |")[2].partition("\n\n")[0]
+    examples = re.findall("`(.+?)`", table)
+    assert len(examples) > 40
+    for example in examples:
+        reading = read_wishes(example, NOTHING, COURSES)
+        assert (example, reading.not_understood) == (example, ())
+        assert reading.changes or reading.as_before
+
+
 class TestWhatWasSaidBefore:
     def test_is_taken_back(self):
         form = Form(avoid=("Fri", "Mon 2", "Mon 3"), free_day="Fri", first_period=False)
@@ -165,6 +196,27 @@ class TestWhatWasSaidBefore:
         form = Form(interests="film, law of the sea")
         assert changed("more statistics", form) == {"interests": "film, law of the sea, statistics"}
         assert changed("no law of the sea", form) == {"interests": "film"}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "keep Monday free too",
+            "I also want Monday free",
+            "a free Monday as well",
+            "Also, a free Monday",
+        ],
+    )
+    def test_a_further_free_day_takes_none_back(self, text):
+        assert changed(text, Form(free_day="Fri")) == {"avoid": ("Mon",)}
+        assert changed(text, Form(free_day="Mon")) == {}
+        assert changed(text, Form(free_day=True)) == {"free_day": "Mon"}
+        assert changed("keep Monday free", Form(free_day="Fri")) == {"free_day": "Mon"}
+
+    def test_a_further_free_day_has_a_name(self):
+        form = Form(free_day="Fri")
+        reading = read_wishes("a free day too", form, COURSES)
+        assert reading.form == form
+        assert reading.not_understood[0].endswith("say which day, such as 'Monday free too'")
 
     def test_the_change_says_what_was_there(self):
         reading = read_wishes("a free Wednesday", Form(free_day="Fri"), COURSES)
@@ -233,6 +285,13 @@ class TestWhatIsNotUnderstood:
             ("replace MU-115", "such as 'swap MU-115 for AR-120'"),
             ("swap MU-115 for something else", "such as 'swap MU-115 for AR-120'"),
             ("swap LA-104 for Friday", "'more' does not go with 'friday'"),
+            ("nothing instead of MU-115", "not a rule that is known"),
+            ("something else instead of MU-115", "such as 'swap MU-115 for AR-120'"),
+            ("law instead of xylomancy", "such as 'swap MU-115 for AR-120'"),
+            ("fewer credits", "say how many, such as 'at most 12 credits'"),
+            ("two more credits", "say how many"),
+            ("as few courses as possible", "say how many"),
+            ("make it lighter", "say how many"),
             ("swap xylomancy for AR-120", "such as 'swap MU-115 for AR-120'"),
             ("no fun", "'fun' is no time, course"),
         ],
@@ -270,7 +329,7 @@ class TestWhatIsNotUnderstood:
         assert "there are several of that name: MA-101, MA-102" in reading.not_understood[0]
         assert changed("drop Calculus I") == {"dropped": ("MA-101", "MA-102")}
 
-    @pytest.mark.parametrize("text", ["", "  ", "please", " , . ; "])
+    @pytest.mark.parametrize("text", ["", "  ", "please", "also", " , . ; "])
     def test_a_text_that_says_nothing(self, text):
         reading = read_wishes(text, NOTHING, COURSES)
         assert (reading.changes, reading.not_understood) == ((), ())
