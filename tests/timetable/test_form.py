@@ -281,7 +281,8 @@ class TestRules:
 
     def test_a_day_that_there_is_not(self):
         with pytest.raises(
-            InputError, match="must be true, false or a day such as 'Wed', got 'Sat'"
+            InputError,
+            match="must be true, false or a day from Mon to Fri, such as 'Wed', got 'Sat'",
         ):
             Form(free_day="Sat")
 
