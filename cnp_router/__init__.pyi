@@ -226,6 +226,8 @@ from cnp_router.routing import (
     Routing as Routing,
     Scores as Scores,
     SelectionRule as SelectionRule,
+    Shortlist as Shortlist,
+    shortlist as shortlist,
     SpecificationRouter as SpecificationRouter,
     TargetRecall as TargetRecall,
     TopK as TopK,

@@ -21,7 +21,7 @@ ROOT = PACKAGE.parent
 FLOORS = (
     {
         *("exceptions", "version", "files", "printing", "records"),
-        *("catalog", "history", "trajectories", "forgetting"),
+        *("catalog", "history", "trajectories", "forgetting", "telemetry"),
     },
     {"text", "storage"},
     {"datasets", "graph", "llm", "sources", "constraints"},
@@ -35,7 +35,7 @@ FLOORS = (
     {"execution"},
     {"planning"},
     {"subagents", "timetable"},
-    {"evaluation"},
+    {"evaluation", "serving", "adapters"},
     {"checks", "testing"},
     {"cli"},
     {"__init__", "__main__"},

@@ -24,8 +24,8 @@ from cnp_router.execution.calling import Caller
 from cnp_router.execution.directed import Direct, Directed
 from cnp_router.execution.doing import Doer, Means
 from cnp_router.execution.job_reports import Act, By, Execution, JobReport, JobState, Reports
+from cnp_router.execution.job_runner import JobRunner
 from cnp_router.execution.journal import Journal
-from cnp_router.execution.serving import Serving
 from cnp_router.execution.task_graph import Job, JobEnd, Plan, run_jobs
 from cnp_router.protocols import Protocol, Transcript
 from cnp_router.protocols.acting import Acting, Actor
@@ -57,7 +57,7 @@ class Running:
         approve = None if means.approve is None else self._approve
         caller = Caller(means.sources, means.settings, approve=approve, journal=journal)
         self.doer = Doer(means, journal, caller, self.reports)
-        self.serving = Serving(self.doer)
+        self.runner = JobRunner(self.doer)
 
     async def do(self, request: str | Plan) -> None:
         """Do all of a request or plan, or what its journal has left of it."""
@@ -173,7 +173,7 @@ class Running:
         return Coordinated(
             self.by.negotiator,
             api=job.api,
-            may=self.serving.may_replace(job, job.api),
+            may=self.runner.may_replace(job, job.api),
             substitutes=bool(job.task),
         )
 
@@ -302,14 +302,14 @@ class _AllAwards:
         if not acting.awards:
             running.problem = "nothing was awarded"
             return
-        groups = running.serving.alike(acting.awards)
+        groups = running.runner.alike(acting.awards)
         first = [group[0] for group in groups]
         plan = plan_of(acting.request, first, running.by.net.catalog.__getitem__)
         awards = {job.id: group for job, group in zip(plan.jobs, groups, strict=True)}
         how: By = self._by or ("award" if acting.n_called else "directed")
 
         async def run(job: Job) -> bool:
-            is_done = await running.serving.serve(job, acting, awards[job.id], how)
+            is_done = await running.runner.serve(job, acting, awards[job.id], how)
             return is_done or await running.by_fallback(job)
 
         await running.work(plan, run)
@@ -326,7 +326,7 @@ class _OneAward:
         """Do the job."""
         self._running.rounds.append(acting)
         by: By = self._by or ("award" if acting.n_called else "directed")
-        self.is_done = await self._running.serving.serve(self._job, acting, acting.awards, by)
+        self.is_done = await self._running.runner.serve(self._job, acting, acting.awards, by)
 
 
 def _said(exc: CnpRouterError) -> str:

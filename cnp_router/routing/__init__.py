@@ -17,6 +17,7 @@ from cnp_router.routing.selection import (
     TargetRecall,
     TopK,
 )
+from cnp_router.routing.shortlisting import Shortlist, shortlist
 from cnp_router.routing.unsure import Fallback
 
 __all__ = [
@@ -34,7 +35,9 @@ __all__ = [
     "Routing",
     "Scores",
     "SelectionRule",
+    "Shortlist",
     "SpecificationRouter",
     "TargetRecall",
     "TopK",
+    "shortlist",
 ]

@@ -1,4 +1,4 @@
-"""`Serving`: a job goes from award to award until somebody has done it."""
+"""`JobRunner`: a job goes from award to award until somebody has done it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from cnp_router.execution.task_graph import Job
 from cnp_router.protocols.acting import Acting, AwardedApi
 from cnp_router.sources.source import SEPARATOR
 
-__all__ = ["Serving"]
+__all__ = ["JobRunner"]
 
 _SAME = 0.7  # cosine of specifications from which on two tools do the same
 _THEN = " (then tried: "
 
 
-class Serving:
+class JobRunner:
     """Hands jobs to who was awarded them, and what fails to who comes next."""
 
     def __init__(self, doer: Doer) -> None:
