@@ -1,0 +1,1 @@
+"""The gateway: one door to all sources, for any agent."""
