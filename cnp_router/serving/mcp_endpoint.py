@@ -15,7 +15,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.records import shown
 from cnp_router.serving.clients import Client
 from cnp_router.serving.gateway import Gateway
-from cnp_router.serving.mcp_front import server_of
+from cnp_router.serving.mcp_handlers import server_of
 
 __all__ = ["McpEndpoint", "http_app"]
 

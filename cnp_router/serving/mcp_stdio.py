@@ -29,7 +29,7 @@ from pydantic import ValidationError
 
 from cnp_router.serving.clients import Client
 from cnp_router.serving.gateway import Gateway
-from cnp_router.serving.mcp_front import server_of
+from cnp_router.serving.mcp_handlers import server_of
 
 __all__ = ["serve_stdio"]
 
