@@ -146,7 +146,7 @@ class _Front:
             if name in _FIXED:
                 raise InputError(f"a tool that is always visible is called {name!r} (rename it)")
         self._gateway, self._asker = gateway, asker
-        self._schemas = {api.id: api.parameters for api in gateway.catalog}
+        self._schemas = {api.id: api.parameters for api in gateway.apis()}
 
     def schema_of(self, name: str) -> Mapping[str, Any] | None:
         """Return the schema of a tool that can be called by its own name."""
