@@ -5,7 +5,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-NODE_SERVERS := $(addprefix @modelcontextprotocol/server-,everything@2026 filesystem@2026 memory@2026)
+NODE_SERVERS := $(addprefix @modelcontextprotocol/server-,everything@2026 filesystem@2026 memory@2026 \
+  sequential-thinking@2026)
 READY := $(VENV)/.cnp-router-ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -60,6 +61,10 @@ $(READY): pyproject.toml
 	  npm install --silent --no-audit --no-fund --prefix '$(VENV)/node' $(NODE_SERVERS) || \
 	    echo 'no servers in Node: their tests are skipped' >&2; fi
 	@# A Redis server, unpacked from its Debian packages: without it, its tests are skipped.
-	@command -v redis-server > /dev/null || sh scripts/unpack_redis.sh '$(VENV)/redis' || \
+	@command -v redis-server > /dev/null || sh scripts/unpack_debian.sh '$(VENV)/redis' \
+	  usr/bin/redis-server redis-tools redis-server || \
 	  echo 'no Redis server: its tests are skipped' >&2
+	@# promtool, which tests the rules of Prometheus: without it, their tests are skipped.
+	@command -v promtool > /dev/null || sh scripts/unpack_debian.sh '$(VENV)/prometheus' \
+	  usr/bin/promtool prometheus || echo 'no promtool: the rules of alerts are not tested' >&2
 	@touch '$@'
