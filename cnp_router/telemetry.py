@@ -2,53 +2,659 @@
 
 Nothing is imported and nothing is measured until somebody has imported `opentelemetry`, which
 whoever sets up an SDK has done. Without an SDK, its API does nothing.
+
+What there is to see is in two tables, `SPANS` and `METRICS`: no other name and no other attribute
+is recorded. In none of them are texts of requests, inputs, results, users or secrets. Names of
+tools are on spans alone, as there may be very many of them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+import threading
+import time
+from asyncio import CancelledError
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
+from typing import Any, Literal, Self
 
-__all__ = ["Span", "add", "record", "span"]
+from cnp_router.version import __version__
+
+__all__ = [
+    "METRICS",
+    "SPANS",
+    "Metric",
+    "Span",
+    "SpanKind",
+    "add",
+    "gauge",
+    "is_on",
+    "record",
+    "span",
+    "timed",
+]
 
 _NAME = "cnp_router"
 
+strict = False
+"""Whether an unknown name or attribute is an error also where nothing is recorded; for tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanKind:
+    """What spans of a name are.
+
+    Parameters
+    ----------
+    name : str
+        The first word of their names: ``"chat"`` of ``"chat gpt-oss:20b"``.
+    about : str
+        What the second word is, such as ``"model"``; empty where there is none.
+    description : str
+    attributes : tuple of str
+        All that they may have, but ``error.type``, which each has where it failed.
+    is_client : bool, default=False
+        Whether something outside of this process is asked (the kind CLIENT).
+    """
+
+    name: str
+    about: str
+    description: str
+    attributes: tuple[str, ...] = ()
+    is_client: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What a metric means.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"counter", "histogram", "gauge"}
+    unit : str
+        As in UCUM: ``"s"``, ``"1"``, ``"{call}"``.
+    description : str
+    attributes : tuple of str
+        All that its values may have.
+    boundaries : tuple of float
+        Of the buckets of a histogram, unless a view of the SDK says otherwise.
+    """
+
+    name: str
+    kind: Literal["counter", "histogram", "gauge"]
+    unit: str
+    description: str
+    attributes: tuple[str, ...] = ()
+    boundaries: tuple[float, ...] = ()
+
+
+_SPANS = (
+    SpanKind("fit", "", "A router is learned.", ("cnp_router.apis", "cnp_router.mashups")),
+    SpanKind(
+        "route",
+        "",
+        "The router decides who is asked.",
+        (
+            "cnp_router.apis",
+            "cnp_router.recipients",
+            "cnp_router.confidence",
+            "cnp_router.source",
+            "cnp_router.fits",
+        ),
+    ),
+    SpanKind(
+        "round",
+        "protocol",
+        "One request goes through the Contract Net.",
+        ("cnp_router.announcement", "cnp_router.messages", "cnp_router.awards"),
+    ),
+    SpanKind(
+        "execution",
+        "",
+        "A request or a plan is executed.",
+        ("cnp_router.execution.id", "cnp_router.jobs", "cnp_router.outcome"),
+    ),
+    SpanKind(
+        "job",
+        "",
+        "One job, from its first award to its end.",
+        ("cnp_router.job.id", "cnp_router.acts", "cnp_router.outcome"),
+    ),
+    SpanKind(
+        "execute_tool",
+        "tool",
+        "A tool is called: from sending to the answer, with the start of its source.",
+        (
+            "gen_ai.operation.name",
+            "gen_ai.tool.name",
+            "gen_ai.tool.type",
+            "gen_ai.tool.call.id",
+            "cnp_router.source.name",
+            "cnp_router.effects",
+        ),
+    ),
+    SpanKind(
+        "chat",
+        "model",
+        "A language model is asked.",
+        (
+            "gen_ai.operation.name",
+            "gen_ai.provider.name",
+            "gen_ai.request.model",
+            "gen_ai.request.max_tokens",
+            "gen_ai.request.temperature",
+            "gen_ai.output.type",
+            "gen_ai.response.model",
+            "gen_ai.response.finish_reasons",
+            "gen_ai.usage.input_tokens",
+            "gen_ai.usage.output_tokens",
+            "gen_ai.usage.cache_read.input_tokens",
+            "server.address",
+            "server.port",
+            "cnp_router.role",
+            "cnp_router.cached",
+        ),
+        is_client=True,
+    ),
+    SpanKind(
+        "next_tool",
+        "",
+        "The next tool of an agent is said, by prediction or by a model.",
+        ("cnp_router.source", "cnp_router.unsure", "cnp_router.confidence", "gen_ai.tool.name"),
+    ),
+    SpanKind(
+        "plan", "", "A planner makes a plan, or another one for what is left.", ("cnp_router.jobs",)
+    ),
+    SpanKind(
+        "invoke_agent",
+        "agent",
+        "A sub-agent, or an agent that chooses its tools itself, is asked.",
+        (
+            "gen_ai.operation.name",
+            "gen_ai.agent.name",
+            "gen_ai.usage.input_tokens",
+            "gen_ai.usage.output_tokens",
+            "cnp_router.turns",
+        ),
+    ),
+)
+
+_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_SLOW = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 300.0)
+_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+# Those of the GenAI conventions.
+_DURATIONS = tuple(round(0.01 * 2**power, 2) for power in range(14))
+_TOKENS = tuple(float(4**power) for power in range(14))
+
+_METRICS = (
+    Metric(
+        "cnp_router.routings",
+        "counter",
+        "{routing}",
+        "Decisions of a router, by who made them (source: learned, broadcast or another fallback), "
+        "whether the confidence reached the threshold, and whether anything fits.",
+        ("source", "confident", "fits"),
+    ),
+    Metric(
+        "cnp_router.routing.confidence",
+        "histogram",
+        "1",
+        "Confidence of routings: the probability that nobody else is needed.",
+        ("source",),
+        _SHARES,
+    ),
+    Metric(
+        "cnp_router.routing.coverage",
+        "gauge",
+        "1",
+        "Coverage of next-tool prediction: the share of the last 500 measured steps of agents that "
+        "it could have predicted, with a confidence of the lowest threshold, before it learned "
+        "them.",
+    ),
+    Metric(
+        "cnp_router.next_tool.decisions",
+        "counter",
+        "{decision}",
+        "Next tools that were said, by source (the name of the predictor; llm where a model was "
+        "asked; none where nobody could say) and by why the prediction was not acted on (unsure: "
+        "no where it was). The fallback rate is the share that is not unsure=no.",
+        ("source", "unsure"),
+    ),
+    Metric(
+        "cnp_router.context.propagation.duration",
+        "histogram",
+        "s",
+        "How long it took to get shared context to a job or from it, by step: recall (of the same "
+        "call), offer (of what is similar), send (to a server that keeps context itself), keep.",
+        ("step",),
+        _FAST,
+    ),
+    Metric(
+        "cnp_router.capability.matches",
+        "counter",
+        "{match}",
+        "Negotiations of a job, and whether anybody who can do it took it (hit).",
+        ("hit",),
+    ),
+    Metric(
+        "cnp_router.task_graph.duration",
+        "histogram",
+        "s",
+        "How long all jobs of a plan took, from the first to the last, the time in which a person "
+        "was asked included.",
+        ("outcome",),
+        _SLOW,
+    ),
+    Metric(
+        "cnp_router.context.store.usage",
+        "gauge",
+        "1",
+        "How full the store of shared context is: of its own limits (memory, sqlite: the larger "
+        "of entries and bytes), or of maxmemory of the Redis server, if that is set.",
+        ("store",),
+    ),
+    Metric(
+        "cnp_router.dependencies",
+        "counter",
+        "{dependency}",
+        "Jobs that wait for a job of another source, and whether that one was done and this one "
+        "had its inputs (resolved).",
+        ("resolved",),
+    ),
+    Metric(
+        "cnp_router.embedding.duration",
+        "histogram",
+        "s",
+        "How long the user's encoder of texts took for one call, by what for: request (routing), "
+        "context, fit.",
+        ("purpose",),
+        _FAST,
+    ),
+    Metric(
+        "cnp_router.tool.calls",
+        "counter",
+        "{call}",
+        "Calls of tools, by source (of the tools), outcome (done, failed) and kind of failure.",
+        ("source", "outcome", "error.type"),
+    ),
+    Metric(
+        "cnp_router.tool.duration",
+        "histogram",
+        "s",
+        "How long calls of tools took, with the start of the source and the wait for a free place.",
+        ("source", "outcome"),
+        _SLOW,
+    ),
+    Metric(
+        "gen_ai.client.operation.duration",
+        "histogram",
+        "s",
+        "How long language models took to answer; what a cache answered is left out.",
+        ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "error.type"),
+        _DURATIONS,
+    ),
+    Metric(
+        "gen_ai.client.token.usage",
+        "histogram",
+        "{token}",
+        "Tokens of requests to language models, by type: input, output. What a cache answered is "
+        "left out. Estimated where no server has counted them.",
+        (
+            "gen_ai.operation.name",
+            "gen_ai.provider.name",
+            "gen_ai.request.model",
+            "gen_ai.token.type",
+        ),
+        _TOKENS,
+    ),
+    Metric(
+        "cnp_router.cost",
+        "counter",
+        "{currency}",
+        "What language models cost, by the prices that they were given (ChatModel.prices); nothing "
+        "without prices.",
+        ("currency", "gen_ai.request.model"),
+    ),
+    Metric(
+        "cnp_router.messages",
+        "counter",
+        "{message}",
+        "Messages of rounds.",
+        ("performative", "protocol"),
+    ),
+    Metric(
+        "cnp_router.acts",
+        "counter",
+        "{act}",
+        "Acts of contractors for jobs, by how they came to it (award, re-award, directed, "
+        "fallback, direct, earlier, context) and outcome (done, failed).",
+        ("by", "outcome"),
+    ),
+    Metric(
+        "cnp_router.jobs",
+        "counter",
+        "{job}",
+        "Jobs of executions, by how they ended: done, failed, skipped, cancelled.",
+        ("outcome",),
+    ),
+    Metric(
+        "cnp_router.executions",
+        "counter",
+        "{execution}",
+        "Executions, by how they ended: done, failed (a job or a rule), late, cancelled.",
+        ("outcome",),
+    ),
+    Metric(
+        "cnp_router.delegations",
+        "counter",
+        "{delegation}",
+        "Questions to sub-agents, by outcome (done, failed) and kind of failure.",
+        ("outcome", "error.type"),
+    ),
+    Metric(
+        "cnp_router.delegation.duration",
+        "histogram",
+        "s",
+        "How long sub-agents took to answer, with all that they did for it.",
+        ("outcome",),
+        _SLOW,
+    ),
+    Metric(
+        "cnp_router.selections",
+        "counter",
+        "{selection}",
+        "Choices whose outcome is known, and whether they were right (correct). By gateway: the "
+        "tool that a client called was among those that the router chose; award: the first API "
+        "that a job was awarded to did it; next_tool: the tool that was said was taken.",
+        ("correct", "by"),
+    ),
+    Metric(
+        "cnp_router.user.rating",
+        "histogram",
+        "1",
+        "Ratings that users gave to what a search came to, 1 to 5.",
+        (),
+        (1.0, 2.0, 3.0, 4.0, 5.0),
+    ),
+    Metric(
+        "cnp_router.errors",
+        "counter",
+        "{error}",
+        "Operations that failed: of each name of a span, by kind of failure or class of error. The "
+        "same fault is counted for each operation that it ended.",
+        ("operation", "error.type"),
+    ),
+    Metric(
+        "cnp_router.operation.duration",
+        "histogram",
+        "s",
+        "How long operations took: one value a span, failed or not. The error rate is "
+        "cnp_router.errors by its count.",
+        ("operation",),
+        (0.0025, 0.005, 0.01, 0.025, *_SLOW),
+    ),
+)
+
+SPANS: Mapping[str, SpanKind] = MappingProxyType({each.name: each for each in _SPANS})
+"""All spans, by the first word of their names."""
+
+METRICS: Mapping[str, Metric] = MappingProxyType({each.name: each for each in _METRICS})
+"""All metrics, by name."""
+
 
 class Span:
-    """One span: a thin hold on that of OpenTelemetry, or on nothing."""
+    """An operation that is watched; this one by nobody."""
 
-    __slots__ = ("_span",)
-
-    def __init__(self, span: Any = None) -> None:
-        self._span = span
+    __slots__ = ()
 
     def set(self, **attributes: Any) -> None:
         """Set attributes; in their names ``__`` stands for a dot, None is left out."""
-        if self._span is not None and self._span.is_recording():
-            for name, value in attributes.items():
-                if value is not None:
-                    self._span.set_attribute(name.replace("__", "."), value)
+        if strict:
+            _known("a span", _ALL_OF_SPANS, (name.replace("__", ".") for name in attributes))
+
+    def fail(self, kind: str) -> None:
+        """Say that it failed, without an exception: ``error.type`` is the kind."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return None
 
 
 _NOTHING = Span()
 
 
-@contextmanager
-def span(name: str, attributes: Mapping[str, Any] | None = None) -> Iterator[Span]:
-    """Do something within a span; an exception is recorded in it, and goes on."""
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
-        yield _NOTHING
-        return
-    with trace.get_tracer(_NAME).start_as_current_span(name, attributes=attributes) as current:
-        yield Span(current)
+class _Watched(Span):
+    """An operation that an SDK sees as a span, in metrics, or both."""
+
+    __slots__ = ("_began", "_failure", "_kind", "_span", "_token")
+
+    def __init__(self, kind: SpanKind, current: Any) -> None:
+        self._kind = kind
+        self._span = current
+        self._token: Any = None
+        self._failure: str | None = None
+
+    def set(self, **attributes: Any) -> None:
+        named = {name.replace("__", "."): value for name, value in attributes.items()}
+        if strict:
+            _known(f"the span {self._kind.name!r}", self._kind.attributes, named)
+        if self._span is not None and self._span.is_recording():
+            self._span.set_attributes(_given(named))
+
+    def fail(self, kind: str) -> None:
+        self._failure = kind
+
+    def __enter__(self) -> Self:
+        if self._span is not None:
+            api, context = _api("trace"), _api("context")
+            self._token = context.attach(api.set_span_in_context(self._span))
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        seconds = time.perf_counter() - self._began
+        is_cancelled = kind is not None and issubclass(kind, CancelledError | GeneratorExit)
+        if kind is not None:  # never what it says: that may be what nobody else should read
+            self._failure = "cancelled" if is_cancelled else kind.__qualname__
+        operation = {"operation": self._kind.name}
+        record("cnp_router.operation.duration", seconds, operation)
+        if self._failure is not None and not is_cancelled:
+            add("cnp_router.errors", 1, {**operation, "error.type": self._failure})
+        if self._span is None:
+            return
+        api, context = _api("trace"), _api("context")
+        if self._failure is not None:
+            self._span.set_attribute("error.type", self._failure)
+            if not is_cancelled:
+                self._span.set_status(api.StatusCode.ERROR)
+        self._span.end()
+        context.detach(self._token)
+
+
+def span(name: str, attributes: Mapping[str, Any] | None = None) -> Span:
+    """Return an operation to be done in a ``with``: its span is the parent of those begun in it.
+
+    Parameters
+    ----------
+    name : str
+        One of `SPANS`, with what it is about behind a blank: ``"chat gpt-oss:20b"``.
+    attributes : mapping, optional
+        Of the span; None is left out.
+
+    Examples
+    --------
+    Without OpenTelemetry nothing happens:
+
+    >>> with span("execute_tool time__now", {"gen_ai.tool.name": "time__now"}) as watched:
+    ...     watched.set(cnp_router__effects="reads")
+    """
+    if strict:
+        kind = _found(SPANS, name.partition(" ")[0])
+        _known(f"the span {kind.name!r}", kind.attributes, attributes or ())
+    tracer = _tracer()
+    if tracer is None and _instruments() is None:
+        return _NOTHING
+    kind = SPANS[name.partition(" ")[0]]
+    if tracer is None:
+        return _Watched(kind, None)
+    kinds = _api("trace").SpanKind
+    role = kinds.CLIENT if kind.is_client else kinds.INTERNAL
+    current = tracer.start_span(name, kind=role, attributes=_given(attributes or {}))
+    return _Watched(kind, current)
+
+
+def is_on() -> bool:
+    """Return whether metrics are recorded, for what is costly to find out."""
+    return _instruments() is not None
 
 
 def add(name: str, amount: float = 1, attributes: Mapping[str, Any] | None = None) -> None:
-    """Add to a counter."""
+    """Add to a counter.
+
+    Parameters
+    ----------
+    name : str
+        One of `METRICS`.
+    amount : float >= 0, default=1
+    attributes : mapping of str to str, bool, int or float, optional
+        None is left out.
+    """
+    _measure("counter", name, amount, attributes)
 
 
 def record(name: str, value: float, attributes: Mapping[str, Any] | None = None) -> None:
-    """Record one value of a histogram."""
+    """Record one value of a histogram; parameters are those of `add`."""
+    _measure("histogram", name, value, attributes)
+
+
+def gauge(name: str, value: float, attributes: Mapping[str, Any] | None = None) -> None:
+    """Say what the value of a gauge is now; parameters are those of `add`."""
+    _measure("gauge", name, value, attributes)
+
+
+class timed:  # noqa: N801  (used as a function)
+    """Record in a histogram how many seconds a ``with`` took, also where an error ended it.
+
+    Examples
+    --------
+    >>> with timed("cnp_router.embedding.duration", {"purpose": "request"}):
+    ...     pass
+    """
+
+    __slots__ = ("_attributes", "_began", "_name")
+
+    def __init__(self, name: str, attributes: Mapping[str, Any] | None = None) -> None:
+        self._name, self._attributes = name, attributes
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        record(self._name, time.perf_counter() - self._began, self._attributes)
+
+
+def _measure(kind: str, name: str, value: float, attributes: Mapping[str, Any] | None) -> None:
+    if strict:
+        metric = _found(METRICS, name)
+        if metric.kind != kind:
+            raise KeyError(f"{name!r} is a {metric.kind}, not a {kind}")
+        _known(f"the metric {name!r}", metric.attributes, attributes or ())
+    instruments = _instruments()
+    if instruments is not None:
+        instruments[name](value, _given(attributes) if attributes else None)
+
+
+# By provider, so that one that is set later is used: what was made for it. One assignment each, so
+# that several threads may ask.
+_by_tracer_provider: tuple[Any, Any] = (None, None)
+_by_meter_provider: tuple[Any, dict[str, Any] | None] = (None, None)
+_making = threading.Lock()
+
+
+def _api(name: str) -> Any:
+    return sys.modules.get(f"opentelemetry.{name}")
+
+
+def _tracer() -> Any:
+    """Return the tracer of the SDK, or None where there is none."""
+    global _by_tracer_provider  # noqa: PLW0603
+    get = getattr(_api("trace"), "get_tracer_provider", None)
+    if get is None:
+        return None
+    provider = get()
+    known, tracer = _by_tracer_provider
+    if known is not provider:
+        of_api = type(provider).__module__.startswith("opentelemetry.trace")
+        tracer = None if of_api else provider.get_tracer(_NAME, __version__)
+        _by_tracer_provider = provider, tracer
+    return tracer
+
+
+def _instruments() -> dict[str, Any] | None:
+    """Return what records each metric, by name, or None where there is no SDK."""
+    global _by_meter_provider  # noqa: PLW0603
+    get = getattr(_api("metrics"), "get_meter_provider", None)
+    if get is None:
+        return None
+    provider = get()
+    known, made = _by_meter_provider
+    if known is provider:
+        return made
+    with _making:
+        known, made = _by_meter_provider
+        if known is not provider:
+            of_api = type(provider).__module__.startswith("opentelemetry.metrics")
+            made = None if of_api else _made(provider.get_meter(_NAME, __version__))
+            _by_meter_provider = provider, made
+    return made
+
+
+def _made(meter: Any) -> dict[str, Any]:
+    """Return all instruments of a meter, each by what takes its values."""
+    found: dict[str, Any] = {}
+    for each in _METRICS:
+        if each.kind == "counter":
+            found[each.name] = meter.create_counter(each.name, each.unit, each.description).add
+        elif each.kind == "gauge":
+            found[each.name] = meter.create_gauge(each.name, each.unit, each.description).set
+        else:
+            found[each.name] = meter.create_histogram(
+                each.name,
+                each.unit,
+                each.description,
+                explicit_bucket_boundaries_advisory=each.boundaries,
+            ).record
+    return found
+
+
+def _given(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+_ALL_OF_SPANS = tuple({name for each in _SPANS for name in each.attributes})
+
+
+def _found(table: Mapping[str, Any], name: str) -> Any:
+    if name not in table:
+        raise KeyError(f"there is no {name!r} in the tables of telemetry.py (add it there)")
+    return table[name]
+
+
+def _known(what: str, there: Any, names: Any) -> None:
+    for name in names:
+        if name not in there:
+            raise KeyError(f"{what} has no attribute {name!r} (add it in telemetry.py)")
