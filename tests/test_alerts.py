@@ -18,6 +18,8 @@ import pytest
 import yaml
 from conftest import ROOT
 
+from cnp_router import telemetry
+
 RULES = ROOT / "rules" / "alerts.yml"
 
 # What each alert is tested for, and which answers there must be: True is firing.
@@ -413,3 +415,53 @@ def test_each_alert_says_what_to_do(alert):
 
 def test_no_case_is_of_an_alert_that_is_not_there():
     assert set(CASES) == set(ALERTS)
+
+
+@pytest.fixture
+def exported(monkeypatch):
+    """Return what the exporter makes of every metric: the labels of each name, and its buckets."""
+    metrics = pytest.importorskip("opentelemetry.metrics")
+    exporter = pytest.importorskip("opentelemetry.exporter.prometheus")
+    from opentelemetry.sdk.metrics import MeterProvider
+    from prometheus_client import CollectorRegistry
+
+    registry = CollectorRegistry()
+    reader = exporter.PrometheusMetricReader(disable_target_info=True, registry=registry)
+    provider = MeterProvider([reader], shutdown_on_exit=False)
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)
+    take = {"counter": telemetry.add, "histogram": telemetry.record, "gauge": telemetry.gauge}
+    for metric in telemetry.METRICS.values():
+        take[metric.kind](metric.name, 1, dict.fromkeys(metric.attributes, "some"))
+    labels: dict[str, set[str]] = {}
+    buckets: dict[str, set[float]] = {}
+    for family in registry.collect():
+        for sample in family.samples:
+            labels.setdefault(sample.name, {"job", "worker"}).update(sample.labels)
+            if "le" in sample.labels:
+                buckets.setdefault(sample.name, set()).add(float(sample.labels["le"]))
+    provider.shutdown()
+    return labels, buckets
+
+
+def test_the_metrics_of_the_rules_are_those_of_the_library(exported):
+    labels, _ = exported
+    used = set()
+    for rule in _rules():
+        for name, matchers in re.findall(r"\b(cnp_router_\w+)(?:\{([^}]*)\})?", rule["expr"]):
+            used.add(name)
+            asked = set(re.findall(r"(\w+)(?:=|!)", matchers))
+            grouped = re.findall(r"by \(([\w, ]+)\)", rule["expr"])
+            asked |= {label for group in grouped for label in group.split(", ")} - {"le"}
+            assert name in labels, f"the library has no metric {name}"
+            assert asked <= labels[name], f"{name} has no label {asked - labels[name]}"
+    assert len(used) > len(ALERTS)
+
+
+def test_a_threshold_of_a_quantile_is_the_bound_of_a_bucket(exported):
+    _, buckets = exported
+    quantiles = [r["expr"] for r in ALERTS.values() if "histogram_quantile" in r["expr"]]
+    assert quantiles
+    for expression in quantiles:
+        (name,) = re.findall(r"\b(cnp_router_\w+_bucket)", expression)
+        threshold = float(re.findall(r"\) >= ([\d.]+)\nand", expression)[0])
+        assert threshold in buckets[name]
