@@ -108,7 +108,7 @@ _SPANS = (
         "round",
         "protocol",
         "One request goes through the Contract Net.",
-        ("cnp_router.announcement", "cnp_router.messages", "cnp_router.awards"),
+        ("cnp_router.announcement", "cnp_router.messages", "cnp_router.recommended"),
     ),
     SpanKind(
         "execution",
@@ -267,8 +267,8 @@ _METRICS = (
         "cnp_router.embedding.duration",
         "histogram",
         "s",
-        "How long the user's encoder of texts took for one call, by what for: request (routing), "
-        "context, fit.",
+        "How long the user's encoder of texts took for one call, by what for: request (routing, at "
+        "most 16 texts), fit (more texts, of a catalog or a history), context.",
         ("purpose",),
         _FAST,
     ),
@@ -350,14 +350,15 @@ _METRICS = (
         "cnp_router.delegations",
         "counter",
         "{delegation}",
-        "Questions to sub-agents, by outcome (done, failed) and kind of failure.",
+        "Questions to other agents (sub-agents, A2A agents), by outcome (done, failed) and kind of "
+        "failure.",
         ("outcome", "error.type"),
     ),
     Metric(
         "cnp_router.delegation.duration",
         "histogram",
         "s",
-        "How long sub-agents took to answer, with all that they did for it.",
+        "How long other agents took to answer, with all that they did for it.",
         ("outcome",),
         _SLOW,
     ),
@@ -409,6 +410,11 @@ class Span:
 
     __slots__ = ()
 
+    @property
+    def seconds(self) -> float:
+        """How long it takes until now; 0 where nobody watches."""
+        return 0.0
+
     def set(self, **attributes: Any) -> None:
         """Set attributes; in their names ``__`` stands for a dot, None is left out."""
         if strict:
@@ -442,6 +448,11 @@ class _Watched(Span):
         self._span = current
         self._token: Any = None
         self._failure: str | None = None
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
 
     def set(self, **attributes: Any) -> None:
         named = {name.replace("__", "."): value for name, value in attributes.items()}
@@ -457,7 +468,6 @@ class _Watched(Span):
         if self._span is not None:
             api, context = _api("trace"), _api("context")
             self._token = context.attach(api.set_span_in_context(self._span))
-        self._began = time.perf_counter()
         return self
 
     def __exit__(
@@ -466,12 +476,11 @@ class _Watched(Span):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        seconds = time.perf_counter() - self._began
         is_cancelled = kind is not None and issubclass(kind, CancelledError | GeneratorExit)
         if kind is not None:  # never what it says: that may be what nobody else should read
             self._failure = "cancelled" if is_cancelled else kind.__qualname__
         operation = {"operation": self._kind.name}
-        record("cnp_router.operation.duration", seconds, operation)
+        record("cnp_router.operation.duration", self.seconds, operation)
         if self._failure is not None and not is_cancelled:
             add("cnp_router.errors", 1, {**operation, "error.type": self._failure})
         if self._span is None:
@@ -518,8 +527,8 @@ def span(name: str, attributes: Mapping[str, Any] | None = None) -> Span:
 
 
 def is_on() -> bool:
-    """Return whether metrics are recorded, for what is costly to find out."""
-    return _instruments() is not None
+    """Return whether anything is recorded, for what is costly to find out."""
+    return strict or _tracer() is not None or _instruments() is not None
 
 
 def add(name: str, amount: float = 1, attributes: Mapping[str, Any] | None = None) -> None:
