@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-_UNPACKED = Path(sys.prefix) / "redis"  # scripts/unpack_redis.sh
+_UNPACKED = Path(sys.prefix) / "redis"  # scripts/unpack_debian.sh
 _SECONDS = 10.0
 
 

@@ -19,3 +19,4 @@ __all__ = [
     "SearchLog",
     "Teaching",
 ]
+"""The gateway: one door to all sources, for any agent."""
