@@ -23,9 +23,7 @@ CHROMIUM = Unpacked("chromium", "usr/lib/chromium/chromium", "chromium")
 SECONDS = 10.0
 
 
-def found(
-    routing: Routing, *, tools: list[dict[str, Any]] | None = None, acted: bool = True
-) -> Any:
+def found(routing: Routing, *, tools: list[dict[str, Any]] | None = None) -> Any:
     """Return what a server answers, with that decision."""
     return {
         "search_id": "s1",
@@ -35,7 +33,7 @@ def found(
         "fits": routing.fits,
         "confidence": routing.confidence,
         "verdict": routing.verdict,
-        "acted": acted,
+        "acted": True,
     }
 
 
@@ -75,7 +73,8 @@ class PageServer:
         return Response(page(), headers=page_headers())
 
     async def _tools(self, request: Request) -> Response:
-        return self._refusal(request) or JSONResponse({"tools": self.catalog})
+        most = int(request.query_params.get("limit", len(self.catalog)))
+        return self._refusal(request) or JSONResponse({"tools": self.catalog[:most]})
 
     async def _route(self, request: Request) -> Response:
         if refused := self._refusal(request):

@@ -144,13 +144,6 @@ def test_how_it_was_decided(
     ask(tab, "x")
     expect(tab.locator("#headline")).to_have_text(headline)
     expect(tab.locator("#answer")).to_contain_text(said)
-    expect(tab.locator("#note")).to_be_hidden()
-
-
-def test_a_decision_that_is_not_acted_on(tab: Page, server: PageServer) -> None:
-    server.answer = lambda request: found(routed(request, "sms"), acted=False)
-    ask(tab, "x")
-    expect(tab.locator("#note")).to_contain_text("only acts on a share")
 
 
 def test_two_hundred_recipients(tab: Page, server: PageServer) -> None:
