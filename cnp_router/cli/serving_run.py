@@ -192,10 +192,7 @@ class Serving:
     @asynccontextmanager
     async def _gateway(self, folder: Path, *, many: bool) -> AsyncIterator[Gateway]:
         """Open sources and gateway; what has no place of its own is kept in the folder."""
-        from cnp_router.serving.gateway import Gateway
-        from cnp_router.serving.gateway_settings import GatewaySettings
-        from cnp_router.serving.search_log import SearchLog
-        from cnp_router.serving.teaching import Teaching
+        from cnp_router.serving import Gateway, GatewaySettings, SearchLog, Teaching
 
         asked = self.decisions
         settings = GatewaySettings(
@@ -240,7 +237,9 @@ class Serving:
         sources = await stack.enter_async_context(self.origins.opened())
         return sources, await router_of(sources, self.model, self.vectors, observed=observed)
 
-    def _context(self, sources: Sources | None, folder: Path, *, many: bool) -> SharedContext | None:
+    def _context(
+        self, sources: Sources | None, folder: Path, *, many: bool
+    ) -> SharedContext | None:
         """Return what calls share; in the place that is named, or as long as this one."""
         if sources is None:
             return None

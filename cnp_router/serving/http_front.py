@@ -18,7 +18,6 @@ from starlette.routing import Route
 
 from cnp_router.catalog import Api
 from cnp_router.exceptions import (
-    CnpRouterError,
     DataFileError,
     InputError,
     SourceError,

@@ -10,7 +10,7 @@ import mcp_types as types
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from cnp_router.catalog import Api
-from cnp_router.serving.gateway import Called, Search
+from cnp_router.serving.search_answers import Called, Search, tool_to_dict
 from cnp_router.sources.source import Attachment, CallFailure
 
 __all__ = ["called_answer", "error_answer", "route_answer", "search_answer"]
@@ -32,11 +32,13 @@ def search_answer(search: Search) -> types.CallToolResult:
 
 def route_answer(search: Search) -> types.CallToolResult:
     """Return a decision: who would be asked, how sure that is and why."""
-    lines = [_head(search), search.verdict]
+    lines = [f"search_id {search.search_id}, confidence {search.confidence:.2f}", search.verdict]
     for found in search.tools:
-        why = "; ".join(map(str, found.reasons))
-        lines.append(f"{found.api.id} {found.probability:.2f}{': ' if why else ''}{why}")
-    return _answer("\n".join(lines), search.to_dict())
+        sure = "" if found.probability is None else f" {found.probability:.2f}"
+        why = "; ".join(reason.text for reason in found.reasons)
+        lines.append(f"{found.api.id}{sure}{f': {why}' if why else ''}")
+    document = search.to_dict() | {"routing": search.routing.to_dict()}
+    return _answer("\n".join(lines), document)
 
 
 def called_answer(called: Called, version: str) -> types.CallToolResult:
@@ -69,14 +71,14 @@ def error_answer(error: Exception) -> types.CallToolResult:
 
 def schema_of(api: Api) -> dict[str, Any]:
     """Return the JSON Schema of what an API takes."""
-    return {"type": "object", **(api.parameters or {})}
+    schema: dict[str, Any] = tool_to_dict(api)["inputSchema"]
+    return schema
 
 
 def _head(search: Search) -> str:
-    fits = (
-        f"confidence {search.confidence:.2f}" if search.fits else f"no tool fits: {search.verdict}"
-    )
-    return f"search_id {search.search_id}, {fits}"
+    sure = search.acted and search.fits
+    said = f"confidence {search.confidence:.2f}" if sure else search.verdict
+    return f"search_id {search.search_id}, {said}"
 
 
 def _said(failure: CallFailure) -> str:

@@ -46,7 +46,12 @@ _T = TypeVar("_T")
 
 
 def _tool(
-    name: str, description: str, properties: dict[str, str], *, reads: bool = False
+    name: str,
+    description: str,
+    properties: dict[str, str],
+    *,
+    reads: bool = False,
+    returns: tuple[str, ...] = (),
 ) -> types.Tool:
     """Return a tool whose first property is required."""
     schema: dict[str, Any] = {
@@ -55,7 +60,13 @@ def _tool(
         "required": [next(iter(properties))],
     }
     hints = types.ToolAnnotations(read_only_hint=True) if reads else None
-    return types.Tool(name=name, description=description, input_schema=schema, annotations=hints)
+    return types.Tool(
+        name=name,
+        description=description,
+        input_schema=schema,
+        output_schema={"type": "object", "required": list(returns)} if returns else None,
+        annotations=hints,
+    )
 
 
 FIXED = (
@@ -64,6 +75,7 @@ FIXED = (
         "Find tools for a task: their input schemas, and a search_id for call_tool.",
         {"query": "string", "k": "integer"},
         reads=True,
+        returns=("search_id", "tools"),
     ),
     _tool(
         "route",
@@ -146,13 +158,13 @@ class _Front:
             if name in _FIXED:
                 raise InputError(f"a tool that is always visible is called {name!r} (rename it)")
         self._gateway, self._asker = gateway, asker
-        self._schemas = {api.id: api.parameters for api in gateway.apis()}
 
     def schema_of(self, name: str) -> Mapping[str, Any] | None:
         """Return the schema of a tool that can be called by its own name."""
         if name in _FIXED:
             return _FIXED[name].input_schema
-        return self._schemas.get(name)
+        always = self._gateway.always(Client())
+        return next((schema_of(api) for api in always if api.id == name), None)
 
     async def list_tools(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None

@@ -10,6 +10,7 @@ import mcp_types as types
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.records import shown
+from cnp_router.serving.search_answers import tool_to_dict
 
 __all__ = ["CatalogResources"]
 
@@ -57,7 +58,7 @@ class CatalogResources:
             name = unquote(uri.removeprefix(_TOOL))
             found = next((api for api in self._apis if api.id == name), None)
             if found is not None:
-                return json.dumps(found.to_dict(), ensure_ascii=False)
+                return json.dumps(tool_to_dict(found) | {"outputSchema": found.returns}, ensure_ascii=False)
         for place, page in enumerate(self.listed()):
             if page.uri == uri:
                 return self._page(place)
@@ -65,14 +66,10 @@ class CatalogResources:
 
     def _page(self, place: int) -> str:
         some = self._apis[place * _PAGE : (place + 1) * _PAGE]
-        tools = [
-            {
-                "name": api.id,
-                "description": api.description,
-                "effects": api.effects,
-                "uri": _TOOL + quote(api.id, safe=""),
-            }
-            for api in some
-        ]
+        tools = []
+        for api in some:
+            tool = tool_to_dict(api) | {"uri": _TOOL + quote(api.id, safe="")}
+            del tool["inputSchema"]  # that of all tools is long
+            tools.append(tool)
         document = {"tools": tools, "total": len(self._apis)}
         return json.dumps(document, ensure_ascii=False)

@@ -147,7 +147,10 @@ def openapi_of(*, needs_token: bool = False) -> dict[str, Any]:
     ]
     paths: dict[str, dict[str, Any]] = {
         "/v1/search": _post(
-            "search", "Find the tools that a request needs", "SearchBody", "Search",
+            "search",
+            "Find the tools that a request needs",
+            "SearchBody",
+            "Search",
         ),
         "/v1/route": _post(
             "route",
@@ -193,9 +196,7 @@ def _get(name: str, summary: str, content: dict[str, Any], **more: Any) -> dict[
     }
 
 
-def _post(
-    name: str, summary: str, body: str, answer: str, **more: Any
-) -> dict[str, Any]:
+def _post(name: str, summary: str, body: str, answer: str, **more: Any) -> dict[str, Any]:
     return {
         "post": {"operationId": name, "summary": summary, **more}
         | {
