@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import uvicorn
@@ -113,29 +113,37 @@ def error(status: int, message: str, **headers: str) -> Response:
 def page_server() -> Iterator[PageServer]:
     """Serve the page on a free port of 127.0.0.1."""
     scripted = PageServer()
-    with served(scripted.app()) as url:
+    with served(nullcontext(scripted.app())) as url:
         scripted.url = url
         yield scripted
 
 
 @contextmanager
-def served(app: Starlette) -> Iterator[str]:
-    """Serve an application in a thread; it ends with the block."""
-    settings = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="critical", timeout_graceful_shutdown=1, ws="none"
-    )
-    server = uvicorn.Server(settings)
-    thread = threading.Thread(target=server.run)
+def served(app: AbstractAsyncContextManager[Any]) -> Iterator[str]:
+    """Serve an application, opened and closed in a thread of its own; it ends with the block."""
+    servers: list[uvicorn.Server] = []
+
+    async def serve() -> None:
+        async with app as opened:
+            settings = uvicorn.Config(
+                opened, host="127.0.0.1", port=0, log_level="critical", ws="none"
+            )
+            settings.timeout_graceful_shutdown = 1
+            servers.append(uvicorn.Server(settings))
+            await servers[0].serve()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        while not server.started:
+        while not (servers and servers[0].started):
             if not thread.is_alive():
                 raise RuntimeError("the server did not start")
             thread.join(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
+        port = servers[0].servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}/"
     finally:
-        server.should_exit = True
+        if servers:
+            servers[0].should_exit = True
         thread.join(SECONDS)
 
 

@@ -6,7 +6,8 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -18,8 +19,14 @@ pytest.importorskip("uvicorn")
 from playwright.sync_api import Browser, Page, expect
 from starlette.responses import PlainTextResponse
 
+from cnp_router.catalog import Api, Catalog
+from cnp_router.history import History
 from cnp_router.routing import Reason, Recipient
+from cnp_router.serving.clients import Clients
+from cnp_router.serving.gateway import Gateway
+from cnp_router.serving.http_front import app_of
 from cnp_router.serving.page import page, page_headers
+from cnp_router.training import fit_router
 from tests.serving.page_server import (
     CHROMIUM,
     PageServer,
@@ -29,6 +36,7 @@ from tests.serving.page_server import (
     found,
     page_server,
     routed,
+    served,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -461,6 +469,49 @@ def test_the_form_stays_in_its_place(tab: Page, server: PageServer) -> None:
         ask(tab, request)
         expect(tab.locator("#answer, #problem").locator("visible=true").first).to_be_visible()
     assert places[0] == places[1] == places[2] == tab.locator("#form").bounding_box()
+
+
+@asynccontextmanager
+async def gateway_app(token: str | None) -> AsyncIterator[Any]:
+    """Open the real application over a catalog of five tools, which nobody can call."""
+    tools = Catalog(
+        [
+            Api(
+                "sms", "SMS", "Sends text messages to phones.", parameters=READ_FILE["inputSchema"]
+            ),
+            Api("weather", "Weather", "Forecasts rain, wind and sun."),
+            Api("maps", "Maps", "Shows places on a map."),
+            Api("music", "Music", "Plays songs and finds their lyrics."),
+            Api("bank", "Bank", "Transfers money between accounts.", effects="writes"),
+        ]
+    )
+    async with Gateway(fit_router(tools, History([])), tools) as gateway:
+        yield app_of(gateway, None if token is None else Clients.one(token, False))
+
+
+@pytest.mark.parametrize("token", [None, "a-long-enough-token-of-32-characters"])
+def test_the_real_server(chromium: Browser, token: str | None) -> None:
+    context = chromium.new_context()
+    tab = context.new_page()
+    watch = Watch(tab)
+    with served(gateway_app(token)) as url:
+        tab.goto(url)
+        if token:
+            tab.get_by_label("Access token").fill(token)
+            tab.keyboard.press("Enter")
+        expect(tab.get_by_role("button", name="Forecasts rain, wind and sun.")).to_be_visible()
+        ask(tab, "Forecast the rain")
+        expect(tab.locator("#tools .name").first).to_have_text("weather")
+        expect(tab.locator("#verdict-text")).to_contain_text("no past requests of yours")
+        tab.locator("#tools summary").first.click()
+        expect(tab.locator("#tools .inside").first).to_contain_text("Forecasts rain, wind and sun.")
+        ask(tab, "x" * 20_000)
+        expect(tab.get_by_role("alert")).to_contain_text("The request cannot be used")
+        ask(tab, "x" * 1_100_000)
+        expect(tab.get_by_role("alert")).to_contain_text("The request is too long")
+        context.close()
+    assert watch.complaints == []
+    assert all(each.startswith((url, "data:")) for each in watch.urls)
 
 
 def test_fields_have_labels_and_ids_are_unique() -> None:
