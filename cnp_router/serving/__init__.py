@@ -1,5 +1,4 @@
-"""The gateway: one door to all sources, for any agent."""
-"""The router served to any agent: one door to all sources, without a transport of its own."""
+"""One door to all sources, for any agent: the gateway, and the fronts that speak to clients."""
 
 from cnp_router.serving.clients import Client, Clients
 from cnp_router.serving.gateway import Called, FoundTool, Gateway, GatewaySettings, Search
@@ -20,4 +19,3 @@ __all__ = [
     "SearchLog",
     "Teaching",
 ]
-"""The gateway: one door to all sources, for any agent."""
