@@ -1,4 +1,3 @@
-"""One door to all sources, for any agent: the gateway, and the fronts that speak to clients."""
 """The router served to any agent: one door to all sources, without a transport of its own."""
 
 from cnp_router.serving.clients import Client, Clients

@@ -76,15 +76,12 @@ async def main(folder, name, n, kill):
                 break
             await asyncio.sleep(0.02)
         teaching.take_over()
-    print(
-        json.dumps(
-            {
-                "taught": taught,
-                "n_trajectories": teaching.next_tool.n_trajectories,
-                "rate": teaching.reputation.rate("sky__rain"),
-            }
-        )
-    )
+    said = {
+        "taught": taught,
+        "n_trajectories": teaching.next_tool.n_trajectories,
+        "rate": teaching.reputation.rate("sky__rain"),
+    }
+    sys.stdout.write(json.dumps(said))
 
 
 if __name__ == "__main__":
