@@ -7,6 +7,7 @@ import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 from cnp_router import telemetry
@@ -19,7 +20,7 @@ from cnp_router.serving.calling_tools import ToolCaller
 from cnp_router.serving.clients import Client
 from cnp_router.serving.finding import find
 from cnp_router.serving.gateway_settings import GatewaySettings
-from cnp_router.serving.logged import LoggedSearch
+from cnp_router.serving.logged import LoggedCall, LoggedSearch
 from cnp_router.serving.open_tools import OpenTools
 from cnp_router.serving.roll_out import is_acted_on, new_search_id
 from cnp_router.serving.search_answers import Called, FoundTool, Search
@@ -34,6 +35,7 @@ T = TypeVar("T")
 
 _LOGGER = logging.getLogger(__name__)
 _LONGEST = 10_000  # characters of a query
+_PATIENCE = 100  # looks, 10 ms apart, whether the last calls are over
 _ANYONE = Client()
 
 
@@ -126,6 +128,10 @@ class Gateway:
 
     async def __aexit__(self, *error: object) -> None:
         self._is_open = False
+        for _ in range(_PATIENCE):
+            if not self._in_flight:
+                break
+            await asyncio.sleep(0.01)
         try:
             await self._upkeep.end()
         finally:
@@ -372,22 +378,23 @@ class Gateway:
             )
         finally:
             if begun is not None and made is None:  # cancelled, or worse: nobody knows
-                logged = self._caller.logged(api.id, inputs, None)
-                self._logging.submit(self.log.end, begun.number, logged)
+                broken = LoggedCall(api.id, None if secret else inputs)
+                with suppress(RuntimeError):  # the gateway was closed: it stands as begun
+                    self._logging.submit(self.log.end, begun.number, broken)
         if begun is None:
             return Called(made.result, api.id)
         ended = self._caller.logged(api.id, inputs, made)
-        number, query, steps = begun.number, begun.query, (*begun.steps, ended.step)
+        number, query, steps = begun.number, begun.query, begun.steps
 
         def end() -> tuple[Any, ...]:
             try:
                 self.log.end(number, ended)
             except InputError as exc:  # it was called: what came of it is given all the same
                 _LOGGER.warning("what came of a call is not learned: %s", exc)
-            if self.teaching is None:
+            if self.teaching is None or ended is None:
                 return ()
             seen = {each.id for each in self._tools.of(client)}
-            return self.teaching.next(query, steps, seen.__contains__)
+            return self.teaching.next(query, (*steps, ended.step), seen.__contains__)
 
         likely = await self._logged(end)
         return Called(made.result, api.id, search_id, likely)
@@ -406,7 +413,11 @@ class Gateway:
 
     async def _in(self, executor: ThreadPoolExecutor, work: Callable[..., T], *given: Any) -> T:
         run = contextvars.copy_context().run  # so that spans have their parents
-        return await asyncio.get_running_loop().run_in_executor(executor, run, work, *given)
+        try:
+            done = asyncio.get_running_loop().run_in_executor(executor, run, work, *given)
+        except RuntimeError as exc:  # it was shut down
+            raise InputError("the gateway was closed meanwhile (open it again)") from exc
+        return await done
 
     def _logged(self, work: Callable[[], T]) -> Awaitable[T]:
         return self._in(self._logging, work)

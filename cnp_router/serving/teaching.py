@@ -283,12 +283,13 @@ class Teaching:
 def trajectory_of_search(finished: Finished) -> Trajectory:
     """Return what was called for a search as a trajectory.
 
-    It was a success if a client says so (4 or 5), none if one says that (1 or 2) or no call served.
+    It was a success if a client says so (4 or 5), and a failure if one says that (1 or 2) or every
+    call failed.
     """
     success = None
     if finished.rating is not None and finished.rating >= _GOOD:
         success = True
-    elif _is_bad(finished) or not any(call.served for call in finished.calls):
+    elif _is_bad(finished) or all(call.success is False for call in finished.calls):
         success = False
     steps = tuple(call.step for call in finished.calls)
     return Trajectory(_name(finished), finished.query, steps, success, finished.client)
