@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from cnp_router import telemetry
 from cnp_router.catalog import Api, Catalog
 from cnp_router.context import SharedContext
-from cnp_router.exceptions import InputError, SourceError
+from cnp_router.exceptions import CnpRouterError, InputError
 from cnp_router.records import check_instance, check_json, check_number, check_request, check_text
 from cnp_router.routing import Router, Routing
 from cnp_router.serving.calling_tools import ToolCaller
@@ -106,7 +106,7 @@ class Gateway:
         self._caller = ToolCaller(sources, self.settings, context)
         self._in_flight = 0
         self._work: list[asyncio.Task[None]] = []
-        self._is_open = False
+        self._is_open = self._broken = False
 
     async def __aenter__(self) -> Self:
         if self._work or self._is_open:
@@ -121,6 +121,8 @@ class Gateway:
         self._work = [asyncio.create_task(self._follow())]
         if self.settings.refresh_seconds and self._tools.sources is not None:
             self._work.append(asyncio.create_task(self._refresh()))
+        for task in self._work:
+            task.add_done_callback(self._noted)
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -264,20 +266,17 @@ class Gateway:
 
     def status(self) -> dict[str, Any]:
         """Return how it is, for who watches: nothing in it is private."""
-        teaching = self.teaching
+        is_taught = self.teaching is not None and not self.teaching.problem and not self._broken
+        problems = {
+            "nothing is learned at present": self.teaching is not None and not is_taught,
+            "shared context is not used any more": bool(self._caller.problem),
+        }
         return {
             "status": "ok" if self._is_open else "closed",
             "tools": len(self._tools.of(_ANYONE)),
             "sources": self._tools.states(),
-            "learns": teaching is not None and not teaching.problem,
-            "problems": [
-                what
-                for what, is_so in (
-                    ("nothing is learned at present", bool(teaching and teaching.problem)),
-                    ("shared context is not used any more", bool(self._caller.problem)),
-                )
-                if is_so
-            ],
+            "learns": is_taught,
+            "problems": [what for what, is_so in problems.items() if is_so],
             "in_flight": self._in_flight,
         }
 
@@ -421,8 +420,14 @@ class Gateway:
             await asyncio.sleep(self.settings.refresh_seconds)
             try:
                 await self._tools.refresh()
-            except (InputError, SourceError) as exc:
+            except CnpRouterError as exc:
                 _LOGGER.warning("%s", exc)
+
+    def _noted(self, task: asyncio.Task[None]) -> None:
+        """Say it if what is done from time to time broke off."""
+        if not task.cancelled() and (broken := task.exception()) is not None:
+            self._broken = True
+            _LOGGER.error("what is done from time to time broke off", exc_info=broken)
 
     def _end(self) -> None:
         """Teach what this worker has seen; what cannot be taught now, another one teaches."""
