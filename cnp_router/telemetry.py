@@ -34,7 +34,8 @@ __all__ = [
 _NAME = "cnp_router"
 
 strict = False
-"""Whether an unknown name or attribute is an error also where nothing is recorded; for tests."""
+"""Whether an unknown name or attribute is an error, also where nothing is recorded. For tests: a
+program goes on."""
 
 
 class Span:
@@ -144,12 +145,13 @@ def span(name: str, attributes: Mapping[str, Any] | None = None) -> Span:
     ...     watched.set(cnp_router__effects="reads")
     """
     if strict:
-        kind = _found(SPANS, name.partition(" ")[0])
+        kind: SpanKind = _found(SPANS, name.partition(" ")[0])
         _known(f"the span {kind.name!r}", kind.attributes, attributes or ())
     tracer = _tracer()
     if tracer is None and _instruments() is None:
         return _NOTHING
-    kind = SPANS[name.partition(" ")[0]]
+    word = name.partition(" ")[0]
+    kind = SPANS[word] if word in SPANS else SpanKind(word, "", "")
     if tracer is None:
         return _Watched(kind, None)
     kinds = _api("trace").SpanKind
@@ -215,7 +217,7 @@ def _measure(kind: str, name: str, value: float, attributes: Mapping[str, Any] |
             raise KeyError(f"{name!r} is a {metric.kind}, not a {kind}")
         _known(f"the metric {name!r}", metric.attributes, attributes or ())
     instruments = _instruments()
-    if instruments is not None:
+    if instruments is not None and name in instruments:
         instruments[name](value, _given(attributes) if attributes else None)
 
 

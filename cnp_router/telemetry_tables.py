@@ -80,6 +80,18 @@ _SPANS = (
         ),
     ),
     SpanKind(
+        "search",
+        "",
+        "A client of the gateway searches for tools.",
+        (
+            "cnp_router.most",
+            "cnp_router.tools",
+            "cnp_router.confidence",
+            "cnp_router.fits",
+            "cnp_router.acted_on",
+        ),
+    ),
+    SpanKind(
         "round",
         "protocol",
         "One request goes through the Contract Net.",
@@ -353,6 +365,15 @@ _METRICS = (
         "Ratings that users gave to what a search came to, 1 to 5.",
         (),
         (1.0, 2.0, 3.0, 4.0, 5.0),
+    ),
+    Metric(
+        "http.server.request.duration",
+        "histogram",
+        "s",
+        "How long requests to the HTTP front took, by method, route (of the front; other for all "
+        "else) and status.",
+        ("http.request.method", "http.route", "http.response.status_code"),
+        (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
     ),
     Metric(
         "cnp_router.errors",

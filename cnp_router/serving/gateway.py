@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -301,17 +302,17 @@ class Gateway:
         acted = is_acted_on(search_id, share)
         self._in_flight += 1
         try:
-            with telemetry.span("cnp_router.search", {"cnp_router.search.k": most}) as span:
+            with telemetry.span("search", {"cnp_router.most": most}) as span:
                 seen = {api.id: api for api in self._tools.of(client)}
                 reputation = None if self.teaching is None else self.teaching.reputation
                 asked = (self.router, query, most, seen, reputation, client.name)
                 found = await self._in(self._routing, find, *asked)
                 search = self._answer(search_id, acted, client, *found)
                 span.set(
-                    cnp_router__search__fits=search.fits,
-                    cnp_router__search__confidence=search.confidence,
-                    cnp_router__search__acted=acted,
-                    cnp_router__search__tools=len(search.tools),
+                    cnp_router__fits=search.fits,
+                    cnp_router__confidence=search.confidence,
+                    cnp_router__acted_on=acted,
+                    cnp_router__tools=len(search.tools),
                 )
                 logged = LoggedSearch(
                     id=search_id,
@@ -362,7 +363,8 @@ class Gateway:
                 )
             )
             if begun.is_correct is not None:
-                telemetry.add("cnp_router.selections", 1, {"correct": begun.is_correct})
+                right = {"correct": begun.is_correct, "by": "gateway"}
+                telemetry.add("cnp_router.selections", 1, right)
         made = None
         try:
             made = await self._caller.perform(
@@ -447,7 +449,8 @@ class Gateway:
         return self._routing.submit(work).result()
 
     async def _in(self, executor: ThreadPoolExecutor, work: Callable[..., T], *given: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(executor, work, *given)
+        run = contextvars.copy_context().run  # so that spans have their parents
+        return await asyncio.get_running_loop().run_in_executor(executor, run, work, *given)
 
     def _logged(self, work: Callable[[], T]) -> Awaitable[T]:
         return self._in(self._logging, work)
