@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from cnp_router import telemetry
 from cnp_router.catalog import Api, Catalog
 from cnp_router.datasets import Dataset, load_sample
 from cnp_router.history import History, Mashup
@@ -60,6 +61,7 @@ def _guarded_lookup() -> Any:
 
 def pytest_configure() -> None:
     # A hook, not a fixture: so it holds for doctests outside tests/ too.
+    _switch.setattr(telemetry, "strict", True)  # an unknown name or attribute is an error
     _switch.setenv("CNP_ROUTER_MODEL_REQUESTS", "none")
     for name in ("connect", "connect_ex", "sendto"):
         _switch.setattr(socket.socket, name, _guarded(name))

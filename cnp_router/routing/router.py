@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cnp_router import telemetry
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.records import (
     check_date,
@@ -181,17 +182,26 @@ class Router(ABC):
         ('atlas', 'sms')
         """
         known = string_tuple("known", known)
-        scores = self.score(request, known, date=date)
-        return self.decide(
-            request,
-            scores,
-            known,
-            among=among,
-            exclude=exclude,
-            select=select,
-            threshold=threshold,
-            fallback=fallback,
-        )
+        with telemetry.span("route") as span:
+            scores = self.score(request, known, date=date)
+            routing = self.decide(
+                request,
+                scores,
+                known,
+                among=among,
+                exclude=exclude,
+                select=select,
+                threshold=threshold,
+                fallback=fallback,
+            )
+            span.set(
+                cnp_router__apis=routing.n_apis,
+                cnp_router__recipients=len(routing.recipients),
+                cnp_router__confidence=routing.confidence,
+                cnp_router__source=routing.source,
+                cnp_router__fits=routing.fits,
+            )
+        return routing
 
     def decide(
         self,
@@ -273,6 +283,9 @@ class Router(ABC):
             n_mashups=self.n_mashups,
         )
         self.source_counts[source] += 1
+        decided = {"source": source, "confident": routing.is_confident, "fits": routing.fits}
+        telemetry.add("cnp_router.routings", 1, decided)
+        telemetry.record("cnp_router.routing.confidence", confidence, {"source": source})
         return routing
 
     def recommend(

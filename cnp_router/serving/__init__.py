@@ -20,3 +20,4 @@ __all__ = [
     "SearchLog",
     "Teaching",
 ]
+"""The gateway: one door to all sources, for any agent."""

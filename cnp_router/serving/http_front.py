@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from cnp_router.catalog import Api
 from cnp_router.exceptions import (
     DataFileError,
     InputError,
@@ -31,6 +30,7 @@ from cnp_router.serving.mcp_endpoint import http_app
 from cnp_router.serving.openapi_of_gateway import openapi_of
 from cnp_router.serving.page import page, page_headers
 from cnp_router.serving.prometheus import CONTENT_TYPE, Metrics
+from cnp_router.serving.search_answers import tool_to_dict
 from cnp_router.version import __version__
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class _Front:
         apis = self.gateway.apis(request.state.client)
         start = _whole(request, "offset", 0, 0)
         most = _whole(request, "limit", len(apis) or 1, 1)
-        tools = [_tool(api) for api in apis[start : start + most]]
+        tools = [tool_to_dict(api) for api in apis[start : start + most]]
         return JSONResponse({"total": len(apis), "tools": tools})
 
     async def health(self, request: Request) -> Response:
@@ -246,16 +246,6 @@ async def _answered(doing: Awaitable[T]) -> T:
         raise RefusedError(503, "source_unavailable", problem, (("Retry-After", "5"),)) from None
 
 
-def _tool(api: Api) -> dict[str, Any]:
-    """Return a tool as a client sees it."""
-    return {
-        "name": api.id,
-        "description": api.description,
-        "inputSchema": dict(api.parameters or {"type": "object"}),
-        "effects": api.effects,
-    }
-
-
 def _whole(request: Request, name: str, default: int, low: int) -> int:
     """Return a whole number of the query."""
     text = request.query_params.get(name)
@@ -266,8 +256,9 @@ def _whole(request: Request, name: str, default: int, low: int) -> int:
         raise RefusedError(400, "invalid", str(exc)) from None
 
 
-def _refused(request: Request, error: HTTPException) -> Response:
+def _refused(request: Request, error: Exception) -> Response:
     """Say what Starlette says of a path or method that is not there."""
+    assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
     cure = "/openapi.json says what there is"
     if status == HTTPStatus.METHOD_NOT_ALLOWED:

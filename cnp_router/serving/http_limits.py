@@ -178,7 +178,7 @@ class Guard:
     async def _guarded(
         self, scope: Scope, receive: Receive, answer: _Answer, is_counted: bool
     ) -> None:
-        headers = {}
+        headers: dict[bytes, str] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name, value.decode("latin-1"))
         scope.setdefault("state", {})["client"] = self._client(scope["path"], headers)
