@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Self, TypeVar
 
 from cnp_router import telemetry
@@ -255,11 +256,11 @@ class Gateway:
 
     def apis(self, client: Client = _ANYONE) -> tuple[Api, ...]:
         """Return what a client may see, in the order of the catalog."""
-        return self._tools.of(client)
+        return tuple(self._tools.of(client).values())
 
     def always(self, client: Client = _ANYONE) -> tuple[Api, ...]:
         """Return the tools that are shown to a client whatever it asks."""
-        seen = {api.id: api for api in self._tools.of(client)}
+        seen = self._tools.of(client)
         return tuple(seen[name] for name in self.settings.always if name in seen)
 
     def status(self) -> dict[str, Any]:
@@ -303,7 +304,7 @@ class Gateway:
         self._in_flight += 1
         try:
             with telemetry.span("search", {"cnp_router.most": most}) as span:
-                seen = {api.id: api for api in self._tools.of(client)}
+                seen = self._tools.of(client)
                 reputation = None if self.teaching is None else self.teaching.reputation
                 asked = (self.router, query, most, seen, reputation, client.name)
                 found = await self._in(self._routing, find, *asked)
@@ -340,7 +341,7 @@ class Gateway:
     ) -> Search:
         if acted:
             return Search(search_id, routing.request, routing, found)
-        shown = self._tools.of(client)[: self.settings.most_shown]
+        shown = islice(self._tools.of(client).values(), self.settings.most_shown)
         tools = tuple(FoundTool(api, None) for api in shown)
         return Search(search_id, routing.request, routing, tools, acted=False)
 
@@ -393,8 +394,9 @@ class Gateway:
                 _LOGGER.warning("what came of a call is not learned: %s", exc)
             if self.teaching is None or ended is None:
                 return ()
-            seen = {each.id for each in self._tools.of(client)}
             return self.teaching.next(query, (*steps, ended.step), seen.__contains__)
+
+        seen = self._tools.of(client)
 
         likely = await self._logged(end)
         return Called(made.result, api.id, search_id, likely)
