@@ -55,6 +55,11 @@ def memory_entry(file: Path) -> dict[str, Any]:
     return _node_entry("memory") | {"env": {"MEMORY_FILE_PATH": str(file)}}
 
 
+def sequential_thinking_entry() -> dict[str, Any]:
+    """Return the entry of `server-sequential-thinking` (Node)."""
+    return _node_entry("sequential-thinking")
+
+
 def _node_entry(name: str, *args: str) -> dict[str, Any]:
     """Return the entry of a server in Node; the test is skipped where it is not installed."""
     folder = os.environ.get(NODE_SERVERS) or Path(sys.prefix, "node", "node_modules")
