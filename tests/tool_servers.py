@@ -131,7 +131,11 @@ def served(app: Any, place: socket.socket | None = None) -> Iterator[str]:
         app, log_level="critical", lifespan="on", timeout_graceful_shutdown=1, ws="none"
     )
     server = uvicorn.Server(config)
-    place = place or socket.create_server(("127.0.0.1", 0))
+    if place is None:
+        # With its protocol named, asyncio does not hold small parts of an answer back.
+        place = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        place.bind(("127.0.0.1", 0))
+        place.listen()
     thread = threading.Thread(target=server.run, args=([place],))
     thread.start()
     try:

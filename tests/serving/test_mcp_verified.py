@@ -13,7 +13,7 @@ import pytest
 from conformance_tools import ShortNames, Suite
 from mcp import Client as McpClient
 from mcp import StdioServerParameters
-from mcp_gateways import mcp_client, mcp_site, stdio_server
+from mcp_gateways import Site, mcp_client, mcp_site, stdio_server
 from node_programs import run_in_node
 from tool_servers import (
     everything_entry,
@@ -71,22 +71,16 @@ def test_the_inspector_lists_reads_and_calls(over, era, tmp_path):
 
 
 def test_the_conformance_suite_finds_no_fault_that_is_not_expected(tmp_path):
-    class Site:
-        """The HTTP front, with the tools that the suite asks for, in a loop of its own."""
+    @contextlib.asynccontextmanager
+    async def made():
+        async with Sources([Suite()]) as sources:
+            catalog = await sources.catalog()
+            settings = GatewaySettings(always=catalog.ids)
+            router = SpecificationRouter(catalog)
+            async with ShortNames(router, catalog, sources, settings=settings) as gateway:
+                yield gateway
 
-        async def __call__(self, scope, receive, send):
-            if scope["type"] == "lifespan":
-                async with Sources([Suite()]) as sources:
-                    catalog = await sources.catalog()
-                    settings = GatewaySettings(always=catalog.ids)
-                    router = SpecificationRouter(catalog)
-                    async with ShortNames(router, catalog, sources, settings=settings) as gateway:
-                        self.app = app_of(gateway)
-                        await self.app(scope, receive, send)
-            else:
-                await self.app(scope, receive, send)
-
-    with served(Site()) as address:
+    with served(Site(made, app_of)) as address:
         done = run_in_node(
             "conformance",
             *("server", "--url", f"{address}/mcp", "--suite", "all"),
