@@ -19,4 +19,3 @@ __all__ = [
     "SearchLog",
     "Teaching",
 ]
-"""The gateway: one door to all sources, for any agent."""
