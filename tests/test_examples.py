@@ -21,6 +21,7 @@ SAYS = {
     "graph.py": "for Gephi: ['graph.gexf']",
     "negotiation.py": "declined: closed on Sundays (server)",
     "new_apis.py": "park-here",
+    "serve_tools.py": 'call_tool: ["Oak"]',
     "shared_context.py": "kept 4, not called again 2",
     "timetable.py": "In conflict:",
 }
