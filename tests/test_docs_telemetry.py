@@ -39,6 +39,8 @@ def prometheus(metric):
 def test_the_tables_are_those_of_the_module():
     text = PAGE.read_text(encoding="utf-8")
     for name, made in (("spans", spans), ("metrics", metrics)):
-        (shown,) = re.findall(rf"<!-- {name} -->\n(.*?)<!-- end of {name} -->", text, re.DOTALL)
+        (shown,) = re.findall(
+            rf"<!-- table: {name} -->\n(.*?)<!-- table ends: {name} -->", text, re.DOTALL
+        )
         table = "\n".join(made()) + "\n"
         assert shown == table, f"the table of {name} must be:\n\n{table}"
