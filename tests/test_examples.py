@@ -24,6 +24,7 @@ SAYS = {
     "serve_tools.py": 'call_tool: ["Oak"]',
     "shared_context.py": "kept 4, not called again 2",
     "timetable.py": "In conflict:",
+    "traces.py": "      execute_tool air__weather",
 }
 
 
