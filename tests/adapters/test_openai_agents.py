@@ -223,9 +223,9 @@ class TestWhichRequest:
         assert self.seen("And in a city?", request=later) == ["weather"]
 
 
-@pytest.fixture(scope="module")
-def many():
-    apis = many_tools(10_000)
+def routed(n: int) -> RoutedAgent:
+    """Return an agent of `n` tools, and a router of a kind that is ready at once."""
+    apis = many_tools(n)
 
     async def called(context, arguments):
         return f"{context.tool_name} ran"
@@ -233,21 +233,27 @@ def many():
     tools = [
         FunctionTool(api.id, api.description, {"properties": {}}, called, False) for api in apis
     ]
-    return tools, ToolChoice(SpecificationRouter(Catalog(apis)), k=8)
+    choice = ToolChoice(SpecificationRouter(Catalog(apis)), k=8)
+    return RoutedAgent("helper", tools=tools, choice=choice)
 
 
 class TestManyTools:
-    def test_fifty_runs_at_once_see_at_most_k_of_ten_thousand(self, many):
-        tools, choice = many
+    def test_at_most_k_of_ten_thousand(self):
+        model = ScriptedModel([done()])
+        run(routed(10_000).clone(model=model), "List the invoices and show me each one")
+        (names,) = shown(model)
+        assert 1 <= len(names) <= 8
+        assert all("invoice" in name for name in names)
 
-        def model(name):
-            return ScriptedModel([[function_call(name, {}, call_id="c")], done()])
-
-        models = {name: model(name) for name in SPECIAL}
-        agent = RoutedAgent("helper", tools=tools, choice=choice)
+    def test_fifty_runs_at_once_see_their_own(self):
+        agent = routed(500)
+        models = {
+            name: ScriptedModel([[function_call(name, {}, call_id="c")], done()])
+            for name in SPECIAL
+        }
 
         async def runs():
-            return await asyncio.gather(
+            await asyncio.gather(
                 *(
                     Runner.run(agent.clone(model=models[name]), request)
                     for name, request in SPECIAL.items()
@@ -259,6 +265,23 @@ class TestManyTools:
             assert name in shown(own)[0]
             assert all(len(each) <= 8 for each in shown(own))
             assert own.last_call.input[-1]["output"] == f"{name} ran"
+
+    def test_one_agent_in_many_runs(self):
+        agent = routed(200)
+        names = [*SPECIAL][:20]
+
+        def answer(call):
+            (asked,) = (item["content"] for item in call.input)
+            return done(f"{asked}: {[tool.name for tool in call.tools]}")
+
+        agent.model = ScriptedModel([ModelStep.respond(answer) for _ in names])
+
+        async def runs():
+            return await asyncio.gather(*(Runner.run(agent, SPECIAL[name]) for name in names))
+
+        for name, result in zip(names, asyncio.run(runs()), strict=True):
+            assert result.final_output.startswith(f"{SPECIAL[name]}: ")
+            assert name in result.final_output
 
 
 class TestSavedRuns:
@@ -442,7 +465,7 @@ class TestAgentsAsContractors:
         assert asyncio.run(desk.call(call)).text == "Rain."
 
     def test_a_structured_answer(self):
-        helper, _ = self.helper(done('{"name": "Nara"}'), output_type=Place)
+        helper, _ = self.helper(done('{"response": {"name": "Nara"}}'), output_type=Place)
         assert asyncio.run(helper.ask("Rain?")).result.data == {"name": "Nara"}
 
     def test_too_many_turns(self):
