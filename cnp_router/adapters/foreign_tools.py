@@ -66,9 +66,14 @@ class ForeignTools(FunctionSource):
         self.name = check_source_name(name)
         self.max_concurrency = check_number("max_concurrency", max_concurrency, 1, whole=True)
         self.max_bytes = check_number("max_bytes", max_bytes, 1, whole=True)
-        given, known = list(tools), dict(effects or {})
+        self._effects = dict(effects or {})
+        self._hold(tools)
+
+    def _hold(self, tools: Iterable[tuple[Api, Invoke]]) -> None:
+        """Have these tools from now on."""
+        given, known = list(tools), dict(self._effects)
         positions("tool", (api.id for api, _ in given))
-        self._tools = {}
+        held: dict[str, FunctionTool] = {}
         for api, invoke in given:
             tool = Api(
                 f"{self.name}{SEPARATOR}{api.id}",
@@ -78,9 +83,10 @@ class ForeignTools(FunctionSource):
                 effects=known.pop(api.id, api.effects),
             )
             check = input_check(api.parameters)
-            self._tools[tool.id] = _ForeignTool(tool, invoke, True, False, check)
+            held[tool.id] = _ForeignTool(tool, invoke, True, False, check)
         if known:
             raise InputError(f"effects of {shown(next(iter(known)))}, which is no tool here")
+        self._tools = held
 
 
 def told(question: Question) -> str:

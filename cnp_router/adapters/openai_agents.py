@@ -42,10 +42,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import openai
 from agents import (
     Agent,
-    AgentsException,
     FunctionTool,
     MaxTurnsExceeded,
     ModelResponse,
@@ -71,13 +69,14 @@ from agents.tool import (
 from agents.tool_context import ToolContext
 
 from cnp_router.adapters.foreign_tools import ForeignTools, Invoke, told
-from cnp_router.adapters.tool_choice import ToolChoice, tool_api
+from cnp_router.adapters.tool_choice import ToolChoice
 from cnp_router.catalog import Api, Effects
 from cnp_router.exceptions import InputError
 from cnp_router.llm import Usage
-from cnp_router.llm.openai_wire import mapped
+from cnp_router.llm.openai_wire import APIError, mapped
 from cnp_router.records import instances, shown
 from cnp_router.sources import CallFailure
+from cnp_router.sources.result_size import MAX_BYTES
 from cnp_router.subagents import Answer, Question, SubAgent
 from cnp_router.subagents.question import too_many, unique
 from cnp_router.trajectories import Step, Trajectory
@@ -190,11 +189,11 @@ class FunctionTools(ForeignTools):
     tools : iterable of FunctionTool
         Those of ``function_tool`` and ``Agent.as_tool``, for instance.
     effects : mapping of str to {"reads", "writes", "unknown"}, optional
-        By tool; unknown where nothing is said.
+        By tool. Where nothing is said, those that need approval write, and others are unknown.
     context : object, optional
         What the tools are given as the context of the run.
-    **limits
-        ``max_concurrency`` and ``max_bytes``, as of `FunctionSource`.
+    max_concurrency, max_bytes
+        As of `FunctionSource`.
 
     Raises
     ------
@@ -210,18 +209,14 @@ class FunctionTools(ForeignTools):
         *,
         effects: Mapping[str, Effects] | None = None,
         context: Any = None,
-        **limits: int,
+        max_concurrency: int = 8,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         given = instances("tools", tools, FunctionTool)
-        here = [
-            (
-                tool_api(tool.qualified_name, tool.description, _lenient(tool)),
-                _invoke(tool, context),
-            )
-            for tool in given
-            if _is_enabled(tool)
-        ]
-        super().__init__(name, here, effects=effects, **limits)
+        here = [(_api(tool), _invoke(tool, context)) for tool in given if _is_enabled(tool)]
+        super().__init__(
+            name, here, effects=effects, max_concurrency=max_concurrency, max_bytes=max_bytes
+        )
 
 
 def sub_agent(
@@ -299,9 +294,7 @@ async def _answer(
         )
     except MaxTurnsExceeded as exc:
         raise too_many(question.max_turns) from exc
-    except AgentsException as exc:
-        return Answer(failure=CallFailure("tool", f"{type(exc).__name__}: {exc}"))
-    except openai.APIError as exc:
+    except APIError as exc:
         model = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
         raise mapped(exc, model=model, server="its server", timeout=0) from exc
     usage = _usage(result.context_wrapper.usage)
@@ -392,6 +385,12 @@ def _is_enabled(tool: FunctionTool) -> bool:
             "needs the run of an agent (give it where it is)"
         )
     return tool.is_enabled
+
+
+def _api(tool: FunctionTool) -> Api:
+    name = tool.qualified_name
+    effects: Effects = "writes" if tool.needs_approval else "unknown"
+    return Api(name, name, tool.description, parameters=_lenient(tool), effects=effects)
 
 
 def _lenient(tool: FunctionTool) -> Mapping[str, Any]:

@@ -359,7 +359,7 @@ class TestToolsAsContractors:
             ("city__weather", "reads"),
             ("city__share_price", "unknown"),
             ("city__send_sms", "unknown"),
-            ("city__delete_city", "unknown"),
+            ("city__delete_city", "writes"),
         ]
         assert apis[0].parameters["required"] == ["city"]
 
