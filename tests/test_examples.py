@@ -23,6 +23,8 @@ SAYS = {
     "new_apis.py": "park-here",
     "shared_context.py": "kept 4, not called again 2",
     "timetable.py": "In conflict:",
+    "with_openai_agents.py": "the model saw 5 of 149 tools: ",
+    "with_pydantic_ai.py": "learned that it was served by: openweather, twilio",
 }
 
 
