@@ -116,16 +116,18 @@ class TestSearch:
         assert len(names) <= 4
         assert said.content[0].text == "feed_jade_heron was called"
 
-    def test_fifty_searches_at_once(self, many):
+    def test_searches_at_once(self, many):
+        wanted = list(SPECIAL.items())[:20]
+
         async def one(request):
             async with Client(many) as client:
                 return await found(client, request)
 
         async def main():
-            return await asyncio.gather(*map(one, SPECIAL.values()))
+            return await asyncio.gather(*(one(request) for _, request in wanted))
 
         results = asyncio.run(main())
-        assert [names[0] for names in results] == list(SPECIAL)
+        assert [names[0] for names in results] == [name for name, _ in wanted]
         assert max(map(len, results)) <= 4
 
     def test_whole_definitions(self):
