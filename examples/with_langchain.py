@@ -28,8 +28,8 @@ class Fake(GenericFakeChatModel):
         return self
 
 
-def rain(city: str) -> str:
-    """Say whether it will rain in a city tomorrow."""
+def weather(city: str) -> str:
+    """Say how the weather of a city will be: whether it will rain."""
     return f"Rain in {city} from noon."
 
 
@@ -51,9 +51,11 @@ def listing(ware: str, trade: str):
 async def main() -> None:
     """Run an agent that wants to send a message, which nobody has approved."""
     shop = {f"{trade}_of_{ware}": listing(ware, trade) for trade in TRADES for ware in WARES}
-    town = FunctionSource("town", [rain, send_sms], effects={"rain": "reads", "send_sms": "writes"})
+    town = FunctionSource(
+        "town", [weather, send_sms], effects={"weather": "reads", "send_sms": "writes"}
+    )
     calls = [
-        {"id": "1", "name": "town__rain", "args": {"city": "Kyoto"}},
+        {"id": "1", "name": "town__weather", "args": {"city": "Kyoto"}},
         {"id": "2", "name": "town__send_sms", "args": {"to": "+81 90", "text": "Rain!"}},
     ]
     answer = "It will rain from noon. I may not send messages."
@@ -62,7 +64,7 @@ async def main() -> None:
         tools = await source_tools(sources)  # approve=... asks you before anything is written
         agent = create_agent(model, middleware=[RoutedTools(ToolChoice(k=4), tools=tools)])
         print(f"The agent has {len(tools)} tools.")
-        request = "Will it rain in Kyoto? If so, send a text message to +81 90."
+        request = "How will the weather of Kyoto be? Send it as a text message to +81 90."
         done = await agent.ainvoke({"messages": [("human", request)]})
     for message in done["messages"][2:]:
         print(f"{message.type}: {message.text}")
