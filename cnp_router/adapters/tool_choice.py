@@ -32,6 +32,7 @@ from cnp_router.trajectories import Step, Trajectory
 __all__ = ["ToolChoice", "tool_api"]
 
 _MOST_SETS = 8  # sets of tools that a router is kept for
+_MOST_APIS = 100_000  # definitions that are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +133,28 @@ class ToolChoice:
         self.names = dict(names or {})
         string_tuple("names", [*self.names, *self.names.values()])
         if len(self.always) > self.k:
-            said = f"{len(self.always)} tools are always shown, and k is {self.k} (raise k)"
-            raise InputError(said)
-        self._apis = frozenset(() if router is None else router.apis)
+            raise _too_many(len(self.always), self.k)
+        self._apis_of: dict[str, Api] = {}
+        self._known_to_router = frozenset(() if router is None else router.apis)
         self._fitted: OrderedDict[tuple[Api, ...], Future[LearnedRouter]] = OrderedDict()
         self._lock = threading.Lock()  # held for a moment only
         self._learning = threading.Lock()
 
-    async def choose(self, request: str, tools: Sequence[Api]) -> tuple[str, ...]:
+    def api(
+        self, name: str, description: str | None = None, parameters: Mapping[str, Any] | None = None
+    ) -> Api:
+        """Return `tool_api` of a definition, made once: for those who have thousands each turn."""
+        made = self._apis_of.get(name)
+        said = description or ""
+        if made is None or made.description != said or made.parameters != parameters:
+            if len(self._apis_of) >= _MOST_APIS:
+                self._apis_of.clear()
+            made = self._apis_of[name] = tool_api(name, said, parameters)
+        return made
+
+    async def choose(
+        self, request: str, tools: Sequence[Api], *, always: Iterable[str] = ()
+    ) -> tuple[str, ...]:
         """Return the names of the tools to show: at most `k`.
 
         Parameters
@@ -148,6 +163,8 @@ class ToolChoice:
             What the model is asked. By a blank one nothing can be chosen.
         tools : sequence of Api
             All there are now, with distinct ids, which are their names.
+        always : iterable of str, default=()
+            More names of tools that are shown here whatever the request is.
 
         Returns
         -------
@@ -157,12 +174,15 @@ class ToolChoice:
         Raises
         ------
         InputError
-            If an argument cannot be used.
+            If an argument cannot be used, or more than `k` of the tools are always shown.
         """
         check_text("request", request)
         tools = instances("tools", tools, Api)
         there = {tool.id for tool in tools}
-        kept = tuple(name for name in self.always if name in there)
+        wanted = dict.fromkeys((*self.always, *string_tuple("always", always)))
+        kept = tuple(name for name in wanted if name in there)
+        if len(kept) > self.k:
+            raise _too_many(len(kept), self.k)
         if not request.strip() or len(kept) in (self.k, len(there)):
             return kept
         # In a thread: to look at ten thousand tools takes time, and to fit takes seconds.
@@ -231,7 +251,7 @@ class ToolChoice:
         """Have the store and the routers learn that some tools served a request."""
         today = datetime.datetime.now(datetime.UTC).date()
         ids = [self.names.get(tool, tool) for tool in tools]
-        known = ids if self.router is None else [api for api in ids if api in self._apis]
+        known = ids if self.router is None else [api for api in ids if api in self._known_to_router]
         if known:
             served = Mashup(run, request, tuple(known), date=today, user=user)
             if self.store is not None:
@@ -277,7 +297,9 @@ class ToolChoice:
         ids = [self.names.get(tool.id, tool.id) for tool in tools]
         positions("tool", ids)
         by_router = {
-            api: tool.id for api, tool in zip(ids, tools, strict=True) if api in self._apis
+            api: tool.id
+            for api, tool in zip(ids, tools, strict=True)
+            if api in self._known_to_router
         }
         if len(by_router) == len(tools):
             return _Known(by_router, {}, None)
@@ -330,6 +352,10 @@ class ToolChoice:
     def __repr__(self) -> str:
         how = "fitted on specifications" if self.router is None else shown(self.router)
         return f"ToolChoice({how}, k={self.k})"
+
+
+def _too_many(n: int, k: int) -> InputError:
+    return InputError(f"{n} tools are always shown, and k is {k} (raise k)")
 
 
 def tool_api(
