@@ -25,6 +25,8 @@ SAYS = {
     "timetable.py": "In conflict:",
     "with_fastmcp.py": "Translate a poem -> No tool fits this request.",
     "with_langchain.py": "tool: Rain in Kyoto from noon.",
+    "with_openai_agents.py": "the model saw 5 of 149 tools: ",
+    "with_pydantic_ai.py": "learned that it was served by: openweather, twilio",
 }
 
 

@@ -68,6 +68,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.run import AgentRunResult
+from pydantic_ai.settings import ToolOrOutput
 from pydantic_ai.tools import AgentDepsT, DeferredToolRequests, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
@@ -402,6 +403,8 @@ def _needed(ctx: RunContext[Any]) -> set[str]:
     """Return the names that the settings of the agent ask for."""
     settings = getattr(ctx.agent, "model_settings", None)
     wanted = settings.get("tool_choice") if isinstance(settings, Mapping) else None
+    if isinstance(wanted, ToolOrOutput):
+        wanted = wanted.function_tools
     return set(wanted) if isinstance(wanted, list) else set()
 
 
