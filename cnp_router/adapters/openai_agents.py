@@ -69,19 +69,21 @@ from agents.tool import (
 from agents.tool_context import ToolContext
 
 from cnp_router.adapters.foreign_tools import ForeignTools, Invoke, told
+from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice
 from cnp_router.catalog import Api, Effects
 from cnp_router.exceptions import InputError
+from cnp_router.execution.approval import Approve
 from cnp_router.llm import Usage
 from cnp_router.llm.openai_wire import APIError, mapped
 from cnp_router.records import instances, shown
-from cnp_router.sources import CallFailure
+from cnp_router.sources import CallFailure, Sources
 from cnp_router.sources.result_size import MAX_BYTES
 from cnp_router.subagents import Answer, Question, SubAgent
 from cnp_router.subagents.question import too_many, unique
 from cnp_router.trajectories import Step, Trajectory
 
-__all__ = ["FunctionTools", "RoutedAgent", "sub_agent"]
+__all__ = ["FunctionTools", "RoutedAgent", "source_tools", "sub_agent"]
 
 _OBSERVATION = 4_000  # characters of a result
 
@@ -258,6 +260,36 @@ def sub_agent(
         return await _answer(agent, question, context, run_config)
 
     return SubAgent(name or agent.name, said, answer, **how)
+
+
+async def source_tools(
+    sources: Sources, *, approve: Approve | None = None, timeout: float = 30.0
+) -> list[FunctionTool]:
+    """Return the tools of sources for openai-agents: of MCP servers, OpenAPI documents, A2A agents.
+
+    What fails is told to the model, which may try otherwise.
+
+    Parameters
+    ----------
+    sources, approve, timeout
+        As of `SourceTools`.
+
+    Raises
+    ------
+    CnpRouterError
+        If all sources fail.
+    """
+    tools = SourceTools(sources, approve=approve, timeout=timeout)
+
+    def tool_of(name: str, api: Api) -> FunctionTool:
+        async def invoke(context: ToolContext[Any], arguments: str) -> str:
+            inputs = _inputs(arguments)
+            return said_of(await tools.call(api, inputs, key=context.tool_call_id))
+
+        said, schema = api.description or api.name, schema_of_inputs(api)
+        return FunctionTool(name, said, schema, invoke, strict_json_schema=False)
+
+    return [tool_of(name, api) for name, api in (await tools.named()).items()]
 
 
 class _Booking(RunHooks[Any]):

@@ -42,7 +42,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_ai import RunContext
+from pydantic_ai import RunContext, Tool
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability, ToolSearch
 from pydantic_ai.exceptions import (
@@ -56,6 +56,7 @@ from pydantic_ai.exceptions import (
     ModelServerError,
     ModelTimeoutError,
     ModelUnavailableError,
+    ToolFailed,
     UsageLimitExceeded,
 )
 from pydantic_ai.messages import (
@@ -76,6 +77,7 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 from pydantic_core import to_jsonable_python
 
 from cnp_router.adapters.foreign_tools import ForeignTools, Invoke, told
+from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice
 from cnp_router.catalog import Api, Effects
 from cnp_router.exceptions import (
@@ -87,15 +89,24 @@ from cnp_router.exceptions import (
     InputError,
     LanguageModelError,
 )
+from cnp_router.execution.approval import Approve
 from cnp_router.llm import Usage
 from cnp_router.records import check_instance
-from cnp_router.sources import Call, CallFailure, CallResult
+from cnp_router.sources import Call, CallFailure, CallResult, Sources
 from cnp_router.sources.result_size import MAX_BYTES
 from cnp_router.subagents import Answer, Question, SubAgent
 from cnp_router.subagents.question import too_many
 from cnp_router.trajectories import Step, Trajectory
 
-__all__ = ["RoutedTools", "RoutedToolset", "ToolsetSource", "observe", "sub_agent", "tool_search"]
+__all__ = [
+    "RoutedTools",
+    "RoutedToolset",
+    "ToolsetSource",
+    "observe",
+    "source_tools",
+    "sub_agent",
+    "tool_search",
+]
 
 RequestOf = Callable[[RunContext[Any]], str | Awaitable[str]]
 """Makes the text to choose by from the context of a run."""
@@ -354,6 +365,38 @@ def sub_agent(
         return await _answer(agent, question, deps)
 
     return SubAgent(name or agent.name or "", description, answer, **how)
+
+
+async def source_tools(
+    sources: Sources, *, approve: Approve | None = None, timeout: float = 30.0
+) -> list[Tool[Any]]:
+    """Return the tools of sources for pydantic-ai: of MCP servers, OpenAPI documents, A2A agents.
+
+    What fails is told to the model, which may try otherwise.
+
+    Parameters
+    ----------
+    sources, approve, timeout
+        As of `SourceTools`.
+
+    Raises
+    ------
+    CnpRouterError
+        If all sources fail.
+    """
+    tools = SourceTools(sources, approve=approve, timeout=timeout)
+
+    def tool_of(name: str, api: Api) -> Tool[Any]:
+        async def call(ctx: RunContext[Any], /, **inputs: Any) -> str:
+            result = await tools.call(api, inputs, key=ctx.tool_call_id or "")
+            if not result.is_done:
+                raise ToolFailed(said_of(result))
+            return said_of(result)
+
+        said, schema = api.description or api.name, schema_of_inputs(api)
+        return Tool.from_schema(call, name, said, schema, takes_ctx=True)
+
+    return [tool_of(name, api) for name, api in (await tools.named()).items()]
 
 
 async def _answer(agent: AbstractAgent[Any, Any], question: Question, deps: Any) -> Answer:
