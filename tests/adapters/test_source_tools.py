@@ -209,7 +209,7 @@ class TestLangChain:
             async with town() as sources:
                 tool, *_ = await source_tools(sources)
                 with pytest.raises(
-                    InputError, match="run the agent asynchronously, or in a thread"
+                    InputError, match="run the agent asynchronously"
                 ):
                     tool.invoke({"city": "Nara"})
                 with pytest.raises(ToolException):
