@@ -21,6 +21,7 @@ SCHEMA = {"type": "object", "properties": {"about": {"type": "string"}}, "requir
 
 
 async def called(context, arguments):
+    """Stand in for any tool."""
     return f"{context.tool_name} was called with {arguments}"
 
 
@@ -36,6 +37,7 @@ agent = RoutedAgent("assistant", tools=tools, model=model, choice=choice)
 
 
 async def main():
+    """Ask the agent, teach the router, and use tools and agent as contractors."""
     result = await Runner.run(agent, REQUEST)
     shown = [tool.name for tool in model.calls[0].tools]
     print(f"the model saw {len(shown)} of {len(tools)} tools: {', '.join(shown)}")

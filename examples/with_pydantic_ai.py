@@ -22,6 +22,8 @@ SCHEMA = {"type": "object", "properties": {"about": {"type": "string"}}, "requir
 
 
 def tool_of(api):
+    """Return a tool that stands in for an API."""
+
     def called(about):
         return f"{api.name} was called about {about}"
 
@@ -44,6 +46,7 @@ choice = ToolChoice(fit_router(sample.catalog, sample.history), k=5)
 
 
 async def main():
+    """Ask the agent, teach the router, search, and use a tool as a contractor."""
     model, shown = scripted(
         ToolCallPart("openweather", {"about": "rain tomorrow"}),
         ToolCallPart("twilio", {"about": "rain at nine"}),
