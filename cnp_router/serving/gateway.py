@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,7 +14,7 @@ from typing import Any, Self, TypeVar
 from cnp_router import telemetry
 from cnp_router.catalog import Api, Catalog
 from cnp_router.context import SharedContext
-from cnp_router.exceptions import InputError, SourceError
+from cnp_router.exceptions import CnpRouterError, InputError
 from cnp_router.records import check_instance, check_json, check_number, check_request, check_text
 from cnp_router.routing import Router, Routing
 from cnp_router.serving.calling_tools import ToolCaller
@@ -106,7 +107,7 @@ class Gateway:
         self._caller = ToolCaller(sources, self.settings, context)
         self._in_flight = 0
         self._work: list[asyncio.Task[None]] = []
-        self._is_open = False
+        self._is_open = self._broken = False
 
     async def __aenter__(self) -> Self:
         if self._work or self._is_open:
@@ -121,6 +122,8 @@ class Gateway:
         self._work = [asyncio.create_task(self._follow())]
         if self.settings.refresh_seconds and self._tools.sources is not None:
             self._work.append(asyncio.create_task(self._refresh()))
+        for task in self._work:
+            task.add_done_callback(self._noted)
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -264,20 +267,17 @@ class Gateway:
 
     def status(self) -> dict[str, Any]:
         """Return how it is, for who watches: nothing in it is private."""
-        teaching = self.teaching
+        is_taught = self.teaching is not None and not self.teaching.problem and not self._broken
+        problems = {
+            "nothing is learned at present": self.teaching is not None and not is_taught,
+            "shared context is not used any more": bool(self._caller.problem),
+        }
         return {
             "status": "ok" if self._is_open else "closed",
             "tools": len(self._tools.of(_ANYONE)),
             "sources": self._tools.states(),
-            "learns": teaching is not None and not teaching.problem,
-            "problems": [
-                what
-                for what, is_so in (
-                    ("nothing is learned at present", bool(teaching and teaching.problem)),
-                    ("shared context is not used any more", bool(self._caller.problem)),
-                )
-                if is_so
-            ],
+            "learns": is_taught,
+            "problems": [what for what, is_so in problems.items() if is_so],
             "in_flight": self._in_flight,
         }
 
@@ -302,17 +302,17 @@ class Gateway:
         acted = is_acted_on(search_id, share)
         self._in_flight += 1
         try:
-            with telemetry.span("cnp_router.search", {"cnp_router.search.k": most}) as span:
+            with telemetry.span("search", {"cnp_router.most": most}) as span:
                 seen = {api.id: api for api in self._tools.of(client)}
                 reputation = None if self.teaching is None else self.teaching.reputation
                 asked = (self.router, query, most, seen, reputation, client.name)
                 found = await self._in(self._routing, find, *asked)
                 search = self._answer(search_id, acted, client, *found)
                 span.set(
-                    cnp_router__search__fits=search.fits,
-                    cnp_router__search__confidence=search.confidence,
-                    cnp_router__search__acted=acted,
-                    cnp_router__search__tools=len(search.tools),
+                    cnp_router__fits=search.fits,
+                    cnp_router__confidence=search.confidence,
+                    cnp_router__acted_on=acted,
+                    cnp_router__tools=len(search.tools),
                 )
                 logged = LoggedSearch(
                     id=search_id,
@@ -363,7 +363,8 @@ class Gateway:
                 )
             )
             if begun.is_correct is not None:
-                telemetry.add("cnp_router.selections", 1, {"correct": begun.is_correct})
+                right = {"correct": begun.is_correct, "by": "gateway"}
+                telemetry.add("cnp_router.selections", 1, right)
         made = None
         try:
             made = await self._caller.perform(
@@ -421,8 +422,14 @@ class Gateway:
             await asyncio.sleep(self.settings.refresh_seconds)
             try:
                 await self._tools.refresh()
-            except (InputError, SourceError) as exc:
+            except CnpRouterError as exc:
                 _LOGGER.warning("%s", exc)
+
+    def _noted(self, task: asyncio.Task[None]) -> None:
+        """Say it if what is done from time to time broke off."""
+        if not task.cancelled() and (broken := task.exception()) is not None:
+            self._broken = True
+            _LOGGER.error("what is done from time to time broke off", exc_info=broken)
 
     def _end(self) -> None:
         """Teach what this worker has seen; what cannot be taught now, another one teaches."""
@@ -442,7 +449,8 @@ class Gateway:
         return self._routing.submit(work).result()
 
     async def _in(self, executor: ThreadPoolExecutor, work: Callable[..., T], *given: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(executor, work, *given)
+        run = contextvars.copy_context().run  # so that spans have their parents
+        return await asyncio.get_running_loop().run_in_executor(executor, run, work, *given)
 
     def _logged(self, work: Callable[[], T]) -> Awaitable[T]:
         return self._in(self._logging, work)

@@ -241,12 +241,12 @@ class SearchLog:
         """
 
         def finished(connection: sqlite3.Connection) -> tuple[Finished, ...]:
-            over = connection.execute(
+            names = connection.execute(
                 "SELECT DISTINCT id FROM searches JOIN calls ON search = id WHERE "
                 "part IS NULL AND (is_over OR last <= ?) ORDER BY searches.number LIMIT ?",
                 (self.clock() - idle, most),
             ).fetchall()
-            for (name,) in over:
+            for (name,) in names:
                 connection.execute("UPDATE searches SET parts = parts + 1 WHERE id = ?", (name,))
                 connection.execute(
                     "UPDATE calls SET part = (SELECT parts FROM searches WHERE id = ?) "
@@ -262,10 +262,11 @@ class SearchLog:
             for row in rows:
                 calls.setdefault(row[:2], []).append(_call(row[5:]))
             about = {row[:2]: row[2:5] for row in rows}
-            return tuple(
-                Finished(search, part, *about[search, part], calls=tuple(made))
-                for (search, part), made in calls.items()
-            )
+            over = []
+            for (search, part), made in calls.items():
+                client, query, rating = about[search, part]
+                over.append(Finished(search, part, client, query, rating, tuple(made)))
+            return tuple(over)
 
         return self._use(finished)
 
