@@ -1,3 +1,4 @@
+"""The gateway: one door to all sources, for any agent."""
 """The router served to any agent: one door to all sources, without a transport of its own."""
 
 from cnp_router.serving.clients import Client, Clients

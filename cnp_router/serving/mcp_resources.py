@@ -58,7 +58,9 @@ class CatalogResources:
             name = unquote(uri.removeprefix(_TOOL))
             found = next((api for api in self._apis if api.id == name), None)
             if found is not None:
-                return json.dumps(tool_to_dict(found) | {"outputSchema": found.returns}, ensure_ascii=False)
+                return json.dumps(
+                    tool_to_dict(found) | {"outputSchema": found.returns}, ensure_ascii=False
+                )
         for place, page in enumerate(self.listed()):
             if page.uri == uri:
                 return self._page(place)

@@ -35,6 +35,7 @@ _SCHEMA = (
     "CREATE TABLE keys (key TEXT PRIMARY KEY, time REAL NOT NULL)",
 )
 _COLUMNS = "id, client, time, query, shown, chosen, confidence, fits, acted, rating, called"
+_OWN = "FROM searches WHERE id = ? AND client = ? AND time >= ?"
 
 
 class SearchLog:
@@ -145,11 +146,12 @@ class SearchLog:
             If there is no such search, it is too old, or another client's.
         """
 
-        def begin(connection: sqlite3.Connection) -> Begun:
-            now = self.clock()
-            query, chosen, called = self._there(
-                connection, "query, chosen, called", search_id, client, since
-            )
+        def begin(connection: sqlite3.Connection) -> Begun | None:
+            now, own = self.clock(), (search_id, client, since)
+            row = connection.execute(f"SELECT query, chosen, called {_OWN}", own).fetchone()
+            if row is None:
+                return None
+            query, chosen, called = row
             earlier = connection.execute(
                 "SELECT api, inputs, observation, success, served FROM calls WHERE search = ? "
                 "ORDER BY number",
@@ -174,7 +176,10 @@ class SearchLog:
             assert number is not None
             return Begun(number, query, is_correct, tuple(_call(row).step for row in earlier))
 
-        return self._use(begin)
+        begun = self._use(begin)
+        if begun is None:
+            raise UnknownSearchError(search_id)
+        return begun
 
     def end(self, number: int, call: LoggedCall) -> None:
         """Note what came of a call."""
@@ -201,12 +206,12 @@ class SearchLog:
             As in `begin`.
         """
 
-        def rate(connection: sqlite3.Connection) -> None:
-            self._there(connection, "id", search_id, client, since)
-            values = (rating, search_id)
-            connection.execute("UPDATE searches SET rating = ?, is_over = 1 WHERE id = ?", values)
+        def rate(connection: sqlite3.Connection) -> int:
+            query = f"UPDATE searches SET rating = ?, is_over = 1 WHERE id IN (SELECT id {_OWN})"
+            return connection.execute(query, (rating, search_id, client, since)).rowcount
 
-        self._use(rate)
+        if not self._use(rate):
+            raise UnknownSearchError(search_id)
 
     def claim_key(self, key: str) -> bool:
         """Take a key of one act; False where somebody has taken it before."""
@@ -336,22 +341,6 @@ class SearchLog:
 
     def __repr__(self) -> str:
         return f"SearchLog({'in memory' if self.path is None else repr(str(self.path))})"
-
-    def _there(
-        self,
-        connection: sqlite3.Connection,
-        columns: str,
-        search_id: str,
-        client: str,
-        since: float,
-    ) -> tuple[Any, ...]:
-        row: tuple[Any, ...] | None = connection.execute(
-            f"SELECT {columns} FROM searches WHERE id = ? AND client = ? AND time >= ?",
-            (search_id, client, since),
-        ).fetchone()
-        if row is None:
-            raise UnknownSearchError(search_id)
-        return row
 
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._clear_errors():

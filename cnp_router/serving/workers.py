@@ -28,6 +28,8 @@ from cnp_router.serving.http_limits import ACCESS_LOG, Limits
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
+    import uvicorn
+
 __all__ = ["ServerEndedError", "Worker", "listen", "serve_http"]
 
 _LOGGER = logging.getLogger(__name__)
@@ -139,7 +141,7 @@ def serve_http(
         If the first of several workers could not begin; a single one raises its own error.
     """
     try:
-        import uvicorn  # noqa: F401
+        import uvicorn as _  # noqa: F401
     except ImportError as exc:
         raise MissingExtraError("serving HTTP", package="uvicorn", extra="serve") from exc
     folder = Path(tempfile.mkdtemp(prefix="cnp-router-"))
@@ -176,21 +178,9 @@ class _How:
 
 async def _serve(how: _How, worker: Worker, ready: Callable[[], None]) -> None:
     """Serve in this process until a signal says otherwise."""
-    import uvicorn
+    from cnp_router.serving.http_server import http_server
 
-    from cnp_router.serving.http_protocol import bounded_protocol
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                ready()
-
-        @contextlib.contextmanager
-        def capture_signals(self) -> Any:
-            yield  # they are taken below, from before it starts until all is closed
-
-    server: Server | None = None
+    server: uvicorn.Server | None = None
     this = asyncio.current_task()
     ended = False
 
@@ -209,18 +199,7 @@ async def _serve(how: _How, worker: Worker, ready: Callable[[], None]) -> None:
         loop.add_signal_handler(each, end)
     try:
         async with how.make(worker) as app:
-            config = uvicorn.Config(
-                app,
-                http=bounded_protocol(how.limits),
-                ws="none",
-                lifespan="on",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                timeout_graceful_shutdown=how.grace,  # type: ignore[arg-type]
-            )
-            server = Server(config)
+            server = http_server(app, how.limits, grace=how.grace, ready=ready)
             await server.serve([how.sock])
             if left := server.server_state.tasks:
                 await asyncio.wait(left, timeout=1)

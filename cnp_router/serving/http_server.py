@@ -1,20 +1,64 @@
-"""`bounded_protocol`: uvicorn's HTTP, with limits on connections that ask nothing."""
+"""`http_server`: uvicorn, with limits on connections that ask nothing, and an end of ours."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cnp_router.serving.http_limits import Limits, error_document
 
-__all__ = ["bounded_protocol"]
+__all__ = ["http_server"]
 
 
-def bounded_protocol(limits: Limits) -> type[H11Protocol]:
-    """Return a protocol for `uvicorn.Config`.
+def http_server(
+    app: Any, limits: Limits, *, grace: float, ready: Callable[[], None]
+) -> uvicorn.Server:
+    """Return a server that takes no signals: it ends when `should_exit` is set.
+
+    Parameters
+    ----------
+    app : ASGI application
+    limits : Limits
+        Of its connections; a `Guard` sees to the rest.
+    grace : float, seconds
+        How long requests may go on then.
+    ready : callable
+        Is called when requests are answered.
+    """
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                ready()
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    config = uvicorn.Config(
+        app,
+        http=_bounded(limits),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=grace,  # type: ignore[arg-type]
+    )
+    return Server(config)
+
+
+def _bounded(limits: Limits) -> type[H11Protocol]:
+    """Return a protocol that bounds connections.
 
     A connection has ``limits.body_timeout`` seconds to send the head of a request; when there are
     ``limits.max_connections`` of them, another one is told to come again. What cannot be read as

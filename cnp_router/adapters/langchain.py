@@ -1,0 +1,391 @@
+"""LangChain and LangGraph: agents that are shown the tools a request needs, and the way back.
+
+`RoutedTools` is a middleware of `langchain.agents.create_agent`. `source_tools` makes tools of MCP
+servers, OpenAPI documents and A2A agents. `LangChainTools` and `agent_of` make contractors of
+tools and of agents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.tools.tool_node import ToolCallRequest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools import tool as tool_of
+from langgraph.prebuilt.tool_node import INVALID_TOOL_NAME_ERROR_TEMPLATE
+from langgraph.types import Command
+from pydantic import ConfigDict
+
+from cnp_router.adapters.langchain_contractors import LangChainTools, agent_of, schema_of
+from cnp_router.adapters.source_tools import SourceTools, said_of
+from cnp_router.adapters.tool_choice import ToolChoice, tool_api
+from cnp_router.catalog import Api
+from cnp_router.exceptions import InputError
+from cnp_router.execution.approval import Approve
+from cnp_router.records import check_instance
+from cnp_router.sources import CallResult, Sources
+from cnp_router.trajectories import Step
+
+__all__ = ["LangChainTools", "RoutedTools", "SourceTool", "agent_of", "source_tools"]
+
+_ANY = {"any", "auto", "none", "required"}  # values of tool_choice that name no tool
+_MOST_OBSERVED = 2_000  # characters of what a tool said
+
+
+class RoutedTools(AgentMiddleware[Any, Any, Any]):
+    """A middleware that shows the model at most `choice.k` tools: those that its request needs.
+
+    The request is the newest message of a person that has text. The tools are those of the agent
+    and those given here, which the agent need not know: ten thousand may be held here, the chosen
+    are bound to the model, and what it calls of them is run by the agent's own node of tools, with
+    its treatment of errors and its injected arguments. Tools of the model's provider (mappings) and
+    the tool that ``tool_choice`` names stay, beside those; so do the tools of a response format.
+
+    One middleware may serve any number of agents and of runs at the same time, called by `invoke`
+    in threads or by `ainvoke`. That a tool is not shown does not forbid it: a model that names
+    one that is held here gets it called.
+
+    Parameters
+    ----------
+    choice : ToolChoice, optional
+        Default: ``ToolChoice()``. Where it has a store, each run that comes to an answer is
+        observed; nobody has said then whether it succeeded, unless `succeeded` does.
+    tools : iterable of BaseTool or callable, default=()
+        Held here. A callable becomes a tool as with `langchain.tools.tool`.
+    succeeded : callable, optional
+        Given the messages since the newest of a person, says whether the request was served: True,
+        False or None. What succeeded teaches the router, with a store or without.
+
+    Raises
+    ------
+    InputError
+        If two tools have the same name.
+
+    Examples
+    --------
+    >>> from langchain.agents import create_agent
+    >>> from langchain_core.language_models import GenericFakeChatModel
+    >>> def weather(city: str) -> str:
+    ...     '''Says whether it will rain in a city.'''
+    ...     return f"Rain in {city}."
+    >>> def send_sms(to: str, text: str) -> str:
+    ...     '''Sends a text message to a phone.'''
+    ...     return "sent"
+    >>> class Fake(GenericFakeChatModel):
+    ...     def bind_tools(self, tools, **how):
+    ...         print("shown:", [tool.name for tool in tools])
+    ...         return self
+    >>> calls = [{"name": "weather", "args": {"city": "Kyoto"}, "id": "1"}]
+    >>> model = Fake(messages=iter([AIMessage("", tool_calls=calls), AIMessage("It will rain.")]))
+    >>> agent = create_agent(model, middleware=[RoutedTools(tools=[weather, send_sms])])
+    >>> done = agent.invoke({"messages": [("human", "Will it rain in Kyoto?")]})
+    shown: ['weather']
+    shown: ['weather']
+    >>> [message.text for message in done["messages"][2:]]
+    ['Rain in Kyoto.', 'It will rain.']
+    """
+
+    def __init__(
+        self,
+        choice: ToolChoice | None = None,
+        *,
+        tools: Iterable[BaseTool | Callable[..., Any]] = (),
+        succeeded: Callable[[Sequence[BaseMessage]], bool | None] | None = None,
+    ) -> None:
+        super().__init__()
+        self.tools = []  # those are registered with the agent; these need not be
+        self.choice = (
+            ToolChoice() if choice is None else check_instance("choice", choice, ToolChoice)
+        )
+        self.held = _by_name(
+            each if isinstance(each, BaseTool) else tool_of(each) for each in tools
+        )
+        self._succeeded = succeeded
+        self._apis: dict[int, tuple[BaseTool, Api]] = {}
+
+    async def chosen(
+        self, messages: Sequence[BaseMessage], tools: Iterable[BaseTool] = ()
+    ) -> list[BaseTool]:
+        """Return the tools to show for some messages, for a node of one's own graph.
+
+        Parameters
+        ----------
+        messages : sequence of BaseMessage
+        tools : iterable of BaseTool, default=()
+            Beside those held here.
+
+        Raises
+        ------
+        InputError
+            If two tools have the same name, or one has none that can be used.
+        """
+        there = self._there(tools)
+        apis = await asyncio.to_thread(self._specifications, tuple(there.values()))
+        names = await self.choice.choose(_asked(messages)[0], apis)
+        return [there[name] for name in names]
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Show the model the chosen tools."""
+        own = [each for each in request.tools if isinstance(each, BaseTool)]
+        shown = _in_a_loop(lambda: self.chosen(request.messages, own))
+        response = handler(self._narrowed(request, shown))
+        self._observe(request, response)
+        return response
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        """Show the model the chosen tools."""
+        own = [each for each in request.tools if isinstance(each, BaseTool)]
+        shown = await self.chosen(request.messages, own)
+        response = await handler(self._narrowed(request, shown))
+        await asyncio.to_thread(self._observe, request, response)
+        return response
+
+    def wrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
+    ) -> ToolMessage | Command[Any]:
+        """Run a tool that is held here."""
+        return _without_names(request, handler(self._found(request)))
+
+    async def awrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
+    ) -> ToolMessage | Command[Any]:
+        """Run a tool that is held here."""
+        return _without_names(request, await handler(self._found(request)))
+
+    def _there(self, tools: Iterable[BaseTool]) -> dict[str, BaseTool]:
+        """Return all tools by name."""
+        own = _by_name(tools)
+        for name, tool in own.items():
+            if self.held.get(name, tool) is not tool:
+                raise InputError(
+                    f"the agent and RoutedTools have different tools {name!r} (rename one)"
+                )
+        return {**own, **self.held}
+
+    def _specifications(self, tools: tuple[BaseTool, ...]) -> tuple[Api, ...]:
+        """Return what tools say of themselves; it takes long, so it is made once for each."""
+        known, kept = self._apis, {}
+        for tool in tools:
+            if id(tool) not in known:
+                api = tool_api(tool.name, tool.description, schema_of(tool))
+                kept[id(tool)] = (tool, api)  # with the tool, lest another gets its number
+            else:
+                kept[id(tool)] = known[id(tool)]
+        self._apis = kept
+        return tuple(api for _, api in kept.values())
+
+    def _narrowed(self, request: ModelRequest[Any], shown: list[BaseTool]) -> ModelRequest[Any]:
+        """Return a request with the tools to show and those that stay."""
+        name = _forced(request.tool_choice)
+        there = {tool.name for tool in shown}
+        more: list[Any] = [each for each in request.tools if isinstance(each, dict)]
+        if name is not None and name not in there:
+            own = {each.name: each for each in request.tools if isinstance(each, BaseTool)}
+            more += [each for each in (own.get(name) or self.held.get(name),) if each is not None]
+        return request.override(tools=[*shown, *more])
+
+    def _found(self, request: ToolCallRequest) -> ToolCallRequest:
+        held = self.held.get(request.tool_call["name"])
+        if request.tool is not None or held is None:
+            return request
+        return request.override(tool=held)
+
+    def _observe(self, request: ModelRequest[Any], response: Any) -> None:
+        """Learn from a run that has come to its answer."""
+        if self.choice.store is None and self._succeeded is None:
+            return
+        result = response.result if isinstance(response, ModelResponse) else [response]
+        answer = next((each for each in reversed(result) if isinstance(each, AIMessage)), None)
+        structured = getattr(response, "structured_response", None)
+        if answer is None or (answer.tool_calls and structured is None):
+            return  # it goes on
+        asked, since = _asked(request.messages)
+        steps = _steps(since)
+        if steps and asked.strip():
+            since = [*since, *result]
+            success = None if self._succeeded is None else self._succeeded(since)
+            self.choice.observe(asked, steps, success)
+
+
+class SourceTool(BaseTool):
+    """A tool of a source, for LangChain; `source_tools` makes them.
+
+    Called asynchronously, or from a thread while the event loop of its sources runs. A failure is
+    a message of status ``"error"``, which the model reads; the whole `CallResult` is the artifact.
+
+    Parameters
+    ----------
+    api : Api
+    called_by : SourceTools
+    loop : asyncio.AbstractEventLoop
+        In which the sources are used.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    api: Api
+    called_by: SourceTools
+    loop: asyncio.AbstractEventLoop
+
+    def _to_args_and_kwargs(
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        # Not by name: an input may be called as a parameter of LangChain's own is.
+        if isinstance(tool_input, str):
+            raise ToolException(f"its inputs must be an object, got the text {tool_input[:60]!r}")
+        return (dict(tool_input), tool_call_id or ""), {}
+
+    def _run(self, inputs: dict[str, Any], key: str) -> tuple[str, CallResult]:
+        try:
+            running: Any = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is self.loop:
+            raise InputError(
+                f"tool {self.name!r} was called synchronously in the event loop that it needs "
+                "(use ainvoke, or invoke in a thread)"
+            )
+        return _told(self._elsewhere(inputs, key).result())
+
+    async def _arun(self, inputs: dict[str, Any], key: str) -> tuple[str, CallResult]:
+        if asyncio.get_running_loop() is self.loop:
+            return _told(await self.called_by.call(self.api, inputs, key=key))
+        return _told(await asyncio.wrap_future(self._elsewhere(inputs, key)))
+
+    def _elsewhere(self, inputs: dict[str, Any], key: str) -> Any:
+        if not self.loop.is_running():
+            raise InputError(
+                f"the event loop that tool {self.name!r} was made in does not run any more "
+                "(make tools and call the agent in one asyncio.run)"
+            )
+        call = self.called_by.call(self.api, inputs, key=key)
+        return asyncio.run_coroutine_threadsafe(call, self.loop)
+
+
+async def source_tools(
+    sources: Sources, *, approve: Approve | None = None, timeout: float = 30.0
+) -> list[BaseTool]:
+    """Return the tools of sources for LangChain: of MCP servers, OpenAPI documents, A2A agents.
+
+    Parameters
+    ----------
+    sources : Sources
+        Stays the caller's, who closes it after the last run.
+    approve : callable, optional
+        Answers each `Approval`. Without it only what reads is called.
+    timeout : float > 0, seconds, default=30.0
+        For one call.
+
+    Raises
+    ------
+    CnpRouterError
+        If all sources fail.
+
+    Examples
+    --------
+    >>> from cnp_router.testing import ScriptedSource
+    >>> async def main():
+    ...     async with Sources([ScriptedSource("weather", {"today": ["sunny"]})]) as sources:
+    ...         (tool,) = await source_tools(sources)
+    ...         return tool.name, await tool.ainvoke({})
+    >>> asyncio.run(main())
+    ('weather__today', 'sunny')
+    """
+    tools = SourceTools(sources, approve=approve, timeout=timeout)
+    loop = asyncio.get_running_loop()
+    return [
+        SourceTool(
+            name=name,
+            description=api.description or api.name,
+            args_schema={"type": "object", "properties": {}, **(api.parameters or {})},
+            response_format="content_and_artifact",
+            handle_tool_error=True,
+            api=api,
+            called_by=tools,
+            loop=loop,
+        )
+        for name, api in (await tools.named()).items()
+    ]
+
+
+def _told(result: CallResult) -> tuple[str, CallResult]:
+    if not result.is_done:
+        raise ToolException(said_of(result))
+    return said_of(result), result
+
+
+def _by_name(tools: Iterable[BaseTool]) -> dict[str, BaseTool]:
+    named: dict[str, BaseTool] = {}
+    for tool in tools:
+        if named.setdefault(tool.name, tool) is not tool:
+            raise InputError(f"two tools have the name {tool.name!r} (rename one)")
+    return named
+
+
+def _asked(messages: Sequence[BaseMessage]) -> tuple[str, Sequence[BaseMessage]]:
+    """Return what was asked last, and all messages since; blank where nobody said a word."""
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if isinstance(message, HumanMessage) and message.text.strip():
+            return str(message.text), messages[place + 1 :]
+    return "", messages
+
+
+def _forced(tool_choice: Any) -> str | None:
+    """Return the name of the one tool that the model has to call, if there is one."""
+    if isinstance(tool_choice, str):
+        return None if tool_choice in _ANY else tool_choice
+    if not isinstance(tool_choice, dict):
+        return None
+    name = tool_choice.get("name") or (tool_choice.get("function") or {}).get("name")
+    return name if isinstance(name, str) else None
+
+
+def _steps(messages: Sequence[BaseMessage]) -> list[Step]:
+    """Return what tools were called, in order, and what came of it."""
+    answers = {each.tool_call_id: each for each in messages if isinstance(each, ToolMessage)}
+    steps = []
+    for message in messages:
+        for call in message.tool_calls if isinstance(message, AIMessage) else ():
+            answer = answers.get(call["id"] or "")
+            if answer is not None:
+                said, success = str(answer.text)[:_MOST_OBSERVED], answer.status != "error"
+                steps.append(Step(call["name"], dict(call["args"]), said, success=success))
+    return steps
+
+
+def _without_names(
+    request: ToolCallRequest, answer: ToolMessage | Command[Any]
+) -> ToolMessage | Command[Any]:
+    """Return an answer that does not name all of the agent's tools to a model that guessed one."""
+    name = request.tool_call["name"]
+    wrong = INVALID_TOOL_NAME_ERROR_TEMPLATE.partition("{available")[0].format(requested_tool=name)
+    if not isinstance(answer, ToolMessage) or not str(answer.text).startswith(wrong):
+        return answer
+    said = f"Error: {name} is not a valid tool; use one of those that you are shown."
+    return answer.model_copy(update={"content": said})
+
+
+def _in_a_loop(work: Callable[[], Coroutine[Any, Any, list[BaseTool]]]) -> list[BaseTool]:
+    """Return what a coroutine function returns, called from a thread with or without a loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    with ThreadPoolExecutor(1) as pool:  # somebody called `invoke` where a loop runs
+        return pool.submit(lambda: asyncio.run(work())).result()

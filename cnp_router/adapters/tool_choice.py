@@ -1,0 +1,384 @@
+"""`ToolChoice`: which of many tools a framework shows its model for a request."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cnp_router.catalog import Api, Catalog
+from cnp_router.exceptions import InputError
+from cnp_router.history import History, Mashup
+from cnp_router.online import OnlineStore
+from cnp_router.records import (
+    check_instance,
+    check_number,
+    check_text,
+    instances,
+    positions,
+    shown,
+    string_tuple,
+)
+from cnp_router.routing import Router, shortlist
+from cnp_router.training import LearnedRouter, fit_router
+from cnp_router.trajectories import Step, Trajectory
+
+__all__ = ["ToolChoice", "tool_api"]
+
+_MOST_SETS = 8  # sets of tools that a router is kept for
+_MOST_APIS = 100_000  # definitions that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Some tools by who knows them: the name of each by its id there."""
+
+    by_router: Mapping[str, str]
+    by_specification: Mapping[str, str]
+    fitted: Future[LearnedRouter] | None
+
+
+class _Past:
+    """Reads the mashups of a store."""
+
+    kind = "tool choice"
+
+    def __init__(self) -> None:
+        self.mashups: list[Mashup] = []
+
+    def check(self, record: Trajectory | Mashup) -> None:
+        """Any can be read."""
+
+    def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
+        self.mashups += [record for record in records if isinstance(record, Mashup)]
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """There is no state: all records are read."""
+
+
+class ToolChoice:
+    """Chooses the tools that a model is shown for a request; any number of runs may share one.
+
+    It holds nothing of a single run. Without a router, one is fitted on the specifications of the
+    tools, once for each set of tools: in a thread, and runs that come meanwhile wait for it. With
+    a router, tools that it does not know are found by such a router of the specifications of all
+    tools, and take their places by their probability: no tool is left out because it is new.
+
+    Parameters
+    ----------
+    router : Router, optional
+        Such as one that learned from past requests.
+    k : int >= 1, default=8
+        The most that is shown, those of `always` included.
+    always : iterable of str, default=()
+        Names of tools that are shown whatever the request is, wherever they are among the tools.
+    store : OnlineStore, optional
+        Keeps what is observed. Routers that are fitted here learn what it has.
+    names : mapping of str to str, optional
+        What the router calls a tool, by the name that the framework has for it, where the two are
+        not the same: ``{"now": "time__now"}``.
+
+    Raises
+    ------
+    InputError
+        If a value cannot be used, or more than `k` are always shown.
+
+    Examples
+    --------
+    >>> tools = [tool_api("weather", "Says whether it will rain in a city."),
+    ...          tool_api("send_sms", "Sends a text message to a phone."),
+    ...          tool_api("book_train", "Books seats on trains.")]
+    >>> choice = ToolChoice(k=2, always=["send_sms"])
+    >>> asyncio.run(choice.choose("Will it rain in Kyoto?", tools))
+    ('send_sms', 'weather')
+
+    What nothing fits, and a request without a word, leave those that are always shown:
+
+    >>> asyncio.run(choice.choose("zzz qqq", tools)), asyncio.run(choice.choose(" ", tools))
+    (('send_sms',), ('send_sms',))
+
+    Outcomes teach:
+
+    >>> request = "Do I need an umbrella?"
+    >>> asyncio.run(choice.choose(request, tools))
+    ('send_sms',)
+    >>> choice.observe(request, [Step("weather", success=True)], True).tools
+    ('weather',)
+    >>> asyncio.run(choice.choose("Do I need an umbrella today?", tools))
+    ('send_sms', 'weather')
+    """
+
+    def __init__(
+        self,
+        router: Router | None = None,
+        *,
+        k: int = 8,
+        always: Iterable[str] = (),
+        store: OnlineStore | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        self.router = None if router is None else check_instance("router", router, Router)
+        self.k = check_number("k", k, 1, 10**6, whole=True)
+        self.always = tuple(dict.fromkeys(string_tuple("always", always)))
+        self.store = None if store is None else check_instance("store", store, OnlineStore)
+        self.names = dict(names or {})
+        string_tuple("names", [*self.names, *self.names.values()])
+        if len(self.always) > self.k:
+            raise _too_many(len(self.always), self.k)
+        self._apis_of: dict[str, Api] = {}
+        self._known_to_router = frozenset(() if router is None else router.apis)
+        self._fitted: OrderedDict[tuple[Api, ...], Future[LearnedRouter]] = OrderedDict()
+        self._lock = threading.Lock()  # held for a moment only
+        self._learning = threading.Lock()
+
+    def api(
+        self, name: str, description: str | None = None, parameters: Mapping[str, Any] | None = None
+    ) -> Api:
+        """Return `tool_api` of a definition, made once: for those who have thousands each turn."""
+        made = self._apis_of.get(name)
+        said = description or ""
+        if made is None or made.description != said or made.parameters != parameters:
+            if len(self._apis_of) >= _MOST_APIS:
+                self._apis_of.clear()
+            made = self._apis_of[name] = tool_api(name, said, parameters)
+        return made
+
+    async def choose(
+        self, request: str, tools: Sequence[Api], *, always: Iterable[str] = ()
+    ) -> tuple[str, ...]:
+        """Return the names of the tools to show: at most `k`.
+
+        Parameters
+        ----------
+        request : str
+            What the model is asked. By a blank one nothing can be chosen.
+        tools : sequence of Api
+            All there are now, with distinct ids, which are their names.
+        always : iterable of str, default=()
+            More names of tools that are shown here whatever the request is.
+
+        Returns
+        -------
+        tuple of str
+            First those that are always shown, then what fits, most probable first.
+
+        Raises
+        ------
+        InputError
+            If an argument cannot be used, or more than `k` of the tools are always shown.
+        """
+        check_text("request", request)
+        tools = instances("tools", tools, Api)
+        there = {tool.id for tool in tools}
+        wanted = dict.fromkeys((*self.always, *string_tuple("always", always)))
+        kept = tuple(name for name in wanted if name in there)
+        if len(kept) > self.k:
+            raise _too_many(len(kept), self.k)
+        if not request.strip() or len(kept) in (self.k, len(there)):
+            return kept
+        # In a thread: to look at ten thousand tools takes time, and to fit takes seconds.
+        known = await asyncio.to_thread(self._known, tools)
+        fitted = None
+        if known.fitted is not None:
+            # Whoever gives up does not take the router from those that wait with it.
+            fitted = await asyncio.shield(asyncio.wrap_future(known.fitted))
+        more = await asyncio.to_thread(self._chosen, request, known, fitted, kept)
+        return (*kept, *more)
+
+    def observe(
+        self,
+        request: str,
+        steps: Iterable[Step],
+        success: bool | None = None,
+        *,
+        id: str | None = None,
+        user: str | None = None,
+    ) -> Trajectory:
+        """Learn what a run did: kept in the store, and known to the routers at once.
+
+        Where it succeeded, the tools whose calls did not fail served the request, and the routers
+        learn so. A router learns of the tools that it knows; those fitted here of all, and they are
+        fitted again each time what they learned from has doubled. Blocks as long as that takes:
+        call it in a thread where an event loop runs.
+
+        Parameters
+        ----------
+        request : str
+        steps : iterable of Step
+            The calls, by the names of the tools. Without any, nothing is learned.
+        success : bool, optional
+            Whether the request was served; None if nobody knows.
+        id : str, optional
+            Of the run: observed again, it counts once. Default: one of its own.
+        user : str, optional
+            Whose it is, so that it can be forgotten.
+
+        Returns
+        -------
+        Trajectory
+            What was kept, tools by their ids in the router.
+
+        Raises
+        ------
+        InputError
+            If an argument cannot be used; what the store raises goes through.
+        """
+        steps = instances("steps", steps, Step)
+        run = id or f"run-{uuid.uuid4().hex}"
+        done = Trajectory(
+            run, request, tuple(self._named(step) for step in steps), success=success, user=user
+        )
+        if not steps:
+            return done
+        if self.store is not None:
+            self.store.observe(done)
+        if not success or not request.strip():
+            return done
+        serving = [step.tool for step in steps if step.success is not False]
+        self._teach(run, request, tuple(dict.fromkeys(serving)), user)
+        return done
+
+    def _teach(self, run: str, request: str, tools: tuple[str, ...], user: str | None) -> None:
+        """Have the store and the routers learn that some tools served a request."""
+        today = datetime.datetime.now(datetime.UTC).date()
+        ids = [self.names.get(tool, tool) for tool in tools]
+        known = ids if self.router is None else [api for api in ids if api in self._known_to_router]
+        if known:
+            served = Mashup(run, request, tuple(known), date=today, user=user)
+            if self.store is not None:
+                self.store.observe(served)
+            if isinstance(self.router, LearnedRouter):
+                self.router.observe(served)  # counts once where the store has taught it already
+        with self._lock:
+            fitted = tuple(self._fitted)
+        for others in fitted:
+            here = {tool.id for tool in others}
+            own = tuple(tool for tool in tools if tool in here)
+            if own:
+                self._learn(others, Mashup(run, request, own, date=today, user=user))
+
+    def _learn(self, tools: tuple[Api, ...], served: Mashup) -> None:
+        """Have the router of some tools learn, and fit it again each time its history doubled.
+
+        One that was fitted on nothing knows no words but those of the specifications.
+        """
+        with self._learning:
+            with self._lock:
+                future = self._fitted.get(tools)
+            if future is None or future.exception() is not None:  # waits while it is fitted
+                return
+            router = future.result()
+            if not router.observe(served):
+                return
+            n = len(router.history)
+            if n & (n - 1) == 0:
+                again: Future[LearnedRouter] = Future()
+                again.set_result(fit_router(router.catalog, router.history))
+                with self._lock:
+                    if tools in self._fitted:
+                        self._fitted[tools] = again
+
+    def _named(self, step: Step) -> Step:
+        """Return a step by the id that the router has for its tool."""
+        api = self.names.get(step.tool, step.tool)
+        return step if api == step.tool else replace(step, tool=api)
+
+    def _known(self, tools: tuple[Api, ...]) -> _Known:
+        """Part tools by who knows them; a router is fitted where one is needed."""
+        ids = [self.names.get(tool.id, tool.id) for tool in tools]
+        positions("tool", ids)
+        by_router = {
+            api: tool.id
+            for api, tool in zip(ids, tools, strict=True)
+            if api in self._known_to_router
+        }
+        if len(by_router) == len(tools):
+            return _Known(by_router, {}, None)
+        named = set(by_router.values())
+        others = {tool.id: tool.id for tool in tools if tool.id not in named}
+        return _Known(by_router, others, self._router_of(tools))
+
+    def _router_of(self, tools: tuple[Api, ...]) -> Future[LearnedRouter]:
+        """Return a router of the specifications of tools, fitted once, now or by somebody else."""
+        with self._lock:
+            future = self._fitted.get(tools)
+            if future is not None:
+                self._fitted.move_to_end(tools)
+                return future
+            future = self._fitted[tools] = Future()
+            if len(self._fitted) > _MOST_SETS:
+                self._fitted.popitem(last=False)
+        try:
+            catalog, past = Catalog(tools), _Past()
+            if self.store is not None and self.router is None:
+                OnlineStore(self.store.path, [past], read_only=True)
+            known = [m for m in past.mashups if all(api in catalog for api in m.apis)]
+            future.set_result(fit_router(catalog, History(known)))
+        except BaseException as exc:
+            with self._lock:
+                self._fitted.pop(tools, None)  # the next one tries again
+            future.set_exception(exc)
+        return future
+
+    def _chosen(
+        self,
+        request: str,
+        known: _Known,
+        fitted: LearnedRouter | None,
+        kept: tuple[str, ...],
+    ) -> tuple[str, ...]:
+        """Return the names of those that fit, besides those that are always shown."""
+        found: list[tuple[float, str]] = []
+        for router, ids in ((self.router, known.by_router), (fitted, known.by_specification)):
+            left = [api for api, name in ids.items() if name not in kept]
+            if router is None or not left:
+                continue
+            among = None if len(left) == len(router.apis) else left
+            routing = shortlist(router, request, k=self.k, among=among).routing
+            if routing.fits:
+                found += [(each.probability, ids[each.contractor]) for each in routing.recipients]
+        found.sort(key=lambda one: -one[0])
+        return tuple(name for _, name in found[: self.k - len(kept)])
+
+    def __repr__(self) -> str:
+        how = "fitted on specifications" if self.router is None else shown(self.router)
+        return f"ToolChoice({how}, k={self.k})"
+
+
+def _too_many(n: int, k: int) -> InputError:
+    return InputError(f"{n} tools are always shown, and k is {k} (raise k)")
+
+
+def tool_api(
+    name: str, description: str | None = None, parameters: Mapping[str, Any] | None = None
+) -> Api:
+    """Return a tool as a framework defines it as an `Api`.
+
+    Parameters
+    ----------
+    name : str
+        Becomes its id.
+    description : str, optional
+    parameters : mapping, optional
+        JSON Schema of its inputs.
+
+    Raises
+    ------
+    InputError
+        If a value cannot be used: ``"user"`` and ``"manager"`` are no names of tools.
+
+    Examples
+    --------
+    >>> tool_api("weather", "Says whether it will rain.")
+    Api('weather', 'weather', 'Says whether it will rain.')
+    """
+    return Api(name, name, description or "", parameters=parameters)
