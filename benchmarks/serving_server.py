@@ -20,9 +20,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cnp_router.exceptions import CnpRouterError, InputError
+from cnp_router.catalog import Catalog
+from cnp_router.exceptions import CnpRouterError
+from cnp_router.sources import Sources
+from cnp_router.sources.configuration import read_sources
+from cnp_router.training import fit_router
 
-__all__ = ["Connection", "Server", "entries", "megabytes", "served"]
+__all__ = [
+    "Connection",
+    "Server",
+    "ServingError",
+    "checked",
+    "descendants",
+    "entries",
+    "make_model",
+    "megabytes",
+    "official",
+    "served",
+]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _LISTENING = re.compile(r"Listening at: (http://\S+)")
@@ -66,6 +81,16 @@ def entries(folder: Path, node: Path | None) -> dict[str, Any]:
     if "memory" in found:
         found["memory"]["env"] = {"MEMORY_FILE_PATH": str(folder / "memory.jsonl")}
     return found
+
+
+def make_model(sources: Path, model: Path) -> None:
+    """Fit a router to the tools of sources, and save it."""
+
+    async def catalog() -> Catalog:
+        async with Sources(read_sources(sources).sources) as opened:
+            return await opened.catalog()
+
+    fit_router(asyncio.run(catalog())).save(model)
 
 
 @dataclass(frozen=True)
@@ -141,7 +166,6 @@ def _started(command: Sequence[str], env: dict[str, str] | None) -> Iterator[sub
 def _read(lines: Any, into: queue.Queue[str]) -> None:
     with lines:
         for line in lines:
-            if "CNP_ROUTER_DEBUG" in os.environ: print("|", line, end="")
             into.put(line)
     into.put("")
 
@@ -231,7 +255,10 @@ async def official(target: Any) -> AsyncIterator[Any]:
     """Connect with the official client of MCP, to an address or to an entry of ``mcp.json``."""
     from mcp import Client, StdioServerParameters
 
-    server = target if isinstance(target, str) else StdioServerParameters(**target)
+    server = target
+    if not isinstance(target, str):  # what it says on standard error is not for the table
+        quiet = ["-c", 'exec "$0" "$@" 2>/dev/null', target["command"], *target.get("args", ())]
+        server = StdioServerParameters(**{**target, "command": "sh", "args": quiet})
     async with Client(server) as client:
         yield client
 
@@ -265,7 +292,7 @@ def megabytes(pid: int) -> float:
 
 
 def checked(status: int, answer: Any) -> Any:
-    """Return an answer with status 200; anything else is an InputError."""
+    """Return an answer; a ServingError for another status than 200."""
     if status != 200:
-        raise InputError(f"status {status}: {str(answer)[:300]}")
+        raise ServingError(f"status {status}: {str(answer)[:300]}")
     return answer
