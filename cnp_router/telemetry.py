@@ -29,6 +29,7 @@ __all__ = [
     "record",
     "span",
     "timed",
+    "trace_headers",
 ]
 
 _NAME = "cnp_router"
@@ -158,6 +159,24 @@ def span(name: str, attributes: Mapping[str, Any] | None = None) -> Span:
     role = kinds.CLIENT if kind.is_client else kinds.INTERNAL
     current = tracer.start_span(name, kind=role, attributes=_given(attributes or {}))
     return _Watched(kind, current)
+
+
+def trace_headers() -> dict[str, str]:
+    """Return the header by which a server continues the trace; none where there is no span.
+
+    It is the ``traceparent`` of W3C Trace Context alone: baggage stays here.
+
+    Examples
+    --------
+    >>> trace_headers()
+    {}
+    """
+    if _tracer() is None:
+        return {}
+    now = _api("trace").get_current_span().get_span_context()
+    if not now.is_valid:
+        return {}
+    return {"traceparent": f"00-{now.trace_id:032x}-{now.span_id:016x}-{now.trace_flags:02x}"}
 
 
 def is_on() -> bool:

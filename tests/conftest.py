@@ -15,6 +15,10 @@ from cnp_router.datasets import Dataset, load_sample
 from cnp_router.history import History, Mashup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from watching import Watched
+
     from cnp_router.training import LearnedRouter
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,6 +123,15 @@ def sample_model(sample_router: LearnedRouter, tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp("sample") / "model"
     sample_router.save(folder)
     return folder
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    """What an SDK of OpenTelemetry sees, in memory."""
+    from watching import Watched
+
+    with Watched(monkeypatch) as seen:
+        yield seen
 
 
 @pytest.fixture(scope="session")

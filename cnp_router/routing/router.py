@@ -28,6 +28,7 @@ from cnp_router.records import (
 from cnp_router.routing.recall import RecallControl
 from cnp_router.routing.restriction import Restriction, allowed, lookup
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores, Source
+from cnp_router.routing.routing_telemetry import counted_routing, watched_routing
 from cnp_router.routing.selection import (
     Ranked,
     SelectionRule,
@@ -66,6 +67,8 @@ class Router(ABC):
         How many past requests the probabilities were learned from; None where that says nothing.
     source_counts : collections.Counter
         How many routings each source has decided.
+    is_counted : bool
+        Whether routings are counted: not those of a router that only looks ahead.
 
     Raises
     ------
@@ -76,6 +79,7 @@ class Router(ABC):
     apis: tuple[str, ...]
     recall_control: RecallControl | None = None
     n_mashups: int | None = None
+    is_counted: bool = True
     _source: Source = "learned"
 
     def __init__(self, apis: Iterable[str]) -> None:
@@ -194,14 +198,7 @@ class Router(ABC):
                 threshold=threshold,
                 fallback=fallback,
             )
-            span.set(
-                cnp_router__apis=routing.n_apis,
-                cnp_router__recipients=len(routing.recipients),
-                cnp_router__confidence=routing.confidence,
-                cnp_router__source=routing.source,
-                cnp_router__fits=routing.fits,
-            )
-        return routing
+            return watched_routing(routing, span)
 
     def decide(
         self,
@@ -282,10 +279,9 @@ class Router(ABC):
             answerable=self._answerable(scores, left),
             n_mashups=self.n_mashups,
         )
-        self.source_counts[source] += 1
-        decided = {"source": source, "confident": routing.is_confident, "fits": routing.fits}
-        telemetry.add("cnp_router.routings", 1, decided)
-        telemetry.record("cnp_router.routing.confidence", confidence, {"source": source})
+        if self.is_counted:
+            self.source_counts[source] += 1
+            counted_routing(routing)
         return routing
 
     def recommend(

@@ -1,4 +1,3 @@
-"""The gateway: one door to all sources, for any agent."""
 """The router served to any agent: one door to all sources, without a transport of its own."""
 
 from cnp_router.serving.clients import Client, Clients
@@ -20,4 +19,3 @@ __all__ = [
     "SearchLog",
     "Teaching",
 ]
-"""The gateway: one door to all sources, for any agent."""

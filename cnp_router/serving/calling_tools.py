@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from cnp_router import telemetry
 from cnp_router.catalog import Api
 from cnp_router.context import DataClasses, SharedContext
 from cnp_router.exceptions import ContextStoreError, InputError, LanguageModelError
@@ -180,11 +181,12 @@ class ToolCaller:
     async def _recalled(
         self, api: Api, inputs: Mapping[str, Any], client: Client
     ) -> CallResult | None:
-        if api.effects != "reads":
+        if api.effects != "reads" or self._context is None:
             return None
-        found = await self._shared(
-            lambda context: context.find(api, inputs, user=client.name, fetch=self._fetch)
-        )
+        with telemetry.timed("cnp_router.context.propagation.duration", {"step": "recall"}):
+            found = await self._shared(
+                lambda context: context.find(api, inputs, user=client.name, fetch=self._fetch)
+            )
         if found is None or not client.may_see(found.entry.source):
             return None
         return found.result

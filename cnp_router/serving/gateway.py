@@ -116,9 +116,13 @@ class Gateway:
         self._routing = ThreadPoolExecutor(1, "cnp-router-routing")
         self._logging = ThreadPoolExecutor(1, "cnp-router-log")
         self._learning = ThreadPoolExecutor(1, "cnp-router-learning")
+        try:
+            if self.teaching is not None:
+                await self._in(self._learning, self.teaching.take_over, self._in_turn)
+        except BaseException:
+            self._shut_down()
+            raise
         self._is_open = True
-        if self.teaching is not None:
-            await self._in(self._learning, self.teaching.take_over, self._in_turn)
         self._work = [asyncio.create_task(self._follow())]
         if self.settings.refresh_seconds and self._tools.sources is not None:
             self._work.append(asyncio.create_task(self._refresh()))
@@ -135,10 +139,7 @@ class Gateway:
         try:
             await asyncio.shield(asyncio.to_thread(self._end))
         finally:
-            for executor in (self._learning, self._routing, self._logging):
-                executor.shutdown()
-            if self._owns_log:
-                self.log.close()
+            self._shut_down()
 
     async def search(self, query: str, k: int | None = None, *, client: Client = _ANYONE) -> Search:
         """Find the tools that fit a request.
@@ -441,6 +442,12 @@ class Gateway:
             self._tidy()
         except InputError as exc:
             _LOGGER.warning("%s", exc)
+
+    def _shut_down(self) -> None:
+        for executor in (self._learning, self._routing, self._logging):
+            executor.shutdown()
+        if self._owns_log:
+            self.log.close()
 
     def _tidy(self) -> None:
         self.log.tidy(since=self._since)

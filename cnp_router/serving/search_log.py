@@ -49,7 +49,7 @@ class SearchLog:
     ----------
     path : str or Path, optional
         Made if it does not exist; its folder must. Without one, it is in memory.
-    max_searches : int >= 1, default=10000
+    max_searches : int >= 1, default=50000
         The oldest go first.
     clock : callable, default=time.time
         Seconds since 1970.
@@ -76,7 +76,7 @@ class SearchLog:
         self,
         path: str | Path | None = None,
         *,
-        max_searches: int = 10_000,
+        max_searches: int = 50_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.max_searches = check_number("max_searches", max_searches, 1, whole=True)
@@ -107,13 +107,12 @@ class SearchLog:
         marks = ", ".join("?" * len(values))
 
         def add(connection: sqlite3.Connection) -> None:
-            connection.execute(f"INSERT INTO searches VALUES (NULL, {marks})", values)
-            newest = "SELECT number FROM searches ORDER BY number DESC LIMIT 1 OFFSET ?"
-            row = connection.execute(newest, (self.max_searches,)).fetchone()
-            if row is not None:
-                old = "SELECT id FROM searches WHERE number <= ?"
-                connection.execute(f"DELETE FROM calls WHERE search IN ({old})", row)
-                connection.execute("DELETE FROM searches WHERE number <= ?", row)
+            done = connection.execute(f"INSERT INTO searches VALUES (NULL, {marks})", values)
+            assert done.lastrowid is not None
+            oldest = (done.lastrowid - self.max_searches,)
+            old = "SELECT id FROM searches WHERE number <= ?"
+            connection.execute(f"DELETE FROM calls WHERE search IN ({old})", oldest)
+            connection.execute("DELETE FROM searches WHERE number <= ?", oldest)
 
         self._use(add)
 

@@ -214,8 +214,8 @@ class Teaching:
 
     def _note(self, sequence: int, new: Sequence[Experience] = ()) -> None:
         """Note up to where all was learned, and the record there."""
-        if sequence and not new:
-            new = OnlineStore.records_after(self.path, sequence - 1)[1]
+        if sequence and not new:  # others may have written more by now
+            new = OnlineStore.records_after(self.path, sequence - 1)[1][:1]
         self.sequence, self._last = sequence, new[-1] if new else None
 
     def _learn(self, records: Sequence[Experience]) -> None:

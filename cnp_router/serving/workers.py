@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from cnp_router.exceptions import CnpRouterError, InputError, MissingExtraError
+from cnp_router.exceptions import CnpRouterError, InputError
 from cnp_router.serving.http_limits import ACCESS_LOG, Limits
 
 if TYPE_CHECKING:
@@ -135,26 +135,20 @@ def serve_http(
 
     Raises
     ------
-    MissingExtraError
-        If uvicorn is not installed.
     ServerEndedError
         If the first of several workers could not begin; a single one raises its own error.
     """
-    try:
-        import uvicorn as _  # noqa: F401
-    except ImportError as exc:
-        raise MissingExtraError("serving HTTP", package="uvicorn", extra="serve") from exc
-    folder = Path(tempfile.mkdtemp(prefix="cnp-router-"))
     how = _How(make, sock, limits or Limits(), grace, log)
-    try:
-        with sock:
+    with sock:
+        folder = Path(tempfile.mkdtemp(prefix="cnp-router-"))
+        try:
             if workers == 1:
                 how.set_up_log()
                 asyncio.run(_serve(how, Worker(0, 1, folder), ready))
             else:
                 _Supervisor(how, workers, folder).run(ready)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +195,9 @@ async def _serve(how: _How, worker: Worker, ready: Callable[[], None]) -> None:
         async with how.make(worker) as app:
             server = http_server(app, how.limits, grace=how.grace, ready=ready)
             await server.serve([how.sock])
-            if left := server.server_state.tasks:
+            for task in (left := set(server.server_state.tasks)):
+                task.cancel()
+            if left:
                 await asyncio.wait(left, timeout=1)
     except asyncio.CancelledError:
         if not ended:

@@ -128,7 +128,9 @@ async def make_gateway(
 
 
 @contextlib.contextmanager
-def mcp_site(client: Client | None = ANYONE, **settings: Any) -> Iterator[str]:
+def mcp_site(
+    client: Client | None = ANYONE, *, around: Callable[[Any], Any] | None = None, **settings: Any
+) -> Iterator[str]:
     """Serve a gateway over HTTP in a thread; yield the address of the MCP endpoint."""
 
     @contextlib.asynccontextmanager
@@ -140,7 +142,8 @@ def mcp_site(client: Client | None = ANYONE, **settings: Any) -> Iterator[str]:
             async with gateway, endpoint.run():
                 yield
 
-    with served(Starlette(lifespan=lifespan)) as address:
+    app = Starlette(lifespan=lifespan)
+    with served(app if around is None else around(app)) as address:
         yield f"{address}/mcp"
 
 

@@ -121,7 +121,7 @@ class TestErrors:
         ("path", "body", "said"),
         [
             ("/v1/search", b"{", "not JSON"),
-            ("/v1/search", b"", "empty"),
+            ("/v1/search", b"", "not JSON"),
             ("/v1/search", b"\xff{}", "UTF-8"),
             ("/v1/search", b"[1]", "must be a JSON object, got [1]"),
             ("/v1/search", b"null", "must be a JSON object, got None"),
@@ -268,7 +268,7 @@ class TestClients:
             "jsonrpc": "2.0",
             "id": 1,
             "method": "tools/call",
-            "params": {"name": "search_tools", "arguments": {"query": "send a text", "k": 3}},
+            "params": {"name": "search_tools", "arguments": {"query": "the weather forecast"}},
         }
 
         async def main():
