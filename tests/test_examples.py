@@ -23,6 +23,7 @@ SAYS = {
     "new_apis.py": "park-here",
     "shared_context.py": "kept 4, not called again 2",
     "timetable.py": "In conflict:",
+    "traces.py": "      execute_tool air__weather",
 }
 
 
