@@ -13,6 +13,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import urllib.request
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -41,6 +43,7 @@ __all__ = [
 
 _ROOT = Path(__file__).resolve().parents[1]
 _LISTENING = re.compile(r"Listening at: (http://\S+)")
+_UP = re.compile(rb"^cnp_router_worker_up\{[^}]*\} 1$", re.MULTILINE)
 _TO_START = 60.0  # seconds
 _TO_END = 60.0
 
@@ -124,6 +127,7 @@ class Server:
 def served(*arguments: str, env: dict[str, str] | None = None) -> Iterator[Server]:
     """Serve HTTP at a free port of 127.0.0.1, and end it however it goes."""
     command = [sys.executable, "-m", "cnp_router", "serve", "--http", "--port", "0", *arguments]
+    n_workers = int(arguments[arguments.index("--workers") + 1]) if "--workers" in arguments else 1
     with _started(command, env) as process:
         lines: queue.Queue[str] = queue.Queue()
         assert process.stderr is not None
@@ -137,10 +141,22 @@ def served(*arguments: str, env: dict[str, str] | None = None) -> Iterator[Serve
                 raise ServingError(f"the gateway does not start: {' '.join(said)}") from None
             said.append(line)
             if found := _LISTENING.search(line):
+                _all_there(found[1], n_workers)
                 yield Server(found[1], process)
                 break
             if not line:
                 raise ServingError(f"the gateway has ended: {' '.join(said)}")
+
+
+def _all_there(url: str, n_workers: int) -> None:
+    """Wait until all workers answer: the first one says when it does, the others follow."""
+    until = time.monotonic() + _TO_START
+    while time.monotonic() < until:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=_TO_START) as answer:
+            if len(_UP.findall(answer.read())) >= n_workers:
+                return
+        time.sleep(0.1)
+    raise ServingError(f"not all of the {n_workers} workers have begun")
 
 
 @contextmanager
