@@ -191,7 +191,7 @@ class Gateway:
         client : Client, optional
         key : str, default=""
             The same for each attempt at one and the same act: it is done once, and each attempt
-            gets what came of it.
+            gets what came of it. What failed and was not done can be tried again with it.
         on_progress : callable, optional
             As for a `Call`.
 
@@ -223,7 +223,8 @@ class Gateway:
                 api,
                 inputs,
                 lambda: self._call(api, inputs, search_id, client, key, on_progress),
-                self._claimed,
+                lambda name: self._logged(lambda: self.log.claim_key(name)),
+                lambda name: self._logged(lambda: self.log.release_key(name)),
             )
         finally:
             self._in_flight -= 1
@@ -400,9 +401,6 @@ class Gateway:
 
         likely = await self._logged(end)
         return Called(made.result, api.id, search_id, likely)
-
-    async def _claimed(self, key: str) -> bool:
-        return await self._logged(lambda: self.log.claim_key(key))
 
     def _shut_down(self) -> None:
         for executor in (self._routing, self._logging):
