@@ -109,7 +109,7 @@ def test_a_call_under_way_ends_with_the_server(how):
         stdin.flush()
         assert json.loads(stdout.readline())["id"] == 0
         assert stderr.readline() == b"waiting\n"
-            if how == "stdin ends":
+        if how == "stdin ends":
             stdin.close()
         elif how == "nobody reads":
             stdout.close()

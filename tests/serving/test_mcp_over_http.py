@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 
 import httpx2
 import pytest
@@ -227,6 +226,5 @@ def test_calls_under_way_end_with_the_server():
         sending = client.stream("POST", address, json=body, headers=headers)
         stream = sending.__enter__()
         assert wait_until(lambda: "started" in EVENTS)
-        began = time.monotonic()
     stream.close()
-    assert "cancelled" in EVENTS and time.monotonic() - began < 10
+    assert "cancelled" in EVENTS
