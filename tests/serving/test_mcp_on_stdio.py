@@ -11,6 +11,8 @@ from mcp import Client as McpClient
 from mcp_gateways import stdio_server
 from tool_servers import no_process_left, wait_until
 
+from cnp_router.serving import mcp_stdio
+
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and descriptors of POSIX")
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 CALL = {"jsonrpc": "2.0", "method": "tools/call"}
@@ -73,17 +75,33 @@ def test_many_calls_at_once_progress_and_cancelling_over_one_connection(mode):
     assert after.content[0].text == "3"
 
 
-def test_a_client_that_floods_gets_an_answer_to_each_request():
-    floods = ({**WAIT, "id": number} for number in range(10, 1_050))
-    with subprocess.Popen(**server()) as process, no_process_left():
-        process.stdin.write(lines(*OPENING, *floods))
-        process.stdin.flush()
-        refused = [json.loads(process.stdout.readline()) for _ in range(41)][1:]
-        process.stdin.close()
-        assert process.wait(60) == 0
-        process.stderr.read()
-    assert [each["id"] for each in refused] == list(range(1_010, 1_050))
-    assert all("ask again" in each["error"]["message"] for each in refused)
+def test_a_client_that_floods_gets_an_answer_to_each_request(monkeypatch):
+    monkeypatch.setattr(mcp_stdio, "_MOST_OPEN", 3)
+    monkeypatch.setattr(mcp_stdio, "_GRACE", 0.01)
+    written, taken = [], []
+    notice = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+
+    async def sent():
+        for each in (*({**WAIT, "id": number} for number in range(5)), notice, ADD):
+            yield json.dumps(each).encode()
+
+    async def write(data):
+        written.append(json.loads(data))
+
+    async def ask():
+        wire = mcp_stdio._Wire(sent(), write)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(wire.read())
+            group.create_task(wire.answer())
+            async for each in wire.incoming:
+                taken.append(getattr(each.message, "id", "notice"))
+            wire.outgoing.close()
+        wire.close()
+
+    asyncio.run(ask())
+    assert taken == [0, 1, 2, "notice", 7]  # what is cancelled makes room
+    assert [each["id"] for each in written] == [3, 4]
+    assert all("ask again" in each["error"]["message"] for each in written)
 
 
 def test_stdout_holds_the_protocol_and_nothing_else_whatever_comes():
