@@ -35,30 +35,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
-import json
-import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-from pydantic_ai import RunContext, Tool
-from pydantic_ai.agent import AbstractAgent
+from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, ToolSearch
-from pydantic_ai.exceptions import (
-    ApprovalRequired,
-    CallDeferred,
-    ModelAPIError,
-    ModelAuthenticationError,
-    ModelConnectionError,
-    ModelRateLimitError,
-    ModelRequestTimeout,
-    ModelServerError,
-    ModelTimeoutError,
-    ModelUnavailableError,
-    ToolFailed,
-    UsageLimitExceeded,
-)
+from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -67,43 +50,28 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models.test import TestModel
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.settings import ToolOrOutput
-from pydantic_ai.tools import AgentDepsT, DeferredToolRequests, ToolDefinition
+from pydantic_ai.tools import AgentDepsT, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
-from pydantic_ai.usage import RunUsage, UsageLimits
-from pydantic_core import to_jsonable_python
+from pydantic_core import SchemaValidator, core_schema
 
-from cnp_router.adapters.foreign_tools import ForeignTools, Invoke, told
-from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
+from cnp_router.adapters.pydantic_ai_contractors import ToolsetSource, sub_agent
+from cnp_router.adapters.source_tools import SourceTools, said_of
 from cnp_router.adapters.tool_choice import ToolChoice
-from cnp_router.catalog import Api, Effects
-from cnp_router.exceptions import (
-    ChatAccessError,
-    ChatRateLimitError,
-    ChatRequestError,
-    ChatTimeoutError,
-    ChatUnavailableError,
-    InputError,
-    LanguageModelError,
-)
+from cnp_router.catalog import Api
 from cnp_router.execution.approval import Approve
-from cnp_router.llm import Usage
 from cnp_router.records import check_instance
-from cnp_router.sources import Call, CallFailure, CallResult, Sources
-from cnp_router.sources.result_size import MAX_BYTES
-from cnp_router.subagents import Answer, Question, SubAgent
-from cnp_router.subagents.question import too_many
+from cnp_router.sources import Sources
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = [
     "RoutedTools",
     "RoutedToolset",
+    "SourceToolset",
     "ToolsetSource",
     "observe",
-    "source_tools",
     "sub_agent",
     "tool_search",
 ]
@@ -112,15 +80,6 @@ RequestOf = Callable[[RunContext[Any]], str | Awaitable[str]]
 """Makes the text to choose by from the context of a run."""
 
 _OBSERVATION = 4_000  # characters of a result
-_KINDS: tuple[tuple[type[ModelAPIError], type[LanguageModelError]], ...] = (
-    (ModelRateLimitError, ChatRateLimitError),
-    (ModelTimeoutError, ChatTimeoutError),
-    (ModelRequestTimeout, ChatTimeoutError),
-    (ModelConnectionError, ChatUnavailableError),
-    (ModelUnavailableError, ChatUnavailableError),
-    (ModelServerError, ChatUnavailableError),
-    (ModelAuthenticationError, ChatAccessError),
-)
 
 
 @dataclass
@@ -246,196 +205,90 @@ async def observe(
     return await asyncio.to_thread(choice.observe, asked, steps, success, user=user)
 
 
-class ToolsetSource(ForeignTools):
-    """A toolset as a source: what its tools raise is a failure that says it.
+class SourceToolset(AbstractToolset[Any]):
+    """The tools of sources as a toolset: of MCP servers, OpenAPI documents, A2A agents.
 
-    A toolset that is a connection is opened for each call, unless it is open already: use the
-    source within ``async with toolset``.
+    A call that fails is told to the model as such; of inputs that do not fit it may try others.
 
     Parameters
     ----------
-    name : str
-        As that of a `Source`.
-    toolset : AbstractToolset
-        Such as a ``FunctionToolset``.
-    effects : mapping of str to {"reads", "writes", "unknown"}, optional
-        By tool. Where nothing is said, those that require approval write, and others are unknown.
-    deps : object, optional
-        What the tools are given as ``ctx.deps``.
-    max_concurrency, max_bytes
-        As of `FunctionSource`.
+    sources : Sources
+        Stays the caller's, who closes it after the last run.
+    approve : callable, optional
+        Answers each `Approval`. Without it only what reads is called.
+    timeout : float > 0, seconds, default=30.0
+        For one call.
 
-    Raises
-    ------
-    InputError
-        As of `FunctionSource`; from `apis` and `call`, if the toolset has tools that are called
-        elsewhere (external ones).
+    Examples
+    --------
+    >>> from pydantic_ai import Agent
+    >>> from pydantic_ai.models.test import TestModel  # calls every tool once
+    >>> from cnp_router.testing import ScriptedSource
+    >>> async def main():
+    ...     source = ScriptedSource("weather", {"today": ["sunny"]})
+    ...     async with Sources([source]) as sources:
+    ...         agent = Agent(TestModel(), toolsets=[SourceToolset(sources)])
+    ...         return (await agent.run("How is the weather?")).output
+    >>> asyncio.run(main())
+    '{"weather__today":"sunny"}'
     """
 
     def __init__(
+        self, sources: Sources, *, approve: Approve | None = None, timeout: float = 30.0
+    ) -> None:
+        self._held = SourceTools(sources, approve=approve, timeout=timeout)
+
+    @property
+    def id(self) -> str | None:
+        """None: it has no name of its own."""
+        return None
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Return what the sources have now."""
+        return {
+            name: _SourceTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=name,
+                    description=api.description or api.name,
+                    parameters_json_schema={
+                        "type": "object",
+                        "properties": {},
+                        **(api.parameters or {}),
+                    },
+                ),
+                max_retries=ctx.max_retries,
+                args_validator=_ANY_INPUTS,
+                api=api,
+            )
+            for name, api in (await self._held.named()).items()
+        }
+
+    async def call_tool(
         self,
         name: str,
-        toolset: AbstractToolset[Any],
-        *,
-        effects: Mapping[str, Effects] | None = None,
-        deps: Any = None,
-        max_concurrency: int = 8,
-        max_bytes: int = MAX_BYTES,
-    ) -> None:
-        super().__init__(name, (), max_concurrency=max_concurrency, max_bytes=max_bytes)
-        self._effects = dict(effects or {})
-        self._toolset = check_instance("toolset", toolset, AbstractToolset)
-        self._deps = deps
-
-    async def apis(self) -> tuple[Api, ...]:
-        """Return the tools that there are now."""
-        async with self._toolset:
-            tools = await self._toolset.get_tools(self._context())
-        outside = [name for name, tool in tools.items() if tool.tool_def.kind == "external"]
-        if outside:
-            raise InputError(
-                f"tool {outside[0]!r} of source {self.name!r} is called elsewhere (leave it out)"
-            )
-        self._hold((_api(tool.tool_def), self._invoke(tool)) for tool in tools.values())
-        return await super().apis()
-
-    async def call(self, call: Call) -> CallResult:
-        """Call a tool. What it raises is a `CallResult.failure`."""
-        if not self._tools:
-            await self.apis()
-        return await super().call(call)
-
-    def _context(self, **fields: Any) -> RunContext[Any]:
-        # Its model is never asked: a tool may look at it all the same.
-        return RunContext(deps=self._deps, model=TestModel(), usage=RunUsage(), **fields)
-
-    def _invoke(self, tool: ToolsetTool[Any]) -> Invoke:
-        name = tool.tool_def.name
-
-        async def invoke(inputs: dict[str, Any]) -> Any:
-            ctx = self._context(
-                tool_name=name, tool_call_id=f"call-{uuid.uuid4().hex}", tool_call_approved=True
-            )
-            try:
-                arguments = tool.args_validator.validate_json(json.dumps(inputs))
-            except ValidationError as exc:
-                said = exc.errors(include_url=False, include_context=False, include_input=False)
-                place = ".".join(map(str, said[0]["loc"]))
-                return CallResult.failed("inputs", f"{place}: {said[0]['msg']}")
-            try:
-                async with self._toolset:
-                    return await self._toolset.call_tool(name, arguments, ctx, tool)
-            except (ApprovalRequired, CallDeferred) as exc:
-                return CallResult.failed("declined", f"it asks for more first: {exc!r}")
-
-        return invoke
+        tool_args: dict[str, Any],
+        ctx: RunContext[Any],
+        tool: ToolsetTool[Any],
+    ) -> str:
+        """Call a tool as it was when the model was shown it."""
+        assert isinstance(tool, _SourceTool)
+        result = await self._held.call(tool.api, tool_args, key=ctx.tool_call_id or "")
+        if result.failure is not None and result.failure.kind == "inputs":
+            raise ModelRetry(said_of(result))
+        if result.failure is not None:
+            raise ToolFailed(said_of(result))
+        return said_of(result)
 
 
-def sub_agent(
-    agent: AbstractAgent[Any, Any],
-    description: str,
-    *,
-    name: str | None = None,
-    deps: Any = None,
-    **how: Any,
-) -> SubAgent:
-    """Return an agent as a contractor: it is asked a text, and keeps to its limits.
-
-    Its tokens are counted in any case.
-
-    Parameters
-    ----------
-    agent : Agent
-    description : str
-        What it can be asked.
-    name : str, optional
-        Default: that of the agent.
-    deps : object, optional
-        What its run is given.
-    **how
-        As of `SubAgent`: ``max_turns``, ``timeout``, ``effects`` and others.
-
-    Raises
-    ------
-    InputError
-        As of `SubAgent`.
-    """
-
-    async def answer(question: Question) -> Answer:
-        return await _answer(agent, question, deps)
-
-    return SubAgent(name or agent.name or "", description, answer, **how)
+@dataclass(kw_only=True)
+class _SourceTool(ToolsetTool[Any]):
+    api: Api
 
 
-async def source_tools(
-    sources: Sources, *, approve: Approve | None = None, timeout: float = 30.0
-) -> list[Tool[Any]]:
-    """Return the tools of sources for pydantic-ai: of MCP servers, OpenAPI documents, A2A agents.
-
-    What fails is told to the model, which may try otherwise.
-
-    Parameters
-    ----------
-    sources, approve, timeout
-        As of `SourceTools`.
-
-    Raises
-    ------
-    CnpRouterError
-        If all sources fail.
-    """
-    tools = SourceTools(sources, approve=approve, timeout=timeout)
-
-    def tool_of(name: str, api: Api) -> Tool[Any]:
-        async def call(ctx: RunContext[Any], /, **inputs: Any) -> str:
-            result = await tools.call(api, inputs, key=ctx.tool_call_id or "")
-            if not result.is_done:
-                raise ToolFailed(said_of(result))
-            return said_of(result)
-
-        said, schema = api.description or api.name, schema_of_inputs(api)
-        return Tool.from_schema(call, name, said, schema, takes_ctx=True)
-
-    return [tool_of(name, api) for name, api in (await tools.named()).items()]
-
-
-async def _answer(agent: AbstractAgent[Any, Any], question: Question, deps: Any) -> Answer:
-    usage = RunUsage()
-    limits = UsageLimits(request_limit=question.max_turns)
-    try:
-        result = await agent.run(told(question), deps=deps, usage=usage, usage_limits=limits)
-    except UsageLimitExceeded as exc:
-        if usage.requests >= question.max_turns:
-            raise too_many(question.max_turns) from exc
-        raise
-    except ModelAPIError as exc:
-        kind = next((ours for theirs, ours in _KINDS if isinstance(exc, theirs)), ChatRequestError)
-        raise kind(str(exc), model=exc.model_name, server="its server") from exc
-    finally:
-        read, cached = usage.input_tokens, usage.cache_read_tokens
-        question.book(Usage(read, usage.output_tokens, "server", min(cached, read)))
-        for _ in range(min(usage.requests, question.max_turns)):
-            question.turn()
-    said = result.output
-    if isinstance(said, DeferredToolRequests):
-        waiting = ", ".join(call.tool_name for call in (*said.approvals, *said.calls))
-        failure = CallFailure("declined", f"nobody approved its calls of {waiting}", "unknown")
-        return Answer(failure=failure)
-    if isinstance(said, str):
-        return Answer(said)
-    structured = to_jsonable_python(said)
-    return Answer(json.dumps(structured, ensure_ascii=False), structured)
-
-
-def _api(tool: ToolDefinition) -> Api:
-    effects: Effects = "writes" if tool.kind == "unapproved" else "unknown"
-    return Api(
-        tool.name,
-        tool.name,
-        tool.description or "",
-        parameters=tool.parameters_json_schema,
-        effects=effects,
-    )
+_ANY_INPUTS = SchemaValidator(
+    core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema())
+)
 
 
 def _apis(choice: ToolChoice, tools: Iterable[ToolDefinition]) -> list[Api]:

@@ -29,12 +29,24 @@ from agents import (
     set_tracing_disabled,
     tool_input_guardrail,
 )
+from agents.mcp import MCPServer
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from many_tools import SPECIAL, many_tools
+from mcp.types import CallToolResult, TextContent
+from mcp.types import Tool as MCPTool
 
-from cnp_router import Call, Catalog, InputError, OnlineStore, SpecificationRouter, SubAgents
+from cnp_router import (
+    Call,
+    Catalog,
+    FunctionSource,
+    InputError,
+    OnlineStore,
+    Sources,
+    SpecificationRouter,
+    SubAgents,
+)
 from cnp_router.adapters import ToolChoice
-from cnp_router.adapters.openai_agents import FunctionTools, RoutedAgent, sub_agent
+from cnp_router.adapters.openai_agents import FunctionTools, RoutedAgent, source_tools, sub_agent
 
 set_tracing_disabled(True)
 
@@ -345,6 +357,89 @@ class TestOutcomes:
             run(agent, RAIN, max_turns=2)
         kept = asyncio.run(agent.observe(error.value.run_data, success=False))
         assert (kept.goal, kept.tools, kept.success) == (RAIN, ("weather", "weather"), False)
+
+
+def book(seat: str) -> str:
+    """Reserves a seat at the theatre."""
+    return f"{seat} is yours"
+
+
+def broken(seat: str) -> str:
+    """Says which seat at the theatre is free."""
+    raise ConnectionError("no line")
+
+
+class TestToolsOfSources:
+    SEAT = "Reserve a free seat at the theatre."
+
+    def run(self, *calls, **how):
+        model = ScriptedModel(
+            [[function_call(*call, call_id=f"c{n}")] for n, call in enumerate(calls)]
+        )
+        model.enqueue(done())
+
+        async def main():
+            theatre = FunctionSource("theatre", [book, broken], effects={"broken": "reads"})
+            async with Sources([theatre]) as sources:
+                tools = await source_tools(sources, **how)
+                agent = RoutedAgent("helper", tools=[*tools, weather], model=model)
+                result = await Runner.run(agent, self.SEAT)
+                return await agent.observe(result, success=False)
+
+        kept = asyncio.run(main())
+        assert set(shown(model)[0]) == {"theatre__book", "theatre__broken"}
+        return [call.input[-1]["output"] for call in model.calls[1:]], kept.steps
+
+    def test_called_with_approval(self):
+        asked = []
+        said, steps = self.run(
+            ("theatre__book", {"seat": "A1"}), approve=lambda a: not asked.append(a)
+        )
+        assert said == ["A1 is yours"]
+        assert asked[0].inputs == {"seat": "A1"}
+        assert steps[0].success is None
+
+    def test_what_goes_wrong_is_told_and_known(self):
+        said, steps = self.run(
+            ("theatre__book", {"seat": "A1"}),
+            ("theatre__broken", {"seat": "A1"}),
+            ("theatre__broken", {"row": 1}),
+            ("theatre__broken", "{"),
+            ("theatre__broken", "[]"),
+        )
+        kinds = [text.partition(":")[0] for text in said]
+        assert kinds == ["declined", "tool", "inputs", "inputs", "inputs"]
+        assert [step.success for step in steps] == [False] * 5
+
+
+class TownServer(MCPServer):
+    """A server of tools in this process."""
+
+    name = "town"
+
+    async def connect(self):
+        pass
+
+    cleanup = list_prompts = connect
+
+    async def get_prompt(self, name, arguments=None):
+        pass
+
+    async def list_tools(self, run_context=None, agent=None):
+        schema = {"type": "object", "properties": {}}
+        said = {"museum": "Opening hours of the museum.", "market": "Dates of the market."}
+        return [MCPTool(name=n, description=d, input_schema=schema) for n, d in said.items()]
+
+    async def call_tool(self, tool_name, arguments, meta=None):
+        return CallToolResult(content=[TextContent(type="text", text="from nine to five")])
+
+
+def test_tools_of_mcp_servers_are_chosen_among_the_others():
+    model = ScriptedModel([[function_call("museum", {}, call_id="c1")], done()])
+    agent = RoutedAgent("helper", tools=list(TOOLS), mcp_servers=[TownServer()], model=model)
+    run(agent, "What are the opening hours of the museum?")
+    assert shown(model) == [["museum"], ["museum"]]
+    assert "from nine to five" in str(model.last_call.input[-1]["output"])
 
 
 class TestToolsAsContractors:

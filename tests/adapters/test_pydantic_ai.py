@@ -29,11 +29,21 @@ from pydantic_ai.settings import ToolOrOutput
 from pydantic_ai.tools import DeferredToolResults, ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolset
 
-from cnp_router import Call, Catalog, InputError, OnlineStore, SpecificationRouter, SubAgents
+from cnp_router import (
+    Call,
+    Catalog,
+    FunctionSource,
+    InputError,
+    OnlineStore,
+    Sources,
+    SpecificationRouter,
+    SubAgents,
+)
 from cnp_router.adapters import ToolChoice
 from cnp_router.adapters.pydantic_ai import (
     RoutedTools,
     RoutedToolset,
+    SourceToolset,
     ToolsetSource,
     observe,
     sub_agent,
@@ -305,6 +315,52 @@ class TestOutcomes:
         assert kept.steps[0].observation == "Rain in Kyoto for 1 days."
         assert (kept.user, unjudged.goal, unjudged.success) == ("ann", RAIN, None)
         assert script.seen[-1] == ["weather", "share_price"]
+
+
+def book(seat: str) -> str:
+    """Reserves a seat at the theatre."""
+    return f"{seat} is yours"
+
+
+def broken(seat: str) -> str:
+    """Says which seat at the theatre is free."""
+    raise ConnectionError("no line")
+
+
+class TestToolsOfSources:
+    def run(self, *calls, **how):
+        script = Scripted(*calls)
+
+        async def main():
+            theatre = FunctionSource("theatre", [book, broken], effects={"broken": "reads"})
+            async with Sources([theatre]) as sources:
+                routed = RoutedToolset(SourceToolset(sources, **how))
+                agent = Agent(FunctionModel(script), toolsets=[routed, TOOLS])
+                result = await agent.run("Reserve a free seat at the theatre.")
+                return await observe(routed.choice, result)
+
+        kept = asyncio.run(main())
+        assert {"theatre__book", "theatre__broken"} <= set(script.seen[0])
+        return script.results[1:], kept.steps
+
+    def test_called_with_approval(self):
+        asked = []
+        results, steps = self.run(
+            ("theatre__book", {"seat": "A1"}), approve=lambda a: not asked.append(a)
+        )
+        assert results[0].content == "A1 is yours"
+        assert asked[0].inputs == {"seat": "A1"}
+        assert steps[0].success
+
+    def test_what_goes_wrong_is_told_and_known(self):
+        results, steps = self.run(
+            ("theatre__book", {"seat": "A1"}),
+            ("theatre__broken", {"seat": "A1"}),
+            ("theatre__broken", {"row": 1}),
+        )
+        said = [part.content.partition(":")[0] for part in results]
+        assert said == ["declined", "tool", "inputs"]
+        assert [step.success for step in steps] == [False] * 3
 
 
 class TestToolsAsContractors:
