@@ -22,7 +22,7 @@ from langgraph.types import Command
 from pydantic import ConfigDict
 
 from cnp_router.adapters.langchain_contractors import LangChainTools, schema_of, sub_agent
-from cnp_router.adapters.source_tools import SourceTools, said_of
+from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice, tool_api
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
@@ -241,15 +241,12 @@ class SourceTool(BaseTool):
     ----------
     api : Api
     called_by : SourceTools
-    loop : asyncio.AbstractEventLoop
-        In which the sources are used.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     api: Api
     called_by: SourceTools
-    loop: asyncio.AbstractEventLoop
 
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
@@ -260,30 +257,10 @@ class SourceTool(BaseTool):
         return (dict(tool_input), tool_call_id or ""), {}
 
     def _run(self, inputs: dict[str, Any], key: str) -> tuple[str, CallResult]:
-        try:
-            running: Any = asyncio.get_running_loop()
-        except RuntimeError:
-            running = None
-        if running is self.loop:
-            raise InputError(
-                f"tool {self.name!r} was called synchronously in the event loop that it needs "
-                "(use ainvoke, or invoke in a thread)"
-            )
-        return _told(self._elsewhere(inputs, key).result())
+        return _told(self.called_by.call_sync(self.api, inputs, key=key))
 
     async def _arun(self, inputs: dict[str, Any], key: str) -> tuple[str, CallResult]:
-        if asyncio.get_running_loop() is self.loop:
-            return _told(await self.called_by.call(self.api, inputs, key=key))
-        return _told(await asyncio.wrap_future(self._elsewhere(inputs, key)))
-
-    def _elsewhere(self, inputs: dict[str, Any], key: str) -> Any:
-        if not self.loop.is_running():
-            raise InputError(
-                f"the event loop that tool {self.name!r} was made in does not run any more "
-                "(make tools and call the agent in one asyncio.run)"
-            )
-        call = self.called_by.call(self.api, inputs, key=key)
-        return asyncio.run_coroutine_threadsafe(call, self.loop)
+        return _told(await self.called_by.call(self.api, inputs, key=key))
 
 
 async def source_tools(
@@ -293,12 +270,8 @@ async def source_tools(
 
     Parameters
     ----------
-    sources : Sources
-        Stays the caller's, who closes it after the last run.
-    approve : callable, optional
-        Answers each `Approval`. Without it only what reads is called.
-    timeout : float > 0, seconds, default=30.0
-        For one call.
+    sources, approve, timeout
+        As of `SourceTools`.
 
     Raises
     ------
@@ -316,17 +289,15 @@ async def source_tools(
     ('weather__today', 'sunny')
     """
     tools = SourceTools(sources, approve=approve, timeout=timeout)
-    loop = asyncio.get_running_loop()
     return [
         SourceTool(
             name=name,
             description=api.description or api.name,
-            args_schema={"type": "object", "properties": {}, **(api.parameters or {})},
+            args_schema=schema_of_inputs(api),
             response_format="content_and_artifact",
             handle_tool_error=True,
             api=api,
             called_by=tools,
-            loop=loop,
         )
         for name, api in (await tools.named()).items()
     ]
