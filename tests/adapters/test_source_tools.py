@@ -208,9 +208,7 @@ class TestLangChain:
         async def main():
             async with town() as sources:
                 tool, *_ = await source_tools(sources)
-                with pytest.raises(
-                    InputError, match="run the agent asynchronously"
-                ):
+                with pytest.raises(InputError, match="run the agent asynchronously"):
                     tool.invoke({"city": "Nara"})
                 with pytest.raises(ToolException):
                     tool._to_args_and_kwargs("Nara", None)
