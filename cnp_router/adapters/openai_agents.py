@@ -55,7 +55,7 @@ from agents.result import RunResultBase
 from agents.tool_context import ToolContext
 
 from cnp_router.adapters.openai_agents_contractors import FunctionTools, sub_agent
-from cnp_router.adapters.source_tools import SourceTools, said_of
+from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice
 from cnp_router.catalog import Api
 from cnp_router.execution.approval import Approve
@@ -204,8 +204,7 @@ async def source_tools(
             result = await held.call(api, inputs, key=context.tool_call_id)
             return said_of(result) if result.is_done else _Failed(said_of(result))
 
-        schema = {"type": "object", "properties": {}, **(api.parameters or {})}
-        said = api.description or api.name
+        said, schema = api.description or api.name, schema_of_inputs(api)
         return FunctionTool(name, said, schema, invoke, strict_json_schema=False)
 
     return [tool_of(name, api) for name, api in (await held.named()).items()]

@@ -58,7 +58,7 @@ from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
 from cnp_router.adapters.pydantic_ai_contractors import ToolsetSource, sub_agent
-from cnp_router.adapters.source_tools import SourceTools, said_of
+from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice
 from cnp_router.catalog import Api
 from cnp_router.execution.approval import Approve
@@ -251,11 +251,7 @@ class SourceToolset(AbstractToolset[Any]):
                 tool_def=ToolDefinition(
                     name=name,
                     description=api.description or api.name,
-                    parameters_json_schema={
-                        "type": "object",
-                        "properties": {},
-                        **(api.parameters or {}),
-                    },
+                    parameters_json_schema=schema_of_inputs(api),
                 ),
                 max_retries=ctx.max_retries,
                 args_validator=_ANY_INPUTS,
