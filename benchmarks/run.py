@@ -8,6 +8,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py trust [--data DIR] [--limit N] [--final]
     python benchmarks/run.py languages
     python benchmarks/run.py scaling --data DIR
+    python benchmarks/run.py sizing [--tools N ...] [--vectors N ...]
     python benchmarks/run.py speed --data DIR
     python benchmarks/run.py next_tool --data DIR [--plots DIR]
     python benchmarks/run.py next_tool_history --data DIR [--plots DIR]
@@ -26,6 +27,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py planning [--forms N]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
+    python benchmarks/run.py serving [--node NODE_MODULES] [--quick] [--parts PART ...]
     python benchmarks/run.py subagents [--data DIR] [--split NAME] [--limit N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
@@ -67,6 +69,8 @@ from benchmarks import (
     reputation,
     routed_vs_broadcast,
     scaling,
+    serving,
+    sizing,
     speed,
     subagents,
     tool_servers,
@@ -83,6 +87,7 @@ TRACKS = {
     "trust": trust,
     "languages": languages,
     "scaling": scaling,
+    "sizing": sizing,
     "speed": speed,
     "next_tool": next_tool,
     "next_tool_history": next_tool_history,
@@ -99,6 +104,7 @@ TRACKS = {
     "tool_servers": tool_servers,
     "subagents": subagents,
     "planning": planning,
+    "serving": serving,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -249,6 +255,19 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
     _count(track, "--calls", tool_servers.CALLS, "later calls, of which the median is shown")
 
 
+def _serving(track: argparse.ArgumentParser) -> None:
+    track.add_argument(
+        "--node",
+        type=Path,
+        metavar="NODE_MODULES",
+        help="a folder with servers that run in Node (default: that of `make`)",
+    )
+    track.add_argument("--quick", action="store_true", help="see that it works, in some seconds")
+    track.add_argument(
+        "--parts", nargs="+", choices=serving.PARTS, default=serving.PARTS, help="not all"
+    )
+
+
 def _subagents(track: argparse.ArgumentParser) -> None:
     track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
     _limit(track, subagents.LIMIT)
@@ -292,6 +311,12 @@ def _coordination(track: argparse.ArgumentParser) -> None:
     track.epilog = f"Without --seed: the mean over seeds {shown}."
 
 
+def _sizing(track: argparse.ArgumentParser) -> None:
+    for option, default in (("--tools", sizing.TOOLS), ("--vectors", sizing.VECTORS)):
+        said = "so many (default: %(default)s)"
+        track.add_argument(option, type=int, nargs="+", metavar="N", default=default, help=said)
+
+
 def _context(track: argparse.ArgumentParser) -> None:
     track.add_argument("--redis", metavar="URL", help="measure that server too, as redis://...")
 
@@ -313,8 +338,10 @@ _OPTIONS = {
     "injection": _injection,
     "reputation": _reputation,
     "tool_servers": _tool_servers,
+    "serving": _serving,
     "subagents": _subagents,
     "planning": _planning,
+    "sizing": _sizing,
 }
 
 

@@ -105,6 +105,7 @@ from cnp_router.exceptions import (
     SourceUnavailableError as SourceUnavailableError,
     TranscriptError as TranscriptError,
     UnknownApiError as UnknownApiError,
+    UnknownSearchError as UnknownSearchError,
 )
 from cnp_router.forgetting import (
     Forgetting as Forgetting,
@@ -231,6 +232,19 @@ from cnp_router.routing import (
     SpecificationRouter as SpecificationRouter,
     TargetRecall as TargetRecall,
     TopK as TopK,
+)
+from cnp_router.serving import (
+    Accuracy as Accuracy,
+    Called as Called,
+    Client as Client,
+    Clients as Clients,
+    FoundTool as FoundTool,
+    Gateway as Gateway,
+    GatewaySettings as GatewaySettings,
+    LoggedSearch as LoggedSearch,
+    Search as Search,
+    SearchLog as SearchLog,
+    Teaching as Teaching,
 )
 from cnp_router.sources import (
     A2aAgent as A2aAgent,

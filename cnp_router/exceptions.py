@@ -6,6 +6,7 @@
     ├── InputError                 the caller's argument or data (also a ValueError)
     │   ├── DataFileError          a catalog, history or output file: says path and line
     │   ├── UnknownApiError        an API id that the catalog does not have (also a KeyError)
+    │   ├── UnknownSearchError     an id of a search that nobody can use, or not this client
     │   └── InfeasibleError        rules that cannot hold together: names those in conflict
     ├── NotFittedError             used before ``fit`` (also a ValueError and AttributeError,
     │                              as in scikit-learn)
@@ -129,6 +130,21 @@ class UnknownApiError(InputError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class UnknownSearchError(InputError):
+    """A search that was never made, is too old, or is another client's: which one is not said.
+
+    Examples
+    --------
+    >>> print(UnknownSearchError("a1"))
+    unknown search 'a1': it was never made, is too old, or is another's (search again)
+    """
+
+    def __init__(self, search_id: str) -> None:
+        self.search_id = search_id
+        problem = "it was never made, is too old, or is another's"
+        super().__init__(f"unknown search {shown(search_id)}: {problem} (search again)")
 
 
 class InfeasibleError(InputError):

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from cnp_router import telemetry
 from cnp_router.catalog import Api, Catalog
 from cnp_router.datasets import Dataset, load_sample
 from cnp_router.history import History, Mashup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from watching import Watched
+
     from cnp_router.training import LearnedRouter
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,6 +65,7 @@ def _guarded_lookup() -> Any:
 
 def pytest_configure() -> None:
     # A hook, not a fixture: so it holds for doctests outside tests/ too.
+    _switch.setattr(telemetry, "strict", True)  # an unknown name or attribute is an error
     _switch.setenv("CNP_ROUTER_MODEL_REQUESTS", "none")
     for name in ("connect", "connect_ex", "sendto"):
         _switch.setattr(socket.socket, name, _guarded(name))
@@ -117,6 +123,15 @@ def sample_model(sample_router: LearnedRouter, tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp("sample") / "model"
     sample_router.save(folder)
     return folder
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    """What an SDK of OpenTelemetry sees, in memory."""
+    from watching import Watched
+
+    with Watched(monkeypatch) as seen:
+        yield seen
 
 
 @pytest.fixture(scope="session")

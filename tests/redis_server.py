@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-_UNPACKED = Path(sys.prefix) / "redis"  # scripts/unpack_redis.sh
+from tests.unpacked import Unpacked
+
+_REDIS = Unpacked("redis", "usr/bin/redis-server", "redis-server")
 _SECONDS = 10.0
 
 
 def redis_binary() -> str | None:
     """Return where the server is; None if it is not installed."""
-    unpacked = _UNPACKED / "usr" / "bin" / "redis-server"
-    return shutil.which("redis-server") or (str(unpacked) if unpacked.exists() else None)
+    return _REDIS.binary()
 
 
 class RedisServer:
@@ -46,13 +43,10 @@ def redis_server() -> Iterator[RedisServer]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    libraries = {str(path.parent) for path in _UNPACKED.rglob("*.so*")}
-    known = os.environ.get("LD_LIBRARY_PATH")
-    paths = [*sorted(libraries), *([known] if known else [])]
     settings = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     process = subprocess.Popen(
         [binary, *settings],
-        env={**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(paths)},
+        env=_REDIS.environment(),
         cwd="/",
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -21,7 +21,8 @@ ROOT = PACKAGE.parent
 FLOORS = (
     {
         *("exceptions", "version", "files", "printing", "records"),
-        *("catalog", "history", "trajectories", "forgetting", "telemetry"),
+        *("catalog", "history", "trajectories", "forgetting"),
+        *("telemetry", "telemetry_tables"),
     },
     {"text", "storage"},
     {"datasets", "graph", "llm", "sources", "constraints"},

@@ -172,8 +172,8 @@ def said_of(result: CallResult) -> str:
     failure = result.failure
     if failure is not None:
         unsure = " (nobody knows whether it was done)" if failure.was_done == "unknown" else ""
-        is_said = failure.message.startswith((f"{failure.kind}:", f"{failure.kind}."))
-        said = f"{'' if is_said else f'{failure.kind}: '}{failure.message}{unsure}"
+        kind = "" if failure.message.startswith(f"{failure.kind}:") else f"{failure.kind}: "
+        said = f"{kind}{failure.message}{unsure}"
         parts = [said, *(part for part in parts if part not in failure.message)]
     return "\n".join(part for part in parts if part)
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from cnp_router.agents.limits import AnswerLimits
 from cnp_router.agents.tasks import Task
 from cnp_router.exceptions import ChatAnswerError
-from cnp_router.llm import ChatModel, ChatResponse, check_response
+from cnp_router.llm import ChatModel, ChatResponse, completed
 
 __all__ = ["Asked", "ask", "read_response"]
 
@@ -47,7 +47,7 @@ async def ask(
     >>> asyncio.run(ask(model, Decompose("Concerts on a map"))).answer.functions
     ('show a map',)
     """
-    response = check_response(model, await model.complete(task.chat_request()))
+    response = await completed(model, task.chat_request())
     return read_response(task, response, limits)
 
 

@@ -36,6 +36,7 @@ COMMANDS = (
     "observe",
     "recommend",
     "replay",
+    "serve",
     "sync",
     "timetable",
     "verify",

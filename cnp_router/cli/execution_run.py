@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import difflib
 import sys
@@ -18,16 +17,15 @@ from cnp_router.cli import options
 from cnp_router.cli.billing import price_facts, with_price
 from cnp_router.cli.execution_report import changes, echo_execution
 from cnp_router.cli.live_view import LiveView, approver, plan_offer
-from cnp_router.cli.models import ONLINE_FILE, fitted_router
+from cnp_router.cli.models import ONLINE_FILE
 from cnp_router.cli.output import console, counted, echo, echo_json, echo_pairs, note
 from cnp_router.cli.remembering import Remembering
-from cnp_router.cli.source_options import Origins, echo_problem
+from cnp_router.cli.source_options import Origins
+from cnp_router.cli.source_router import router_of
 from cnp_router.exceptions import (
     CnpRouterError,
     DataFileError,
     ExecutionError,
-    InputError,
-    SourceError,
 )
 from cnp_router.files import read_text
 
@@ -215,7 +213,8 @@ class ExecutionRun:
         from cnp_router.planning.booked import BookedModel
         from cnp_router.protocols import ContractNet
 
-        router = await self._router(sources)
+        router = await router_of(sources, self.model, self.vectors)
+        self.fitted = None if self.model is None else router
         hints, reputation = self._learned()
         asked = self.chat.model(router.catalog)
         asked = BookedModel(asked, self.drafted) if self.how.dry_run else asked
@@ -242,25 +241,6 @@ class ExecutionRun:
         place = self.how.context
         store = None if place is None else store_at(place)
         return SharedContext(store, classes=sources.classes)
-
-    async def _router(self, sources: Sources) -> LearnedRouter:
-        """Return the router of the model, or one of what the sources say of their tools."""
-        if self.model is not None:
-            from cnp_router.sources.source import SEPARATOR
-
-            router = fitted_router(self.model, self.vectors)
-            if not any(name.partition(SEPARATOR)[0] in sources.names for name in router.apis):
-                raise InputError(
-                    f"{self.model}: the model knows no tool of these sources (cnp-router sync "
-                    f"--model {self.model} adds them)"
-                )
-            self.fitted = router
-            return router
-        from cnp_router.training import fit_router
-
-        catalog = await _catalog(sources)
-        made = self.vectors.made()
-        return await asyncio.to_thread(fit_router, catalog, **made)
 
     def _learned(self) -> tuple[ParameterHints | None, Reputation | None]:
         """Return what the model knows of inputs, and of who succeeds."""
@@ -373,19 +353,3 @@ def tokens_by_role(ledger: Ledger) -> Iterator[tuple[str, str]]:
         taken = ledger.by_role.items()
         said = (f"{role} {cost.tokens_in + cost.tokens_out:,}" for role, cost in taken)
         yield "Tokens", ", ".join(said)
-
-
-async def _catalog(sources: Sources) -> Catalog:
-    """Return what was accepted before, without a start; or what the sources say now."""
-    lock = sources.lock
-    if lock is not None and not sources.accept and set(sources.names) <= set(lock.sources):
-        return sources.known_catalog()
-    from cnp_router.catalog import Catalog
-    from cnp_router.sources.faults import none_left
-
-    loaded = await sources.load()
-    for problem in loaded.problems:
-        echo_problem(problem) if isinstance(problem, SourceError) else None
-    if not loaded.apis:
-        raise none_left(loaded.problems)
-    return Catalog(loaded.apis)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ONLINE_FILE = "online.sqlite"
 MEMORY_FILE = "memory.sqlite"
+SEARCHES_FILE = "searches.sqlite"
 
 
 def online_file(model: Path) -> Path:
@@ -40,8 +41,10 @@ def online_file(model: Path) -> Path:
     return file
 
 
-def fitted_router(model: Path | None, vectors: Vectors | None = None) -> LearnedRouter:
-    """Return the router of a folder, which knows what was observed there, or of the sample."""
+def fitted_router(
+    model: Path | None, vectors: Vectors | None = None, *, observed: bool = True
+) -> LearnedRouter:
+    """Return the router of a folder, or of the sample; it knows what was `observed` there."""
     from cnp_router.training import load_router
 
     if model is None:
@@ -49,17 +52,19 @@ def fitted_router(model: Path | None, vectors: Vectors | None = None) -> Learned
             raise click.UsageError("--encoder needs --model: the bundled sample has none.")
         return sample_router()
     router = load_router(model, **vectors.made(model) if vectors else {})
-    if (model / ONLINE_FILE).exists():
+    if observed and (model / ONLINE_FILE).exists():
         from cnp_router.online import OnlineStore, RouterObserver
 
         OnlineStore(model / ONLINE_FILE, [RouterObserver(router)], read_only=True)
     return router
 
 
-def asked_router(model: Path | None, catalog: Path | None, vectors: Vectors) -> LearnedRouter:
+def asked_router(
+    model: Path | None, catalog: Path | None, vectors: Vectors, *, observed: bool = True
+) -> LearnedRouter:
     """Return the router of a folder, or one of a catalog alone, or that of the sample."""
     if catalog is None:
-        return fitted_router(model, vectors)
+        return fitted_router(model, vectors, observed=observed)
     if model is not None:
         raise click.UsageError("--model and --catalog exclude each other.")
     from cnp_router.catalog import Catalog

@@ -299,6 +299,7 @@ class Chat:
             base_url=self.base_url,
             cache=cache if self.is_server else None,
         )
+        default.prices = self.prices
         if not self.roles:
             return default
         return ModelsByRole(default, **{r: self._of_role(n, cache) for r, n in self.roles.items()})
@@ -309,10 +310,11 @@ class Chat:
 
         name, url = _name_and_server(named)
         provider = self.llm if self.llm is not None and self.is_server else "openai"
-        if url is None:
-            return build_model(provider, None, model=name, base_url=self.base_url, cache=cache)
-        key = key_beside(url, self.base_url)
-        return build_model(provider, None, model=name, base_url=url, cache=cache, api_key=key)
+        key = None if url is None else key_beside(url, self.base_url)
+        server = url or self.base_url
+        model = build_model(provider, None, model=name, base_url=server, cache=cache, api_key=key)
+        model.prices = self.prices
+        return model
 
     def bill(self, calls: Iterable[Paid]) -> Bill | None:
         """Return what some calls have cost; None without ``--prices``."""

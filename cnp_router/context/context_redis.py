@@ -53,6 +53,8 @@ class RedisContextStore(ContextStore):
     RedisContextStore('redis://localhost:6399/1')
     """
 
+    kind = "redis"
+
     def __init__(
         self,
         url: str = "redis://127.0.0.1:6379/0",
@@ -111,6 +113,12 @@ class RedisContextStore(ContextStore):
             return 0
         keys = [self._key(each) for each in entry_ids]
         return int(await self._done(lambda client: client.delete(*keys)))
+
+    async def usage(self) -> float | None:
+        """Return how much of the server's ``maxmemory`` is used, by all that is there."""
+        info = await self._done(lambda client: client.info("memory"))
+        used, most = (info.get(name, 0) for name in ("used_memory", "maxmemory"))
+        return used / most if most else None
 
     async def aclose(self) -> None:
         """Close the connections. Can be called twice; it may be used again."""

@@ -62,6 +62,8 @@ class SqliteContextStore(ContextStore):
     (ContextEntry('ctx_1', 'weather__today', private),)
     """
 
+    kind = "sqlite"
+
     def __init__(
         self,
         path: str | Path,
@@ -118,6 +120,10 @@ class SqliteContextStore(ContextStore):
         await asyncio.to_thread(self._file.empty_log)
         return gone
 
+    async def usage(self) -> float:
+        """Return the larger of its entries and its bytes, by their limits."""
+        return await asyncio.to_thread(self._file.use, self._usage)
+
     async def aclose(self) -> None:
         """Close the file. Can be called twice."""
         self._file.close()
@@ -145,6 +151,9 @@ class SqliteContextStore(ContextStore):
             connection.execute(_OLDEST)
 
     def _is_full(self, connection: sqlite3.Connection) -> bool:
+        return self._usage(connection) > 1
+
+    def _usage(self, connection: sqlite3.Connection) -> float:
         query = "SELECT count(*), coalesce(sum(size), 0) FROM entries"
         count, size = connection.execute(query).fetchone()
-        return bool(count > self.max_entries or size > self.max_bytes)
+        return float(max(count / self.max_entries, size / self.max_bytes))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Self
+from typing import ClassVar, Self
 
+from cnp_router import telemetry
 from cnp_router.context.context_entry import ContextEntry
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import ContextStoreError, InputError
 from cnp_router.records import check_number
 
 __all__ = ["ContextStore", "MemoryContextStore", "check_whose", "is_whose"]
+
+_LOGGER = logging.getLogger(__name__)
+_PAUSE = 10.0  # seconds, at least, between two looks at how full it is
 
 
 class ContextStore(ABC):
@@ -21,7 +27,15 @@ class ContextStore(ABC):
 
     It may be used from any thread and any event loop. It is also an asynchronous context manager.
     Whatever makes it unusable is a `ContextStoreError`.
+
+    Attributes
+    ----------
+    kind : str
+        What metrics call it.
     """
+
+    kind: ClassVar[str] = "other"
+    _next_look = -math.inf
 
     @abstractmethod
     async def put(self, entry: ContextEntry) -> None:
@@ -50,6 +64,24 @@ class ContextStore(ABC):
         check_whose(execution, user)
         of_them = (e.id for e in await self.live() if is_whose(e, execution, user))
         return await self.delete(*of_them)
+
+    async def usage(self) -> float | None:
+        """Return how full it is: 1 is its limit. None where it has none, or does not know."""
+        return None
+
+    async def watched(self) -> None:
+        """Say now and then how full it is, where anybody wants to know (`telemetry`)."""
+        if not telemetry.is_on() or time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + _PAUSE
+        try:
+            usage = await self.usage()
+        except ContextStoreError as exc:  # it may keep entries, and not say how many
+            self._next_look = math.inf
+            _LOGGER.warning("how full the store is will not be known: %s", exc)
+            return
+        if usage is not None:
+            telemetry.gauge("cnp_router.context.store.usage", usage, {"store": self.kind})
 
     async def aclose(self) -> None:
         """Let go of what is open. Can be called twice."""
@@ -82,6 +114,8 @@ class MemoryContextStore(ContextStore):
     >>> asyncio.run(store.get("ctx_1"))
     ContextEntry('ctx_1', 'weather__today', private)
     """
+
+    kind = "memory"
 
     def __init__(
         self,
@@ -125,6 +159,10 @@ class MemoryContextStore(ContextStore):
         """Remove entries."""
         with self._lock:
             return sum(self._remove(each) for each in entry_ids)
+
+    async def usage(self) -> float:
+        """Return the larger of its entries and its bytes, by their limits."""
+        return float(max(len(self._kept) / self.max_entries, self._size / self.max_bytes))
 
     def _expire(self) -> None:
         now = self._clock()

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from cnp_router import telemetry
 from cnp_router.context.context_entry import Vector
 from cnp_router.exceptions import ChatAnswerError, CnpRouterError, InputError
 from cnp_router.llm.cache import CacheStats
@@ -175,7 +176,8 @@ class DenseVectors(ContextVectors):
         import numpy as np
 
         try:
-            with self._one:
+            purpose = {"purpose": "context"}
+            with self._one, telemetry.timed("cnp_router.embedding.duration", purpose):
                 given = self.encoder(texts)
         except CnpRouterError:
             raise

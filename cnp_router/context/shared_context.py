@@ -350,6 +350,7 @@ class SharedContext:
             name, Made(api, dict(inputs), text, versions, data_class, user, execution)
         )
         await self._put(entry)
+        await self.store.watched()
         return name
 
     async def begins(self, api: Api) -> str:
@@ -404,8 +405,7 @@ class SharedContext:
     # What follows is how entries are found, and what they were made from.
 
     async def _get(self, name: str) -> ContextEntry | None:
-        entry = await self._own.get(name)
-        entry = await self.store.get(name) if entry is None else entry
+        entry = await self._own.get(name) or await self.store.get(name)
         if entry is None or not entry.is_live(self._clock()):
             return None
         return entry if await self._is_current(entry) else None

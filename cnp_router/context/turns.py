@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cnp_router.exceptions import InputError, LanguageModelError
-from cnp_router.llm import ChatMessage, ChatModel, ChatRequest, Usage, check_response
+from cnp_router.llm import ChatMessage, ChatModel, ChatRequest, Usage, completed
 from cnp_router.llm.parsing import repair_request
 from cnp_router.llm.redaction import without_secrets
 from cnp_router.llm.tokens import estimate_tokens
@@ -262,7 +262,7 @@ async def _summarise(model: ChatModel, rest: Sequence[Turn], most: int) -> _Summ
     problem = ""
     for _ in range(_ATTEMPTS):
         try:
-            response = check_response(model, await model.complete(request))
+            response = await completed(model, request)
         except LanguageModelError as exc:
             paid += [] if exc.usage is None else [exc.usage]
             problem = str(exc)

@@ -6,6 +6,7 @@ import datetime
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from cnp_router import telemetry
 from cnp_router.coordination.capabilities import SAME
 from cnp_router.coordination.negotiator import Negotiator
 from cnp_router.exceptions import RoundFailedError
@@ -15,6 +16,7 @@ from cnp_router.protocols.protocol import Protocol
 from cnp_router.protocols.round import Result, Round
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.routing import Routing
+from cnp_router.routing.routing_telemetry import watched_routing
 
 __all__ = ["Coordinated", "fits"]
 
@@ -123,18 +125,19 @@ class Coordinated(Protocol):
         parties, settings = round_.parties, round_.settings
         if parties.router is None:
             return {}, None
-        scores = parties.router.score(round_.request, date=round_.date)
-        match = dict(zip(scores.apis, scores.probabilities.tolist(), strict=True))
-        if not self.substitutes:
-            return match, None
-        routing = parties.router.decide(
-            round_.request,
-            scores,
-            among=parties.among,
-            select=settings.select,
-            threshold=settings.threshold,
-        )
-        return match, routing
+        with telemetry.span("route") as span:
+            scores = parties.router.score(round_.request, date=round_.date)
+            match = dict(zip(scores.apis, scores.probabilities.tolist(), strict=True))
+            if not self.substitutes:
+                return match, None
+            routing = parties.router.decide(
+                round_.request,
+                scores,
+                among=parties.among,
+                select=settings.select,
+                threshold=settings.threshold,
+            )
+            return match, watched_routing(routing, span)
 
     def _may(self, api: str, other: str, like: float, parties: Parties) -> bool:
         """Return whether an equivalent may take the place of an API.

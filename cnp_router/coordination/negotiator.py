@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cnp_router import telemetry
 from cnp_router.context import ContextEntry
 from cnp_router.context.data_classes import contractor_of
 from cnp_router.coordination.asking import Asking, SourcesByApi
@@ -193,6 +194,7 @@ said_by='coordinator')
         found = Negotiation(await self._answered(text, offers, category))
         self.held.append(found)
         best = next((each.api for each in found.offers if each.is_accepted), None)
+        telemetry.add("cnp_router.capability.matches", 1, {"hit": best is not None})
         if best is not None:
             self.load.promise(best)
         return found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from cnp_router import telemetry
 from cnp_router.catalog import Api
 from cnp_router.context import SharedContext
 from cnp_router.coordination import Negotiator
@@ -129,8 +130,10 @@ class Doer:
         """Send what is shared to a server that keeps it itself."""
         negotiator = self.by.negotiator
         if negotiator is not None and negotiator.keeps_context(api.id):
-            entries, needed = await self.sharing.entries(job, api, self.goal)
-            await negotiator.propagate(api.id, entries, needed=needed)
+            step = {"step": "send"}
+            with telemetry.timed("cnp_router.context.propagation.duration", step):
+                entries, needed = await self.sharing.entries(job, api, self.goal)
+                await negotiator.propagate(api.id, entries, needed=needed)
 
     async def _filled(self, job: Job, api: Api) -> Filled:
         """Fill the inputs, from what may reach the API and no more."""

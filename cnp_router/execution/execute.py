@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from cnp_router import telemetry
 from cnp_router.context import SharedContext
 from cnp_router.coordination import Coordinated, Negotiator
 from cnp_router.exceptions import ExecutionError
@@ -17,6 +18,7 @@ from cnp_router.execution.awards import Drafting
 from cnp_router.execution.calling import Tools
 from cnp_router.execution.doing import Means
 from cnp_router.execution.execution_settings import ExecutionSettings
+from cnp_router.execution.execution_telemetry import watched_execution
 from cnp_router.execution.filling import Filler
 from cnp_router.execution.job_reports import Execution, JobEvent
 from cnp_router.execution.journal import Journal
@@ -193,15 +195,30 @@ class Executor:
         user: str | None = None,
     ) -> Execution:
         """Do the work of an execution for as long as it may take; learn from it in any case."""
+        about = {"cnp_router.execution.id": running.journal.execution}
+        with telemetry.span("execution", about) as span:
+            return await self._supervised(running, work, request, user, span)
+
+    async def _supervised(
+        self,
+        running: Running,
+        work: Callable[[], Awaitable[object]],
+        request: str | Plan,
+        user: str | None,
+        span: telemetry.Span,
+    ) -> Execution:
+        is_cancelled = False
         if self.context is not None:
             self.context.know(self.net.catalog)
         try:
             await running.within_time(work)
         except asyncio.CancelledError:
             running.break_off("cancelled", "it was cancelled")
+            is_cancelled = True
             raise
         finally:
             self.last = running.execution(request)
+            watched_execution(self.last, is_cancelled, span)
             try:
                 if self.store is not None:
                     learn(self.store, self.last, user=user)

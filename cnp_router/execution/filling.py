@@ -20,7 +20,7 @@ from cnp_router.llm import (
     ChatRequest,
     OfflineChatModel,
     Usage,
-    check_response,
+    completed,
     unwrapped,
 )
 from cnp_router.llm.parsing import repair_request
@@ -235,7 +235,7 @@ class _Filling:
     ) -> tuple[str, WrittenInputs]:
         """Ask the model, keep what that has cost, and return what it said and what that means."""
         try:
-            response = check_response(model, await model.complete(request))
+            response = await completed(model, request)
             self.paid.append((response.model, response.usage))
             self.calls += response.calls
             self.seconds += response.seconds

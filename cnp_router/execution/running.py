@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from cnp_router import telemetry
 from cnp_router.coordination import Coordinated
 from cnp_router.exceptions import (
     CnpRouterError,
@@ -23,6 +24,7 @@ from cnp_router.execution.awards import plan_of
 from cnp_router.execution.calling import Caller
 from cnp_router.execution.directed import Direct, Directed
 from cnp_router.execution.doing import Doer, Means
+from cnp_router.execution.execution_telemetry import watched_job
 from cnp_router.execution.job_reports import Act, By, Execution, JobReport, JobState, Reports
 from cnp_router.execution.job_runner import JobRunner
 from cnp_router.execution.journal import Journal
@@ -114,7 +116,9 @@ class Running:
                 self.reports.enter(report, "done", call.api, "done before")
                 return True
             try:
-                is_done = bool(await run(job))  # type: ignore[misc]
+                with telemetry.span("job", {"cnp_router.job.id": job.id}) as span:
+                    is_done = bool(await run(job))  # type: ignore[misc]
+                    watched_job(report, is_done, span)
             except CnpRouterError as exc:  # of one job: the others go on
                 if isinstance(exc, DataFileError) or isinstance(exc.__cause__, DataFileError):
                     raise

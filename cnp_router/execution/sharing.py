@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Collection, Mapping
 from typing import Any, TypeVar
 
+from cnp_router import telemetry
 from cnp_router.catalog import Api, DataClass
 from cnp_router.context import ContextEntry, Found, SharedContext
 from cnp_router.context.data_classes import DataClasses, strictest, unlike_contractors
@@ -93,9 +94,12 @@ class Sharing:
         if context is None:
             return {}
         own = [self._ids[name] for name in job.after if name in self._ids]
-        found = await self._guarded(
-            context.similar(job.task or goal, api, user=self._user, fetch=self._fetch, without=own)
-        )
+        with _timed("offer"):
+            found = await self._guarded(
+                context.similar(
+                    job.task or goal, api, user=self._user, fetch=self._fetch, without=own
+                )
+            )
         offered = {each.entry.id: each.result for each in found or ()}
         self._offered.update(offered)
         return offered
@@ -119,7 +123,8 @@ class Sharing:
             return None
         try:
             find = context.find(api, inputs, user=self._user, fetch=self._fetch)
-            return await self._guarded(find)
+            with _timed("recall"):
+                return await self._guarded(find)
         except InputError:  # inputs that are not JSON: whoever calls says so
             return None
 
@@ -187,7 +192,8 @@ class Sharing:
                 least = strictest([at_least, "private"])
                 return await context.keep(api, inputs, result, at_least=least, **about)
 
-        self._ids[job.id] = await self._guarded(keep()) or ""
+        with _timed("keep"):
+            self._ids[job.id] = await self._guarded(keep()) or ""
 
     def _has_seen(self, job: Job) -> bool:
         """Whether a job is done in turns, and something that it was given is not public."""
@@ -231,3 +237,8 @@ class Sharing:
                 self.problem = f"shared context is not used any more: {exc}"
                 _LOGGER.warning("%s", self.problem)
             return None
+
+
+def _timed(step: str) -> telemetry.timed:
+    """Record how long a step of sharing took."""
+    return telemetry.timed("cnp_router.context.propagation.duration", {"step": step})

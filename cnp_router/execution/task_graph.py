@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Literal
 
+from cnp_router import telemetry
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.execution.references import references_in
 from cnp_router.files import atomic_write, read_json
@@ -375,6 +377,7 @@ async def run_jobs(
     ('done', JobEnd(state='skipped', because='forecast'))
     """
     check_number("max_concurrency", max_concurrency, 1, whole=True)
+    began = time.perf_counter()
     ends: dict[str, JobEnd] = {}
     order = {job.id: (place, job) for place, job in enumerate(plan.jobs)}
     places = asyncio.Semaphore(max_concurrency)
@@ -407,6 +410,9 @@ async def run_jobs(
     except BaseExceptionGroup as exc:
         bug = exc.exceptions[0]
     else:
+        outcome = {"outcome": "done" if all(e.is_done for e in ends.values()) else "failed"}
+        seconds = time.perf_counter() - began
+        telemetry.record("cnp_router.task_graph.duration", seconds, outcome)
         return {job.id: ends[job.id] for job in plan.jobs}
     raise bug
 

@@ -16,6 +16,7 @@ from cnp_router.llm.chat import (
     complete_sync,
     run_sync,
 )
+from cnp_router.llm.completing import completed
 from cnp_router.llm.offline import OfflineChatModel
 from cnp_router.llm.parsing import with_schema_in_prompt
 from cnp_router.llm.prices import Bill, ModelPrice, Prices, money
@@ -47,6 +48,7 @@ __all__ = [
     "build_model",
     "check_response",
     "complete_sync",
+    "completed",
     "estimate_request_tokens",
     "estimated_response",
     "model_requests_allowed",

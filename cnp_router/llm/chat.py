@@ -7,7 +7,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import Any, Literal, Protocol, Self, TypeVar, get_args
 
 from cnp_router.exceptions import InputError
 from cnp_router.llm.schema import check_schema
@@ -221,6 +221,17 @@ class ChatResponse:
     __repr__ = one_line
 
 
+class PriceList(Protocol):
+    """What tokens cost: `Prices`."""
+
+    @property
+    def currency(self) -> str:
+        """Such as ``"USD"``."""
+
+    def price(self, model: str, usage: Usage) -> float | None:
+        """Return what some tokens of a model cost; None if it is not listed."""
+
+
 class ChatModel(ABC):
     r"""Whoever answers a `ChatRequest`. It is also an asynchronous context manager.
 
@@ -232,6 +243,8 @@ class ChatModel(ABC):
         What reports call the model.
     server : str or None
         Base URL of the server that answers; None if there is none.
+    prices : Prices or None
+        What its tokens cost, for the metric of cost; None where nobody said it.
 
     Examples
     --------
@@ -253,6 +266,7 @@ class ChatModel(ABC):
 
     name: str
     server: str | None = None
+    prices: PriceList | None = None
 
     @abstractmethod
     async def complete(self, request: ChatRequest) -> ChatResponse:

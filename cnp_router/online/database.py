@@ -119,8 +119,11 @@ class Database:
             return _read(self.path, self._connection, kinds)
 
     @staticmethod
-    def read_only(path: Path, kinds: Collection[str]) -> Contents:
-        """Return the same of a file that somebody may be writing to; make and change none."""
+    def read_only(path: Path, kinds: Collection[str], after: int | None = None) -> Contents:
+        """Return the same of a file that somebody may be writing to; make and change none.
+
+        With `after`: only the records after that number.
+        """
         if not path.exists():
             raise ModelNotFoundError(f"{path}: nothing was observed there (observe first)")
         with _clear_errors(path):
@@ -129,7 +132,7 @@ class Database:
                 try:
                     with _reading(path) as connection:
                         _check_format(path, connection)
-                        contents = _read(path, connection, kinds)
+                        contents = _read(path, connection, kinds, after)
                 except (OSError, sqlite3.Error, ModelStoreError):
                     # A writer may have changed the file meanwhile, which is not damage.
                     if attempt == _ATTEMPTS - 1 or _version(path) == before:
@@ -284,7 +287,12 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
 
 
-def _read(path: Path, connection: sqlite3.Connection, kinds: Collection[str]) -> Contents:
+def _read(
+    path: Path,
+    connection: sqlite3.Connection,
+    kinds: Collection[str],
+    after: int | None = None,
+) -> Contents:
     query = "SELECT count(*), coalesce(max(sequence), 0) FROM records"
     count, sequence = connection.execute(query).fetchone()
     if count != sequence:
@@ -302,10 +310,12 @@ def _read(path: Path, connection: sqlite3.Connection, kinds: Collection[str]) ->
             checkpoints[kind] = last, state_from_bytes(state)
         except _UNREADABLE as exc:
             raise corrupt(path, f"the checkpoint of {kind!r}: {exc!r}") from exc
-    after = min((checkpoints[k][0] if k in checkpoints else 0 for k in kinds), default=sequence)
+    if after is None:
+        learned = (checkpoints[k][0] if k in checkpoints else 0 for k in kinds)
+        after = min(learned, default=sequence)
     rows = connection.execute(f"{_RECORDS} WHERE sequence > ? ORDER BY sequence", (after,))
     records = [_record(path, row) for row in rows]
-    if len(records) != sequence - after:
+    if len(records) != max(sequence - after, 0):
         raise corrupt(path, f"records after {after} are missing")
     return Contents(sequence, checkpoints, after, records)
 

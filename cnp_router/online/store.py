@@ -126,6 +126,35 @@ class OnlineStore:
             self._release()
             raise
 
+    @staticmethod
+    def records_after(path: str | Path, sequence: int) -> tuple[int, list[Experience]]:
+        """Return the number of the last record in a file, and the records after some number.
+
+        For who has learned from the others already. Nothing is made or changed, and somebody may
+        be writing. If the number is lower than it was, something was forgotten: the records are
+        numbered anew.
+
+        Raises
+        ------
+        ModelNotFoundError
+            If there is no such file.
+        ModelStoreError, DataFileError
+            As when a store is opened to be read.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from cnp_router import Mashup
+        >>> file = Path(tempfile.mkdtemp(), "a.sqlite")
+        >>> with OnlineStore(file, []) as store:
+        ...     for name in ("m1", "m2"):
+        ...         _ = store.observe(Mashup(name, "Text me the news.", ("sms",)))
+        >>> OnlineStore.records_after(file, 1)
+        (2, [Mashup('m2', 'Text me the news.', ('sms',))])
+        """
+        contents = Database.read_only(as_path(path), (), sequence)
+        return contents.sequence, contents.records
+
     def observe(self, record: Experience) -> Receipt:
         """Keep a record and let the observers learn from it.
 

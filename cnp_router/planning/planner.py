@@ -6,11 +6,12 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from cnp_router import telemetry
 from cnp_router.agents import DoneJob, FailedJob, PlanJobs, PlannedJobs
 from cnp_router.catalog import Api
 from cnp_router.exceptions import ChatAnswerError, InputError
 from cnp_router.execution import Job, Plan
-from cnp_router.llm import ChatModel, Usage, check_response
+from cnp_router.llm import ChatModel, Usage, completed
 from cnp_router.llm.parsing import repair_request
 from cnp_router.planning.booked import BookedModel
 from cnp_router.planning.workspace import Workspace
@@ -174,11 +175,23 @@ class Planner:
         books: Books | None,
         known: Iterable[str],
     ) -> Plan:
+        with telemetry.span("plan", {"gen_ai.operation.name": "plan"}) as span:
+            plan = await self._made(task, kept, books, known)
+            span.set(cnp_router__jobs=len(plan.jobs))
+        return plan
+
+    async def _made(
+        self,
+        task: PlanJobs,
+        kept: tuple[Job, ...],
+        books: Books | None,
+        known: Iterable[str],
+    ) -> Plan:
         there = {*known, *(api.id for api in task.apis)}
         model = self.model if books is None else BookedModel(self.model, books)
         request, usage, calls = task.chat_request(), Usage(0, 0, "server"), 0
         for is_last in (False, True):
-            response = check_response(model, await model.complete(request))
+            response = await completed(model, request)
             usage, calls = usage + response.usage, calls + response.calls
             try:
                 return self._checked(task, task.read(response.data), kept, there)

@@ -29,7 +29,7 @@ from cnp_router.execution.calling import Then, act_key
 from cnp_router.execution.learning import succeeded
 from cnp_router.execution.running import Running
 from cnp_router.execution.sharing import HIDDEN  # an agent could carry it elsewhere
-from cnp_router.llm import ChatModel, check_response
+from cnp_router.llm import ChatModel, completed
 from cnp_router.llm.redaction import without_secrets
 from cnp_router.llm.tokens import estimate_tokens
 from cnp_router.planning.booked import BookedModel
@@ -218,7 +218,7 @@ class Working(Running):
             return AgentTurn(work.job.id, number, kind, said.tool, said.inputs, seen, said.thought)
 
         try:
-            response = check_response(agent.model, await agent.model.complete(task.chat_request()))
+            response = await completed(agent.model, task.chat_request())
             wanted = task.read(response.data)
         except ChatAnswerError as exc:
             said = f"the answer could not be used: {printable(exc.problem, _MOST_SAID)}"

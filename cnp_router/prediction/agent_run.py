@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from cnp_router import telemetry
 from cnp_router.exceptions import InputError
 from cnp_router.prediction.hints import Hint
 from cnp_router.prediction.next_tool import NextToolRouter
@@ -90,6 +91,8 @@ class AgentRun:
         said = self._decided
         self._run = replace(self._run, steps=(*self.steps, step))
         taken = said is not None and said.source != "none" and said.tool == step.tool
+        if said is not None and said.source != "none":
+            telemetry.add("cnp_router.selections", 1, {"correct": taken, "by": "next_tool"})
         self._sources += (said.source if said and taken else "caller",)
         self._decided = None
 

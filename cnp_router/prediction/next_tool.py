@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from cnp_router import telemetry
 from cnp_router.agents import ask
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
@@ -143,15 +144,17 @@ class NextToolRouter:
         sources: Sequence[str] | None = None,
     ) -> RoutedTool:
         """Say the next tool; see `apredict_next`, which has to be used where a loop is running."""
-        decided, model = self._decide(prefix, context, sources), self.model
-        if decided.unsure is None or model is None:
-            return decided
+        with telemetry.span("next_tool") as span:
+            decided, model = self._decide(prefix, context, sources), self.model
+            if decided.unsure is None or model is None:
+                return _counted(decided, span)
 
-        async def asked() -> RoutedTool:
-            async with aclosing(model):
-                return await self._ask(model, decided, prefix, context)
+            async def asked() -> RoutedTool:
+                async with aclosing(model):
+                    return await self._ask(model, decided, prefix, context)
 
-        return run_sync(asked, instead="await router.apredict_next(...)")
+            said = run_sync(asked, instead="await router.apredict_next(...)")
+            return _counted(said, span)
 
     async def apredict_next(
         self,
@@ -184,10 +187,11 @@ class NextToolRouter:
         LanguageModelError
             If the model was asked and there is no usable answer.
         """
-        decided = self._decide(prefix, context, sources)
-        if decided.unsure is None or self.model is None:
-            return decided
-        return await self._ask(self.model, decided, prefix, context)
+        with telemetry.span("next_tool") as span:
+            decided = self._decide(prefix, context, sources)
+            if decided.unsure is not None and self.model is not None:
+                decided = await self._ask(self.model, decided, prefix, context)
+            return _counted(decided, span)
 
     def hints(
         self, tool: str, prefix: Sequence[Step | str], *, inputs: Sequence[str] | None = None
@@ -214,6 +218,8 @@ class NextToolRouter:
                 possible = self._possible(self._predictor.predict_next(steps, context))
                 confidence = possible[0].probability if possible else 0.0
                 self._predictable.append(confidence >= self.policy.last_threshold)
+                if telemetry.is_on():
+                    telemetry.gauge("cnp_router.routing.coverage", self.coverage)
             self._predictor.observe_step(steps, came, context, weight=weight)
             if weight > 0:
                 self._hints.observe_step(steps, came)
@@ -352,3 +358,16 @@ class NextToolRouter:
             return replace(decided, hallucinated=asked.answer.hallucinated, usage=usage)
         confidence = next((c.probability for c in decided.candidates if c.tool == tool), 0.0)
         return replace(decided, tool=tool, confidence=confidence, source="llm", usage=usage)
+
+
+def _counted(said: RoutedTool, span: telemetry.Span) -> RoutedTool:
+    """Return who was said to be next, counted by who decided."""
+    decided = {"source": said.source, "unsure": said.unsure or "no"}
+    telemetry.add("cnp_router.next_tool.decisions", 1, decided)
+    span.set(
+        gen_ai__tool__name=said.tool,
+        cnp_router__source=said.source,
+        cnp_router__unsure=said.unsure,
+        cnp_router__confidence=said.confidence,
+    )
+    return said

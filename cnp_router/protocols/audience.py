@@ -5,17 +5,18 @@ from __future__ import annotations
 import copy
 import datetime
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cnp_router import telemetry
 from cnp_router.agents import CategoryMapping, MapCategories
 from cnp_router.catalog import Contractor
 from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.routing import Router, Routing, Scores
 from cnp_router.routing.result import Source
+from cnp_router.routing.routing_telemetry import watched_routing
 
 __all__ = ["Audience", "look_ahead", "routed"]
 
@@ -51,6 +52,21 @@ async def routed(
     `ask` asks the manager's model which categories to widen to; None where the protocol does that.
     `date` is the day of the request.
     """
+    with telemetry.span("route") as span:
+        routing = watched_routing(await _routing(request, parties, settings, ask, date), span)
+    chosen = parties.holders_of(routing.contractors)
+    ids = {contractor.id for contractor in chosen}
+    return Audience(chosen, tuple(c for c in parties.contractors if c.id not in ids), routing)
+
+
+async def _routing(
+    request: str,
+    parties: Parties,
+    settings: RoundSettings,
+    ask: Callable[[MapCategories], Awaitable[CategoryMapping]] | None,
+    date: datetime.date | None,
+) -> Routing:
+    """Return what the router decides, and where it is not confident the manager's model too."""
     router, categories = parties.needed_router, parties.catalog.categories
     scores = router.score(request, date=date)
     fallback: Any = settings.fallback
@@ -72,9 +88,7 @@ async def routed(
             "confidence %.2f is below %.2f, and the catalog has no categories to widen to",
             *(routing.confidence, settings.threshold),
         )
-    chosen = parties.holders_of(routing.contractors)
-    ids = {contractor.id for contractor in chosen}
-    return Audience(chosen, tuple(c for c in parties.contractors if c.id not in ids), routing)
+    return routing
 
 
 def look_ahead(
@@ -93,7 +107,7 @@ def look_ahead(
 
 def _uncounted(router: Router) -> Router:
     router = copy.copy(router)
-    router.source_counts = Counter()
+    router.is_counted = False
     return router
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from cnp_router import telemetry
 from cnp_router.agents import Organisation, organise
 from cnp_router.catalog import Catalog, Contractor
 from cnp_router.exceptions import InputError
@@ -201,6 +202,25 @@ class ContractNet:
             check_instance("actor", actor, Actor)
         parties = self.parties.restricted(among, exclude)
         wanted = find_protocol(protocol)
+        with telemetry.span(f"round {wanted.name}") as span:
+            outcome = await self._run(request, wanted, parties, announcement, date, actor)
+            span.set(
+                cnp_router__announcement=outcome.transcript.announcement,
+                cnp_router__messages=len(outcome.transcript.messages),
+                cnp_router__recommended=len(outcome.recommendation),
+            )
+        return outcome
+
+    async def _run(
+        self,
+        request: str,
+        wanted: Protocol,
+        parties: Parties,
+        announcement: Announcement,
+        date: datetime.date | None,
+        actor: Actor | None,
+    ) -> Outcome:
+        """Run a round by a protocol, among some parties."""
         chosen, choice = wanted.prepare(request, parties, self.settings, announcement, date)
         round_ = Round(
             request,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from cnp_router import telemetry
 from cnp_router.agents import ApiEvidence, ProposedApi, SelectApis, Task, ask, evidence_of
 from cnp_router.agents.prompts import sendable
 from cnp_router.exceptions import (
@@ -438,6 +439,8 @@ class Round:
         """Send a message of some kind, and return it."""
         message = kind(id=len(self.messages) + 1, **fields)
         self.messages.append(message)
+        told = {"performative": message.performative, "protocol": self.protocol}
+        telemetry.add("cnp_router.messages", 1, told)
         return message
 
     def _fits(self, task: Task[Any], messages: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cnp_router import telemetry
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.records import (
     check_date,
@@ -27,6 +28,7 @@ from cnp_router.records import (
 from cnp_router.routing.recall import RecallControl
 from cnp_router.routing.restriction import Restriction, allowed, lookup
 from cnp_router.routing.result import Reason, Recipient, Routing, Scores, Source
+from cnp_router.routing.routing_telemetry import counted_routing, watched_routing
 from cnp_router.routing.selection import (
     Ranked,
     SelectionRule,
@@ -65,6 +67,8 @@ class Router(ABC):
         How many past requests the probabilities were learned from; None where that says nothing.
     source_counts : collections.Counter
         How many routings each source has decided.
+    is_counted : bool
+        Whether routings are counted: not those of a router that only looks ahead.
 
     Raises
     ------
@@ -75,6 +79,7 @@ class Router(ABC):
     apis: tuple[str, ...]
     recall_control: RecallControl | None = None
     n_mashups: int | None = None
+    is_counted: bool = True
     _source: Source = "learned"
 
     def __init__(self, apis: Iterable[str]) -> None:
@@ -181,17 +186,19 @@ class Router(ABC):
         ('atlas', 'sms')
         """
         known = string_tuple("known", known)
-        scores = self.score(request, known, date=date)
-        return self.decide(
-            request,
-            scores,
-            known,
-            among=among,
-            exclude=exclude,
-            select=select,
-            threshold=threshold,
-            fallback=fallback,
-        )
+        with telemetry.span("route") as span:
+            scores = self.score(request, known, date=date)
+            routing = self.decide(
+                request,
+                scores,
+                known,
+                among=among,
+                exclude=exclude,
+                select=select,
+                threshold=threshold,
+                fallback=fallback,
+            )
+            return watched_routing(routing, span)
 
     def decide(
         self,
@@ -272,7 +279,9 @@ class Router(ABC):
             answerable=self._answerable(scores, left),
             n_mashups=self.n_mashups,
         )
-        self.source_counts[source] += 1
+        if self.is_counted:
+            self.source_counts[source] += 1
+            counted_routing(routing)
         return routing
 
     def recommend(

@@ -99,6 +99,8 @@ class A2aAgent(Source):
     A2aAgent('weather')
     """
 
+    is_agent = True
+
     def __init__(
         self,
         name: str,

@@ -31,6 +31,7 @@ from a2a.types import (
 from a2a.utils.constants import TransportProtocol
 from a2a.utils.errors import A2AError, InternalError, InvalidAgentResponseError
 
+from cnp_router import telemetry
 from cnp_router.exceptions import SourceAnswerError, SourceError, SourceUnavailableError
 from cnp_router.printing import printable
 from cnp_router.sources.a2a_answer import Answer
@@ -89,6 +90,7 @@ class _BoundedClient(httpx.AsyncClient):
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         request.headers["accept-encoding"] = "identity"
+        request.headers.update(telemetry.trace_headers())
         if _origin(str(request.url)) == self._origin:
             request.headers.update(self._secret)
         try:

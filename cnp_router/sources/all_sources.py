@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
+from cnp_router import telemetry
 from cnp_router.catalog import Api, Catalog, DataClass, Effects
 from cnp_router.exceptions import (
     DefinitionChangedError,
@@ -22,6 +23,7 @@ from cnp_router.exceptions import (
     UnknownApiError,
 )
 from cnp_router.records import check_number, instances, shown, string_tuple
+from cnp_router.sources.call_telemetry import called_as, counted
 from cnp_router.sources.faults import (
     called,
     changed_since,
@@ -308,7 +310,12 @@ class Sources:
         UnknownApiError
             If there is no such tool.
         """
-        held, began = self._holder(call.api), monotonic()
+        held = self._holder(call.api)
+        with telemetry.span(f"execute_tool {call.api}", called_as(call, held.source)) as span:
+            return counted(await self._called(held, call), held.source, span)
+
+    async def _called(self, held: _Held, call: Call) -> CallResult:
+        began = monotonic()
         was_warm = held.answer is not None
         found = await self._found(held)
         started = None if was_warm else monotonic() - began

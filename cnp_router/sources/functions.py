@@ -100,6 +100,8 @@ class FunctionSource(Source):
     CallResult(tool: 'ZeroDivisionError: float division by zero')
     """
 
+    tool_type = "function"
+
     def __init__(
         self,
         name: str,

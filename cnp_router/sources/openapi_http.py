@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from cnp_router import telemetry
 from cnp_router.sources.openapi_answer import Answer, read_bounded
 from cnp_router.sources.openapi_document import import_httpx2, origin
 from cnp_router.sources.openapi_request import HttpRequest
@@ -77,6 +78,7 @@ class HttpClient:
         headers = [(name.encode(), value.encode()) for name, value in request.headers]
         names = {name.lower() for name, _ in request.headers}
         own = {"accept-encoding": "identity", "user-agent": "cnp-router"}
+        own |= telemetry.trace_headers()
         headers += [(n.encode(), v.encode()) for n, v in own.items() if n not in names]
         async with self._client.stream(
             request.method,

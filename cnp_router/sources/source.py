@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError, SourceAnswerError
@@ -300,6 +300,10 @@ class Source(ABC):
         Unique among the sources that are used together.
     max_concurrency : int
         How many calls it takes at a time.
+    tool_type : {"function", "extension"}
+        Whether its tools run in this process, or something outside is asked; for telemetry.
+    is_agent : bool
+        Whether it is another agent that is asked; for telemetry.
 
     Examples
     --------
@@ -318,6 +322,8 @@ class Source(ABC):
 
     name: str
     max_concurrency: int = 8
+    tool_type: ClassVar[Literal["function", "extension"]] = "extension"
+    is_agent: ClassVar[bool] = False
 
     @property
     def is_stale(self) -> bool:

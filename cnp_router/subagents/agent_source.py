@@ -44,6 +44,7 @@ class SubAgents(Source):
     'You asked: Rain?'
     """
 
+    tool_type = "function"
     max_concurrency = 64  # an agent waits most of the time, perhaps for another one
 
     def __init__(self, name: str, agents: Iterable[SubAgent]) -> None:

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from cnp_router import telemetry
 from cnp_router.catalog import Api, Effects
 from cnp_router.exceptions import (
     ChatAccessError,
@@ -25,6 +26,7 @@ from cnp_router.llm import Usage
 from cnp_router.printing import printable
 from cnp_router.records import check_id, check_json, check_number, check_text, one_line, shown
 from cnp_router.sources import Call, CallFailure, CallResult, FailureKind
+from cnp_router.sources.call_telemetry import delegated
 from cnp_router.sources.input_check import input_check
 from cnp_router.sources.result_size import MAX_BYTES, MOST_SAID, bounded
 from cnp_router.sources.source import SEPARATOR
@@ -302,6 +304,22 @@ class SubAgent:
 
     async def perform(self, call: Call) -> Reply:
         """Ask the agent as a call says, in its time."""
+        about = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": self.name}
+        with telemetry.span(f"invoke_agent {self.name}", about) as span:
+            reply = await self._performed(call)
+            failure = reply.result.failure
+            kind = None if failure is None else failure.kind
+            if kind is not None:
+                span.fail(kind)
+            span.set(
+                gen_ai__usage__input_tokens=reply.usage.tokens_in,
+                gen_ai__usage__output_tokens=reply.usage.tokens_out,
+                cnp_router__turns=reply.turns,
+            )
+            delegated(kind, span.seconds)
+        return reply
+
+    async def _performed(self, call: Call) -> Reply:
         path = _PATH.get()
         if len(path) >= MOST_DEPTH:
             asked = " > ".join((*path, self.name))

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cnp_router import telemetry
 from cnp_router.exceptions import InputError
 from cnp_router.records import shown
 from cnp_router.training.parts import GIVEN, Part
@@ -22,6 +23,7 @@ __all__ = ["DenseEncoder", "Encoder"]
 _PROBE = "Show the weather of each town on a map, and send me a text message when it rains."
 _SAME = 0.99  # cosine: another processor or precision changes less, another model much more
 _REMEMBERED = 256  # texts
+_MOST_OF_REQUEST = 16  # texts: a request and its parts
 
 
 class Encoder(Protocol):
@@ -130,7 +132,9 @@ class DenseEncoder(Part):
         found = self._recent.of(texts)
         wanted = [text for text in dict.fromkeys(texts) if text not in found and text.strip()]
         if wanted:
-            with self._turn():
+            purpose = "request" if len(wanted) <= _MOST_OF_REQUEST else "fit"
+            timed = telemetry.timed("cnp_router.embedding.duration", {"purpose": purpose})
+            with self._turn(), timed:
                 vectors = _checked(self._here(), self.name, wanted, len(self.probe))
             new = dict(zip(wanted, vectors, strict=True))
             last = list(new)[-_REMEMBERED:]

@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from cnp_router import telemetry
 from cnp_router.catalog import Catalog
 from cnp_router.datasets import load_out_of_scope
 from cnp_router.exceptions import InputError
@@ -99,7 +100,8 @@ def fit_router(
 
     # The linear algebra here is sparse or small: threads of its own only wait for each other, and
     # how many there are changes the last digits.
-    with threadpool_limits(1):
+    about = {"cnp_router.apis": len(catalog), "cnp_router.mashups": len(history)}
+    with threadpool_limits(1), telemetry.span("fit", about):
         return _fit(catalog, history, encoder, random_state, n_jobs, progress or (lambda *_: None))
 
 

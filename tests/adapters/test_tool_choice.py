@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 
@@ -302,3 +304,10 @@ def test_what_is_no_tool():
         tool_api("user", "Who is logged in.")
     with pytest.raises(InputError, match="request"):
         chosen(ToolChoice(), None)
+
+
+def test_the_room_imports_no_framework():
+    code = "import sys, cnp_router.adapters; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    frameworks = {"agents", "pydantic_ai", "langchain", "langchain_core", "langgraph", "fastmcp"}
+    assert not frameworks & set(done.stdout.split())

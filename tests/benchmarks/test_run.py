@@ -151,6 +151,21 @@ def test_what_scaling_and_speed_measure(catalog, history, tmp_path, monkeypatch)
     assert (tmp_path / "model" / "manifest.json").exists()
 
 
+def test_what_sizing_measures(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import sizing
+
+    made = sizing.fit(tmp_path / "model", 30, 4, 0)
+    assert (made["tools"], made["mashups"]) == (30, 4)
+    assert made["fit_seconds"] > 0
+    timed = sizing.route(tmp_path / "model", 30, 0)
+    assert 0 < timed["p50"] <= timed["p99"]
+    found = sizing.search(50, 0)
+    assert found["array"] > 0
+    assert found["context"] > 0
+    assert found["megabytes"] == pytest.approx(50 * 384 * 4 / 1e6)
+
+
 def test_requests_for_several_things(folder, tmp_path):
     file = tmp_path / "compound.json"
     done = benchmark("compound", "--data", folder, "--history", 120, "--json", file)

@@ -27,7 +27,15 @@ def commands(command=app, name="cnp-router"):
 
 
 COMMANDS = dict(commands())
-EXAMPLES = sorted({example for command in COMMANDS.values() for example in command.examples})
+# A server does not end by itself: `test_serve.py` runs its examples.
+EXAMPLES = sorted(
+    {
+        example
+        for name, command in COMMANDS.items()
+        for example in command.examples
+        if name != "cnp-router serve"
+    }
+)
 
 
 class TestHelp:

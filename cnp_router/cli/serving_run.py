@@ -1,0 +1,258 @@
+"""`Serving`: what `serve` opens, in each of its workers: router, sources, gateway, application."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from cnp_router.cli import options
+from cnp_router.cli.models import SEARCHES_FILE, asked_router, online_file
+from cnp_router.cli.output import note
+from cnp_router.cli.source_options import Origins
+from cnp_router.exceptions import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from cnp_router.context import SharedContext
+    from cnp_router.serving.clients import Client, Clients
+    from cnp_router.serving.gateway import Gateway
+    from cnp_router.serving.workers import Worker
+    from cnp_router.sources import Sources
+    from cnp_router.training import LearnedRouter
+
+__all__ = ["Decisions", "Door", "Serving"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What the options say of searches and calls."""
+
+    k: int
+    always: tuple[str, ...]
+    allow_write: bool
+    shadow: bool
+    share: float | None
+    call_timeout: float
+    context: str | None
+    no_learn: bool
+
+    @property
+    def acted_on(self) -> float:
+        """The share of decisions that is acted on."""
+        if self.shadow and self.share is not None:
+            raise click.UsageError("--shadow and --share exclude each other.")
+        return 0.0 if self.shadow else 1.0 if self.share is None else self.share / 100
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """What the options say of HTTP; without it, standard input and output are the door."""
+
+    http: bool
+    host: str
+    port: int
+    workers: int
+    token_env: str | None
+    clients: Path | None
+    timeout: float
+    max_body: int
+    max_concurrent: int
+    grace: float
+    log: bool
+
+    def check(self) -> None:
+        """Raise UsageError for options that do not go together."""
+        from cnp_router.serving.http_limits import is_loopback
+
+        context = click.get_current_context()
+        for option in context.command.params:
+            name = option.name or ""
+            given = context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+            if given and name in self.__slots__ and not self.http:
+                raise click.UsageError(f"{option.opts[0]} goes with --http.")
+        if self.token_env and self.clients:
+            raise click.UsageError("--token-env and --clients exclude each other.")
+        if not (is_loopback(self.host) or self.host == "::1" or self.token_env or self.clients):
+            raise click.UsageError(
+                f"--host {self.host} is reached from other machines: give --token-env or --clients."
+            )
+
+    def who(self, allow_write: bool) -> Clients | None:
+        """Return who may ask, by their tokens; None for whoever reaches it."""
+        from cnp_router.serving.clients import Clients
+
+        if self.clients is not None:
+            return Clients.read(self.clients)
+        if self.token_env is None:
+            return None
+        token = os.environ.get(self.token_env)
+        if not token:
+            raise InputError(f"--token-env: the environment has no {self.token_env!r} (set it)")
+        return Clients.one(token, allow_write)
+
+
+@contextmanager
+def _extra(purpose: str) -> Iterator[None]:
+    """Name the extra where a library of it is not installed."""
+    try:
+        yield
+    except ImportError as exc:
+        package = str(exc.name).partition(".")[0]
+        raise MissingExtraError(purpose, package=package, extra="serve") from exc
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What each worker opens. It is pickled: it holds what was asked for, and no secret."""
+
+    origins: Origins
+    model: Path | None
+    catalog: Path | None
+    vectors: options.Vectors
+    decisions: Decisions
+    door: Door
+
+    def check(self) -> None:
+        """Raise UsageError for options that do not go together."""
+        self.door.check()
+        _ = self.decisions.acted_on
+        if self.catalog is not None and (self.origins or self.model):
+            raise click.UsageError("--catalog excludes --model and sources.")
+
+    def run(self) -> None:
+        """Serve until it is told to end."""
+        if self.door.http:
+            self._over_http()
+            return
+        if sys.stdin is not None and sys.stdin.isatty():
+            note("MCP on standard input, for a program that starts this one; --http serves people.")
+        with tempfile.TemporaryDirectory(prefix="cnp-router-") as folder:
+            asyncio.run(self._over_stdio(Path(folder)))
+
+    @asynccontextmanager
+    async def __call__(self, worker: Worker) -> AsyncIterator[Any]:
+        """Open the application of one worker."""
+        from cnp_router.serving.http_front import app_of
+        from cnp_router.serving.prometheus import Metrics, set_up_metrics
+
+        set_up_metrics()
+        many = worker.of > 1
+        folder = worker.folder
+        clients = self.door.who(self.decisions.allow_write)
+        async with (
+            self._gateway(folder, many=many) as gateway,
+            Metrics(folder if many else None, worker.number) as metrics,
+        ):
+            yield app_of(gateway, clients, self.limits, anyone=self._anyone, metrics=metrics)
+
+    @property
+    def limits(self) -> Any:
+        """The limits of one worker."""
+        from cnp_router.serving.http_limits import Limits
+
+        return Limits(
+            max_body=self.door.max_body,
+            max_concurrent=self.door.max_concurrent,
+            timeout=self.door.timeout,
+        )
+
+    @property
+    def _anyone(self) -> Client:
+        from cnp_router.serving.clients import Client
+
+        return Client(allow_write=self.decisions.allow_write)
+
+    def _over_http(self) -> None:
+        self.door.who(False)  # what is wrong with it is said once
+        with _extra("--http"):
+            import cnp_router.serving.http_front
+            import cnp_router.serving.http_server  # noqa: F401
+            from cnp_router.serving.workers import listen, serve_http
+        sock = listen(self.door.host, self.door.port)
+        host, port = sock.getsockname()[:2]
+        place = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        serve_http(
+            self,
+            sock,
+            workers=self.door.workers,
+            limits=self.limits,
+            grace=self.door.grace,
+            log=self.door.log,
+            ready=lambda: note(place, "Listening at"),
+        )
+
+    async def _over_stdio(self, folder: Path) -> None:
+        with _extra("serving MCP"):
+            from cnp_router.serving.mcp_front import serve_stdio
+        async with self._gateway(folder, many=False) as gateway:
+            await serve_stdio(gateway, self._anyone)
+
+    @asynccontextmanager
+    async def _gateway(self, folder: Path, *, many: bool) -> AsyncIterator[Gateway]:
+        """Open sources and gateway; what has no place of its own is kept in the folder."""
+        from cnp_router.serving import Gateway, GatewaySettings, SearchLog, Teaching
+
+        asked = self.decisions
+        settings = GatewaySettings(
+            k=asked.k,
+            always=asked.always,
+            call_timeout=asked.call_timeout,
+            allow_write=asked.allow_write,
+            share=asked.acted_on,
+        )
+        kept = folder if self.model is None else self.model
+        # A worker that was started by another process has no command of its own.
+        with click.Context(click.Command("serve")), contextlib.redirect_stdout(sys.stderr):
+            async with contextlib.AsyncExitStack() as stack:
+                sources, router = await self._tools(stack)
+                online = online_file(kept) if self.model else folder / "online.sqlite"
+                teaching = None if asked.no_learn else Teaching(online, router)
+                context = self._context(sources, folder, many=many)
+                if context is not None:
+                    await stack.enter_async_context(context)
+                log = stack.enter_context(SearchLog(kept / SEARCHES_FILE))
+                gateway = Gateway(
+                    router,
+                    router.catalog,
+                    sources,
+                    settings=settings,
+                    log=log,
+                    teaching=teaching,
+                    context=context,
+                )
+                yield await stack.enter_async_context(gateway)
+
+    async def _tools(
+        self, stack: contextlib.AsyncExitStack
+    ) -> tuple[Sources | None, LearnedRouter]:
+        """Return the sources, if there are any, and the router of what they have."""
+        observed = self.decisions.no_learn  # otherwise who teaches reads it
+        if not self.origins:
+            router = asked_router(self.model, self.catalog, self.vectors, observed=observed)
+            return None, router
+        from cnp_router.cli.source_router import router_of
+
+        sources = await stack.enter_async_context(self.origins.opened())
+        return sources, await router_of(sources, self.model, self.vectors, observed=observed)
+
+    def _context(
+        self, sources: Sources | None, folder: Path, *, many: bool
+    ) -> SharedContext | None:
+        """Return what calls share; in the place that is named, or as long as this one."""
+        if sources is None:
+            return None
+        from cnp_router.context import SharedContext, store_at
+
+        place = self.decisions.context or (str(folder / "context.sqlite") if many else None)
+        store = None if place is None else store_at(place)
+        return SharedContext(store, classes=sources.classes)

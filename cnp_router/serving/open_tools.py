@@ -1,0 +1,126 @@
+"""`OpenTools`: which tools there are now, and which of them a client may see."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections import OrderedDict
+
+from cnp_router.catalog import Api, Catalog
+from cnp_router.exceptions import InputError, UnknownApiError
+from cnp_router.records import check_instance, check_text
+from cnp_router.serving.clients import Client
+from cnp_router.serving.gateway_settings import GatewaySettings
+from cnp_router.sources import Sources
+from cnp_router.sources.faults import none_left
+from cnp_router.sources.source import SEPARATOR
+
+__all__ = ["OpenTools"]
+
+_LOGGER = logging.getLogger(__name__)
+_MOST_CLIENTS = 1000  # whose tools are kept in memory
+
+
+class OpenTools:
+    """The tools of a catalog that sources have now, by client.
+
+    What a source said last counts as long as it fails: a call says that it does.
+    """
+
+    def __init__(
+        self, catalog: Catalog, sources: Sources | None, settings: GatewaySettings
+    ) -> None:
+        self.catalog = check_instance("catalog", catalog, Catalog)
+        self.sources = sources
+        self.is_stale = False  # whether a call found a definition that is not the known one
+        for name in settings.always:
+            catalog.position(name)
+        self._said: dict[str, tuple[Api, ...]] = {}  # by source
+        self._failed: set[str] = set()
+        self._there: tuple[Api, ...] = tuple(catalog) if sources is None else ()
+        self._seen: OrderedDict[Client, dict[str, Api]] = OrderedDict()
+
+    async def load(self) -> None:
+        """Ask all sources for what they have.
+
+        Raises
+        ------
+        SourceError, CnpRouterError
+            If all failed.
+        InputError
+            If none has a tool of the catalog.
+        """
+        if self.sources is None:
+            return
+        await self._ask(self.sources, self.sources.names)
+        if not self._there:
+            raise InputError(
+                f"the model knows no tool of these sources, {', '.join(self.sources.names)} "
+                "(cnp-router sync --model adds them)"
+            )
+
+    async def refresh(self) -> None:
+        """Ask those once more that have failed, or whose tools may have changed."""
+        sources = self.sources
+        if sources is None:
+            return
+        names = [
+            name
+            for name in sources.names
+            if self.is_stale
+            or name in self._failed
+            or sources.source_of(f"{name}{SEPARATOR}tool").is_stale
+        ]
+        self.is_stale = False
+        if names:
+            await self._ask(sources, names)
+
+    def of(self, client: Client) -> tuple[Api, ...]:
+        """Return what a client may see, in the order of the catalog."""
+        return tuple(self._of(client).values())
+
+    def get(self, name: str, client: Client) -> Api:
+        """Return a tool that a client may see, as it was defined when it was last asked for.
+
+        Raises
+        ------
+        UnknownApiError
+            If there is none; one that the client may not see is none.
+        """
+        seen = self._of(client)
+        api = seen.get(check_text("name", name, any_=True))
+        if api is None:
+            raise UnknownApiError(name, close=difflib.get_close_matches(name, seen, n=1))
+        return api
+
+    def states(self) -> dict[str, str]:
+        """Return by source whether it could be used when it was last asked."""
+        names = () if self.sources is None else self.sources.names
+        return {name: "failed" if name in self._failed else "ready" for name in names}
+
+    async def _ask(self, sources: Sources, names: tuple[str, ...] | list[str]) -> None:
+        loaded = await sources.load(names)
+        said: dict[str, list[Api]] = {}
+        for api in loaded.apis:
+            said.setdefault(api.id.partition(SEPARATOR)[0], []).append(api)
+        for problem in loaded.problems:
+            _LOGGER.warning("%s", problem)
+        failed = {problem.source for problem in loaded.problems}
+        for name in names:
+            if name in said or name not in failed:
+                self._said[name] = tuple(said.get(name, ()))
+        self._failed = (self._failed - set(names)) | (failed - said.keys())
+        there = {api.id: api for apis in self._said.values() for api in apis}
+        if not there:
+            raise none_left(loaded.problems)
+        self._there = tuple(there[name] for name in self.catalog.ids if name in there)
+        self._seen.clear()
+
+    def _of(self, client: Client) -> dict[str, Api]:
+        seen = self._seen.get(client)
+        if seen is None:
+            seen = {api.id: api for api in self._there if client.may_see(api.id)}
+            self._seen[client] = seen
+            if len(self._seen) > _MOST_CLIENTS:
+                self._seen.popitem(last=False)
+        return seen

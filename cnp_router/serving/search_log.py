@@ -1,0 +1,384 @@
+"""`SearchLog`: searches and what was called after them, of all workers, in one SQLite file."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from cnp_router.context.sqlite_file import SqliteFile
+from cnp_router.exceptions import ContextStoreError, DataFileError, UnknownSearchError
+from cnp_router.records import check_number
+from cnp_router.serving.logged import Accuracy, Begun, Finished, LoggedCall, LoggedSearch
+
+__all__ = ["SearchLog"]
+
+T = TypeVar("T")
+
+_SCHEMA = (
+    "CREATE TABLE searches (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, "
+    "client TEXT NOT NULL, time REAL NOT NULL, last REAL NOT NULL, worker TEXT NOT NULL, "
+    "query TEXT NOT NULL, shown TEXT NOT NULL, chosen TEXT NOT NULL, confidence REAL NOT NULL, "
+    "fits INTEGER NOT NULL, acted INTEGER NOT NULL, rating INTEGER, called TEXT NOT NULL, "
+    "n_called INTEGER NOT NULL, n_correct INTEGER NOT NULL, parts INTEGER NOT NULL, "
+    "is_over INTEGER NOT NULL)",
+    "CREATE INDEX by_time ON searches (time)",
+    "CREATE TABLE calls (number INTEGER PRIMARY KEY, search TEXT NOT NULL, part INTEGER, "
+    "time REAL NOT NULL, api TEXT NOT NULL, inputs TEXT, observation TEXT NOT NULL, "
+    "success INTEGER, served INTEGER NOT NULL)",
+    "CREATE INDEX by_search ON calls (search, part)",
+    "CREATE TABLE keys (key TEXT PRIMARY KEY, time REAL NOT NULL)",
+)
+_COLUMNS = "id, client, time, query, shown, chosen, confidence, fits, acted, rating, called"
+_OWN = "FROM searches WHERE id = ? AND client = ? AND time >= ?"
+
+
+class SearchLog:
+    """Searches and calls, so that what was found and what came of it belong together.
+
+    Several processes may use one file at once; nobody but its owner may read it. It holds queries,
+    inputs and results until something was learned from them and the search cannot be used any more,
+    then only what was shown, chosen and called. What is confidential never comes into it.
+
+    Parameters
+    ----------
+    path : str or Path, optional
+        Made if it does not exist; its folder must. Without one, it is in memory.
+    max_searches : int >= 1, default=50000
+        The oldest go first.
+    clock : callable, default=time.time
+        Seconds since 1970.
+
+    Raises
+    ------
+    DataFileError
+        If the file cannot be used, or is something else.
+
+    Examples
+    --------
+    >>> from cnp_router.serving.logged import LoggedCall, LoggedSearch
+    >>> log = SearchLog()
+    >>> log.add(LoggedSearch("a1", "anyone", 0.0, "Rain?", ("weather",), ("weather",), 0.9, True,
+    ...                      True))
+    >>> begun = log.begin("a1", "anyone", "weather", {"city": "Kyoto"}, since=0.0)
+    >>> log.end(begun.number, LoggedCall("weather", {"city": "Kyoto"}, "no", True, True))
+    >>> log.accuracy()["acted"]
+    Accuracy(n_called=1, n_correct=1)
+    >>> log.close()
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        max_searches: int = 50_000,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.max_searches = check_number("max_searches", max_searches, 1, whole=True)
+        self.clock = clock
+        self.worker = secrets.token_hex(4)
+        with self._clear_errors():
+            self._file = SqliteFile(
+                path,
+                application="cnpl",
+                schema=_SCHEMA,
+                log=path is not None,
+                cure="name another file, or remove this one",
+            )
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None in memory."""
+        return self._file.path
+
+    def add(self, search: LoggedSearch) -> None:
+        """Note a search."""
+        values = (
+            *(search.id, search.client, search.time, search.time, self.worker, search.query),
+            *(json.dumps(search.shown), json.dumps(search.chosen)),
+            *(search.confidence, search.fits, search.acted, search.rating),
+            *("[]", 0, 0, 0, 0),
+        )
+        marks = ", ".join("?" * len(values))
+
+        def add(connection: sqlite3.Connection) -> None:
+            done = connection.execute(f"INSERT INTO searches VALUES (NULL, {marks})", values)
+            assert done.lastrowid is not None
+            oldest = (done.lastrowid - self.max_searches,)
+            old = "SELECT id FROM searches WHERE number <= ?"
+            connection.execute(f"DELETE FROM calls WHERE search IN ({old})", oldest)
+            connection.execute("DELETE FROM searches WHERE number <= ?", oldest)
+
+        self._use(add)
+
+    def begin(
+        self,
+        search_id: str,
+        client: str,
+        api: str,
+        inputs: Mapping[str, Any] | None,
+        *,
+        since: float,
+        counts: bool = True,
+    ) -> Begun:
+        """Note that an API is called for a search.
+
+        Parameters
+        ----------
+        search_id, client, api : str
+        inputs : mapping of str to JSON value or None
+            None where they are confidential.
+        since : float, seconds since 1970
+            Searches from before it cannot be used any more.
+        counts : bool, default=True
+            Whether the call says something about what was found: not where the API is always
+            there.
+
+        Raises
+        ------
+        UnknownSearchError
+            If there is no such search, it is too old, or another client's.
+        """
+
+        def begin(connection: sqlite3.Connection) -> Begun | None:
+            now, own = self.clock(), (search_id, client, since)
+            row = connection.execute(f"SELECT query, chosen, called {_OWN}", own).fetchone()
+            if row is None:
+                return None
+            query, chosen, called = row
+            earlier = connection.execute(
+                "SELECT api, inputs, observation, success, served FROM calls WHERE search = ? "
+                "ORDER BY number",
+                (search_id,),
+            ).fetchall()
+            known, is_correct = json.loads(called), None
+            if counts and api not in known:
+                is_correct = api in json.loads(chosen)
+                connection.execute(
+                    "UPDATE searches SET called = ?, n_called = n_called + 1, "
+                    "n_correct = n_correct + ? WHERE id = ?",
+                    (json.dumps([*known, api]), is_correct, search_id),
+                )
+            connection.execute(
+                "UPDATE searches SET last = ?, is_over = 0 WHERE id = ?", (now, search_id)
+            )
+            content = None if inputs is None else json.dumps(dict(inputs), ensure_ascii=False)
+            number = connection.execute(
+                "INSERT INTO calls VALUES (NULL, ?, NULL, ?, ?, ?, '', NULL, 0)",
+                (search_id, now, api, content),
+            ).lastrowid
+            assert number is not None
+            return Begun(number, query, is_correct, tuple(_call(row).step for row in earlier))
+
+        begun = self._use(begin)
+        if begun is None:
+            raise UnknownSearchError(search_id)
+        return begun
+
+    def end(self, number: int, call: LoggedCall | None) -> None:
+        """Note what came of a call; None: nothing was called after all."""
+
+        def end(connection: sqlite3.Connection) -> None:
+            search = "SELECT search FROM calls WHERE number = ?"
+            query = f"UPDATE searches SET last = ? WHERE id = ({search})"
+            connection.execute(query, (self.clock(), number))
+            if call is None:
+                connection.execute("DELETE FROM calls WHERE number = ?", (number,))
+                return
+            connection.execute(
+                "UPDATE calls SET observation = ?, success = ?, served = ? WHERE number = ?",
+                (call.observation, call.success, call.served, number),
+            )
+
+        self._use(end)
+
+    def rate(self, search_id: str, client: str, rating: int, *, since: float) -> None:
+        """Note how good a client says that a search was, which is over by that.
+
+        Raises
+        ------
+        UnknownSearchError
+            As in `begin`.
+        """
+
+        def rate(connection: sqlite3.Connection) -> int:
+            query = f"UPDATE searches SET rating = ?, is_over = 1 WHERE id IN (SELECT id {_OWN})"
+            return connection.execute(query, (rating, search_id, client, since)).rowcount
+
+        if not self._use(rate):
+            raise UnknownSearchError(search_id)
+
+    def claim_key(self, key: str) -> bool:
+        """Take a key of one act; False where somebody has taken it before."""
+
+        def claim(connection: sqlite3.Connection) -> bool:
+            values = (key, self.clock())
+            done = connection.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", values)
+            return done.rowcount == 1
+
+        return self._use(claim)
+
+    def finish_own(self) -> None:
+        """Take all searches of this worker as over."""
+        self._use(
+            lambda connection: connection.execute(
+                "UPDATE searches SET is_over = 1 WHERE worker = ?", (self.worker,)
+            )
+        )
+
+    def finished(self, *, idle: float, most: int = 1000) -> tuple[Finished, ...]:
+        """Return what is over and was not taught yet, the oldest first.
+
+        What it returns belongs together from then on: whoever asks next, after this process was
+        killed perhaps, gets the same once more, until it `was_taught`.
+
+        Parameters
+        ----------
+        idle : float, seconds
+            A search for which nothing was called for so long is over.
+        most : int, default=1000
+            Of searches, at a time.
+        """
+
+        def finished(connection: sqlite3.Connection) -> tuple[Finished, ...]:
+            names = connection.execute(
+                "SELECT DISTINCT id FROM searches JOIN calls ON search = id WHERE "
+                "part IS NULL AND (is_over OR last <= ?) ORDER BY searches.number LIMIT ?",
+                (self.clock() - idle, most),
+            ).fetchall()
+            for (name,) in names:
+                connection.execute("UPDATE searches SET parts = parts + 1 WHERE id = ?", (name,))
+                connection.execute(
+                    "UPDATE calls SET part = (SELECT parts FROM searches WHERE id = ?) "
+                    "WHERE search = ? AND part IS NULL",
+                    (name, name),
+                )
+            rows = connection.execute(
+                "SELECT search, part, client, query, rating, api, inputs, observation, success, "
+                "served FROM calls JOIN searches ON search = id WHERE part IS NOT NULL "
+                "ORDER BY calls.number"
+            ).fetchall()
+            calls: dict[tuple[str, int], list[LoggedCall]] = {}
+            for row in rows:
+                calls.setdefault(row[:2], []).append(_call(row[5:]))
+            about = {row[:2]: row[2:5] for row in rows}
+            over = []
+            for (search, part), made in calls.items():
+                client, query, rating = about[search, part]
+                over.append(Finished(search, part, client, query, rating, tuple(made)))
+            return tuple(over)
+
+        return self._use(finished)
+
+    def was_taught(self, finished: Finished) -> None:
+        """Remove the calls of what was taught."""
+        values = (finished.search, finished.part)
+        self._use(
+            lambda connection: connection.execute(
+                "DELETE FROM calls WHERE search = ? AND part = ?", values
+            )
+        )
+
+    def tidy(self, *, since: float) -> None:
+        """Remove query and client of searches that cannot be used any more and were taught."""
+
+        def tidy(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "UPDATE searches SET query = '', client = '' WHERE time < ? AND client != '' "
+                "AND NOT EXISTS (SELECT 1 FROM calls WHERE search = id)",
+                (since,),
+            )
+            connection.execute("DELETE FROM keys WHERE time < ?", (since,))
+
+        self._use(tidy)
+        if self.path is not None:
+            with self._clear_errors():
+                self._file.empty_log()
+
+    def searches(self, most: int = 100) -> tuple[LoggedSearch, ...]:
+        """Return the newest searches, the newest first."""
+        most = check_number("most", most, 1, whole=True)
+        query = f"SELECT {_COLUMNS} FROM searches ORDER BY number DESC LIMIT ?"
+        with self._clear_errors():
+            rows = self._file.rows(query, most)
+        return tuple(_search(row) for row in rows)
+
+    def accuracy(self) -> dict[str, Accuracy]:
+        """Return how often what was called was among what the router chose.
+
+        Returns
+        -------
+        dict of str to Accuracy
+            ``"shadow"``: of searches that were not acted on, which is a fair estimate, since the
+            clients saw all; ``"acted"``: of the others, whose clients could hardly call anything
+            else; ``"all"``. A search after which nothing was called does not count.
+        """
+        query = "SELECT acted, total(n_called), total(n_correct) FROM searches GROUP BY acted"
+        with self._clear_errors():
+            rows = self._file.rows(query)
+        found = {bool(acted): (int(n), int(correct)) for acted, n, correct in rows}
+        shadow, acted = found.get(False, (0, 0)), found.get(True, (0, 0))
+        both = (shadow[0] + acted[0], shadow[1] + acted[1])
+        return {
+            name: Accuracy(*each)
+            for name, each in (("shadow", shadow), ("acted", acted), ("all", both))
+        }
+
+    def close(self) -> None:
+        """Close the file. Can be called twice."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"SearchLog({'in memory' if self.path is None else repr(str(self.path))})"
+
+    def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._clear_errors():
+            return self._file.use(work)
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except ContextStoreError as exc:
+            raise DataFileError(
+                exc.store, f"the log of searches: {exc.problem}", cure=exc.cure
+            ) from exc
+
+
+def _search(row: tuple[Any, ...]) -> LoggedSearch:
+    name, client, when, query, shown, chosen, confidence, fits, acted, rating, called = row
+    return LoggedSearch(
+        name,
+        client,
+        when,
+        query,
+        tuple(json.loads(shown)),
+        tuple(json.loads(chosen)),
+        confidence,
+        bool(fits),
+        bool(acted),
+        rating,
+        tuple(json.loads(called)),
+    )
+
+
+def _call(row: tuple[Any, ...]) -> LoggedCall:
+    api, inputs, observation, success, served = row
+    return LoggedCall(
+        api,
+        None if inputs is None else json.loads(inputs),
+        observation,
+        None if success is None else bool(success),
+        bool(served),
+    )
