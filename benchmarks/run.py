@@ -27,6 +27,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py reputation [--runs N] [--contractors N ...]
     python benchmarks/run.py planning [--forms N]
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
+    python benchmarks/run.py serving [--node NODE_MODULES] [--quick] [--parts PART ...]
     python benchmarks/run.py subagents [--data DIR] [--split NAME] [--limit N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
@@ -68,6 +69,7 @@ from benchmarks import (
     reputation,
     routed_vs_broadcast,
     scaling,
+    serving,
     sizing,
     speed,
     subagents,
@@ -102,6 +104,7 @@ TRACKS = {
     "tool_servers": tool_servers,
     "subagents": subagents,
     "planning": planning,
+    "serving": serving,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -252,6 +255,19 @@ def _tool_servers(track: argparse.ArgumentParser) -> None:
     _count(track, "--calls", tool_servers.CALLS, "later calls, of which the median is shown")
 
 
+def _serving(track: argparse.ArgumentParser) -> None:
+    track.add_argument(
+        "--node",
+        type=Path,
+        metavar="NODE_MODULES",
+        help="a folder with servers that run in Node (default: that of `make`)",
+    )
+    track.add_argument("--quick", action="store_true", help="see that it works, in some seconds")
+    track.add_argument(
+        "--parts", nargs="+", choices=serving.PARTS, default=serving.PARTS, help="not all"
+    )
+
+
 def _subagents(track: argparse.ArgumentParser) -> None:
     track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
     _limit(track, subagents.LIMIT)
@@ -322,6 +338,7 @@ _OPTIONS = {
     "injection": _injection,
     "reputation": _reputation,
     "tool_servers": _tool_servers,
+    "serving": _serving,
     "subagents": _subagents,
     "planning": _planning,
     "sizing": _sizing,

@@ -152,7 +152,10 @@ _SPANS = (
         ("cnp_router.source", "cnp_router.unsure", "cnp_router.confidence", "gen_ai.tool.name"),
     ),
     SpanKind(
-        "plan", "", "A planner makes a plan, or another one for what is left.", ("cnp_router.jobs",)
+        "plan",
+        "",
+        "A planner makes a plan, or another one for what is left.",
+        ("gen_ai.operation.name", "cnp_router.jobs"),
     ),
     SpanKind(
         "invoke_agent",

@@ -175,7 +175,7 @@ class Planner:
         books: Books | None,
         known: Iterable[str],
     ) -> Plan:
-        with telemetry.span("plan") as span:
+        with telemetry.span("plan", {"gen_ai.operation.name": "plan"}) as span:
             plan = await self._made(task, kept, books, known)
             span.set(cnp_router__jobs=len(plan.jobs))
         return plan

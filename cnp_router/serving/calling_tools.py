@@ -211,7 +211,9 @@ class ToolCaller:
         if not performed.attempts:
             return
         await self._shared(lambda context: context.written(api))
-        if performed.result.is_done:
+        if not performed.result.is_done or self._context is None:
+            return
+        with telemetry.timed("cnp_router.context.propagation.duration", {"step": "keep"}):
             await self._shared(
                 lambda context: context.keep(
                     api,
