@@ -412,18 +412,19 @@ def start(tmp_path, *args):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=150)
     assert process.returncode == 0, err
     assert err == ""
     return json.loads(out)
 
 
-def test_several_processes_teach_one_store_and_one_is_killed(tmp_path, store):
-    n = 30
+@pytest.mark.parametrize("when", ["written", "half"])
+def test_several_processes_teach_one_store_and_one_is_killed(tmp_path, store, when):
+    n = 12
     with ExitStack() as ended:
-        victim = ended.enter_context(start(tmp_path, "victim", str(n), "--kill"))
+        victim = ended.enter_context(start(tmp_path, "victim", "10000", when))
         workers = [ended.enter_context(start(tmp_path, name, str(n))) for name in ("one", "two")]
-        victim.communicate(timeout=60)
+        victim.communicate(timeout=150)
         assert victim.returncode == -signal.SIGKILL
         done = [finish(worker) for worker in workers]
     with start(tmp_path, "last", "0") as process:
