@@ -12,7 +12,7 @@ from typing import Any
 
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError, UnknownApiError
-from cnp_router.execution.approval import Approval, Approve, asked, declined
+from cnp_router.execution.approval import Approval, Approve, asked
 from cnp_router.records import check_instance, check_number, positions
 from cnp_router.sources import Call, CallResult, Sources
 
@@ -103,7 +103,10 @@ class SourceTools:
             async with self._asking:
                 may = await asked(self._approve, approval)
             if not may:
-                return CallResult.failed("declined", declined(self._approve, approval))
+                said = f"not approved: {approval.reason}"
+                if self._approve is None:
+                    said = f"nobody was there to approve it: {approval.reason} (give approve=)"
+                return CallResult.failed("declined", said)
         try:
             return await self.sources.call(call)
         except UnknownApiError as exc:

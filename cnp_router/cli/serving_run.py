@@ -7,8 +7,8 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,6 +101,16 @@ class Door:
         return Clients.one(token, allow_write)
 
 
+@contextmanager
+def _extra(purpose: str) -> Iterator[None]:
+    """Name the extra where a library of it is not installed."""
+    try:
+        yield
+    except ImportError as exc:
+        package = str(exc.name).partition(".")[0]
+        raise MissingExtraError(purpose, package=package, extra="serve") from exc
+
+
 @dataclass(frozen=True)
 class Serving:
     """What each worker opens. It is pickled: it holds what was asked for, and no secret."""
@@ -164,10 +174,10 @@ class Serving:
 
     def _over_http(self) -> None:
         self.door.who(False)  # what is wrong with it is said once
-        try:
+        with _extra("--http"):
+            import cnp_router.serving.http_front
+            import cnp_router.serving.http_server  # noqa: F401
             from cnp_router.serving.workers import listen, serve_http
-        except ImportError as exc:
-            raise MissingExtraError("--http", package=str(exc.name), extra="serve") from exc
         sock = listen(self.door.host, self.door.port)
         host, port = sock.getsockname()[:2]
         place = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -182,10 +192,8 @@ class Serving:
         )
 
     async def _over_stdio(self, folder: Path) -> None:
-        try:
+        with _extra("serving MCP"):
             from cnp_router.serving.mcp_front import serve_stdio
-        except ImportError as exc:
-            raise MissingExtraError("serving MCP", package="mcp", extra="serve") from exc
         async with self._gateway(folder, many=False) as gateway:
             await serve_stdio(gateway, self._anyone)
 

@@ -29,8 +29,9 @@ __all__ = ["Made", "ToolCaller"]
 T = TypeVar("T")
 
 _LOGGER = logging.getLogger(__name__)
-_MOST_KEYS = 1000  # of which the result is kept
-_OF_THE_CLIENT = ("inputs", "changed", "cancelled")  # what fails so says nothing about the tool
+_MOST_KEYS = 256  # of which the result is kept
+_MOST_BYTES = 64 * 2**20  # of these results
+_NOT_CALLED = ("inputs", "changed", "declined")
 _NO_SOURCES = "there are no sources here, so nothing can be called (give --sources)"
 
 
@@ -112,8 +113,7 @@ class ToolCaller:
             future.exception()  # somebody has it
             raise
         future.set_result(called)
-        while len(self._given) > _MOST_KEYS and next(iter(self._given.values()))[1].done():
-            self._given.popitem(last=False)
+        self._forget_old()
         return called
 
     async def perform(
@@ -154,22 +154,28 @@ class ToolCaller:
             result = self._declined(result, client)
         return Made(result, performed.attempts, performed.seconds)
 
-    def logged(self, api: str, inputs: Mapping[str, Any], made: Made | None) -> LoggedCall:
-        """Return what the log is to know of a call; None: it was broken off."""
-        is_secret = self.is_confidential(api)
-        kept = None if is_secret else inputs
-        if made is None:
-            return LoggedCall(api, kept)
+    def logged(self, api: str, inputs: Mapping[str, Any], made: Made) -> LoggedCall | None:
+        """Return what the log is to know of a call; None where nothing was called."""
         result, failure = made.result, made.result.failure
+        if failure is not None and (failure.kind in _NOT_CALLED or not made.attempts):
+            return None
         text = result.text or (failure.message if failure else "")
         if not text and result.structured is not None:
             text = json.dumps(result.structured, ensure_ascii=False)
         success = succeeded(Act(api, "direct", {}, result, made.attempts, made.seconds))
-        if failure is not None and failure.kind in _OF_THE_CLIENT:
-            success = None
-        return LoggedCall(
-            api, kept, "" if is_secret else text[:OBSERVATION], success, result.is_done
-        )
+        if self.is_confidential(api):
+            return LoggedCall(api, None, "", success, result.is_done)
+        return LoggedCall(api, inputs, text[:OBSERVATION], success, result.is_done)
+
+    def _forget_old(self) -> None:
+        """Let go of the oldest results that are kept by their keys, where they are too many."""
+        done = [(n, f.result().result.n_bytes) for n, (_, f) in self._given.items() if f.done()]
+        size = sum(n_bytes for _, n_bytes in done)
+        for name, n_bytes in done:
+            if len(self._given) <= _MOST_KEYS and size <= _MOST_BYTES:
+                break
+            del self._given[name]
+            size -= n_bytes
 
     def _declined(self, result: CallResult, client: Client) -> CallResult:
         """Say to a client that may not write that it is theirs to change."""

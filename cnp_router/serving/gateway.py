@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,19 +13,20 @@ from typing import Any, Self, TypeVar
 from cnp_router import telemetry
 from cnp_router.catalog import Api, Catalog
 from cnp_router.context import SharedContext
-from cnp_router.exceptions import CnpRouterError, InputError
+from cnp_router.exceptions import InputError
 from cnp_router.records import check_instance, check_json, check_number, check_request, check_text
 from cnp_router.routing import Router, Routing
 from cnp_router.serving.calling_tools import ToolCaller
 from cnp_router.serving.clients import Client
 from cnp_router.serving.finding import find
 from cnp_router.serving.gateway_settings import GatewaySettings
-from cnp_router.serving.logged import LoggedSearch
+from cnp_router.serving.logged import LoggedCall, LoggedSearch
 from cnp_router.serving.open_tools import OpenTools
 from cnp_router.serving.roll_out import is_acted_on, new_search_id
 from cnp_router.serving.search_answers import Called, FoundTool, Search
 from cnp_router.serving.search_log import SearchLog
 from cnp_router.serving.teaching import Teaching
+from cnp_router.serving.upkeep import Upkeep
 from cnp_router.sources import CallProgress, Sources
 
 __all__ = ["Called", "FoundTool", "Gateway", "GatewaySettings", "Search"]
@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 _LOGGER = logging.getLogger(__name__)
 _LONGEST = 10_000  # characters of a query
+_PATIENCE = 100  # looks, 10 ms apart, whether the last calls are over
 _ANYONE = Client()
 
 
@@ -106,38 +107,33 @@ class Gateway:
         self.teaching = teaching
         self._caller = ToolCaller(sources, self.settings, context)
         self._in_flight = 0
-        self._work: list[asyncio.Task[None]] = []
-        self._is_open = self._broken = False
+        self._is_open = False
 
     async def __aenter__(self) -> Self:
-        if self._work or self._is_open:
+        if self._is_open:
             raise InputError("the gateway is open already")
         await self._tools.load()
         self._routing = ThreadPoolExecutor(1, "cnp-router-routing")
         self._logging = ThreadPoolExecutor(1, "cnp-router-log")
-        self._learning = ThreadPoolExecutor(1, "cnp-router-learning")
+        about = (self.log, self.teaching, self._tools, self.settings, self._in_turn)
+        self._upkeep = Upkeep(*about)
         try:
-            if self.teaching is not None:
-                await self._in(self._learning, self.teaching.take_over, self._in_turn)
+            await self._upkeep.begin()
         except BaseException:
+            self._upkeep.close()
             self._shut_down()
             raise
         self._is_open = True
-        self._work = [asyncio.create_task(self._follow())]
-        if self.settings.refresh_seconds and self._tools.sources is not None:
-            self._work.append(asyncio.create_task(self._refresh()))
-        for task in self._work:
-            task.add_done_callback(self._noted)
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        for task in self._work:
-            task.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
-        self._work = []
         self._is_open = False
+        for _ in range(_PATIENCE):
+            if not self._in_flight:
+                break
+            await asyncio.sleep(0.01)
         try:
-            await asyncio.shield(asyncio.to_thread(self._end))
+            await self._upkeep.end()
         finally:
             self._shut_down()
 
@@ -268,9 +264,12 @@ class Gateway:
 
     def status(self) -> dict[str, Any]:
         """Return how it is, for who watches: nothing in it is private."""
-        is_taught = self.teaching is not None and not self.teaching.problem and not self._broken
+        is_taught = self._is_open and not self._upkeep.is_broken
+        is_taught = is_taught and self.teaching is not None and not self.teaching.problem
         problems = {
-            "nothing is learned at present": self.teaching is not None and not is_taught,
+            "nothing is learned at present": self.teaching is not None
+            and self._is_open
+            and not is_taught,
             "shared context is not used any more": bool(self._caller.problem),
         }
         return {
@@ -379,22 +378,23 @@ class Gateway:
             )
         finally:
             if begun is not None and made is None:  # cancelled, or worse: nobody knows
-                logged = self._caller.logged(api.id, inputs, None)
-                self._logging.submit(self.log.end, begun.number, logged)
+                broken = LoggedCall(api.id, None if secret else inputs)
+                with suppress(RuntimeError):  # the gateway was closed: it stands as begun
+                    self._logging.submit(self.log.end, begun.number, broken)
         if begun is None:
             return Called(made.result, api.id)
         ended = self._caller.logged(api.id, inputs, made)
-        number, query, steps = begun.number, begun.query, (*begun.steps, ended.step)
+        number, query, steps = begun.number, begun.query, begun.steps
 
         def end() -> tuple[Any, ...]:
             try:
                 self.log.end(number, ended)
             except InputError as exc:  # it was called: what came of it is given all the same
                 _LOGGER.warning("what came of a call is not learned: %s", exc)
-            if self.teaching is None:
+            if self.teaching is None or ended is None:
                 return ()
             seen = {each.id for each in self._tools.of(client)}
-            return self.teaching.next(query, steps, seen.__contains__)
+            return self.teaching.next(query, (*steps, ended.step), seen.__contains__)
 
         likely = await self._logged(end)
         return Called(made.result, api.id, search_id, likely)
@@ -402,62 +402,22 @@ class Gateway:
     async def _claimed(self, key: str) -> bool:
         return await self._logged(lambda: self.log.claim_key(key))
 
-    async def _follow(self) -> None:
-        """Learn from time to time, and remove what is old."""
-        every = 60.0 if self.teaching is None else self.teaching.every
-        tidied = time.monotonic()
-        while True:
-            await asyncio.sleep(every)
-            if self.teaching is not None:
-                await self._in(self._learning, self.teaching.turn, self.log, self._in_turn)
-            if time.monotonic() - tidied >= 60:
-                tidied = time.monotonic()
-                try:
-                    await self._in(self._learning, self._tidy)
-                except InputError as exc:
-                    _LOGGER.warning("%s", exc)
-
-    async def _refresh(self) -> None:
-        """Ask sources that have failed or changed once more, from time to time."""
-        while True:
-            await asyncio.sleep(self.settings.refresh_seconds)
-            try:
-                await self._tools.refresh()
-            except CnpRouterError as exc:
-                _LOGGER.warning("%s", exc)
-
-    def _noted(self, task: asyncio.Task[None]) -> None:
-        """Say it if what is done from time to time broke off."""
-        if not task.cancelled() and (broken := task.exception()) is not None:
-            self._broken = True
-            _LOGGER.error("what is done from time to time broke off", exc_info=broken)
-
-    def _end(self) -> None:
-        """Teach what this worker has seen; what cannot be taught now, another one teaches."""
-        with suppress(InputError):
-            self.log.finish_own()
-        if self.teaching is not None:
-            self._learning.submit(self.teaching.turn, self.log, self._in_turn).result()
-        try:
-            self._tidy()
-        except InputError as exc:
-            _LOGGER.warning("%s", exc)
-
     def _shut_down(self) -> None:
-        for executor in (self._learning, self._routing, self._logging):
+        for executor in (self._routing, self._logging):
             executor.shutdown()
         if self._owns_log:
             self.log.close()
-
-    def _tidy(self) -> None:
-        self.log.tidy(since=self._since)
 
     def _in_turn(self, work: Callable[[], object]) -> object:
         return self._routing.submit(work).result()
 
     async def _in(self, executor: ThreadPoolExecutor, work: Callable[..., T], *given: Any) -> T:
         run = contextvars.copy_context().run  # so that spans have their parents
-        return await asyncio.get_running_loop().run_in_executor(executor, run, work, *given)
+        try:
+            done = asyncio.get_running_loop().run_in_executor(executor, run, work, *given)
+        except RuntimeError as exc:  # it was shut down
+            raise InputError("the gateway was closed meanwhile (open it again)") from exc
+        return await done
 
     def _logged(self, work: Callable[[], T]) -> Awaitable[T]:
         return self._in(self._logging, work)

@@ -39,6 +39,11 @@ def http_server(
             if self.started:
                 ready()
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().shutdown(sockets)
+            if self.force_exit:  # which is no reason to leave the application open
+                await self.lifespan.shutdown()
+
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             yield

@@ -180,18 +180,19 @@ class SearchLog:
             raise UnknownSearchError(search_id)
         return begun
 
-    def end(self, number: int, call: LoggedCall) -> None:
-        """Note what came of a call."""
+    def end(self, number: int, call: LoggedCall | None) -> None:
+        """Note what came of a call; None: nothing was called after all."""
 
         def end(connection: sqlite3.Connection) -> None:
+            search = "SELECT search FROM calls WHERE number = ?"
+            query = f"UPDATE searches SET last = ? WHERE id = ({search})"
+            connection.execute(query, (self.clock(), number))
+            if call is None:
+                connection.execute("DELETE FROM calls WHERE number = ?", (number,))
+                return
             connection.execute(
                 "UPDATE calls SET observation = ?, success = ?, served = ? WHERE number = ?",
                 (call.observation, call.success, call.served, number),
-            )
-            connection.execute(
-                "UPDATE searches SET last = ? WHERE id = "
-                "(SELECT search FROM calls WHERE number = ?)",
-                (self.clock(), number),
             )
 
         self._use(end)

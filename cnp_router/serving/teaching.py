@@ -30,6 +30,7 @@ InTurn: TypeAlias = Callable[[Callable[[], object]], object]
 
 _log = logging.getLogger(__name__)
 
+_AT_ONCE = 200  # searches in a turn: nobody holds the store for long
 _GOOD = 4  # of 5
 _BAD = 2
 
@@ -66,6 +67,8 @@ class Teaching:
         Number of the last record of the store that it has learned from.
     problem : str
         Why it cannot learn at present; ``""`` if it can.
+    is_behind : bool
+        Whether the last turn has left something to be taught.
 
     Raises
     ------
@@ -106,6 +109,7 @@ class Teaching:
         self.reputation = Reputation() if reputation is None else reputation
         self.sequence = 0
         self.problem = ""
+        self.is_behind = False
         self._at_first = copy.deepcopy((self.next_tool.state(), self.reputation.state()))
         self._router: Any = router if _learns(router) else None
         self._observers = self._made()
@@ -129,12 +133,15 @@ class Teaching:
         Returns
         -------
         int
-            How many parts of searches were taught.
+            How many parts of searches were taught, at most about 200.
         """
         try:
             self.take_over(in_turn)
-            n_taught = self._teach(log.finished(idle=self.idle), log, in_turn)
+            finished = log.finished(idle=self.idle, most=_AT_ONCE)
+            n_taught = self._teach(finished, log, in_turn)
+            self.is_behind = n_taught < len(finished) or len(finished) >= _AT_ONCE
         except CnpRouterError as exc:
+            self.is_behind = True
             if not self.problem:
                 _log.warning("nothing is learned at present: %s", exc)
             self.problem = str(exc)
@@ -276,12 +283,13 @@ class Teaching:
 def trajectory_of_search(finished: Finished) -> Trajectory:
     """Return what was called for a search as a trajectory.
 
-    It was a success if a client says so (4 or 5), none if one says that (1 or 2) or no call served.
+    It was a success if a client says so (4 or 5), and a failure if one says that (1 or 2) or every
+    call failed.
     """
     success = None
     if finished.rating is not None and finished.rating >= _GOOD:
         success = True
-    elif _is_bad(finished) or not any(call.served for call in finished.calls):
+    elif _is_bad(finished) or all(call.success is False for call in finished.calls):
         success = False
     steps = tuple(call.step for call in finished.calls)
     return Trajectory(_name(finished), finished.query, steps, success, finished.client)

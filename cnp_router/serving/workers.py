@@ -22,7 +22,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from cnp_router.exceptions import CnpRouterError, InputError, MissingExtraError
+from cnp_router.exceptions import CnpRouterError, InputError
+from cnp_router.printing import printable
 from cnp_router.serving.http_limits import ACCESS_LOG, Limits
 
 if TYPE_CHECKING:
@@ -135,26 +136,20 @@ def serve_http(
 
     Raises
     ------
-    MissingExtraError
-        If uvicorn is not installed.
     ServerEndedError
         If the first of several workers could not begin; a single one raises its own error.
     """
-    try:
-        import uvicorn as _  # noqa: F401
-    except ImportError as exc:
-        raise MissingExtraError("serving HTTP", package="uvicorn", extra="serve") from exc
-    folder = Path(tempfile.mkdtemp(prefix="cnp-router-"))
     how = _How(make, sock, limits or Limits(), grace, log)
-    try:
-        with sock:
+    with sock:
+        folder = Path(tempfile.mkdtemp(prefix="cnp-router-"))
+        try:
             if workers == 1:
                 how.set_up_log()
                 asyncio.run(_serve(how, Worker(0, 1, folder), ready))
             else:
                 _Supervisor(how, workers, folder).run(ready)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,25 +191,38 @@ async def _serve(how: _How, worker: Worker, ready: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     taken = [signal.SIGTERM] if worker.of > 1 else [signal.SIGTERM, signal.SIGINT]
     for each in taken:
-        loop.add_signal_handler(each, end)
+        with contextlib.suppress(NotImplementedError):  # Windows: there it is an interruption
+            loop.add_signal_handler(each, end)
     try:
         async with how.make(worker) as app:
             server = http_server(app, how.limits, grace=how.grace, ready=ready)
             await server.serve([how.sock])
-            if left := server.server_state.tasks:
+            for task in (left := set(server.server_state.tasks)):
+                task.cancel()
+            if left:
                 await asyncio.wait(left, timeout=1)
     except asyncio.CancelledError:
         if not ended:
             raise
     finally:
         for each in taken:
-            loop.remove_signal_handler(each)
+            with contextlib.suppress(NotImplementedError):
+                loop.remove_signal_handler(each)
+
+
+class _OneLine(logging.Formatter):
+    """As the command line says what is no result."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{record.levelname.capitalize()}: {printable(record.getMessage())}"
 
 
 def _work(how: _How, worker: Worker, report: Connection) -> None:
     """Be one of several workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent passes it on, as SIGTERM
-    logging.basicConfig(format="%(levelname)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_OneLine())
+    logging.getLogger("cnp_router").addHandler(handler)
     how.set_up_log()
     parent = multiprocessing.parent_process()
     assert parent is not None

@@ -209,13 +209,66 @@ def test_inputs_that_do_not_fit_say_nothing_about_the_tool(inputs):
             search = await door.search("rain")
             called = await door.call("sky__rain", inputs, search.search_id)
             door.log.finish_own()
-            (over,) = door.log.finished(idle=10**6)
-            return called.result.failure, over.calls[0].success
+            return called.result.failure, door.log.finished(idle=10**6)
 
-    failure, success = run(main())
+    failure, over = run(main())
     assert failure.kind == "inputs"
-    assert success is None
+    assert over == ()
     assert sky.calls == []
+
+
+def test_a_call_that_was_declined_is_no_step():
+    async def main():
+        async with gateway() as door:
+            search = await door.search("send")
+            await door.call("mail__send", {}, search.search_id)
+            await door.call("mail__read", {}, search.search_id)
+            door.log.finish_own()
+            (over,) = door.log.finished(idle=10**6)
+            return [call.api for call in over.calls]
+
+    assert run(main()) == ["mail__read"]
+
+
+def test_the_last_call_ends_before_the_gateway():
+    ended = []
+
+    async def slow(call):
+        await asyncio.sleep(0.1)
+        ended.append(call)
+
+    async def main():
+        log = SearchLog()
+        async with gateway(World("sky", {"sky__rain": slow}), log=log) as door:
+            search = await door.search("rain")
+            calling = asyncio.create_task(door.call("sky__rain", {"city": "x"}, search.search_id))
+            await asyncio.sleep(0.02)
+        assert ended
+        await calling
+        (over,) = log.finished(idle=10**6)
+        log.close()
+        return over.calls[0].success
+
+    assert run(main()) is None  # what it returned is no result: nobody knows
+
+
+def test_results_kept_by_keys_are_bounded(monkeypatch):
+    from cnp_router.serving import calling_tools
+
+    monkeypatch.setattr(calling_tools, "_MOST_KEYS", 3)
+    mail = World("mail")
+
+    async def main():
+        async with gateway(mail, settings=WRITES) as door:
+            for n in (*range(6), 5, 0):
+                about = {"client": WRITER, "key": f"k{n}"}
+                last = await door.call("mail__send", {"text": "x"}, **about)
+            assert len(door._caller._given) <= 3
+            return last
+
+    last = run(main())
+    assert len(mail.calls) == 6  # the first one is not done again, though it is not known any more
+    assert last.result.failure.kind == "declined"
 
 
 @pytest.mark.parametrize("inputs", [[], "x", {"city": float("nan")}, {"city": {1}}, {1: 2}])

@@ -268,7 +268,7 @@ class TestClients:
             "jsonrpc": "2.0",
             "id": 1,
             "method": "tools/call",
-            "params": {"name": "search_tools", "arguments": {"query": "the weather forecast", "k": 3}},
+            "params": {"name": "search_tools", "arguments": {"query": "the weather forecast"}},
         }
 
         async def main():

@@ -166,7 +166,7 @@ class TestBodies:
 
         assert run(main()).error == (408, "late")
 
-    @pytest.mark.parametrize("data", [b"\x16\x03\x01\x02\r\n\r\n", b"GET / HTTP/1.1\r\n: a\r\n\r\n"])
+    @pytest.mark.parametrize("data", [b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\n: a\r\n\r\n"])
     def test_what_is_not_http(self, data):
         async def main():
             async with home() as (browser, _):
