@@ -78,7 +78,7 @@ def test_what_the_docs_import_is_public(page):
 )
 def test_no_example_imports_from_an_inner_room(page):
     text = page.read_text(encoding="utf-8")
-    # Adapters and fronts are imported from their own modules: each needs a library that others lack.
+    # Adapters and fronts are imported from their own modules: each needs its library.
     inner = r"^(?:>>> )?(?:from|import) cnp_router\.(?!adapters\b|serving\.\w+_front\b).*$"
     assert re.findall(inner, text, re.MULTILINE) == []
 
