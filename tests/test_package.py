@@ -78,8 +78,8 @@ def test_what_the_docs_import_is_public(page):
 )
 def test_no_example_imports_from_an_inner_room(page):
     text = page.read_text(encoding="utf-8")
-    # Adapters are imported from their own module: each needs its framework.
-    inner = r"^(?:>>> )?(?:from|import) cnp_router\.(?!adapters\b).*$"
+    # Adapters and fronts are imported from their own module: each needs its library.
+    inner = r"^(?:>>> )?(?:from|import) cnp_router\.(?!adapters\b|serving\.\w+_front\b).*$"
     assert re.findall(inner, text, re.MULTILINE) == []
 
 

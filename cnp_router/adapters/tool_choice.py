@@ -17,6 +17,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.online import OnlineStore
 from cnp_router.records import (
+    RESERVED_IDS,
     check_instance,
     check_number,
     check_text,
@@ -387,4 +388,6 @@ def tool_api(
     >>> tool_api("weather", "Says whether it will rain.")
     Api('weather', 'weather', 'Says whether it will rain.')
     """
+    if name in RESERVED_IDS:
+        raise InputError(f"a tool cannot be called {name!r}, as rounds have it (rename the tool)")
     return Api(name, name, description or "", parameters=parameters)

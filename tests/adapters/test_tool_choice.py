@@ -106,6 +106,14 @@ class TestWithoutARouter:
         )
         assert chosen(choice, RAIN, (with_parameter, *TOOLS[1:])) == ("weather",)
 
+    def test_a_router_of_more_tools_serves_for_some_of_them(self):
+        choice = ToolChoice()
+        assert chosen(choice, RAIN) == ("weather",)
+        assert chosen(choice, RAIN, TOOLS[::-1]) == ("weather",)
+        assert chosen(choice, RAIN, TOOLS[1:]) == ()
+        assert chosen(choice, "Send a text message", TOOLS[1:2]) == ("send_sms",)
+        assert len(choice._fitted) == 1
+
     def test_a_few_sets_are_kept(self):
         choice = ToolChoice()
         for n in range(12):
@@ -300,7 +308,7 @@ def test_what_is_no_tool():
         chosen(ToolChoice(), RAIN, ["weather"])
     with pytest.raises(InputError, match="'weather'"):
         chosen(ToolChoice(), RAIN, [*TOOLS, TOOLS[0]])
-    with pytest.raises(InputError, match="reserved"):
+    with pytest.raises(InputError, match="rename the tool"):
         tool_api("user", "Who is logged in.")
     with pytest.raises(InputError, match="request"):
         chosen(ToolChoice(), None)
