@@ -7,6 +7,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 NODE_SERVERS := $(addprefix @modelcontextprotocol/server-,everything@2026 filesystem@2026 memory@2026 \
   sequential-thinking@2026)
+NODE_CHECKERS := node@22.23.3 @modelcontextprotocol/conformance@0.1.16 \
+  @modelcontextprotocol/inspector@2.12.0
 READY := $(VENV)/.cnp-router-ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -59,7 +61,9 @@ $(READY): pyproject.toml
 	@# Servers of tools that run in Node: without them, their tests are skipped.
 	@if command -v npm > /dev/null; then \
 	  npm install --silent --no-audit --no-fund --prefix '$(VENV)/node' $(NODE_SERVERS) || \
-	    echo 'no servers in Node: their tests are skipped' >&2; fi
+	    echo 'no servers in Node: their tests are skipped' >&2; \
+	  npm install --silent --no-audit --no-fund --prefix '$(VENV)/node' $(NODE_CHECKERS) || \
+	    echo 'no Inspector and no conformance suite: `serve` is not checked by them' >&2; fi
 	@# A Redis server and a browser, unpacked from Debian packages: without one, its tests are skipped.
 	@command -v redis-server > /dev/null || \
 	  sh scripts/unpack_debian.sh '$(VENV)/redis' usr/bin/redis-server redis-server || \

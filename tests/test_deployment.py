@@ -122,6 +122,15 @@ def test_every_option_of_the_model_exists(compose: dict[str, Any]) -> None:
         assert set(OPTION.findall(given)) <= options_of(name), name
 
 
+def test_every_option_that_the_page_names_exists() -> None:
+    text = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    of_others = {"--detach", "--build", "--wait", "--rm", "--no-cache-dir"}  # Docker's and pip's
+    ours = set().union(*map(options_of, ("serve", "import", "fit", "sync", "forget", "verify")))
+    assert set(OPTION.findall(text)) - of_others <= ours
+    for line in re.findall(r"^cnp-router serve (.*?)(?:#|$)", text, re.MULTILINE):
+        assert set(OPTION.findall(line)) <= options_of("serve")
+
+
 def test_services_are_locked_down_and_bounded(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         assert service["read_only"] is True, name

@@ -21,9 +21,14 @@ SAYS = {
     "graph.py": "for Gephi: ['graph.gexf']",
     "negotiation.py": "declined: closed on Sundays (server)",
     "new_apis.py": "park-here",
+    "serve_tools.py": 'call_tool: ["Oak"]',
     "shared_context.py": "kept 4, not called again 2",
     "timetable.py": "In conflict:",
     "traces.py": "      execute_tool air__weather",
+    "with_fastmcp.py": "Translate a poem -> No tool fits this request.",
+    "with_langchain.py": "tool: Rain in Kyoto from noon.",
+    "with_openai_agents.py": "the model saw 5 of 149 tools: ",
+    "with_pydantic_ai.py": "learned that it was served by: openweather, twilio",
 }
 
 

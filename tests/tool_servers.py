@@ -55,6 +55,11 @@ def memory_entry(file: Path) -> dict[str, Any]:
     return _node_entry("memory") | {"env": {"MEMORY_FILE_PATH": str(file)}}
 
 
+def sequential_thinking_entry() -> dict[str, Any]:
+    """Return the entry of `server-sequential-thinking` (Node)."""
+    return _node_entry("sequential-thinking")
+
+
 def _node_entry(name: str, *args: str) -> dict[str, Any]:
     """Return the entry of a server in Node; the test is skipped where it is not installed."""
     folder = os.environ.get(NODE_SERVERS) or Path(sys.prefix, "node", "node_modules")
@@ -126,7 +131,11 @@ def served(app: Any, place: socket.socket | None = None) -> Iterator[str]:
         app, log_level="critical", lifespan="on", timeout_graceful_shutdown=1, ws="none"
     )
     server = uvicorn.Server(config)
-    place = place or socket.create_server(("127.0.0.1", 0))
+    if place is None:
+        # With its protocol named, asyncio does not hold small parts of an answer back.
+        place = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        place.bind(("127.0.0.1", 0))
+        place.listen()
     thread = threading.Thread(target=server.run, args=([place],))
     thread.start()
     try:

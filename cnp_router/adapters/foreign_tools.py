@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cnp_router.catalog import Api, Effects
@@ -18,16 +19,17 @@ from cnp_router.subagents import Question
 
 __all__ = ["ForeignTools", "Invoke", "told"]
 
-Invoke = Callable[[dict[str, Any]], Awaitable[Any]]
+Invoke = Callable[..., Any]
 
 
 class _ForeignTool(FunctionTool):
     """A tool whose inputs are checked by its JSON Schema, and given to one function as they are."""
 
     def arguments(self, inputs: Mapping[str, Any], key: str) -> tuple[Any, Any]:
-        """Return a copy of the inputs, checked."""
+        """Return a copy of the inputs, checked, and the key where it is taken."""
         self.validator(inputs)
-        return (json.loads(json.dumps(dict(inputs))),), {}
+        given = json.loads(json.dumps(dict(inputs)))
+        return (given, key) if self.takes_key else (given,), {}
 
 
 class ForeignTools(FunctionSource):
@@ -41,7 +43,7 @@ class ForeignTools(FunctionSource):
     name : str
         As that of a `Source`.
     tools : iterable of (Api, callable)
-        Each by its own name as id, and an asynchronous function of its inputs.
+        Each by its own name as id, and a function of its inputs; a plain one runs in a thread.
     effects : mapping of str to {"reads", "writes", "unknown"}, optional
         By tool; what its `Api` says where nothing is said.
     max_concurrency : int >= 1, default=8
@@ -53,6 +55,9 @@ class ForeignTools(FunctionSource):
     InputError
         If two tools have the same name, a schema cannot be used, or `effects` names another tool.
     """
+
+    takes_key = False
+    """Whether those functions take `Call.key` too."""
 
     def __init__(
         self,
@@ -66,9 +71,14 @@ class ForeignTools(FunctionSource):
         self.name = check_source_name(name)
         self.max_concurrency = check_number("max_concurrency", max_concurrency, 1, whole=True)
         self.max_bytes = check_number("max_bytes", max_bytes, 1, whole=True)
-        given, known = list(tools), dict(effects or {})
+        self._effects = dict(effects or {})
+        self._hold(tools)
+
+    def _hold(self, tools: Iterable[tuple[Api, Invoke]]) -> None:
+        """Have these tools from now on."""
+        given, known = list(tools), dict(self._effects)
         positions("tool", (api.id for api, _ in given))
-        self._tools = {}
+        held: dict[str, FunctionTool] = {}
         for api, invoke in given:
             tool = Api(
                 f"{self.name}{SEPARATOR}{api.id}",
@@ -78,9 +88,11 @@ class ForeignTools(FunctionSource):
                 effects=known.pop(api.id, api.effects),
             )
             check = input_check(api.parameters)
-            self._tools[tool.id] = _ForeignTool(tool, invoke, True, False, check)
+            is_async = inspect.iscoroutinefunction(invoke)
+            held[tool.id] = _ForeignTool(tool, invoke, is_async, self.takes_key, check)
         if known:
             raise InputError(f"effects of {shown(next(iter(known)))}, which is no tool here")
+        self._tools = held
 
 
 def told(question: Question) -> str:

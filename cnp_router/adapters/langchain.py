@@ -1,14 +1,14 @@
 """LangChain and LangGraph: agents that are shown the tools a request needs, and the way back.
 
 `RoutedTools` is a middleware of `langchain.agents.create_agent`. `source_tools` makes tools of MCP
-servers, OpenAPI documents and A2A agents. `LangChainTools` and `agent_of` make contractors of
+servers, OpenAPI documents and A2A agents. `LangChainTools` and `sub_agent` make contractors of
 tools and of agents.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,20 +21,20 @@ from langgraph.prebuilt.tool_node import INVALID_TOOL_NAME_ERROR_TEMPLATE
 from langgraph.types import Command
 from pydantic import ConfigDict
 
-from cnp_router.adapters.langchain_contractors import LangChainTools, agent_of, schema_of
-from cnp_router.adapters.source_tools import SourceTools, said_of
+from cnp_router.adapters.langchain_contractors import LangChainTools, schema_of, sub_agent
+from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice, tool_api
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.execution.approval import Approve
 from cnp_router.records import check_instance
 from cnp_router.sources import CallResult, Sources
-from cnp_router.trajectories import Step
+from cnp_router.trajectories import Step, Trajectory
 
-__all__ = ["LangChainTools", "RoutedTools", "SourceTool", "agent_of", "source_tools"]
+__all__ = ["LangChainTools", "RoutedTools", "SourceTool", "source_tools", "sub_agent"]
 
 _ANY = {"any", "auto", "none", "required"}  # values of tool_choice that name no tool
-_MOST_OBSERVED = 2_000  # characters of what a tool said
+_OBSERVATION = 4_000  # characters of a result
 
 
 class RoutedTools(AgentMiddleware[Any, Any, Any]):
@@ -44,7 +44,7 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
     and those given here, which the agent need not know: ten thousand may be held here, the chosen
     are bound to the model, and what it calls of them is run by the agent's own node of tools, with
     its treatment of errors and its injected arguments. Tools of the model's provider (mappings) and
-    the tool that ``tool_choice`` names stay, beside those; so do the tools of a response format.
+    those of a response format stay beside those. The tool that ``tool_choice`` names is shown.
 
     One middleware may serve any number of agents and of runs at the same time, called by `invoke`
     in threads or by `ainvoke`. That a tool is not shown does not forbid it: a model that names
@@ -53,13 +53,9 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
     Parameters
     ----------
     choice : ToolChoice, optional
-        Default: ``ToolChoice()``. Where it has a store, each run that comes to an answer is
-        observed; nobody has said then whether it succeeded, unless `succeeded` does.
+        Default: ``ToolChoice()``.
     tools : iterable of BaseTool or callable, default=()
         Held here. A callable becomes a tool as with `langchain.tools.tool`.
-    succeeded : callable, optional
-        Given the messages since the newest of a person, says whether the request was served: True,
-        False or None. What succeeded teaches the router, with a store or without.
 
     Raises
     ------
@@ -95,7 +91,6 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         choice: ToolChoice | None = None,
         *,
         tools: Iterable[BaseTool | Callable[..., Any]] = (),
-        succeeded: Callable[[Sequence[BaseMessage]], bool | None] | None = None,
     ) -> None:
         super().__init__()
         self.tools = []  # those are registered with the agent; these need not be
@@ -105,11 +100,14 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         self.held = _by_name(
             each if isinstance(each, BaseTool) else tool_of(each) for each in tools
         )
-        self._succeeded = succeeded
         self._apis: dict[int, tuple[BaseTool, Api]] = {}
 
     async def chosen(
-        self, messages: Sequence[BaseMessage], tools: Iterable[BaseTool] = ()
+        self,
+        messages: Sequence[BaseMessage],
+        tools: Iterable[BaseTool] = (),
+        *,
+        always: Iterable[str] = (),
     ) -> list[BaseTool]:
         """Return the tools to show for some messages, for a node of one's own graph.
 
@@ -118,26 +116,25 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         messages : sequence of BaseMessage
         tools : iterable of BaseTool, default=()
             Beside those held here.
+        always : iterable of str, default=()
+            More names of tools that are shown whatever the messages say.
 
         Raises
         ------
         InputError
-            If two tools have the same name, or one has none that can be used.
+            If two tools have the same name, one has none that can be used, or more than `choice.k`
+            are always shown.
         """
         there = self._there(tools)
         apis = await asyncio.to_thread(self._specifications, tuple(there.values()))
-        names = await self.choice.choose(_asked(messages)[0], apis)
+        names = await self.choice.choose(_asked(messages)[0], apis, always=always)
         return [there[name] for name in names]
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Show the model the chosen tools."""
-        own = [each for each in request.tools if isinstance(each, BaseTool)]
-        shown = _in_a_loop(lambda: self.chosen(request.messages, own))
-        response = handler(self._narrowed(request, shown))
-        self._observe(request, response)
-        return response
+        return handler(_narrowed(request, _in_a_loop(lambda: self._shown(request))))
 
     async def awrap_model_call(
         self,
@@ -145,11 +142,7 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Show the model the chosen tools."""
-        own = [each for each in request.tools if isinstance(each, BaseTool)]
-        shown = await self.chosen(request.messages, own)
-        response = await handler(self._narrowed(request, shown))
-        await asyncio.to_thread(self._observe, request, response)
-        return response
+        return await handler(_narrowed(request, await self._shown(request)))
 
     def wrap_tool_call(
         self,
@@ -166,6 +159,42 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
     ) -> ToolMessage | Command[Any]:
         """Run a tool that is held here."""
         return _without_names(request, await handler(self._found(request)))
+
+    def observe(
+        self,
+        result: Mapping[str, Any],
+        success: bool | None = None,
+        *,
+        user: str | None = None,
+    ) -> Trajectory:
+        """Have its choice learn from a run: which tools it called, and whether that served.
+
+        Parameters
+        ----------
+        result : mapping
+            What the agent returned: its ``messages``, of which those since the newest of a person
+            are looked at.
+        success : bool, optional
+            Whether the request was served; None if nobody knows.
+        user : str, optional
+            Whose run it was.
+
+        Returns
+        -------
+        Trajectory
+        """
+        asked, since = _asked(result["messages"])
+        return self.choice.observe(asked, _steps(since), success, user=user)
+
+    async def aobserve(
+        self,
+        result: Mapping[str, Any],
+        success: bool | None = None,
+        *,
+        user: str | None = None,
+    ) -> Trajectory:
+        """As `observe`, which blocks, in a thread."""
+        return await asyncio.to_thread(self.observe, result, success, user=user)
 
     def _there(self, tools: Iterable[BaseTool]) -> dict[str, BaseTool]:
         """Return all tools by name."""
@@ -189,37 +218,17 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         self._apis = kept
         return tuple(api for _, api in kept.values())
 
-    def _narrowed(self, request: ModelRequest[Any], shown: list[BaseTool]) -> ModelRequest[Any]:
-        """Return a request with the tools to show and those that stay."""
-        name = _forced(request.tool_choice)
-        there = {tool.name for tool in shown}
-        more: list[Any] = [each for each in request.tools if isinstance(each, dict)]
-        if name is not None and name not in there:
-            own = {each.name: each for each in request.tools if isinstance(each, BaseTool)}
-            more += [each for each in (own.get(name) or self.held.get(name),) if each is not None]
-        return request.override(tools=[*shown, *more])
+    async def _shown(self, request: ModelRequest[Any]) -> list[BaseTool]:
+        """Return the tools to show in a call of the model."""
+        own = [each for each in request.tools if isinstance(each, BaseTool)]
+        forced = _forced(request.tool_choice)
+        return await self.chosen(request.messages, own, always=[forced] if forced else ())
 
     def _found(self, request: ToolCallRequest) -> ToolCallRequest:
         held = self.held.get(request.tool_call["name"])
         if request.tool is not None or held is None:
             return request
         return request.override(tool=held)
-
-    def _observe(self, request: ModelRequest[Any], response: Any) -> None:
-        """Learn from a run that has come to its answer."""
-        if self.choice.store is None and self._succeeded is None:
-            return
-        result = response.result if isinstance(response, ModelResponse) else [response]
-        answer = next((each for each in reversed(result) if isinstance(each, AIMessage)), None)
-        structured = getattr(response, "structured_response", None)
-        if answer is None or (answer.tool_calls and structured is None):
-            return  # it goes on
-        asked, since = _asked(request.messages)
-        steps = _steps(since)
-        if steps and asked.strip():
-            since = [*since, *result]
-            success = None if self._succeeded is None else self._succeeded(since)
-            self.choice.observe(asked, steps, success)
 
 
 class SourceTool(BaseTool):
@@ -232,15 +241,12 @@ class SourceTool(BaseTool):
     ----------
     api : Api
     called_by : SourceTools
-    loop : asyncio.AbstractEventLoop
-        In which the sources are used.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     api: Api
     called_by: SourceTools
-    loop: asyncio.AbstractEventLoop
 
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
@@ -251,30 +257,10 @@ class SourceTool(BaseTool):
         return (dict(tool_input), tool_call_id or ""), {}
 
     def _run(self, inputs: dict[str, Any], key: str) -> tuple[str, CallResult]:
-        try:
-            running: Any = asyncio.get_running_loop()
-        except RuntimeError:
-            running = None
-        if running is self.loop:
-            raise InputError(
-                f"tool {self.name!r} was called synchronously in the event loop that it needs "
-                "(use ainvoke, or invoke in a thread)"
-            )
-        return _told(self._elsewhere(inputs, key).result())
+        return _told(self.called_by.call_sync(self.api, inputs, key=key))
 
     async def _arun(self, inputs: dict[str, Any], key: str) -> tuple[str, CallResult]:
-        if asyncio.get_running_loop() is self.loop:
-            return _told(await self.called_by.call(self.api, inputs, key=key))
-        return _told(await asyncio.wrap_future(self._elsewhere(inputs, key)))
-
-    def _elsewhere(self, inputs: dict[str, Any], key: str) -> Any:
-        if not self.loop.is_running():
-            raise InputError(
-                f"the event loop that tool {self.name!r} was made in does not run any more "
-                "(make tools and call the agent in one asyncio.run)"
-            )
-        call = self.called_by.call(self.api, inputs, key=key)
-        return asyncio.run_coroutine_threadsafe(call, self.loop)
+        return _told(await self.called_by.call(self.api, inputs, key=key))
 
 
 async def source_tools(
@@ -284,12 +270,8 @@ async def source_tools(
 
     Parameters
     ----------
-    sources : Sources
-        Stays the caller's, who closes it after the last run.
-    approve : callable, optional
-        Answers each `Approval`. Without it only what reads is called.
-    timeout : float > 0, seconds, default=30.0
-        For one call.
+    sources, approve, timeout
+        As of `SourceTools`.
 
     Raises
     ------
@@ -307,17 +289,15 @@ async def source_tools(
     ('weather__today', 'sunny')
     """
     tools = SourceTools(sources, approve=approve, timeout=timeout)
-    loop = asyncio.get_running_loop()
     return [
         SourceTool(
             name=name,
             description=api.description or api.name,
-            args_schema={"type": "object", "properties": {}, **(api.parameters or {})},
+            args_schema=schema_of_inputs(api),
             response_format="content_and_artifact",
             handle_tool_error=True,
             api=api,
             called_by=tools,
-            loop=loop,
         )
         for name, api in (await tools.named()).items()
     ]
@@ -346,6 +326,12 @@ def _asked(messages: Sequence[BaseMessage]) -> tuple[str, Sequence[BaseMessage]]
     return "", messages
 
 
+def _narrowed(request: ModelRequest[Any], shown: list[BaseTool]) -> ModelRequest[Any]:
+    """Return a request with the tools to show, and those of the provider."""
+    others = [each for each in request.tools if isinstance(each, dict)]
+    return request.override(tools=[*shown, *others])
+
+
 def _forced(tool_choice: Any) -> str | None:
     """Return the name of the one tool that the model has to call, if there is one."""
     if isinstance(tool_choice, str):
@@ -364,7 +350,7 @@ def _steps(messages: Sequence[BaseMessage]) -> list[Step]:
         for call in message.tool_calls if isinstance(message, AIMessage) else ():
             answer = answers.get(call["id"] or "")
             if answer is not None:
-                said, success = str(answer.text)[:_MOST_OBSERVED], answer.status != "error"
+                said, success = str(answer.text)[:_OBSERVATION], answer.status != "error"
                 steps.append(Step(call["name"], dict(call["args"]), said, success=success))
     return steps
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import copy
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -17,29 +15,29 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as tool_of
 
+from cnp_router.adapters.foreign_tools import ForeignTools, Invoke, told
 from cnp_router.catalog import Api, Effects
 from cnp_router.exceptions import InputError
 from cnp_router.llm import Usage
+from cnp_router.llm.openai_wire import APIError, mapped
 from cnp_router.llm.tokens import estimate_tokens
-from cnp_router.records import check_instance, shown
-from cnp_router.sources import Attachment, CallFailure, CallResult, FunctionSource
-from cnp_router.sources.function_tool import FunctionTool
-from cnp_router.sources.input_check import input_check
+from cnp_router.records import check_instance
+from cnp_router.sources import Attachment, CallFailure, CallResult
 from cnp_router.sources.result_size import MAX_BYTES, MOST_SAID
-from cnp_router.sources.source import SEPARATOR
 from cnp_router.subagents import Answer, Question, SubAgent
 
-__all__ = ["LangChainTools", "agent_of", "schema_of"]
+__all__ = ["LangChainTools", "schema_of", "sub_agent"]
 
 
-class LangChainTools(FunctionSource):
+class LangChainTools(ForeignTools):
     """Tools of LangChain as a source: what works for an agent of LangChain works as a contractor.
 
     A tool without a coroutine runs in a thread, which nothing can stop: see `FunctionSource`. What
     a tool raises is a failure of kind ``"tool"``, and so is a message of status ``"error"``; inputs
     that do not fit its schema are one of kind ``"inputs"``. Blocks of images, audio and files in
     the content become attachments; an artifact becomes the structured result where JSON can hold
-    it, and an attachment where it is bytes.
+    it, and an attachment where it is bytes. `Call.key` is the id of the call, which a tool may have
+    injected.
 
     Parameters
     ----------
@@ -74,6 +72,8 @@ class LangChainTools(FunctionSource):
     'Rain in Kyoto.'
     """
 
+    takes_key = True
+
     def __init__(
         self,
         name: str,
@@ -83,15 +83,14 @@ class LangChainTools(FunctionSource):
         max_concurrency: int = 8,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        super().__init__(name, (), max_concurrency=max_concurrency, max_bytes=max_bytes)
-        known = dict(effects or {})
-        for each in tools:
-            tool = each if isinstance(each, BaseTool) else tool_of(each)
-            made = _held(self.name, tool, known.pop(tool.name, "unknown"))
-            if self._tools.setdefault(made.api.id, made) is not made:
-                raise InputError(f"two tools of {name!r} are called {tool.name!r} (rename one)")
-        if known:
-            raise InputError(f"effects of {shown(next(iter(known)))}, which is no tool here")
+        held = [each if isinstance(each, BaseTool) else tool_of(each) for each in tools]
+        super().__init__(
+            name,
+            [(_api(tool), _invoke(tool)) for tool in held],
+            effects=effects,
+            max_concurrency=max_concurrency,
+            max_bytes=max_bytes,
+        )
 
 
 def schema_of(tool: BaseTool) -> dict[str, Any]:
@@ -108,32 +107,25 @@ def schema_of(tool: BaseTool) -> dict[str, Any]:
     return {key: each for key, each in schema.items() if key not in ("title", "description")}
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _Held(FunctionTool):
-    """A tool of LangChain as a `FunctionSource` calls it."""
-
-    def arguments(self, inputs: Mapping[str, Any], key: str) -> tuple[Any, Any]:
-        """Return the model's call that inputs stand for, checked and no part of them itself."""
-        self.validator(inputs)
-        args, name = copy.deepcopy(dict(inputs)), self.api.name
-        return ({"type": "tool_call", "id": key or name, "name": name, "args": args},), {}
+def _api(tool: BaseTool) -> Api:
+    return Api(tool.name, tool.name, tool.description, parameters=schema_of(tool))
 
 
-def _held(source: str, tool: BaseTool, effects: Effects) -> FunctionTool:
-    schema = schema_of(tool)
-    name, description = tool.name, tool.description
-    api = Api(f"{source}{SEPARATOR}{name}", name, description, (), schema, effects)
+def _invoke(tool: BaseTool) -> Invoke:
+    """Return a function of a tool's inputs and the id of the call."""
 
-    def call(request: dict[str, Any]) -> CallResult:
-        return _result(tool.invoke(request))
+    def request_of(inputs: dict[str, Any], key: str) -> dict[str, Any]:
+        return {"type": "tool_call", "id": key or tool.name, "name": tool.name, "args": inputs}
 
-    async def acall(request: dict[str, Any]) -> CallResult:
-        return _result(await tool.ainvoke(request))
+    def call(inputs: dict[str, Any], key: str) -> CallResult:
+        return _result(tool.invoke(request_of(inputs, key)))
+
+    async def acall(inputs: dict[str, Any], key: str) -> CallResult:
+        return _result(await tool.ainvoke(request_of(inputs, key)))
 
     # Only what really is asynchronous can be cancelled; all else belongs into a thread.
     own = type(tool)._arun is not BaseTool._arun
-    is_async = own and getattr(tool, "coroutine", tool) is not None
-    return _Held(api, acall if is_async else call, is_async, False, input_check(schema))
+    return acall if own and getattr(tool, "coroutine", tool) is not None else call
 
 
 def _result(answer: Any) -> CallResult:
@@ -192,15 +184,15 @@ def jsonable(value: Any) -> Any:
     return written
 
 
-def agent_of(
-    name: str,
-    description: str,
+def sub_agent(
     agent: Runnable[Any, Any],
+    description: str,
     *,
+    name: str | None = None,
     inputs: Callable[[Question], Any] | None = None,
     **how: Any,
 ) -> SubAgent:
-    """Return an agent or a graph as a sub-agent, which `SubAgents` makes a contractor of.
+    """Return an agent or a graph as a contractor: it is asked a text, and keeps to its limits.
 
     Each call of a model that it makes is a turn, and its tokens are counted: those that the server
     says, or else an estimate. Nodes and tools that are not asynchronous run in threads, which
@@ -208,15 +200,17 @@ def agent_of(
 
     Parameters
     ----------
-    name, description : str
-        By the description it is found.
     agent : Runnable
         Such as `create_agent` or a compiled graph gives; `ainvoke` is called.
+    description : str
+        What it can be asked.
+    name : str, optional
+        Default: that of the agent.
     inputs : callable, optional
-        Given the `Question`, returns what the agent is invoked with. Default: a mapping with the
-        text as the one of ``messages``, and the arguments of the question as further keys.
+        Given the `Question`, returns what the agent is invoked with. Default: a mapping with one
+        of ``messages``, which has the text and the arguments of the question.
     **how
-        As of `SubAgent`: ``parameters``, ``max_turns``, ``timeout``, ``effects`` and so on.
+        As of `SubAgent`: ``parameters``, ``max_turns``, ``timeout``, ``effects`` and others.
 
     Returns
     -------
@@ -235,24 +229,24 @@ def agent_of(
     >>> from langchain.agents import create_agent
     >>> from langchain_core.language_models import GenericFakeChatModel
     >>> model = GenericFakeChatModel(messages=iter([AIMessage("Rain in Kyoto.")]))
-    >>> weather = agent_of("weather", "Says what the weather is.", create_agent(model))
-    >>> reply = asyncio.run(weather.ask("Rain?"))
+    >>> agent = create_agent(model, name="weather")
+    >>> reply = asyncio.run(sub_agent(agent, "Says what the weather is.").ask("Rain?"))
     >>> reply.result.text, reply.turns, reply.usage.source
     ('Rain in Kyoto.', 1, 'estimated')
     """
     check_instance("agent", agent, Runnable)
 
     async def answer(question: Question) -> Answer:
-        given: Any = {"messages": [HumanMessage(question.text)], **question.arguments}
-        if inputs is not None:
-            given = inputs(question)
+        given: Any = {"messages": [HumanMessage(told(question))]}
         question.is_booked = True
-        watch = RunnableConfig(callbacks=[_Watch(question)])
-        return _answer(await agent.ainvoke(given, watch))
+        watched = RunnableConfig(callbacks=[_Watch(question)])
+        try:
+            result = await agent.ainvoke(given if inputs is None else inputs(question), watched)
+        except APIError as exc:
+            raise mapped(exc, model=agent.get_name(), server="its server", timeout=0) from exc
+        return _answer(result)
 
-    if "messages" in (how.get("parameters") or ()) and inputs is None:
-        raise InputError(f"agent {name!r} has 'messages' already (give another name, or inputs=)")
-    return SubAgent(name, description, answer, **how)
+    return SubAgent(agent.get_name() if name is None else name, description, answer, **how)
 
 
 def _answer(result: Any) -> Answer:

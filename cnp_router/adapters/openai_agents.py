@@ -2,7 +2,7 @@
 
 An agent with any number of tools, whose model sees those that the request needs:
 
->>> from agents import function_tool, set_tracing_disabled
+>>> from agents import Runner, function_tool, set_tracing_disabled
 >>> from agents.testing import ScriptedModel, assistant_message
 >>> set_tracing_disabled(True)
 >>> @function_tool
@@ -34,55 +34,36 @@ The other way round, its tools are a source, and an agent can be asked like any 
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 import json
-import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import openai
 from agents import (
     Agent,
-    AgentsException,
     FunctionTool,
-    MaxTurnsExceeded,
-    ModelResponse,
-    RunConfig,
     RunContextWrapper,
-    RunHooks,
-    Runner,
     TContext,
     Tool,
     ToolCallItem,
     ToolCallOutputItem,
     default_tool_error_function,
 )
-from agents import Usage as RunUsage
 from agents.exceptions import RunErrorDetails
-from agents.function_schema import function_schema
 from agents.result import RunResultBase
-from agents.tool import (
-    ToolOutputText,
-    invoke_function_tool,
-    set_function_tool_failure_error_function,
-)
 from agents.tool_context import ToolContext
 
-from cnp_router.adapters.foreign_tools import ForeignTools, Invoke, told
-from cnp_router.adapters.tool_choice import ToolChoice, tool_api
-from cnp_router.catalog import Api, Effects
-from cnp_router.exceptions import InputError
-from cnp_router.llm import Usage
-from cnp_router.llm.openai_wire import mapped
-from cnp_router.records import instances, shown
-from cnp_router.sources import CallFailure
-from cnp_router.subagents import Answer, Question, SubAgent
-from cnp_router.subagents.question import too_many, unique
+from cnp_router.adapters.openai_agents_contractors import FunctionTools, sub_agent
+from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
+from cnp_router.adapters.tool_choice import ToolChoice
+from cnp_router.catalog import Api
+from cnp_router.execution.approval import Approve
+from cnp_router.sources import Sources
+from cnp_router.subagents.question import unique
 from cnp_router.trajectories import Step, Trajectory
 
-__all__ = ["FunctionTools", "RoutedAgent", "sub_agent"]
+__all__ = ["FunctionTools", "RoutedAgent", "source_tools", "sub_agent"]
 
 _OBSERVATION = 4_000  # characters of a result
 
@@ -177,151 +158,56 @@ class RoutedAgent(Agent[TContext]):
         return await said if inspect.isawaitable(said) else said
 
 
-class FunctionTools(ForeignTools):
-    """Function tools as a source: what they raise is a failure that says it.
+class _Failed(str):
+    """What a model is told of a call that failed."""
 
-    So an error function of a tool is not asked, and parameters that a Python function can do
-    without are not required here, as strict schemas have it.
-
-    Parameters
-    ----------
-    name : str
-        As that of a `Source`.
-    tools : iterable of FunctionTool
-        Those of ``function_tool`` and ``Agent.as_tool``, for instance.
-    effects : mapping of str to {"reads", "writes", "unknown"}, optional
-        By tool; unknown where nothing is said.
-    context : object, optional
-        What the tools are given as the context of the run.
-    **limits
-        ``max_concurrency`` and ``max_bytes``, as of `FunctionSource`.
-
-    Raises
-    ------
-    InputError
-        As of `FunctionSource`; or if a tool has guardrails, or says by a function whether it is
-        enabled: both need the run of an agent.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        tools: Iterable[FunctionTool],
-        *,
-        effects: Mapping[str, Effects] | None = None,
-        context: Any = None,
-        **limits: int,
-    ) -> None:
-        given = instances("tools", tools, FunctionTool)
-        here = [
-            (
-                tool_api(tool.qualified_name, tool.description, _lenient(tool)),
-                _invoke(tool, context),
-            )
-            for tool in given
-            if _is_enabled(tool)
-        ]
-        super().__init__(name, here, effects=effects, **limits)
+    __slots__ = ()
 
 
-def sub_agent(
-    agent: Agent[Any],
-    description: str | None = None,
-    *,
-    name: str | None = None,
-    context: Any = None,
-    run_config: RunConfig | None = None,
-    **how: Any,
-) -> SubAgent:
-    """Return an agent as a contractor: it is asked a text, and keeps to its limits.
-
-    Its tokens are counted in any case, those of agents that are its tools once it is done.
+async def source_tools(
+    sources: Sources, *, approve: Approve | None = None, timeout: float = 30.0
+) -> list[FunctionTool]:
+    """Return the tools of sources for agents: of MCP servers, OpenAPI documents, A2A agents.
 
     Parameters
     ----------
-    agent : Agent
-    description : str, optional
-        What it can be asked. Default: its ``handoff_description``.
-    name : str, optional
-        Default: that of the agent.
-    context : object, optional
-        What its run is given as context.
-    run_config : RunConfig, optional
-    **how
-        As of `SubAgent`: ``max_turns``, ``timeout``, ``effects`` and others.
+    sources : Sources
+        Stays the caller's, who closes it after the last run.
+    approve : callable, optional
+        Answers each `Approval`. Without it only what reads is called.
+    timeout : float > 0, seconds, default=30.0
+        For one call.
 
     Raises
     ------
-    InputError
-        If nothing describes it, or as of `SubAgent`.
+    CnpRouterError
+        If all sources fail.
+
+    Examples
+    --------
+    >>> from cnp_router.testing import ScriptedSource
+    >>> async def main():
+    ...     async with Sources([ScriptedSource("weather", {"today": ["sunny"]})]) as sources:
+    ...         agent = RoutedAgent("helper", tools=await source_tools(sources))
+    ...         return [tool.name for tool in agent.tools]
+    >>> asyncio.run(main())
+    ['weather__today']
     """
-    said = description or agent.handoff_description
-    if not said:
-        raise InputError(f"agent {agent.name!r} has no description (say what it can be asked)")
+    held = SourceTools(sources, approve=approve, timeout=timeout)
 
-    async def answer(question: Question) -> Answer:
-        return await _answer(agent, question, context, run_config)
+    def tool_of(name: str, api: Api) -> FunctionTool:
+        async def invoke(context: ToolContext[Any], arguments: str) -> str:
+            try:
+                inputs = json.loads(arguments or "{}")
+            except ValueError as exc:
+                return _Failed(f"inputs: they are not JSON: {exc}")
+            result = await held.call(api, inputs, key=context.tool_call_id)
+            return said_of(result) if result.is_done else _Failed(said_of(result))
 
-    return SubAgent(name or agent.name, said, answer, **how)
+        said, schema = api.description or api.name, schema_of_inputs(api)
+        return FunctionTool(name, said, schema, invoke, strict_json_schema=False)
 
-
-class _Booking(RunHooks[Any]):
-    """Counts turns and tokens of one run as they come."""
-
-    def __init__(self, question: Question) -> None:
-        self.question = question
-
-    async def on_llm_start(self, *_: Any) -> None:
-        self.question.turn("thinks")
-
-    async def on_llm_end(
-        self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
-    ) -> None:
-        self.question.book(_usage(response.usage))
-
-    async def on_tool_start(
-        self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool
-    ) -> None:
-        self.question.tell(f"calls {tool.name}")
-
-
-async def _answer(
-    agent: Agent[Any], question: Question, context: Any, run_config: RunConfig | None
-) -> Answer:
-    try:
-        result = await Runner.run(
-            agent,
-            told(question),
-            context=context,
-            max_turns=question.max_turns,
-            hooks=_Booking(question),
-            run_config=run_config,
-        )
-    except MaxTurnsExceeded as exc:
-        raise too_many(question.max_turns) from exc
-    except AgentsException as exc:
-        return Answer(failure=CallFailure("tool", f"{type(exc).__name__}: {exc}"))
-    except openai.APIError as exc:
-        model = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
-        raise mapped(exc, model=model, server="its server", timeout=0) from exc
-    usage = _usage(result.context_wrapper.usage)
-    if result.interruptions:
-        waiting = ", ".join(str(item.tool_name) for item in result.interruptions)
-        failure = CallFailure("declined", f"nobody approved its calls of {waiting}", "unknown")
-        return Answer(failure=failure, usage=usage)
-    said = result.final_output
-    if isinstance(said, str):
-        return Answer(said, usage=usage)
-    from pydantic_core import to_jsonable_python
-
-    structured = to_jsonable_python(said)
-    return Answer(json.dumps(structured, ensure_ascii=False), structured, usage=usage)
-
-
-def _usage(usage: RunUsage) -> Usage:
-    read = usage.input_tokens
-    cached = min(usage.input_tokens_details.cached_tokens, read)
-    return Usage(read, usage.output_tokens, "server", cached)
+    return [tool_of(name, api) for name, api in (await held.named()).items()]
 
 
 def _newest(items: Iterable[Any]) -> str:
@@ -366,10 +252,15 @@ def _steps(result: RunResultBase | RunErrorDetails) -> list[Step]:
                 f"{space}.{item.tool_name}" if space else item.tool_name,
                 _inputs(_field(item.raw_item, "arguments")),
                 "" if output is None else str(output)[:_OBSERVATION],
-                success=False if output is None or output == failed else None,
+                success=_succeeded(output, failed),
             )
         )
     return steps
+
+
+def _succeeded(output: object, failed: str) -> bool | None:
+    """Return whether a call was done; most tools do not say."""
+    return False if output is None or output == failed or isinstance(output, _Failed) else None
 
 
 def _inputs(arguments: Any) -> dict[str, Any]:
@@ -378,48 +269,3 @@ def _inputs(arguments: Any) -> dict[str, Any]:
     except (TypeError, ValueError):
         return {}
     return inputs if isinstance(inputs, dict) else {}
-
-
-def _is_enabled(tool: FunctionTool) -> bool:
-    if tool.tool_input_guardrails or tool.tool_output_guardrails:
-        raise InputError(
-            f"tool {tool.name!r} has guardrails, which only the run of an agent keeps "
-            "(give it without, or an agent that has it)"
-        )
-    if not isinstance(tool.is_enabled, bool):
-        raise InputError(
-            f"tool {tool.name!r} says by {shown(tool.is_enabled)} whether it is enabled, which "
-            "needs the run of an agent (give it where it is)"
-        )
-    return tool.is_enabled
-
-
-def _lenient(tool: FunctionTool) -> Mapping[str, Any]:
-    """Return the schema of a tool, in which what has a default is not required."""
-    try:
-        function = tool.__wrapped__
-    except AttributeError:  # it was not made of a function
-        return tool.params_json_schema
-    required = function_schema(function, strict_json_schema=False).params_json_schema.get(
-        "required"
-    )
-    return {**tool.params_json_schema, "required": required or []}
-
-
-def _invoke(tool: FunctionTool, context: Any) -> Invoke:
-    """Return a function of a tool's inputs, which raises what the tool raises."""
-    plain = set_function_tool_failure_error_function(copy.copy(tool), None)
-    plain.timeout_behavior = "raise_exception"
-
-    async def invoke(inputs: dict[str, Any]) -> Any:
-        arguments = json.dumps(inputs)
-        own = ToolContext(
-            context=context,
-            tool_name=tool.name,
-            tool_call_id=f"call-{uuid.uuid4().hex}",
-            tool_arguments=arguments,
-        )
-        output = await invoke_function_tool(function_tool=plain, context=own, arguments=arguments)
-        return output.text if isinstance(output, ToolOutputText) else output
-
-    return invoke

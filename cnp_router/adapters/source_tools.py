@@ -8,15 +8,16 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError, UnknownApiError
-from cnp_router.execution.approval import Approval, Approve, asked, declined
+from cnp_router.execution.approval import Approval, Approve, asked
 from cnp_router.records import check_instance, check_number, positions
 from cnp_router.sources import Call, CallResult, Sources
 
-__all__ = ["SourceTools", "said_of"]
+__all__ = ["SourceTools", "said_of", "schema_of_inputs"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what the servers of models take
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
@@ -61,6 +62,7 @@ class SourceTools:
         self.timeout = check_number("timeout in seconds", timeout, 0, 10**6, ends=False)
         self._approve = approve
         self._asking = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def named(self) -> dict[str, Api]:
         """Return all tools, by a name that the servers of models take.
@@ -73,6 +75,7 @@ class SourceTools:
         CnpRouterError
             If all sources fail. One that fails beside others is named in the log.
         """
+        self._loop = asyncio.get_running_loop()
         apis = list(await self.sources.catalog())
         names = [_name(api.id) for api in apis]
         positions("tool", names)
@@ -80,6 +83,8 @@ class SourceTools:
 
     async def call(self, api: Api, inputs: Mapping[str, Any], *, key: str = "") -> CallResult:
         """Call a tool as it was when it was listed. What goes wrong is a `CallResult.failure`.
+
+        Frameworks run agents in event loops of their own: the call goes to the one of `named`.
 
         Parameters
         ----------
@@ -92,8 +97,40 @@ class SourceTools:
         Raises
         ------
         InputError
-            If `approve` returns neither True nor False.
+            If `approve` returns neither True nor False, or that event loop is over.
         """
+        if asyncio.get_running_loop() is self._loop:
+            return await self._call(api, inputs, key)
+        return await asyncio.wrap_future(self._elsewhere(api, inputs, key))
+
+    def call_sync(self, api: Api, inputs: Mapping[str, Any], *, key: str = "") -> CallResult:
+        """As `call`, from a thread while the event loop of `named` runs in another.
+
+        Raises
+        ------
+        InputError
+            As `call`; or if this thread is that of the event loop, which would wait for itself.
+        """
+        try:
+            is_own = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            is_own = False
+        if is_own:
+            raise InputError(
+                f"{api.id!r} was called synchronously in the event loop that it needs "
+                "(run the agent asynchronously, or in a thread)"
+            )
+        return self._elsewhere(api, inputs, key).result()
+
+    def _elsewhere(self, api: Api, inputs: Mapping[str, Any], key: str) -> Future[CallResult]:
+        if self._loop is None or not self._loop.is_running():
+            raise InputError(
+                f"the event loop that the sources of {api.id!r} are used in does not run "
+                "(make the tools and run the agent in one asyncio.run)"
+            )
+        return asyncio.run_coroutine_threadsafe(self._call(api, inputs, key), self._loop)
+
+    async def _call(self, api: Api, inputs: Mapping[str, Any], key: str) -> CallResult:
         try:
             call = Call(api=api.id, inputs=inputs, timeout=self.timeout, key=key, definition=api)
         except InputError as exc:
@@ -103,7 +140,10 @@ class SourceTools:
             async with self._asking:
                 may = await asked(self._approve, approval)
             if not may:
-                return CallResult.failed("declined", declined(self._approve, approval))
+                said = f"not approved: {approval.reason}"
+                if self._approve is None:
+                    said = f"nobody was there to approve it: {approval.reason} (give approve=)"
+                return CallResult.failed("declined", said)
         try:
             return await self.sources.call(call)
         except UnknownApiError as exc:
@@ -132,9 +172,21 @@ def said_of(result: CallResult) -> str:
     failure = result.failure
     if failure is not None:
         unsure = " (nobody knows whether it was done)" if failure.was_done == "unknown" else ""
-        said = f"{failure.kind}: {failure.message}{unsure}"
+        kind = "" if failure.message.startswith(f"{failure.kind}:") else f"{failure.kind}: "
+        said = f"{kind}{failure.message}{unsure}"
         parts = [said, *(part for part in parts if part not in failure.message)]
     return "\n".join(part for part in parts if part)
+
+
+def schema_of_inputs(api: Api) -> dict[str, Any]:
+    """Return the JSON Schema that a model is shown: that of an object, in any case.
+
+    Examples
+    --------
+    >>> schema_of_inputs(Api("now", "now"))
+    {'type': 'object', 'properties': {}}
+    """
+    return {"type": "object", "properties": {}, **(api.parameters or {})}
 
 
 def _name(api_id: str) -> str:

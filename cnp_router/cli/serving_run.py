@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -134,6 +135,8 @@ class Serving:
         if self.door.http:
             self._over_http()
             return
+        # Until MCP takes it itself; so that what was opened is closed, from the first moment.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         if sys.stdin is not None and sys.stdin.isatty():
             note("MCP on standard input, for a program that starts this one; --http serves people.")
         with tempfile.TemporaryDirectory(prefix="cnp-router-") as folder:

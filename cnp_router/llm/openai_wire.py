@@ -28,6 +28,7 @@ from cnp_router.printing import printable
 
 __all__ = [
     "FORMS",
+    "APIError",
     "concerns_the_schema",
     "mapped",
     "message_of",
@@ -35,6 +36,8 @@ __all__ = [
     "read_body",
     "request_body",
 ]
+
+APIError = openai.APIError  # for those who catch it of others that use the SDK
 
 # How a server can be given a schema, the strongest first.
 FORMS = ("json_schema", "json_object with the schema", "json_object", "text in the prompt")

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from time import monotonic
@@ -167,8 +168,8 @@ class Guard:
             answer.status = answer.status or _CLIENT_CLOSED
         except asyncio.CancelledError:  # the server ends, and its patience has
             await answer.refuse(RefusedError(503, "ending", "the server ends (ask again)"))
-        except Exception:
-            _LOGGER.exception("a request could not be answered")
+        except Exception as exc:
+            _LOGGER.error("%s %s cannot be answered: %s", method, path, _fault(exc), exc_info=exc)
             problem = "something went wrong here (the server's log says what)"
             await answer.refuse(RefusedError(500, "internal", problem))
         finally:
@@ -285,6 +286,12 @@ class Guard:
             who = "-" if client is None else printable(client.name)
             said = f"{method[:10]} {path[:200]}"
             _ACCESS.info("%s %s %d %.1f ms", who, printable(said), status, 1000 * seconds)
+
+
+def _fault(error: Exception) -> str:
+    """Return what went wrong in the program, and where."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} (line {place.lineno} of {place.filename})"
 
 
 class _Answer:

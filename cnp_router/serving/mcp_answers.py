@@ -83,7 +83,8 @@ def _head(search: Search) -> str:
 
 def _said(failure: CallFailure) -> str:
     unsure = " (nobody knows whether it was done)" if failure.was_done == "unknown" else ""
-    return f"{failure.kind}: {failure.message}{unsure}"
+    kind = "" if failure.message.startswith(failure.kind) else f"{failure.kind}: "
+    return f"{kind}{failure.message}{unsure}"
 
 
 def _meta(called: Called) -> dict[str, Any] | None:

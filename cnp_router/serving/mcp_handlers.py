@@ -209,6 +209,8 @@ class _Front:
         client, given = self._asker(ctx), params.arguments or {}
         try:
             if params.name in _FIXED:
+                # Models write null for what they leave out.
+                given = {name: each for name, each in given.items() if each is not None}
                 _check(params.name, given)
             if params.name == "search_tools":
                 search = self._gateway.search(given["query"], given.get("k"), client=client)

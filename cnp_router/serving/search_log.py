@@ -35,6 +35,7 @@ _SCHEMA = (
     "CREATE TABLE keys (key TEXT PRIMARY KEY, time REAL NOT NULL)",
 )
 _COLUMNS = "id, client, time, query, shown, chosen, confidence, fits, acted, rating, called"
+_LONGEST = 16_000  # characters of inputs
 _OWN = "FROM searches WHERE id = ? AND client = ? AND time >= ?"
 
 
@@ -49,7 +50,7 @@ class SearchLog:
     ----------
     path : str or Path, optional
         Made if it does not exist; its folder must. Without one, it is in memory.
-    max_searches : int >= 1, default=50000
+    max_searches : int >= 1, default=20000
         The oldest go first.
     clock : callable, default=time.time
         Seconds since 1970.
@@ -76,7 +77,7 @@ class SearchLog:
         self,
         path: str | Path | None = None,
         *,
-        max_searches: int = 50_000,
+        max_searches: int = 20_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.max_searches = check_number("max_searches", max_searches, 1, whole=True)
@@ -132,7 +133,7 @@ class SearchLog:
         ----------
         search_id, client, api : str
         inputs : mapping of str to JSON value or None
-            None where they are confidential.
+            None where they are confidential. Those of more than 16,000 characters are not kept.
         since : float, seconds since 1970
             Searches from before it cannot be used any more.
         counts : bool, default=True
@@ -168,6 +169,8 @@ class SearchLog:
                 "UPDATE searches SET last = ?, is_over = 0 WHERE id = ?", (now, search_id)
             )
             content = None if inputs is None else json.dumps(dict(inputs), ensure_ascii=False)
+            if content is not None and len(content) > _LONGEST:
+                content = None
             number = connection.execute(
                 "INSERT INTO calls VALUES (NULL, ?, NULL, ?, ?, ?, '', NULL, 0)",
                 (search_id, now, api, content),
@@ -222,6 +225,10 @@ class SearchLog:
             return done.rowcount == 1
 
         return self._use(claim)
+
+    def release_key(self, key: str) -> None:
+        """Give a key back: its act was not done."""
+        self._use(lambda connection: connection.execute("DELETE FROM keys WHERE key = ?", (key,)))
 
     def finish_own(self) -> None:
         """Take all searches of this worker as over."""

@@ -23,6 +23,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from cnp_router.exceptions import CnpRouterError, InputError
+from cnp_router.printing import printable
 from cnp_router.serving.http_limits import ACCESS_LOG, Limits
 
 if TYPE_CHECKING:
@@ -190,7 +191,8 @@ async def _serve(how: _How, worker: Worker, ready: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     taken = [signal.SIGTERM] if worker.of > 1 else [signal.SIGTERM, signal.SIGINT]
     for each in taken:
-        loop.add_signal_handler(each, end)
+        with contextlib.suppress(NotImplementedError):  # Windows: there it is an interruption
+            loop.add_signal_handler(each, end)
     try:
         async with how.make(worker) as app:
             server = http_server(app, how.limits, grace=how.grace, ready=ready)
@@ -204,13 +206,23 @@ async def _serve(how: _How, worker: Worker, ready: Callable[[], None]) -> None:
             raise
     finally:
         for each in taken:
-            loop.remove_signal_handler(each)
+            with contextlib.suppress(NotImplementedError):
+                loop.remove_signal_handler(each)
+
+
+class _OneLine(logging.Formatter):
+    """As the command line says what is no result."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{record.levelname.capitalize()}: {printable(record.getMessage())}"
 
 
 def _work(how: _How, worker: Worker, report: Connection) -> None:
     """Be one of several workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent passes it on, as SIGTERM
-    logging.basicConfig(format="%(levelname)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_OneLine())
+    logging.getLogger("cnp_router").addHandler(handler)
     how.set_up_log()
     parent = multiprocessing.parent_process()
     assert parent is not None

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain.agents.middleware import wrap_model_call
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import ToolException, tool
 from langchain_fakes import ObedientModel, asked, last, plain_tool
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -148,9 +149,8 @@ class TestTheModelIsShown:
     )
     @pytest.mark.parametrize("is_held", [True, False])
     def test_the_tool_that_has_to_be_called_stays(self, tool_choice, more, is_held):
-        model = ObedientModel()
+        model = ObedientModel(calls={"weather": {}})
         routed = RoutedTools(tools=FEW if is_held else ())
-        from langchain.agents.middleware import wrap_model_call
 
         @wrap_model_call
         def forced(request, handler):
@@ -158,7 +158,7 @@ class TestTheModelIsShown:
 
         agent = create_agent(model, [] if is_held else FEW, middleware=[forced, routed])
         agent.invoke(asked(RAIN))
-        assert model.seen[0] == ("weather", *more)
+        assert model.seen[0] == (*more, "weather")
 
 
 class TestManyAtOnce:
@@ -331,42 +331,41 @@ class Kept:
 class TestOutcomes:
     def test_a_run_is_kept(self, tmp_path, run):
         kept = Kept()
+        handled = share_price.model_copy(update={"handle_tool_error": True})
         with OnlineStore(tmp_path / "online.sqlite", [kept]) as store:
-            routed = RoutedTools(ToolChoice(store=store), tools=FEW)
-            run(create_agent(ObedientModel(), middleware=[routed]), RAIN)
-        (done,) = kept.records
-        assert (done.goal, done.success) == (RAIN, None)
-        (step,) = done.steps
-        assert (step.tool, step.inputs, step.observation) == ("weather", {}, "Rain in Kyoto.")
-        assert step.success is True
+            routed = RoutedTools(ToolChoice(store=store), tools=[weather, handled])
+            model = ObedientModel(calls={"weather": {}, "share_price": {"share": "A"}})
+            done = run(create_agent(model, middleware=[routed]), RAIN)
+            routed.observe(done, user="anna")
+            asyncio.run(routed.aobserve(done, user="anna"))
+        first, second = kept.records
+        assert (first.goal, first.success, first.user) == (RAIN, None, "anna")
+        steps = [(step.tool, step.inputs, step.observation, step.success) for step in first.steps]
+        assert steps == [
+            ("weather", {}, "Rain in Kyoto.", True),
+            ("share_price", {"share": "A"}, "the exchange is closed", False),
+        ]
+        assert second.steps == first.steps
 
     def test_what_succeeded_teaches(self, run):
-        said = []
-
-        def succeeded(messages):
-            said.append([type(message) for message in messages])
-            return True
-
-        request = "Do I need an umbrella?"
-        routed = RoutedTools(tools=FEW, succeeded=succeeded)
+        routed = RoutedTools(tools=FEW)
         model = ObedientModel(calls={"weather": {}})
         agent = create_agent(model, middleware=[routed])
-        run(agent, request)
-        assert said == [[AIMessage, ToolMessage, AIMessage]]
+        request = "Do I need an umbrella?"
+        routed.observe(run(agent, request), True)
         run(agent, request)
         assert model.seen == [(), (), ("weather",), ("weather",)]
 
-    def test_a_step_that_failed_does_not(self, tmp_path):
-        kept = Kept()
-        handled = share_price.model_copy(update={"handle_tool_error": True})
-        with OnlineStore(tmp_path / "online.sqlite", [kept]) as store:
-            routed = RoutedTools(
-                ToolChoice(store=store), tools=[handled], succeeded=lambda messages: True
-            )
-            agent = create_agent(ObedientModel(), middleware=[routed])
-            agent.invoke(asked("the price of a share"))
-        (done,) = kept.records  # and no mashup
-        assert [step.success for step in done.steps] == [False]
+    def test_only_the_newest_request_of_a_conversation(self):
+        routed = RoutedTools(tools=FEW)
+        agent = create_agent(ObedientModel(), middleware=[routed])
+        done = agent.invoke(asked(RAIN))
+        done = agent.invoke({"messages": [*done["messages"], ("human", "Send a text message")]})
+        kept = routed.observe(done)
+        assert (kept.goal, [step.tool for step in kept.steps]) == (
+            "Send a text message",
+            ["send_sms"],
+        )
 
 
 def test_nothing_is_left_running():

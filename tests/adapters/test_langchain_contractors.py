@@ -23,7 +23,7 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel, Field
 
 from cnp_router import Call, InputError, Sources, UnknownApiError
-from cnp_router.adapters.langchain import LangChainTools, agent_of
+from cnp_router.adapters.langchain import LangChainTools, sub_agent
 from cnp_router.sources import Attachment
 from cnp_router.subagents import SubAgents
 
@@ -235,7 +235,7 @@ class TestTools:
         assert asyncio.run(main()).data["city"] == "Nara"
 
     def test_what_cannot_be_used(self):
-        with pytest.raises(InputError, match="two tools of 'own' are called 'weather'"):
+        with pytest.raises(InputError, match="duplicate tool id 'weather'"):
             LangChainTools("own", [weather, plain_tool("weather", "")])
         with pytest.raises(InputError, match="effects of 'rain', which is no tool here"):
             LangChainTools("own", [weather], effects={"rain": "reads"})
@@ -248,6 +248,10 @@ class TestTools:
         odd = StructuredTool(name="odd", description="", func=print, args_schema=Odd)
         with pytest.raises(InputError, match="tool 'odd' has no JSON Schema"):
             LangChainTools("own", [odd])
+
+
+def agent_of(name, description, agent, **how):
+    return sub_agent(agent, description, name=name, **how)
 
 
 def scripted(*messages):
@@ -297,22 +301,50 @@ class TestAgents:
         result = asyncio.run(agent_of("rain", "Rains.", agent).ask("Rain?")).result
         assert result.structured == {"rains": True}
 
-    def test_arguments_are_keys_of_the_state(self):
+    def test_arguments_are_told_or_keys_of_the_state(self):
         class State(MessagesState):
             city: str
 
         def node(state: State):
-            return {"messages": [AIMessage(f"Rain in {state['city']}.")]}
+            text = state["messages"][-1].text
+            return {"messages": [AIMessage(f"{text} {state.get('city')}")]}
 
         graph = StateGraph(State)
         graph.add_node("node", node)
         graph.add_edge(START, "node")
         graph.add_edge("node", END)
         city = {"city": {"type": "string"}}
-        asked = agent_of("rain", "Rains.", graph.compile(), parameters=city)
-        assert asyncio.run(asked.ask("Rain?", {"city": "Nara"})).result.text == "Rain in Nara."
-        with pytest.raises(InputError, match="has 'messages' already"):
-            agent_of("rain", "Rains.", graph.compile(), parameters={"messages": {}})
+        told = agent_of("rain", "Rains.", graph.compile(), parameters=city)
+        assert asyncio.run(told.ask("Rain?", {"city": "Nara"})).result.text == (
+            "Rain?\ncity: Nara None"
+        )
+        keyed = agent_of(
+            "rain",
+            "Rains.",
+            graph.compile(),
+            parameters=city,
+            inputs=lambda q: {"messages": [("human", q.text)], **q.arguments},
+        )
+        assert asyncio.run(keyed.ask("Rain?", {"city": "Nara"})).result.text == "Rain? Nara"
+
+    def test_its_name_is_that_of_the_agent(self):
+        assert sub_agent(create_agent(scripted(), name="rain"), "Rains.").name == "rain"
+
+    @pytest.mark.parametrize(
+        ("status", "kind"), [(401, "permission"), (429, "busy"), (503, "unavailable")]
+    )
+    def test_errors_of_servers_of_models(self, status, kind):
+        import httpx2
+        from openai import APIStatusError
+
+        request = httpx2.Request("POST", "http://127.0.0.1/v1")
+        response = httpx2.Response(status, request=request)
+
+        def fail(state):
+            raise APIStatusError("no", response=response, body=None)
+
+        reply = asyncio.run(agent_of("rain", "Rains.", RunnableLambda(fail)).ask("Rain?"))
+        assert reply.result.failure.kind == kind
 
     def test_any_runnable_by_inputs(self):
         asked = agent_of("rain", "Rains.", scripted(said("Yes.")), inputs=lambda q: q.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -17,8 +18,13 @@ from pathlib import Path
 import click
 import pytest
 
+from cnp_router.catalog import Catalog
 from cnp_router.cli.app import app
 from cnp_router.cli.serve import serve
+from cnp_router.online import OnlineStore
+from cnp_router.sources import FunctionSource
+from cnp_router.training import fit_router
+from cnp_router.trajectories import Trajectory
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = '''
@@ -37,6 +43,16 @@ async def dig(metres: float) -> str:
     await asyncio.sleep(metres)
     return f"{metres} m"
 '''
+
+
+async def forecast(city: str) -> str:
+    """The weather forecast of a city: rain or sun."""
+    return f"Rain in {city}"
+
+
+async def dig(metres: float) -> str:
+    """Digs a hole in the garden; a second for each metre."""
+    return f"{metres} m"
 
 
 @pytest.fixture
@@ -254,18 +270,38 @@ class TestHttp:
                 time.sleep(0.05)
         assert nothing_is_left(folder)
 
-    def test_a_model_learns(self, folder, sample_model):
-        import shutil
-
-        shutil.copytree(sample_model, folder / "model")
-        arguments = ("--http", "--port", "0", "--model", "model")
-        with started(folder, *arguments) as server:
+    def test_a_model_learns(self, folder):
+        home = FunctionSource("home", [forecast, dig], effects={"forecast": "reads"})
+        fit_router(Catalog(asyncio.run(home.apis()))).save(folder / "model")
+        with http_server(folder, "--model", "model", "--workers", 2) as server:
             server.wait()
-            status, found = server.ask("/v1/route", {"request": "Text me when it rains."})
-            assert server.end()[0] == 0
-        assert status == 200
-        assert json.loads(found)["tools"][0]["name"] in ("twilio", "openweather")
-        assert (folder / "model" / "searches.sqlite").exists()
+            found = json.loads(server.ask("/v1/search", {"query": "the weather forecast"})[1])
+            asked = {"name": "home__forecast", "search_id": found["search_id"]}
+            server.ask("/v1/call", {**asked, "inputs": {"city": "Kyoto"}})
+            rating = {"search_id": found["search_id"], "rating": 5}
+            assert server.ask("/v1/feedback", rating)[0] == 200
+            assert server.end() == (0, "")
+        _, records = OnlineStore.records_after(folder / "model" / "online.sqlite", 0)
+        learned = next(each for each in records if isinstance(each, Trajectory))
+        assert [step.tool for step in learned.steps] == ["home__forecast"]
+        assert learned.goal == "the weather forecast"
+
+    def test_nothing_is_learned_if_so_asked(self, folder):
+        home = FunctionSource("home", [forecast, dig], effects={"forecast": "reads"})
+        fit_router(Catalog(asyncio.run(home.apis()))).save(folder / "model")
+        with http_server(folder, "--model", "model", "--no-learn") as server:
+            server.wait()
+            assert json.loads(server.ask("/healthz")[1])["learns"] is False
+            assert server.end() == (0, "")
+        assert not (folder / "model" / "online.sqlite").exists()
+
+    def test_a_shadow_acts_on_nothing(self, folder):
+        with http_server(folder, "--shadow", "--always", "home__dig") as server:
+            server.wait()
+            found = json.loads(server.ask("/v1/search", {"query": "the weather forecast"})[1])
+            assert server.end() == (0, "")
+        assert found["acted"] is False
+        assert [tool["name"] for tool in found["tools"]] == ["home__forecast", "home__dig"]
 
 
 class TestTokens:
@@ -311,6 +347,27 @@ class TestStdio:
             assert server.process.stdout.read() == ""
         names = [tool["name"] for tool in answers[1]["result"]["tools"]]
         assert names == ["search_tools", "route", "call_tool"]
+        assert nothing_is_left(folder)
+
+    def test_at_a_terminal_it_says_what_it_waits_for(self, folder):
+        ours, theirs = os.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cnp_router", "serve", "--sources", "mcp.json"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp")},
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        os.close(theirs)
+        with process:
+            said = process.stderr.readline()
+            process.terminate()
+            out, err = process.communicate(timeout=30)
+        os.close(ours)
+        assert said.startswith("MCP on standard input")
+        assert (out, err) == ("", "")
         assert nothing_is_left(folder)
 
 

