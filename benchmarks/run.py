@@ -29,6 +29,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py tool_servers [--node NODE_MODULES] [--calls N]
     python benchmarks/run.py serving [--node NODE_MODULES] [--quick] [--parts PART ...]
     python benchmarks/run.py subagents [--data DIR] [--split NAME] [--limit N]
+    python benchmarks/run.py telemetry [--repeats N]
 
 Each takes ``--seed N`` and ``--json FILE`` too, and says what it measures with ``--help``.
 
@@ -73,6 +74,7 @@ from benchmarks import (
     sizing,
     speed,
     subagents,
+    telemetry,
     tool_servers,
     trust,
 )
@@ -105,6 +107,7 @@ TRACKS = {
     "subagents": subagents,
     "planning": planning,
     "serving": serving,
+    "telemetry": telemetry,
 }
 _NEED_DATA = ("scaling", "speed", "next_tool", "next_tool_history")
 
@@ -321,6 +324,10 @@ def _context(track: argparse.ArgumentParser) -> None:
     track.add_argument("--redis", metavar="URL", help="measure that server too, as redis://...")
 
 
+def _telemetry(track: argparse.ArgumentParser) -> None:
+    _count(track, "--repeats", telemetry.REPEATS, "times each is done in each way")
+
+
 _OPTIONS = {
     "context": _context,
     "coordination": _coordination,
@@ -342,6 +349,7 @@ _OPTIONS = {
     "subagents": _subagents,
     "planning": _planning,
     "sizing": _sizing,
+    "telemetry": _telemetry,
 }
 
 

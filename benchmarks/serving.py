@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,33 +20,52 @@ from typing import Any
 from benchmarks.report import environment, heading, number, table
 from benchmarks.serving_faults import faults
 from benchmarks.serving_latency import SIZES, latency, search_latency
-from benchmarks.serving_load import under_load
+from benchmarks.serving_load import Run, under_load
 from benchmarks.serving_server import entries, make_model
 from benchmarks.serving_shown import shown
 from benchmarks.tool_servers import NODE_SERVERS
 
-__all__ = ["Scale", "measure", "run"]
+__all__ = ["QUICK", "Scale", "measure", "run"]
 
 PARTS = ("shown", "latency", "search", "load", "faults")
 
 
+@dataclass(frozen=True)
 class Scale:
     """How much is measured.
 
     Parameters
     ----------
-    quick : bool
-        A few seconds of everything, which shows that it works and no more.
+    calls, searches : int
+        Of one client.
+    sizes : tuple of int
+        Tools of made-up catalogs.
+    clients : int
+    loads : tuple of Run
+        What they do, one after another.
+    of_faults : float, seconds
+        Of each fault.
+    only : tuple of str, default=()
+        Of the official servers; all that are there by default.
     """
 
-    def __init__(self, *, quick: bool) -> None:
-        self.calls = 10 if quick else 200
-        self.searches = 10 if quick else 200
-        self.sizes = (100,) if quick else SIZES
-        self.clients = 8 if quick else 200
-        self.seconds = 1.0 if quick else 60.0
-        self.short = 1.0 if quick else 15.0
-        self.of_faults = 1.0 if quick else 6.0
+    calls: int = 200
+    searches: int = 200
+    sizes: tuple[int, ...] = SIZES
+    clients: int = 200
+    loads: tuple[Run, ...] = (
+        Run(1, 60.0),
+        Run(2, 60.0),
+        Run(1, 10.0, by_mcp=True),
+        Run(2, 10.0, by_mcp=True),
+        Run(1, 10.0, think=0.0),
+    )
+    of_faults: float = 6.0
+    only: tuple[str, ...] = ()
+
+
+QUICK = Scale(10, 10, (100,), 8, (Run(2, 1.0, think=0.1),), 1.0, ("time",))
+"""A little of everything, which shows that it works and no more."""
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -53,7 +73,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     facts = environment(options.seed) | {"mcp": metadata.version("mcp")}
     heading("Serving", facts)
     node = options.node or os.environ.get(NODE_SERVERS) or Path(sys.prefix, "node", "node_modules")
-    results = measure(Path(node), Scale(quick=options.quick), options.seed, tuple(options.parts))
+    results = measure(
+        Path(node), QUICK if options.quick else Scale(), options.seed, tuple(options.parts)
+    )
     return {"environment": facts, **results}
 
 
@@ -64,6 +86,7 @@ def measure(node: Path, scale: Scale, seed: int, parts: tuple[str, ...] = PARTS)
         folder = Path(name)
         (folder / "files").mkdir()
         servers = entries(folder / "files", node)
+        servers = {name: servers[name] for name in scale.only or servers}
         sources = folder / "mcp.json"
         sources.write_text(json.dumps({"mcpServers": servers}))
         if "shown" in parts:
@@ -80,14 +103,8 @@ def measure(node: Path, scale: Scale, seed: int, parts: tuple[str, ...] = PARTS)
             make_model(sources, model)
         if "load" in parts:
             results["load"] = []
-            for workers, by_mcp, seconds in (
-                (1, False, scale.seconds),
-                (2, False, scale.seconds),
-                (1, True, scale.short),
-                (2, True, scale.short),
-            ):
-                how = {"workers": workers, "by_mcp": by_mcp, "seconds": seconds, "seed": seed}
-                found = under_load(sources, model, clients=scale.clients, **how)
+            for each in scale.loads:
+                found = under_load(sources, model, each, clients=scale.clients, seed=seed)
                 results["load"].append(found)
             _print_load(results["load"])
         if "faults" in parts:
@@ -130,13 +147,18 @@ def _print_search(found: list[dict[str, Any]]) -> None:
 
 def _print_load(found: list[dict[str, Any]]) -> None:
     first = found[0]
-    print(f"{first['clients']} clients at once, each search, call, think ({first['think']} s):\n")
-    head = ["by", "workers", "seconds", "requests", "a second", "errors"]
+    print(f"{first['clients']} clients at once, each: search, call, think:\n")
+    head = ["by", "workers", "think, s", "seconds", "requests", "a second", "errors"]
     head += ["search p50, ms", "p99", "call p50, ms", "p99", "CPU of a pair, ms"]
     head += ["memory before, MB", "after", "end, s", "found once", "twice", "missing"]
     rows = [head]
     for each in found:
-        row = [each["by"], str(each["workers"]), number(each["seconds"], 0)]
+        row = [
+            each["by"],
+            str(each["workers"]),
+            number(each["think"], 1),
+            number(each["seconds"], 0),
+        ]
         row += [f"{each['requests']:,}", number(each["rate"], 0), str(sum(each["errors"].values()))]
         row += [number(1000 * each[k][p], 0) for k in ("search", "call") for p in ("p50", "p99")]
         row += [number(1000 * each["cpu"], 1), *(number(each[k], 0) for k in ("before", "after"))]

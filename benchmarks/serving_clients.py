@@ -14,7 +14,6 @@ from benchmarks.serving_server import Connection
 
 __all__ = ["TOOLS", "Load", "ask", "ask_by_mcp", "load"]
 
-_THINK = 0.2  # seconds, the mean
 _RATED = 0.1  # of the searches
 _PATIENCE = 0.05  # seconds until a client that was sent away comes again
 _ADDRESS = "/mcp"
@@ -63,6 +62,8 @@ class Load:
         Of `TOOLS`.
     think : float, seconds
         From one call to the next search, the mean.
+    searches, calls : list of float, seconds
+        What `load` fills in, as the others below.
     """
 
     url: str
@@ -72,7 +73,7 @@ class Load:
     by_mcp: bool = False
     patient: bool = False
     tools: tuple[str, ...] = ("time__convert_time",)
-    think: float = _THINK
+    think: float = 0.1
     searches: list[float] = field(default_factory=list)
     calls: list[float] = field(default_factory=list)
     done: dict[str, str] = field(default_factory=dict)

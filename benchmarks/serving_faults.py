@@ -101,7 +101,8 @@ async def _source_killed(sources: Path, servers: dict[str, Any]) -> dict[str, An
     """Kill the server of the tools while calls of it run; then call it again."""
     tool = tools_of(sources)[0]
     source = tool.partition("__")[0]
-    marks = [str(part) for part in (servers[source]["command"], *servers[source].get("args", ()))]
+    entry = servers[source]
+    mark = " ".join([Path(entry["command"]).name, *entry.get("args", ())])
     with served("--sources", str(sources), "--allow-write") as server:
         async with Connection(server.url) as connection:
             checked(*await connection.post("/v1/call", _call(tool, 0)))
@@ -109,7 +110,7 @@ async def _source_killed(sources: Path, servers: dict[str, Any]) -> dict[str, An
         await asyncio.sleep(0.02)
         killed = 0
         for pid, line in descendants(server.process.pid).items():
-            if marks[-1] in line or Path(marks[0]).name in line:
+            if mark in line:
                 os.kill(pid, signal.SIGKILL)
                 killed += 1
         statuses = await running

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +22,45 @@ from benchmarks.serving_server import Server, served
 from cnp_router.online import OnlineStore
 from cnp_router.trajectories import Trajectory
 
-__all__ = ["accounted", "fresh", "tools_of", "under_load"]
+__all__ = ["Run", "accounted", "fresh", "tools_of", "under_load"]
 
 _LOG, _STORE = "searches.sqlite", "online.sqlite"
 
 
-def under_load(
-    sources: Path,
-    model: Path,
-    *,
-    clients: int,
-    workers: int,
-    by_mcp: bool,
-    seconds: float,
-    seed: int,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Run:
+    """What many clients do.
+
+    Parameters
+    ----------
+    workers : int
+    seconds : float
+    by_mcp : bool, default=False
+        Over streamable HTTP, not by ``/v1``.
+    think : float, seconds, default=2.0
+        From one call to the next search, the mean; what a model takes at least. 0 shows how much
+        the gateway can do.
+    """
+
+    workers: int
+    seconds: float
+    by_mcp: bool = False
+    think: float = 2.0
+
+
+def under_load(sources: Path, model: Path, run: Run, *, clients: int, seed: int) -> dict[str, Any]:
     """Have many clients search and call for some time; the memory is that of the gateway alone."""
     with fresh(model) as kept:
         options = ["--sources", str(sources), "--model", str(kept), "--allow-write"]
-        with served(*options, "--workers", str(workers)) as server:
+        with served(*options, "--workers", str(run.workers)) as server:
             asked = Load(
-                server.url, clients, seconds, seed=seed, by_mcp=by_mcp, tools=tools_of(sources)
+                server.url,
+                clients,
+                run.seconds,
+                seed=seed,
+                by_mcp=run.by_mcp,
+                tools=tools_of(sources),
+                think=run.think,
             )
             in_child(load, Load(server.url, 4, 0.5, tools=asked.tools))  # sources start
             before, used = server.megabytes(), _cpu(server)
@@ -51,8 +70,8 @@ def under_load(
         end = time.perf_counter() - began
         n_calls = len(found["calls"])
         return {
-            "by": "MCP over HTTP" if by_mcp else "/v1",
-            "workers": workers,
+            "by": "MCP over HTTP" if run.by_mcp else "/v1",
+            "workers": run.workers,
             "clients": clients,
             "think": asked.think,
             "seconds": found["seconds"],

@@ -8,9 +8,9 @@ import json
 
 from fastmcp import Client, FastMCP
 
+from cnp_router import Call
 from cnp_router.adapters import ToolChoice
 from cnp_router.adapters.fastmcp import RoutedSearch, server_source
-from cnp_router.sources import Call
 
 WARES = ["tea", "rice", "soap", "salt", "wool", "silk", "paper", "glass", "copper", "cedar"]
 TRADES = ["stock", "orders", "suppliers", "complaints", "invoices", "returns", "prices", "samples"]

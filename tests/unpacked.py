@@ -23,8 +23,14 @@ class Unpacked:
         )
 
     def environment(self) -> dict[str, str]:
-        """Return the environment in which it finds its libraries."""
+        """Return the environment in which it finds its libraries, and fonts if they came along."""
         libraries = {str(path.parent) for path in self.folder.rglob("*.so*")}
         known = os.environ.get("LD_LIBRARY_PATH")
         paths = [*sorted(libraries), *([known] if known else [])]
-        return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(paths)}
+        fonts = {"FONTCONFIG_SYSROOT": str(self.folder)}
+        has_fonts = (self.folder / "etc" / "fonts" / "fonts.conf").exists()
+        return {
+            **os.environ,
+            "LD_LIBRARY_PATH": os.pathsep.join(paths),
+            **(fonts if has_fonts else {}),
+        }

@@ -17,6 +17,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.online import OnlineStore
 from cnp_router.records import (
+    RESERVED_IDS,
     check_instance,
     check_number,
     check_text,
@@ -69,9 +70,10 @@ class ToolChoice:
     """Chooses the tools that a model is shown for a request; any number of runs may share one.
 
     It holds nothing of a single run. Without a router, one is fitted on the specifications of the
-    tools, once for each set of tools: in a thread, and runs that come meanwhile wait for it. With
-    a router, tools that it does not know are found by such a router of the specifications of all
-    tools, and take their places by their probability: no tool is left out because it is new.
+    tools, once for each set of tools and its parts: in a thread, and runs that come meanwhile wait
+    for it. With a router, tools that it does not know are found by such a router of the
+    specifications of all tools, and take their places by their probability: no tool is left out
+    because it is new.
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ class ToolChoice:
             raise _too_many(len(self.always), self.k)
         self._apis_of: dict[str, Api] = {}
         self._known_to_router = frozenset(() if router is None else router.apis)
-        self._fitted: OrderedDict[tuple[Api, ...], Future[LearnedRouter]] = OrderedDict()
+        self._fitted: OrderedDict[frozenset[Api], Future[LearnedRouter]] = OrderedDict()
         self._lock = threading.Lock()  # held for a moment only
         self._learning = threading.Lock()
 
@@ -266,7 +268,7 @@ class ToolChoice:
             if own:
                 self._learn(others, Mashup(run, request, own, date=today, user=user))
 
-    def _learn(self, tools: tuple[Api, ...], served: Mashup) -> None:
+    def _learn(self, tools: frozenset[Api], served: Mashup) -> None:
         """Have the router of some tools learn, and fit it again each time its history doubled.
 
         One that was fitted on nothing knows no words but those of the specifications.
@@ -308,13 +310,18 @@ class ToolChoice:
         return _Known(by_router, others, self._router_of(tools))
 
     def _router_of(self, tools: tuple[Api, ...]) -> Future[LearnedRouter]:
-        """Return a router of the specifications of tools, fitted once, now or by somebody else."""
+        """Return a router of the specifications of tools, fitted once, now or by somebody else.
+
+        That of more tools will do: users who may see some of them need no router of their own.
+        """
+        wanted = frozenset(tools)
         with self._lock:
-            future = self._fitted.get(tools)
-            if future is not None:
-                self._fitted.move_to_end(tools)
-                return future
-            future = self._fitted[tools] = Future()
+            there = wanted if wanted in self._fitted else None
+            there = there or next((each for each in self._fitted if wanted <= each), None)
+            if there is not None:
+                self._fitted.move_to_end(there)
+                return self._fitted[there]
+            future = self._fitted[wanted] = Future()
             if len(self._fitted) > _MOST_SETS:
                 self._fitted.popitem(last=False)
         try:
@@ -325,7 +332,7 @@ class ToolChoice:
             future.set_result(fit_router(catalog, History(known)))
         except BaseException as exc:
             with self._lock:
-                self._fitted.pop(tools, None)  # the next one tries again
+                self._fitted.pop(wanted, None)  # the next one tries again
             future.set_exception(exc)
         return future
 
@@ -381,4 +388,6 @@ def tool_api(
     >>> tool_api("weather", "Says whether it will rain.")
     Api('weather', 'weather', 'Says whether it will rain.')
     """
+    if name in RESERVED_IDS:
+        raise InputError(f"a tool cannot be called {name!r}, as rounds have it (rename the tool)")
     return Api(name, name, description or "", parameters=parameters)

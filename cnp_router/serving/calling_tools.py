@@ -75,11 +75,13 @@ class ToolCaller:
         inputs: Mapping[str, Any],
         make: Callable[[], Awaitable[Called]],
         claim: Callable[[str], Awaitable[bool]],
+        release: Callable[[str], Awaitable[None]],
     ) -> Called:
         """Make a call once for each act, and return what came of it to each who asks.
 
         `act` is client, search, API and the client's key; without a key, each call is another act.
-        `claim` says whether no other worker has begun the same.
+        `claim` says whether no other worker has begun the same. What was not done can be tried
+        again with the same key.
         """
         if not act[-1]:
             return await make()
@@ -91,28 +93,28 @@ class ToolCaller:
             return await asyncio.shield(future)
         future = asyncio.get_running_loop().create_future()
         self._given[name] = same, future
+        was_done, is_ours = True, False
         try:
-            if await claim(name) or api.effects == "reads":
-                called = await make()
-            else:
-                said = (
-                    "this was begun before with the same key, and what came of it is not known "
-                    "here (see whether it was done; another key does it again)"
-                )
-                failure = CallFailure("declined", said, "unknown")
-                called = Called(CallResult(failure=failure), api.id, act[1])
+            is_ours = await claim(name)
+            called = await make() if is_ours or api.effects == "reads" else _begun_before(api, act)
+            failure = called.result.failure
+            was_done = failure is None or failure.was_done != "no"
+            future.set_result(called)
         except asyncio.CancelledError:
-            if api.effects == "reads":
-                self._given.pop(name, None)
+            was_done = api.effects != "reads"
             failure = CallFailure("cancelled", "given up while it ran")
             future.set_result(Called(CallResult(failure=failure), api.id, act[1]))
             raise
         except BaseException as exc:
-            self._given.pop(name, None)
+            was_done = False
             future.set_exception(exc)
-            future.exception()  # somebody has it
+            future.exception()  # who asked has it
             raise
-        future.set_result(called)
+        finally:
+            if not was_done:
+                self._given.pop(name, None)
+                if is_ours:
+                    await release(name)
         self._forget_old()
         return called
 
@@ -248,6 +250,14 @@ class ToolCaller:
             )
         except InputError as exc:
             return CallResult.failed("changed", str(exc))
+
+
+def _begun_before(api: Api, act: tuple[str, str | None, str, str]) -> Called:
+    said = (
+        "this was begun before with the same key, and what came of it is not known here (see "
+        "whether it was done; another key does it again)"
+    )
+    return Called(CallResult(failure=CallFailure("declined", said, "unknown")), api.id, act[1])
 
 
 def _digest(*parts: str | None) -> str:

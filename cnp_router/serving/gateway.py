@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Self, TypeVar
 
 from cnp_router import telemetry
@@ -190,7 +191,7 @@ class Gateway:
         client : Client, optional
         key : str, default=""
             The same for each attempt at one and the same act: it is done once, and each attempt
-            gets what came of it.
+            gets what came of it. What failed and was not done can be tried again with it.
         on_progress : callable, optional
             As for a `Call`.
 
@@ -222,7 +223,8 @@ class Gateway:
                 api,
                 inputs,
                 lambda: self._call(api, inputs, search_id, client, key, on_progress),
-                self._claimed,
+                lambda name: self._logged(lambda: self.log.claim_key(name)),
+                lambda name: self._logged(lambda: self.log.release_key(name)),
             )
         finally:
             self._in_flight -= 1
@@ -255,11 +257,11 @@ class Gateway:
 
     def apis(self, client: Client = _ANYONE) -> tuple[Api, ...]:
         """Return what a client may see, in the order of the catalog."""
-        return self._tools.of(client)
+        return tuple(self._tools.of(client).values())
 
     def always(self, client: Client = _ANYONE) -> tuple[Api, ...]:
         """Return the tools that are shown to a client whatever it asks."""
-        seen = {api.id: api for api in self._tools.of(client)}
+        seen = self._tools.of(client)
         return tuple(seen[name] for name in self.settings.always if name in seen)
 
     def status(self) -> dict[str, Any]:
@@ -303,7 +305,7 @@ class Gateway:
         self._in_flight += 1
         try:
             with telemetry.span("search", {"cnp_router.most": most}) as span:
-                seen = {api.id: api for api in self._tools.of(client)}
+                seen = self._tools.of(client)
                 reputation = None if self.teaching is None else self.teaching.reputation
                 asked = (self.router, query, most, seen, reputation, client.name)
                 found = await self._in(self._routing, find, *asked)
@@ -340,7 +342,7 @@ class Gateway:
     ) -> Search:
         if acted:
             return Search(search_id, routing.request, routing, found)
-        shown = self._tools.of(client)[: self.settings.most_shown]
+        shown = islice(self._tools.of(client).values(), self.settings.most_shown)
         tools = tuple(FoundTool(api, None) for api in shown)
         return Search(search_id, routing.request, routing, tools, acted=False)
 
@@ -393,14 +395,12 @@ class Gateway:
                 _LOGGER.warning("what came of a call is not learned: %s", exc)
             if self.teaching is None or ended is None:
                 return ()
-            seen = {each.id for each in self._tools.of(client)}
             return self.teaching.next(query, (*steps, ended.step), seen.__contains__)
+
+        seen = self._tools.of(client)
 
         likely = await self._logged(end)
         return Called(made.result, api.id, search_id, likely)
-
-    async def _claimed(self, key: str) -> bool:
-        return await self._logged(lambda: self.log.claim_key(key))
 
     def _shut_down(self) -> None:
         for executor in (self._routing, self._logging):

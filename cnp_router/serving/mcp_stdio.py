@@ -21,6 +21,7 @@ from mcp_types import (
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
+    JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
     jsonrpc_message_adapter,
@@ -35,6 +36,8 @@ __all__ = ["serve_stdio"]
 
 _LONGEST = 4 << 20  # bytes of a message, as over HTTP
 _MOST_WAITING = 100  # messages read and not looked at yet
+_MOST_OPEN = 1_000  # requests that are being answered
+_BUSY = ErrorData(code=-32000, message=f"{_MOST_OPEN:,} requests are being answered (ask again)")
 _GRACE = 1.0  # seconds: for calls under way when stdin ends, and for a client that reads nothing
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -61,58 +64,84 @@ async def serve_stdio(gateway: Gateway, client: Client) -> None:
 @asynccontextmanager
 async def _streams() -> AsyncIterator[tuple[Any, Any]]:
     """Give the messages of stdin, and take those for stdout, until one of the two ends."""
-    into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outgoing, out = anyio.create_memory_object_stream[SessionMessage](0)
-    open_requests: set[Any] = set()
-    idle = asyncio.Event()
     with _own_descriptors() as (stdin, stdout):
-        lines = _lines(stdin)
-        write = _writer(stdout)
-
-        async def read() -> None:
-            async with into:
-                async for line in lines:
-                    try:
-                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    except ValidationError:
-                        error = JSONRPCError(jsonrpc="2.0", id=None, error=_problem(line))
-                        await outgoing.send(SessionMessage(error))
-                        continue
-                    if isinstance(message, JSONRPCRequest):
-                        open_requests.add(message.id)
-                    await into.send(SessionMessage(message))
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_GRACE):
-                        while open_requests:
-                            idle.clear()
-                            await idle.wait()
-
-        async def answer() -> None:
-            async with out:
-                async for each in out:
-                    message = each.message
-                    if isinstance(message, JSONRPCResponse | JSONRPCError):
-                        open_requests.discard(message.id)
-                    text = message.model_dump_json(by_alias=True, exclude_unset=True)
-                    await write(text.encode() + b"\n")
-                    idle.set()
-
-        reading, answering = asyncio.create_task(read()), asyncio.create_task(answer())
+        wire = _Wire(_lines(stdin), _writer(stdout))
+        reading, answering = asyncio.create_task(wire.read()), asyncio.create_task(wire.answer())
         answering.add_done_callback(lambda _: reading.cancel())
         try:
             with _signals(reading.cancel):
-                yield incoming, outgoing
+                yield wire.incoming, wire.outgoing
         finally:
             reading.cancel()
-            outgoing.close()
+            wire.outgoing.close()
             await asyncio.wait({answering}, timeout=_GRACE)
             answering.cancel()
             ended = await asyncio.gather(reading, answering, return_exceptions=True)
-            for stream in (into, incoming, out):
-                stream.close()
+            wire.close()
         for each in ended:
             if isinstance(each, Exception) and not isinstance(each, OSError):
                 raise each
+
+
+class _Wire:
+    """The messages of one client, to and fro, and which of its requests have no answer yet."""
+
+    def __init__(
+        self, lines: AsyncIterator[bytes], write: Callable[[bytes], Awaitable[None]]
+    ) -> None:
+        self._lines, self._write = lines, write
+        self._into, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self.outgoing, self._out = anyio.create_memory_object_stream[SessionMessage](0)
+        self._open: set[Any] = set()
+        self._answered = asyncio.Event()
+
+    async def read(self) -> None:
+        """Pass on what comes; after the last of it, wait a little for what is being answered."""
+        async with self._into:
+            async for line in self._lines:
+                await self._take(line)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE):
+                    while self._open:
+                        self._answered.clear()
+                        await self._answered.wait()
+
+    async def _take(self, line: bytes) -> None:
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError:
+            await self._refuse(None, _problem(line))
+            return
+        if isinstance(message, JSONRPCRequest):
+            if len(self._open) >= _MOST_OPEN:
+                await self._refuse(message.id, _BUSY)
+                return
+            self._open.add(message.id)
+        elif (
+            isinstance(message, JSONRPCNotification)
+            and message.method == "notifications/cancelled"  # such a request gets no answer
+        ):
+            self._open.discard((message.params or {}).get("requestId"))
+        await self._into.send(SessionMessage(message))
+
+    async def _refuse(self, id_: Any, error: ErrorData) -> None:
+        answer = JSONRPCError(jsonrpc="2.0", id=id_, error=error)
+        await self.outgoing.send(SessionMessage(answer))
+
+    async def answer(self) -> None:
+        """Write what is to be said; OSError where nobody reads it."""
+        async with self._out:
+            async for each in self._out:
+                message = each.message
+                if isinstance(message, JSONRPCResponse | JSONRPCError):
+                    self._open.discard(message.id)
+                text = message.model_dump_json(by_alias=True, exclude_unset=True)
+                await self._write(text.encode() + b"\n")
+                self._answered.set()
+
+    def close(self) -> None:
+        for stream in (self._into, self.incoming, self.outgoing, self._out):
+            stream.close()
 
 
 def _problem(line: bytes) -> ErrorData:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, UnknownApiError
@@ -75,9 +76,15 @@ class OpenTools:
         if names:
             await self._ask(sources, names)
 
-    def of(self, client: Client) -> tuple[Api, ...]:
-        """Return what a client may see, in the order of the catalog."""
-        return tuple(self._of(client).values())
+    def of(self, client: Client) -> Mapping[str, Api]:
+        """Return what a client may see, by id, in the order of the catalog."""
+        seen = self._seen.get(client)
+        if seen is None:
+            seen = {api.id: api for api in self._there if client.may_see(api.id)}
+            self._seen[client] = seen
+            if len(self._seen) > _MOST_CLIENTS:
+                self._seen.popitem(last=False)
+        return seen
 
     def get(self, name: str, client: Client) -> Api:
         """Return a tool that a client may see, as it was defined when it was last asked for.
@@ -87,7 +94,7 @@ class OpenTools:
         UnknownApiError
             If there is none; one that the client may not see is none.
         """
-        seen = self._of(client)
+        seen = self.of(client)
         api = seen.get(check_text("name", name, any_=True))
         if api is None:
             raise UnknownApiError(name, close=difflib.get_close_matches(name, seen, n=1))
@@ -98,7 +105,7 @@ class OpenTools:
         names = () if self.sources is None else self.sources.names
         return {name: "failed" if name in self._failed else "ready" for name in names}
 
-    async def _ask(self, sources: Sources, names: tuple[str, ...] | list[str]) -> None:
+    async def _ask(self, sources: Sources, names: Sequence[str]) -> None:
         loaded = await sources.load(names)
         said: dict[str, list[Api]] = {}
         for api in loaded.apis:
@@ -115,12 +122,3 @@ class OpenTools:
             raise none_left(loaded.problems)
         self._there = tuple(there[name] for name in self.catalog.ids if name in there)
         self._seen.clear()
-
-    def _of(self, client: Client) -> dict[str, Api]:
-        seen = self._seen.get(client)
-        if seen is None:
-            seen = {api.id: api for api in self._there if client.may_see(api.id)}
-            self._seen[client] = seen
-            if len(self._seen) > _MOST_CLIENTS:
-                self._seen.popitem(last=False)
-        return seen

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 from cnp_router.context.sqlite_file import SqliteFile
 from cnp_router.exceptions import ContextStoreError, DataFileError, UnknownSearchError
+from cnp_router.forgetting import Forgetting
 from cnp_router.records import check_number
 from cnp_router.serving.logged import Accuracy, Begun, Finished, LoggedCall, LoggedSearch
 
@@ -35,6 +36,7 @@ _SCHEMA = (
     "CREATE TABLE keys (key TEXT PRIMARY KEY, time REAL NOT NULL)",
 )
 _COLUMNS = "id, client, time, query, shown, chosen, confidence, fits, acted, rating, called"
+_LONGEST = 16_000  # characters of inputs
 _OWN = "FROM searches WHERE id = ? AND client = ? AND time >= ?"
 
 
@@ -49,7 +51,7 @@ class SearchLog:
     ----------
     path : str or Path, optional
         Made if it does not exist; its folder must. Without one, it is in memory.
-    max_searches : int >= 1, default=50000
+    max_searches : int >= 1, default=20000
         The oldest go first.
     clock : callable, default=time.time
         Seconds since 1970.
@@ -76,7 +78,7 @@ class SearchLog:
         self,
         path: str | Path | None = None,
         *,
-        max_searches: int = 50_000,
+        max_searches: int = 20_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.max_searches = check_number("max_searches", max_searches, 1, whole=True)
@@ -132,7 +134,7 @@ class SearchLog:
         ----------
         search_id, client, api : str
         inputs : mapping of str to JSON value or None
-            None where they are confidential.
+            None where they are confidential. Those of more than 16,000 characters are not kept.
         since : float, seconds since 1970
             Searches from before it cannot be used any more.
         counts : bool, default=True
@@ -168,6 +170,8 @@ class SearchLog:
                 "UPDATE searches SET last = ?, is_over = 0 WHERE id = ?", (now, search_id)
             )
             content = None if inputs is None else json.dumps(dict(inputs), ensure_ascii=False)
+            if content is not None and len(content) > _LONGEST:
+                content = None
             number = connection.execute(
                 "INSERT INTO calls VALUES (NULL, ?, NULL, ?, ?, ?, '', NULL, 0)",
                 (search_id, now, api, content),
@@ -222,6 +226,10 @@ class SearchLog:
             return done.rowcount == 1
 
         return self._use(claim)
+
+    def release_key(self, key: str) -> None:
+        """Give a key back: its act was not done."""
+        self._use(lambda connection: connection.execute("DELETE FROM keys WHERE key = ?", (key,)))
 
     def finish_own(self) -> None:
         """Take all searches of this worker as over."""
@@ -300,6 +308,42 @@ class SearchLog:
             with self._clear_errors():
                 self._file.empty_log()
 
+    def forget(self, what: Forgetting) -> int:
+        """Remove the searches of users, and the calls of APIs; return how many that were.
+
+        As `OnlineStore.forget` does with what was learned from others. What is gone is gone from
+        the bytes of the file too.
+
+        Examples
+        --------
+        >>> from cnp_router.serving.logged import LoggedSearch
+        >>> with SearchLog() as log:
+        ...     log.add(LoggedSearch("a1", "ann", 0.0, "Rain?", (), (), 0.9, True, True))
+        ...     log.count(Forgetting(users=("ann",))), log.forget(Forgetting(users=("ann",)))
+        ...     log.searches()
+        (1, 1)
+        ()
+        """
+
+        def forget(connection: sqlite3.Connection) -> int:
+            n_gone = _found(connection, what)
+            for user in what.users:
+                own = "SELECT id FROM searches WHERE client = ?"
+                connection.execute(f"DELETE FROM calls WHERE search IN ({own})", (user,))
+                connection.execute("DELETE FROM searches WHERE client = ?", (user,))
+            connection.executemany("DELETE FROM calls WHERE api = ?", [(a,) for a in what.apis])
+            return n_gone
+
+        n_gone = self._use(forget)
+        if self.path is not None:
+            with self._clear_errors():
+                self._file.empty_log()
+        return n_gone
+
+    def count(self, what: Forgetting) -> int:
+        """Return how many searches and calls `forget` would remove."""
+        return self._use(lambda connection: _found(connection, what))
+
     def searches(self, most: int = 100) -> tuple[LoggedSearch, ...]:
         """Return the newest searches, the newest first."""
         most = check_number("most", most, 1, whole=True)
@@ -354,6 +398,20 @@ class SearchLog:
             raise DataFileError(
                 exc.store, f"the log of searches: {exc.problem}", cure=exc.cure
             ) from exc
+
+
+def _found(connection: sqlite3.Connection, what: Forgetting) -> int:
+    """Count the searches of users, and the calls of APIs by others."""
+    n_found = 0
+    for user in what.users:
+        query = "SELECT count(*) FROM searches WHERE client = ?"
+        n_found += connection.execute(query, (user,)).fetchone()[0]
+    for api in what.apis:
+        rows = connection.execute(
+            "SELECT client FROM calls JOIN searches ON search = id WHERE api = ?", (api,)
+        )
+        n_found += sum(client not in what.users for (client,) in rows)
+    return n_found
 
 
 def _search(row: tuple[Any, ...]) -> LoggedSearch:

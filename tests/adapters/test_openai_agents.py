@@ -599,6 +599,26 @@ class TestAgentsAsContractors:
         failure = asyncio.run(self.helper(ValueError("broken"))[0].ask("Rain?")).result.failure
         assert failure.message == "ValueError: broken"
 
+    def test_its_time_is_up(self):
+        async def think(call):
+            await asyncio.sleep(30)
+
+        call = function_call("weather", {"city": "Nara", "days": 1}, call_id="c1")
+        helper, _ = self.helper([call], ModelStep.respond(think))
+        reply = asyncio.run(helper.ask("Rain?", timeout=1.0))
+        assert (reply.result.failure.kind, reply.tokens, reply.turns) == ("timeout", 99, 2)
+
+    def test_it_says_how_far_it_is(self):
+        told = []
+        call = function_call("weather", {"city": "Nara", "days": 1}, call_id="c1")
+        helper, _ = self.helper([call], done("Rain."))
+        asyncio.run(helper.ask("Rain?", on_progress=told.append))
+        assert [(each.done, each.message) for each in told] == [
+            (1, "thinks"),
+            (1, "calls weather"),
+            (2, "thinks"),
+        ]
+
     def test_no_description(self):
         with pytest.raises(InputError, match="say what it can be asked"):
             sub_agent(Agent("helper"))

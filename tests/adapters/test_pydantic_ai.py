@@ -524,6 +524,17 @@ class TestAgentsAsContractors:
         assert reply.result.failure.was_done == "unknown"  # it may have done something before
         assert reply.tokens > 50
 
+    def test_its_time_is_up(self):
+        async def think(messages, info):
+            if len(messages) > 1:
+                await asyncio.sleep(30)
+            return ModelResponse(parts=[ToolCallPart("weather", {"city": "Nara"})])
+
+        agent = Agent(FunctionModel(think), tools=[weather], name="helper")
+        reply = asyncio.run(sub_agent(agent, "Says the weather.").ask("Rain?", timeout=1.0))
+        assert (reply.result.failure.kind, reply.turns) == ("timeout", 1)
+        assert reply.tokens > 50
+
     def test_no_name(self):
         with pytest.raises(InputError, match="agent"):
             sub_agent(Agent(TestModel()), "Nobody.")

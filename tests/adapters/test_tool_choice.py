@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 
@@ -76,6 +78,24 @@ class TestWithoutARouter:
         assert fits[0] is not threading.main_thread()
         assert len(ticks) > 5  # the loop went on meanwhile
 
+    def test_some_of_them_in_any_order_need_no_router_of_their_own(self, monkeypatch):
+        fits = []
+
+        def fit(catalog, history=None):
+            fits.append(catalog.ids)
+            return fit_router(catalog, history)
+
+        monkeypatch.setattr(tool_choice, "fit_router", fit)
+        choice = ToolChoice()
+        assert chosen(choice, RAIN) == ("weather",)
+        assert chosen(choice, RAIN, TOOLS[::-1]) == ("weather",)
+        assert chosen(choice, RAIN, TOOLS[:2]) == ("weather",)
+        assert chosen(choice, RAIN, TOOLS[1:]) == ()  # it is not among them
+        assert len(fits) == 1
+        assert choice.observe("Umbrella?", [Step("weather")], True).tools == ("weather",)
+        assert chosen(choice, "Umbrella?", TOOLS[:2]) == ("weather",)
+        assert chosen(choice, "Umbrella?", TOOLS[1:]) == ()
+
     def test_another_definition_is_another_set(self):
         choice = ToolChoice()
         assert chosen(choice, RAIN) == ("weather",)
@@ -85,6 +105,14 @@ class TestWithoutARouter:
             "weather", "weather", "Forecasts.", parameters={"properties": {"rain_in_city": {}}}
         )
         assert chosen(choice, RAIN, (with_parameter, *TOOLS[1:])) == ("weather",)
+
+    def test_a_router_of_more_tools_serves_for_some_of_them(self):
+        choice = ToolChoice()
+        assert chosen(choice, RAIN) == ("weather",)
+        assert chosen(choice, RAIN, TOOLS[::-1]) == ("weather",)
+        assert chosen(choice, RAIN, TOOLS[1:]) == ()
+        assert chosen(choice, "Send a text message", TOOLS[1:2]) == ("send_sms",)
+        assert len(choice._fitted) == 1
 
     def test_a_few_sets_are_kept(self):
         choice = ToolChoice()
@@ -280,7 +308,14 @@ def test_what_is_no_tool():
         chosen(ToolChoice(), RAIN, ["weather"])
     with pytest.raises(InputError, match="'weather'"):
         chosen(ToolChoice(), RAIN, [*TOOLS, TOOLS[0]])
-    with pytest.raises(InputError, match="reserved"):
+    with pytest.raises(InputError, match="rename the tool"):
         tool_api("user", "Who is logged in.")
     with pytest.raises(InputError, match="request"):
         chosen(ToolChoice(), None)
+
+
+def test_the_room_imports_no_framework():
+    code = "import sys, cnp_router.adapters; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    frameworks = {"agents", "pydantic_ai", "langchain", "langchain_core", "langgraph", "fastmcp"}
+    assert not frameworks & set(done.stdout.split())

@@ -216,3 +216,13 @@ def test_coordination_on_little(monkeypatch, tmp_path, capsys):
     rows = json.loads(file.read_text())["results"]["rows"]
     assert len(rows) == len(coordination.MODES)
     assert "all on, against none" in capsys.readouterr().out
+
+
+def test_what_it_costs_to_be_watched():
+    done = benchmark("telemetry", "--repeats", 1)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split("|")[1].strip() for line in done.stdout.splitlines() if "|" in line][2:] == [
+        "route",
+        "round",
+        "job",
+    ]

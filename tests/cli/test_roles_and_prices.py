@@ -63,6 +63,21 @@ def test_which_command_has_which_roles(command):
     assert ("--prices" in names) == (command in HAS)
 
 
+def test_what_was_paid_is_counted_by_model(negotiate, watched):
+    with two_servers() as (one, other):
+        result = negotiate(
+            *("--llm", "openai", "--base-url", one.url, "--llm-model", "large"),
+            *("--contractor-model", f"small@{other.url}", "--protocol", "manager-led", "--json"),
+            *prices(large=1, small=0.01),
+        )
+    bill = json.loads(result.stdout)["price"]["by_model"]
+    paid = watched.values("cnp_router.cost")
+    assert paid == {
+        f"currency=USD, gen_ai.request.model={name}": pytest.approx(cost)
+        for name, cost in bill.items()
+    }
+
+
 def test_each_role_asks_its_own_server_and_has_its_price(negotiate):
     with two_servers() as (one, other):
         result = negotiate(

@@ -194,6 +194,37 @@ def test_redis_lets_an_entry_go_by_its_own_clock(redis):
     run(store.aclose())
 
 
+def test_redis_says_how_much_of_its_memory_is_used_where_that_is_limited(redis):
+    import redis as library
+
+    store = RedisContextStore(redis.url, namespace="usage")
+    with closing(library.Redis.from_url(redis.url)) as client:
+        used = client.info("memory")["used_memory"]
+        assert run(store.usage()) is None
+        client.config_set("maxmemory", 4 * used)
+        try:
+            usage = run(store.usage())
+        finally:
+            client.config_set("maxmemory", 0)
+    asyncio.run(store.aclose())
+    assert 0.1 < usage < 0.6
+
+
+def test_a_store_that_cannot_say_how_full_it_is_is_asked_once(caplog, watched):
+    class Mute(MemoryContextStore):
+        asked = 0
+
+        async def usage(self):
+            self.asked += 1
+            raise ContextStoreError("it", "no right to say it")
+
+    store = Mute()
+    run(store.watched(), store.watched())
+    assert store.asked == 1
+    assert caplog.text.count("no right to say it") == 1
+    assert watched.values("cnp_router.context.store.usage") == {}
+
+
 def test_redis_touches_only_its_namespace(redis):
     stores = [RedisContextStore(redis.url, namespace=each) for each in ("a", "a*", "[a]")]
     for store in stores:

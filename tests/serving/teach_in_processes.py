@@ -1,7 +1,8 @@
 """Search and call as one worker of several, and teach one store. A script.
 
-With ``--kill`` it ends itself by SIGKILL while it teaches: after records were written, before the
-log says so. Else it says as JSON what it has taught and learned.
+With ``written`` it ends itself by SIGKILL while it teaches: after records were written, before the
+log says so; with ``half``, between the two records of a search. Else it says as JSON what it has
+taught and learned.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 
 from cnp_router import Api, Catalog
+from cnp_router.online import OnlineStore
 from cnp_router.routing import SpecificationRouter
 from cnp_router.serving import Client, Gateway, GatewaySettings, SearchLog, Teaching
 from cnp_router.sources import CallResult, Source, Sources
@@ -41,8 +43,23 @@ class Killed(SearchLog):
         super().was_taught(finished)
 
 
+def kill_half_way():
+    """End the process when the third record was written."""
+    observe, written = OnlineStore.observe, []
+
+    def observed(store, record):
+        written.append(observe(store, record))
+        if len(written) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return written[-1]
+
+    OnlineStore.observe = observed
+
+
 async def main(folder, name, n, kill):
-    kind = Killed if kill else SearchLog
+    kind = Killed if kill == ["written"] else SearchLog
+    if kill == ["half"]:
+        kill_half_way()
     teaching, taught = Teaching(folder / "online.sqlite", every=0.02, idle=0.5), 0
     original = teaching.turn
 
@@ -86,4 +103,4 @@ async def main(folder, name, n, kill):
 
 if __name__ == "__main__":
     folder, name, n, *more = sys.argv[1:]
-    asyncio.run(main(Path(folder), name, int(n), bool(more)))
+    asyncio.run(main(Path(folder), name, int(n), more))

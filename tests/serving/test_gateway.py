@@ -14,8 +14,9 @@ from cnp_router.exceptions import (
     UnknownSearchError,
 )
 from cnp_router.history import History, Mashup
+from cnp_router.online import OnlineStore
 from cnp_router.routing import SpecificationRouter
-from cnp_router.serving import Client, Gateway, GatewaySettings, SearchLog
+from cnp_router.serving import Client, Gateway, GatewaySettings, SearchLog, Teaching
 from cnp_router.serving.roll_out import is_acted_on, new_search_id
 from cnp_router.sources import CallResult, Sources
 from cnp_router.testing import ScriptedSource
@@ -448,3 +449,23 @@ def test_given_things_are_not_closed_by_it():
     run(main())
     assert len(log.searches()) == 1
     log.close()
+
+
+def test_a_search_of_one_worker_is_used_at_another(tmp_path):
+    store = tmp_path / "online.sqlite"
+
+    async def main():
+        with SearchLog(tmp_path / "log") as here, SearchLog(tmp_path / "log") as there:
+            async with (
+                gateway(log=here, teaching=Teaching(store)) as one,
+                gateway(log=there, teaching=Teaching(store)) as other,
+            ):
+                search = await one.search("rain")
+                await other.call("sky__rain", {"city": "x"}, search.search_id)
+                await one.call("sky__wind", {"city": "x"}, search.search_id)
+                await other.rate(search.search_id, 5)
+
+    run(main())
+    trajectory, mashup = OnlineStore.records_after(store, 0)[1]
+    assert trajectory.tools == mashup.apis == ("sky__rain", "sky__wind")
+    assert trajectory.success

@@ -171,6 +171,29 @@ def test_a_key_that_another_worker_has_begun_with(tmp_path):
     assert len(mail.calls) == 1
 
 
+@pytest.mark.parametrize("failure", ["busy", "inputs", "lost"])
+def test_what_was_not_done_can_be_tried_again_with_its_key(failure, tmp_path):
+    answers = [CallResult.failed(failure, "not now"), CallResult("sent")]
+    mail = World("mail", {"mail__send": lambda call: answers[min(len(mail.calls), 2) - 1]})
+    settings = replace(WRITES, attempts=1)
+
+    async def main():
+        with SearchLog(tmp_path / "log") as log:
+            async with gateway(mail, settings=settings, log=log) as door:
+                about = {"client": WRITER, "key": "k"}
+                first = await door.call("mail__send", {"text": "x"}, **about)
+                second = await door.call("mail__send", {"text": "x"}, **about)
+                return first.result, second.result
+
+    first, second = run(main())
+    assert first.failure.kind == failure
+    if failure == "lost":  # nobody knows whether it was done
+        assert second.failure.kind == "lost"
+        assert len(mail.calls) == 1
+    else:
+        assert second.text == "sent"
+
+
 def test_a_key_whose_call_was_given_up_is_not_done_again():
     async def never(call):
         await asyncio.sleep(30)

@@ -5,12 +5,13 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 from mcp import Client as McpClient
 from mcp_gateways import stdio_server
 from tool_servers import no_process_left, wait_until
+
+from cnp_router.serving import mcp_stdio
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and descriptors of POSIX")
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -45,32 +46,8 @@ def server():
     return {"args": [given.command, *given.args], "env": given.env, **pipes}
 
 
-def piped(*messages):
-    """Give messages to the server and then the end; return its answers and its stderr."""
-    options = server()
-    del options["stdin"]
-    with no_process_left():
-        done = subprocess.run(**options, input=lines(*messages), timeout=60, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
-
-
 @ERAS
-def test_many_calls_at_once_over_one_connection(mode):
-    async def ask():
-        async with McpClient(stdio_server(), mode=mode) as client:
-            calls = (client.call_tool("tools__add", {"a": n, "b": 1}) for n in range(100))
-            huge = {"name": "tools__huge", "inputs": {"n": 3_000_000}}
-            return await asyncio.gather(*calls), await client.call_tool("call_tool", huge)
-
-    with no_process_left():
-        answers, huge = asyncio.run(ask())
-    assert [answer.content[0].text for answer in answers] == [str(n + 1) for n in range(100)]
-    assert len(huge.content[0].text) == 1_000_000
-
-
-@ERAS
-def test_progress_and_cancelling(mode):
+def test_many_calls_at_once_progress_and_cancelling_over_one_connection(mode):
     seen = []
 
     async def note(done, total, message):
@@ -78,35 +55,68 @@ def test_progress_and_cancelling(mode):
 
     async def ask():
         async with McpClient(stdio_server(), mode=mode) as client:
-            arguments = {"name": "odd__copy"}
-            await client.call_tool("call_tool", arguments, progress_callback=note)
+            calls = (client.call_tool("tools__add", {"a": n, "b": 1}) for n in range(100))
+            answers = await asyncio.gather(*calls)
+            huge = {"name": "tools__huge", "inputs": {"n": 3_000_000}}
+            long = await client.call_tool("call_tool", huge)
+            copy = {"name": "odd__copy"}
+            await client.call_tool("call_tool", copy, progress_callback=note)
             call = asyncio.create_task(client.call_tool("tools__wait", {"seconds": 60}))
             await asyncio.sleep(0.2)
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
-            return await client.call_tool("tools__add", {"a": 1, "b": 2})
+            return answers, long, await client.call_tool("tools__add", {"a": 1, "b": 2})
 
-    assert asyncio.run(ask()).content[0].text == "3"
+    with no_process_left():
+        answers, long, after = asyncio.run(ask())
+    assert [answer.content[0].text for answer in answers] == [str(n + 1) for n in range(100)]
+    assert len(long.content[0].text) == 1_000_000
     assert seen == [(0, 3, "page 1"), (1, 3, "page 2"), (2, 3, "page 3")]
+    assert after.content[0].text == "3"
 
 
-def test_stdout_holds_the_protocol_and_nothing_else():
-    answers, said = piped(*OPENING, ADD)
-    assert [answer["id"] for answer in answers] == [0, 7]
-    assert answers[1]["result"]["content"][0]["text"] == "3"
-    assert said == "adding 1 and 2\nended\n"
+def test_a_client_that_floods_gets_an_answer_to_each_request(monkeypatch):
+    monkeypatch.setattr(mcp_stdio, "_MOST_OPEN", 3)
+    monkeypatch.setattr(mcp_stdio, "_GRACE", 0.01)
+    written = []
+    notice = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+
+    async def sent():
+        for each in (*({**WAIT, "id": number} for number in range(5)), notice, ADD):
+            yield json.dumps(each).encode()
+
+    async def write(data):
+        written.append(json.loads(data))
+
+    async def ask():
+        wire = mcp_stdio._Wire(sent(), write)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(wire.read())
+            group.create_task(wire.answer())
+            taken = [getattr(each.message, "id", None) async for each in wire.incoming]
+            wire.outgoing.close()
+        wire.close()
+        return taken
+
+    taken = asyncio.run(ask())
+    assert taken == [0, 1, 2, None, 7]  # what is cancelled makes room
+    assert [each["id"] for each in written] == [3, 4]
+    assert all("ask again" in each["error"]["message"] for each in written)
 
 
-def test_what_is_no_message_gets_an_error_and_what_comes_after_it_an_answer():
+def test_stdout_holds_the_protocol_and_nothing_else_whatever_comes():
     too_long = '{"jsonrpc": "2.0", "id": 1, "method": "' + "x" * 5_000_000 + '"}'
-    answers, _ = piped("no JSON", "[]", "", too_long, *OPENING, "[" * 100_000, ADD)
+    given = lines("no JSON", "[]", "", too_long, *OPENING, "[" * 100_000, ADD)
+    options = server()
+    del options["stdin"]
+    with no_process_left():
+        done = subprocess.run(**options, input=given, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, b"adding 1 and 2\nended\n")
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
     codes = [answer["error"]["code"] for answer in answers if answer["id"] is None]
     assert codes == [-32700, -32600, -32600, -32700]
-    assert answers[-1]["id"] == 7
-
-
-def test_nothing_to_read_is_the_end():
-    assert piped() == ([], "ended\n")
+    assert [answer["id"] for answer in answers if answer["id"] is not None] == [0, 7]
+    assert answers[-1]["result"]["content"][0]["text"] == "3"
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "stdin ends", "nobody reads"])
@@ -117,7 +127,6 @@ def test_a_call_under_way_ends_with_the_server(how):
         stdin.flush()
         assert json.loads(stdout.readline())["id"] == 0
         assert stderr.readline() == b"waiting\n"
-        began = time.monotonic()
         if how == "stdin ends":
             stdin.close()
         elif how == "nobody reads":
@@ -126,8 +135,7 @@ def test_a_call_under_way_ends_with_the_server(how):
             stdin.flush()
         else:
             process.send_signal(getattr(signal, how))
-        assert process.wait(20) == 0
-        assert time.monotonic() - began < 15
+        assert process.wait(60) == 0
         said = stderr.read().decode()
         assert "cancelled\n" in said and said.endswith("ended\n")
         assert "Traceback" not in said
@@ -141,13 +149,13 @@ def test_a_client_that_reads_nothing_does_not_keep_the_server_from_ending():
         process.stdin.write(lines(*OPENING, {**CALL, "id": 1, "params": huge}))
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["id"] == 0
-        assert wait_until(lambda: waits_for_the_pipe(process.stdout))
+        assert wait_until(lambda: holds_something(process.stdout), 60)
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
-def waits_for_the_pipe(pipe):
-    """Return whether a pipe holds something: what is in it is more than it takes."""
+def holds_something(pipe):
+    """Return whether something in a pipe waits to be read."""
     import fcntl
     import termios
 

@@ -25,6 +25,7 @@ from cnp_router.routing import Reason, Recipient
 from cnp_router.serving.clients import Clients
 from cnp_router.serving.gateway import Gateway
 from cnp_router.serving.http_front import app_of
+from cnp_router.serving.http_limits import Limits
 from cnp_router.serving.page import page, page_headers
 from cnp_router.training import fit_router
 from tests.serving.page_server import (
@@ -61,6 +62,9 @@ READ_FILE = {
 }
 
 
+expect.set_options(timeout=20_000)  # milliseconds: a busy machine is not a reason to fail
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     with browser() as started:
@@ -76,7 +80,6 @@ def server() -> Iterator[PageServer]:
 @pytest.fixture
 def watched(chromium: Browser, server: PageServer) -> Iterator[tuple[Page, Watch]]:
     context = chromium.new_context(viewport={"width": 1000, "height": 800})
-    context.set_default_timeout(8000)
     tab = context.new_page()
     watch = Watch(tab)
     yield tab, watch
@@ -486,7 +489,8 @@ async def gateway_app(token: str | None) -> AsyncIterator[Any]:
         ]
     )
     async with Gateway(fit_router(tools, History([])), tools) as gateway:
-        yield app_of(gateway, None if token is None else Clients.one(token, False))
+        clients = None if token is None else Clients.one(token, False)
+        yield app_of(gateway, clients, Limits(max_body=20_000))
 
 
 @pytest.mark.parametrize("token", [None, "a-long-enough-token-of-32-characters"])
@@ -505,9 +509,9 @@ def test_the_real_server(chromium: Browser, token: str | None) -> None:
         expect(tab.locator("#verdict-text")).to_contain_text("no past requests of yours")
         tab.locator("#tools summary").first.click()
         expect(tab.locator("#tools .inside").first).to_contain_text("Forecasts rain, wind and sun.")
-        ask(tab, "x" * 20_000)
+        ask(tab, "x" * 15_000)
         expect(tab.get_by_role("alert")).to_contain_text("The request cannot be used")
-        ask(tab, "x" * 1_100_000)
+        ask(tab, "x" * 25_000)
         expect(tab.get_by_role("alert")).to_contain_text("The request is too long")
         context.close()
     assert watch.complaints == []

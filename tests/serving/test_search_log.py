@@ -184,3 +184,11 @@ def test_a_file_that_goes_away(tmp_path):
 def test_bounds_that_cannot_be(most):
     with pytest.raises(InputError):
         SearchLog(max_searches=most)
+
+
+def test_inputs_that_are_too_long_are_not_kept():
+    with SearchLog() as log:
+        log.add(search("s1"))
+        log.begin("s1", "ann", "a", {"x": "y" * 20_000}, since=0.0)
+        log.finish_own()
+        assert log.finished(idle=10**9)[0].calls[0].inputs is None

@@ -412,18 +412,19 @@ def start(tmp_path, *args):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=150)
     assert process.returncode == 0, err
     assert err == ""
     return json.loads(out)
 
 
-def test_several_processes_teach_one_store_and_one_is_killed(tmp_path, store):
-    n = 30
+@pytest.mark.parametrize("when", ["written", "half"])
+def test_several_processes_teach_one_store_and_one_is_killed(tmp_path, store, when):
+    n = 12
     with ExitStack() as ended:
-        victim = ended.enter_context(start(tmp_path, "victim", str(n), "--kill"))
+        victim = ended.enter_context(start(tmp_path, "victim", "10000", when))
         workers = [ended.enter_context(start(tmp_path, name, str(n))) for name in ("one", "two")]
-        victim.communicate(timeout=60)
+        victim.communicate(timeout=150)
         assert victim.returncode == -signal.SIGKILL
         done = [finish(worker) for worker in workers]
     with start(tmp_path, "last", "0") as process:
@@ -440,3 +441,26 @@ def test_several_processes_teach_one_store_and_one_is_killed(tmp_path, store):
     assert sum(each["taught"] for each in [*done, last]) >= 1
     assert last["n_trajectories"] == len(trajectories)
     assert last["rate"] == pytest.approx(done[0]["rate"], abs=0.2)
+
+
+def test_a_client_is_forgotten_by_the_command(tmp_path):
+    from click.testing import CliRunner
+
+    from cnp_router.cli.app import app as command
+
+    folder = tmp_path / "model"
+    folder.mkdir()
+    store = folder / "online.sqlite"
+
+    async def work():
+        async with gateway(teaching=Teaching(store)) as door:
+            for client in (ANN, BOB):
+                search = await door.search(f"rain for {client.name}", client=client)
+                about = {"client": client}
+                await door.call("sky__rain", {"city": "x"}, search.search_id, **about)
+
+    run(work())
+    done = CliRunner().invoke(command, ["forget", "--model", str(folder), "--user", "ann"])
+    assert done.exit_code == 0, done.output
+    assert {record.user for record in records(store)} == {"bob"}
+    assert b"rain for ann" not in store.read_bytes()
