@@ -15,7 +15,7 @@ from cnp_router.cli.source_options import Origins, source_options
     "cnp-router serve --sources mcp.json",
     "cnp-router serve --sources mcp.json --model model --http --workers 2",
     "cnp-router serve --http",
-    "cnp-router serve --sources mcp.json --http --host 0.0.0.0 --token-env CNP_ROUTER_TOKEN",
+    "cnp-router serve --sources mcp.json --http --host 0.0.0.0 --token-env TOKEN",
     "cnp-router serve --sources mcp.json --share 5",
     sections={
         "files": "Tools",
