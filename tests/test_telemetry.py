@@ -6,9 +6,13 @@ import asyncio
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.trace import StatusCode
 
@@ -140,6 +144,24 @@ class TestTables:
         how = {"counter": telemetry.add, "histogram": telemetry.record, "gauge": telemetry.gauge}
         how[metric.kind](name, 1, {**dict.fromkeys(metric.attributes, "x")})
         assert list(watched.values(name).values()) == [1]
+
+
+def test_instruments_are_made_once_for_each_provider_also_by_several_threads(monkeypatch):
+    made = []
+
+    class Meters(MeterProvider):
+        def get_meter(self, *given, **named):
+            made.append(self)
+            return super().get_meter(*given, **named)
+
+    for _ in range(2):
+        meters = Meters([InMemoryMetricReader()], shutdown_on_exit=False)
+        monkeypatch.setattr(metrics, "get_meter_provider", lambda meters=meters: meters)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: telemetry.add("cnp_router.messages"), range(40)))
+        meters.shutdown()
+        assert made.count(meters) == 1
+    assert len(made) == 2
 
 
 class TestSpans:
