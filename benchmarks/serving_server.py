@@ -214,6 +214,8 @@ class Connection:
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n{more}\r\n"
         )
         try:
+            if self._streams is not None and self._streams[0].at_eof():
+                await self.close()  # the server does that with those that ask nothing for long
             if self._streams is None:
                 self._streams = await asyncio.open_connection(self._host, self._port)
             reader, writer = self._streams

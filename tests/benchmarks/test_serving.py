@@ -22,12 +22,11 @@ from cnp_router.trajectories import Step, Trajectory
 def test_everything_is_measured_and_nothing_is_left(tmp_path):
     resource_tracker.ensure_running()  # that of this process, which stays
     with no_process_left():
-        found = measure(tmp_path / "no-node", QUICK, 0)
+        found = measure(tmp_path / "no-node", QUICK, 0, ("shown", "latency", "load", "faults"))
     assert found["shown"]["servers"] == 1
     assert found["shown"]["times, whole definitions"] > 1
     doors = {row["by"] for row in found["latency"]}
     assert doors == {"MCP over stdio", "MCP over HTTP", "/v1/call"}
-    assert all(row["p50"] > 0 for row in found["search"])
     (row,) = found["load"]
     assert row["errors"] == {}
     assert row["requests"] > 0
