@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.models import MEMORY_FILE, ONLINE_FILE
+from cnp_router.cli.models import MEMORY_FILE, ONLINE_FILE, SEARCHES_FILE
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs
 from cnp_router.cli.progress import Progress
 
@@ -54,9 +54,9 @@ def forget(
 
     First from what was observed (online.sqlite), then from the model, which is fitted again on
     what is left: it is then as if it had never known them. What is remembered of a user
-    (memory.sqlite) goes too, and so do plans of a user and plans that name an API (plans.jsonl). If
-    the command is interrupted, give it once more. A mashup that used no other API than a forgotten
-    one goes with it.
+    (memory.sqlite) and what one searched for (searches.sqlite) goes too, and so do plans of a user
+    and plans that name an API (plans.jsonl). If the command is interrupted, give it once more. A
+    mashup that used no other API than a forgotten one goes with it.
     """
     if not (mashups or users or apis):
         raise click.UsageError("Give --mashup, --user or --api.")
@@ -67,15 +67,17 @@ def forget(
     from cnp_router.training import fit_without, load_router, remainder
 
     what = Forgetting(mashups, users, apis)
-    file, memory = model / ONLINE_FILE, model / MEMORY_FILE
+    file, memory, searches = (model / name for name in (ONLINE_FILE, MEMORY_FILE, SEARCHES_FILE))
     plans = ProvenPlans(model / PLANS_FILE)
-    if not (is_model(model) or file.exists() or memory.exists() or plans.path.exists()):
+    there = any(each.exists() for each in (file, memory, searches, plans.path))
+    if not (there or is_model(model)):
         raise ModelNotFoundError(f"{model}: no model there, and nothing observed (name another)")
     start = time.perf_counter()
     n_plans = plans.count(what)
     with (
         _opened(file, what, dry_run) as forget_observed,  # nobody writes meanwhile
         _remembered(memory, what, dry_run) as forget_remembered,
+        _searched(searches, what, dry_run) as forget_searches,
     ):
         router = load_router(model, **vectors.made(model)) if is_model(model) else None
         left = remainder(router, what) if router else None
@@ -84,6 +86,8 @@ def forget(
             with Progress("Fitting") as progress:
                 fitted = fit_without(router, what, n_jobs=n_jobs, progress=progress)
         # All that could go wrong has gone well.
+        # First what may still be taught to the others.
+        n_searches = forget_searches() if forget_searches else None
         observed = forget_observed() if forget_observed else None
         n_plans = n_plans if dry_run else plans.forget(what)
         n_remembered = forget_remembered() if forget_remembered else None
@@ -93,6 +97,7 @@ def forget(
     result = {
         "observed": None if observed is None else _facts(observed),
         "remembered": n_remembered,
+        "searches": n_searches,
         "model": None if left is None else _of_model(left, fitted=bool(left) and not dry_run),
         "plans": n_plans,
         "removed": not dry_run,
@@ -101,7 +106,7 @@ def forget(
     if json_:
         echo_json(result)
     else:
-        _echo(observed, n_remembered, left, n_plans, seconds, dry_run=dry_run)
+        _echo(observed, n_remembered, n_searches, left, n_plans, seconds, dry_run=dry_run)
 
 
 @contextmanager
@@ -133,6 +138,18 @@ def _remembered(file: Path, what: Forgetting, dry_run: bool) -> Iterator[Callabl
     with Memory(file) as memory:
         forget = memory.count if dry_run else memory.erase
         yield lambda: sum(forget(user=user) for user in what.users)
+
+
+@contextmanager
+def _searched(file: Path, what: Forgetting, dry_run: bool) -> Iterator[Callable[[], int] | None]:
+    """Yield what removes it from the log of searches, or only counts it; None without one."""
+    if not file.exists():
+        yield None
+        return
+    from cnp_router.serving.search_log import SearchLog
+
+    with SearchLog(file) as log:
+        yield lambda: log.count(what) if dry_run else log.forget(what)
 
 
 class _Counter:
@@ -182,6 +199,7 @@ def _of_model(left: Remainder, *, fitted: bool) -> dict[str, Any]:
 def _echo(
     observed: Forgotten | None,
     n_remembered: int | None,
+    n_searches: int | None,
     left: Remainder | None,
     n_plans: int,
     seconds: float,
@@ -193,10 +211,12 @@ def _echo(
     if n_remembered is not None:
         gone = f"{counted(n_remembered, 'item')} {would}removed"
         pairs.insert(int(observed is not None), ("Remembered", gone if n_remembered else "nothing"))
+    if n_searches:
+        pairs.append(("Searches", f"{counted(n_searches, 'record')} {would}removed"))
     if n_plans:
         pairs.append(("Plans", f"{counted(n_plans, 'plan')} {would}removed"))
     echo_pairs(pairs)
-    if observed or n_remembered or left or n_plans:
+    if observed or n_remembered or n_searches or left or n_plans:
         echo()
         echo("Not reached:", *(f"- {each}" for each in _NOT_REACHED))
 

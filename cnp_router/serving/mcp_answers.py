@@ -13,7 +13,15 @@ from cnp_router.catalog import Api
 from cnp_router.serving.search_answers import Called, Search, tool_to_dict
 from cnp_router.sources.source import Attachment, CallFailure
 
-__all__ = ["called_answer", "error_answer", "route_answer", "search_answer"]
+__all__ = [
+    "as_listed",
+    "called_answer",
+    "error_answer",
+    "returned",
+    "route_answer",
+    "schema_of",
+    "search_answer",
+]
 
 _FAILURE, _NEXT, _SEARCH_ID = "cnp-router/failure", "cnp-router/next", "cnp-router/search_id"
 
@@ -64,9 +72,26 @@ def called_answer(called: Called, version: str) -> types.CallToolResult:
     )
 
 
-def error_answer(error: Exception) -> types.CallToolResult:
+def as_listed(answer: types.CallToolResult, returns: dict[str, Any] | None) -> types.CallToolResult:
+    """Return an answer as the list of tools promises it, or as an error that says what is missing.
+
+    Clients refuse an answer without the structured content that was promised.
+    """
+    if returns is None or answer.is_error or answer.structured_content is not None:
+        return answer
+    missing = _text("unusable: it gave nothing structured, or too much of it")
+    return answer.model_copy(update={"is_error": True, "content": [missing, *answer.content]})
+
+
+def returned(api: Api) -> dict[str, Any] | None:
+    """Return the JSON Schema of the objects that an API gives, if it says so."""
+    schema = api.returns
+    return dict(schema) if schema is not None and schema.get("type") == "object" else None
+
+
+def error_answer(message: str) -> types.CallToolResult:
     """Return an error that a model can read and act on."""
-    return types.CallToolResult(content=[_text(str(error))], is_error=True)
+    return types.CallToolResult(content=[_text(message)], is_error=True)
 
 
 def schema_of(api: Api) -> dict[str, Any]:

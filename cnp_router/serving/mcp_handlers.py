@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -14,13 +15,15 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from cnp_router.catalog import Api
-from cnp_router.exceptions import CnpRouterError, InputError
+from cnp_router.exceptions import DataFileError, InputError, SourceError
 from cnp_router.records import shown
 from cnp_router.serving.clients import Client
 from cnp_router.serving.gateway import Called, Gateway
 from cnp_router.serving.mcp_answers import (
+    as_listed,
     called_answer,
     error_answer,
+    returned,
     route_answer,
     schema_of,
     search_answer,
@@ -35,6 +38,7 @@ __all__ = ["Asker", "server_of"]
 Asker = Callable[[ServerRequestContext[Any, Any]], Client]
 """Who asks, by the request."""
 
+_LOGGER = logging.getLogger(__name__)
 _NAME = "cnp-router"
 _INSTRUCTIONS = "search_tools finds tools for what you want to do; call_tool calls one."
 _SEARCH_ID = "cnp-router/search_id"  # in `_meta` of a call of a tool that is always visible
@@ -221,12 +225,20 @@ class _Front:
             if params.name == "call_tool":
                 name, inputs = given["name"], given.get("inputs", {})
                 return await self._called(ctx, client, name, inputs, given.get("search_id"))
-            if all(api.id != params.name for api in self._gateway.always(client)):
+            always = self._gateway.always(client)
+            api = next((each for each in always if each.id == params.name), None)
+            if api is None:
                 there = f"no tool {shown(params.name)} is listed (call it by call_tool)"
                 raise MCPError(types.INVALID_PARAMS, there)
-            return await self._called(ctx, client, params.name, given, _meta(ctx, _SEARCH_ID))
-        except CnpRouterError as exc:
-            return error_answer(exc)
+            answer = await self._called(ctx, client, api.id, given, _meta(ctx, _SEARCH_ID))
+            return as_listed(answer, returned(api))
+        except DataFileError:
+            raise  # it names a file of this machine
+        except InputError as exc:
+            return error_answer(str(exc))
+        except SourceError as exc:
+            _LOGGER.warning("%s", exc)
+            return error_answer(f"source {exc.source!r} cannot be used now (ask again later)")
 
     async def _called(
         self,
@@ -303,14 +315,13 @@ def _meta(ctx: ServerRequestContext[Any, Any], key: str) -> str | None:
 
 def _listed(api: Api) -> types.Tool:
     """Return a tool that is always visible, as it is listed."""
-    returns = api.returns if api.returns and api.returns.get("type") == "object" else None
     hints = types.ToolAnnotations(read_only_hint=api.effects == "reads")
     return types.Tool(
         name=api.id,
         title=api.name,
         description=api.description,
         input_schema=schema_of(api),
-        output_schema=None if returns is None else dict(returns),
+        output_schema=returned(api),
         annotations=None if api.effects == "unknown" else hints,
     )
 

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 from cnp_router.context.sqlite_file import SqliteFile
 from cnp_router.exceptions import ContextStoreError, DataFileError, UnknownSearchError
+from cnp_router.forgetting import Forgetting
 from cnp_router.records import check_number
 from cnp_router.serving.logged import Accuracy, Begun, Finished, LoggedCall, LoggedSearch
 
@@ -307,6 +308,42 @@ class SearchLog:
             with self._clear_errors():
                 self._file.empty_log()
 
+    def forget(self, what: Forgetting) -> int:
+        """Remove the searches of users, and the calls of APIs; return how many that were.
+
+        As `OnlineStore.forget` does with what was learned from others. What is gone is gone from
+        the bytes of the file too.
+
+        Examples
+        --------
+        >>> from cnp_router.serving.logged import LoggedSearch
+        >>> with SearchLog() as log:
+        ...     log.add(LoggedSearch("a1", "ann", 0.0, "Rain?", (), (), 0.9, True, True))
+        ...     log.count(Forgetting(users=("ann",))), log.forget(Forgetting(users=("ann",)))
+        ...     log.searches()
+        (1, 1)
+        ()
+        """
+
+        def forget(connection: sqlite3.Connection) -> int:
+            n_gone = _found(connection, what)
+            for user in what.users:
+                own = "SELECT id FROM searches WHERE client = ?"
+                connection.execute(f"DELETE FROM calls WHERE search IN ({own})", (user,))
+                connection.execute("DELETE FROM searches WHERE client = ?", (user,))
+            connection.executemany("DELETE FROM calls WHERE api = ?", [(a,) for a in what.apis])
+            return n_gone
+
+        n_gone = self._use(forget)
+        if self.path is not None:
+            with self._clear_errors():
+                self._file.empty_log()
+        return n_gone
+
+    def count(self, what: Forgetting) -> int:
+        """Return how many searches and calls `forget` would remove."""
+        return self._use(lambda connection: _found(connection, what))
+
     def searches(self, most: int = 100) -> tuple[LoggedSearch, ...]:
         """Return the newest searches, the newest first."""
         most = check_number("most", most, 1, whole=True)
@@ -361,6 +398,20 @@ class SearchLog:
             raise DataFileError(
                 exc.store, f"the log of searches: {exc.problem}", cure=exc.cure
             ) from exc
+
+
+def _found(connection: sqlite3.Connection, what: Forgetting) -> int:
+    """Count the searches of users, and the calls of APIs by others."""
+    n_found = 0
+    for user in what.users:
+        query = "SELECT count(*) FROM searches WHERE client = ?"
+        n_found += connection.execute(query, (user,)).fetchone()[0]
+    for api in what.apis:
+        rows = connection.execute(
+            "SELECT client FROM calls JOIN searches ON search = id WHERE api = ?", (api,)
+        )
+        n_found += sum(client not in what.users for (client,) in rows)
+    return n_found
 
 
 def _search(row: tuple[Any, ...]) -> LoggedSearch:

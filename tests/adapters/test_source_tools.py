@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from fastmcp import FastMCP
 from langchain.agents import create_agent
 from langchain_core.tools import ToolException
 from langchain_fakes import ObedientModel, asked, last
 
 from cnp_router import Api, Call, CallResult, FunctionSource, InputError, Source, Sources
+from cnp_router.adapters.fastmcp import server_source
 from cnp_router.adapters.langchain import RoutedTools, source_tools
 from cnp_router.adapters.source_tools import SourceTools, said_of
 from cnp_router.execution.approval import allow_writes
@@ -251,6 +253,22 @@ class TestLangChain:
                 return await asyncio.gather(*calls)
 
         assert asyncio.run(main()) == [f"Rain in {n}." for n in range(50)]
+
+    def test_the_tools_of_an_mcp_server(self):
+        server = FastMCP("clock")
+
+        @server.tool(annotations={"readOnlyHint": True})
+        def hours_between(start: int, end: int) -> int:
+            """Counts the hours between two times of day."""
+            return end - start
+
+        done, model = self.run(
+            "How many hours are between nine and five?",
+            lambda: Sources([server_source("clock", server, trusted=True)]),
+            call={"clock__hours_between": {"start": 9, "end": 17}},
+        )
+        assert model.seen == [("clock__hours_between",)] * 2
+        assert last(done) == "It said: 8"
 
     def test_nothing_is_called_twice(self):
         async def main():

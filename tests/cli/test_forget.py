@@ -8,6 +8,7 @@ import pytest
 
 from cnp_router.context import Memory
 from cnp_router.history import History, Mashup
+from cnp_router.serving import LoggedSearch, SearchLog
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 SECRET = "zanzibar"
@@ -205,6 +206,25 @@ def test_where_only_something_is_remembered(run):
         memory.remember("user", "likes Kyoto", user="ann")
     told = document(run("forget", "--model", "m", "--user", "ann", "--json"))
     assert (told["remembered"], told["observed"], told["model"]) == (1, None, None)
+
+
+def test_what_somebody_searched_for(run):
+    (run.folder / "m").mkdir()
+    file = run.folder / "m" / "searches.sqlite"
+    with SearchLog(file) as log:
+        for user in ("ann", "bob"):
+            about = (f"{SECRET} of {user}", ("a",), ("a",), 0.9, True, True)
+            log.add(LoggedSearch(f"search of {user}", user, 1e9, *about))
+            log.begin(f"search of {user}", user, "a", {"secret": SECRET}, since=0.0)
+    dry = document(run("forget", "--model", "m", "--user", "ann", "--dry-run", "--json"))
+    assert (dry["searches"], dry["observed"], dry["removed"]) == (1, None, False)
+    told = run("forget", "--model", "m", "--user", "ann", "--api", "a")
+    assert "Searches  2 records removed" in told.stdout and "Not reached:" in told.stdout
+    assert f"{SECRET} of ann".encode() not in bytes_of(run.folder / "m")
+    with SearchLog(file) as log:
+        assert [each.client for each in log.searches()] == ["bob"]
+        log.finish_own()
+        assert log.finished(idle=0.0) == ()
 
 
 def test_a_memory_that_is_none_is_found_before_anything_is_forgotten(run, model):

@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,18 @@ def huge(n: int) -> str:
     return "x" * n
 
 
+@dataclass
+class Report:
+    """What `report` gives."""
+
+    text: str
+
+
+def report(n: int) -> Report:
+    """Write a report of n letters."""
+    return Report("x" * n)
+
+
 def broken() -> str:
     """Fail whatever is asked."""
     raise RuntimeError("out of paper")
@@ -112,7 +125,7 @@ class Odd(Source):
 
 def make_sources() -> Sources:
     """Return sources that have not been asked for anything."""
-    functions = [add, forecast, wait, huge, broken, delete, listed]
+    functions = [add, forecast, wait, huge, report, broken, delete, listed]
     reads: Any = {each.__name__: "reads" for each in functions}
     reads["delete"] = "writes"
     return Sources([FunctionSource("tools", functions, effects=reads), Odd()])

@@ -11,7 +11,7 @@ from mcp_gateways import EVENTS, make_gateway, make_sources, mcp_client
 from tool_servers import no_process_left, script_entry
 
 from cnp_router.catalog import Api, Catalog
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import DataFileError, InputError, SourceUnavailableError
 from cnp_router.routing import SpecificationRouter
 from cnp_router.serving.clients import Client
 from cnp_router.serving.gateway import Gateway, GatewaySettings
@@ -103,7 +103,7 @@ def test_where_decisions_are_not_acted_on_every_tool_is_shown():
             return await client.call_tool("search_tools", {"query": "weather forecast"})
 
     found = asyncio.run(ask())
-    assert len(found.structured_content["tools"]) == 10
+    assert len(found.structured_content["tools"]) == 11
     assert "confidence" not in text_of(found)
 
 
@@ -265,6 +265,46 @@ def test_a_huge_result_is_cut_and_says_so():
 
 
 @ERAS
+def test_a_visible_tool_gives_what_its_output_schema_promises_or_an_error(mode):
+    async def ask():
+        async with mcp_client(mode=mode, always=("tools__report",)) as client:
+            listed = (await client.list_tools()).tools[-1]
+            small = await client.call_tool("tools__report", {"n": 2})
+            return listed, small, await client.call_tool("tools__report", {"n": 2_000_000})
+
+    listed, small, large = asyncio.run(ask())
+    assert listed.output_schema["required"] == ["text"]
+    assert small.structured_content == {"text": "xx"}
+    assert large.is_error and large.content[0].text.startswith("unusable: ")
+    assert large.content[-1].text.startswith("(cut: ")
+
+
+@pytest.mark.parametrize("error", ["source", "file"])
+def test_what_is_wrong_with_this_machine_is_not_told_in_full(error, monkeypatch, caplog):
+    raised = {
+        "source": SourceUnavailableError("mail", "/home/ann/mail.sock is gone"),
+        "file": DataFileError("/home/ann/log.sqlite", "it is no log", cure="delete it"),
+    }[error]
+
+    async def fail(*args, **options):
+        raise raised
+
+    async def ask():
+        async with make_sources() as sources, await make_gateway(sources) as gateway:
+            monkeypatch.setattr(gateway, "search", fail)
+            server = server_of(gateway, client=lambda _: Client())
+            async with McpClient(server) as client:
+                try:
+                    return text_of(await client.call_tool("search_tools", {"query": "rain"}))
+                except MCPError as exc:
+                    return str(exc)
+
+    said = asyncio.run(ask())
+    assert "/home/ann" not in said
+    assert "/home/ann" in caplog.text
+
+
+@ERAS
 def test_a_call_that_takes_too_long_is_ended(mode):
     async def ask():
         async with mcp_client(mode=mode, call_timeout=0.05) as client:
@@ -337,7 +377,7 @@ def test_the_catalog_is_read_as_resources(mode):
     pages, templates, tools, tool = asyncio.run(ask())
     assert [page.uri for page in pages] == ["catalog://pages/1"]
     assert [each.uri_template for each in templates] == ["catalog://tools/{name}"]
-    assert len(tools) == 10 and "inputSchema" not in tools[0]
+    assert len(tools) == 11 and "inputSchema" not in tools[0]
     assert (tool["name"], tool["inputSchema"]["required"]) == ("tools__add", ["a", "b"])
 
 
@@ -392,7 +432,7 @@ def test_long_lists_come_in_pages(mode, monkeypatch):
     names, uris, pages = asyncio.run(ask())
     assert names == ["search_tools", "route", "call_tool", "tools__add", "tools__wait"]
     assert uris == [f"catalog://pages/{page}" for page in (1, 2, 3, 4)]
-    assert [len(page) for page in pages] == [3, 3, 3, 1]
+    assert [len(page) for page in pages] == [3, 3, 3, 2]
 
 
 def test_a_key_of_the_client_makes_an_act_happen_once():

@@ -67,7 +67,7 @@ def test_the_official_client_searches_and_calls(guarded, mode):
     tools, called, page = asyncio.run(ask())
     assert len(tools.tools) == 5
     assert called.structured_content == {"city": "Oslo", "weather": "rain"}
-    assert len(json.loads(page.contents[0].text)["tools"]) == 10
+    assert len(json.loads(page.contents[0].text)["tools"]) == 11
 
 
 @ERAS
