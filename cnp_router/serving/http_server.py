@@ -36,6 +36,8 @@ def http_server(
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            for each in sockets or ():
+                each.listen(limits.max_connections)
             if self.started:
                 ready()
 
@@ -53,6 +55,7 @@ def http_server(
         http=_bounded(limits),
         ws="none",
         lifespan="on",
+        backlog=1,  # so many asyncio takes at once: the others are for other workers
         log_config=None,
         access_log=False,
         proxy_headers=False,
