@@ -64,7 +64,7 @@ class Scale:
     only: tuple[str, ...] = ()
 
 
-QUICK = Scale(10, 10, (100,), 8, (Run(2, 1.0, think=0.1),), 1.0, ("time",))
+QUICK = Scale(10, 10, (100,), 8, (Run(2, 1.0, think=0.1),), 2.0, ("time",))
 """A little of everything, which shows that it works and no more."""
 
 
