@@ -64,7 +64,7 @@ class Scale:
     only: tuple[str, ...] = ()
 
 
-QUICK = Scale(10, 10, (100,), 8, (Run(2, 1.0, think=0.1),), 1.0, ("time",))
+QUICK = Scale(10, 10, (100,), 8, (Run(2, 1.0, think=0.1),), 2.0, ("time",))
 """A little of everything, which shows that it works and no more."""
 
 
@@ -125,10 +125,10 @@ def _print_shown(found: dict[str, Any]) -> None:
 
 def _print_latency(found: list[dict[str, Any]]) -> None:
     print("A call straight to its source, and through the gateway, in turn (ms, one client):\n")
-    rows = [["tool", "by", "straight p50", "p99", "gateway p50", "p99", "added p50", "p99"]]
+    rows = [["tool", "by", "straight p50", "p99", "gateway p50", "p99", "added p50", "p99", "p5"]]
     for each in found:
         ms = [number(1000 * each[key][p], 1) for key in _LATENCIES for p in ("p50", "p99")]
-        rows.append([each["tool"], each["by"], *ms])
+        rows.append([each["tool"], each["by"], *ms, number(1000 * each["undisturbed"], 1)])
     table(rows)
 
 

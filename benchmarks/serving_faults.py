@@ -6,14 +6,16 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from benchmarks.child import in_child
 from benchmarks.serving_clients import TOOLS, Load, load
-from benchmarks.serving_load import accounted, fresh, tools_of
+from benchmarks.serving_load import LOG, accounted, fresh, tools_of
 from benchmarks.serving_server import Connection, checked, descendants, served
 
 __all__ = ["faults"]
@@ -74,7 +76,7 @@ def _worker_killed(sources: Path, model: Path, seconds: float, seed: int) -> dic
             outcome: dict[str, Any] = {}
             thread = threading.Thread(target=lambda: outcome.update(in_child(load, asked)))
             thread.start()
-            time.sleep(max(seconds / 2, 1.0))
+            _wait_for_searches(kept, clients, thread)
             workers = [pid for pid, what in server.processes.items() if what == "worker"]
             os.kill(workers[-1], signal.SIGKILL)
             thread.join()
@@ -89,6 +91,15 @@ def _worker_killed(sources: Path, model: Path, seconds: float, seed: int) -> dic
         "workers afterwards": len(alive),
         **_kept(kept_of),
     }
+
+
+def _wait_for_searches(model: Path, n: int, asking: threading.Thread) -> None:
+    """Wait until so many searches were made; the clients take a while to begin."""
+    while asking.is_alive():
+        with closing(sqlite3.connect(model / LOG)) as connection:
+            if connection.execute("SELECT count(*) FROM searches").fetchone()[0] >= n:
+                return
+        time.sleep(0.02)
 
 
 def _kept(found: dict[str, Any]) -> dict[str, Any]:

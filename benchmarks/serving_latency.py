@@ -29,8 +29,9 @@ Call = Callable[[str, dict[str, Any]], Awaitable[None]]
 async def latency(servers: dict[str, Any], sources: Path, calls: int) -> list[dict[str, Any]]:
     """Measure calls of one client straight to their source and through the gateway, in turn.
 
-    Each call has other inputs, so that none is answered from what is known. Added is the median
-    of the differences of calls that were made one after the other.
+    Each call has other inputs, so that none is answered from what is known. Added are the
+    differences of calls that were made one after the other; undisturbed is the difference of the
+    5th percentiles, which other work on the machine changes least.
     """
     results = []
     options = ["--sources", str(sources), "--allow-write"]
@@ -67,7 +68,9 @@ async def _pairs(tool: str, straight: Call, through: Call, calls: int) -> dict[s
             if n >= 0:
                 seconds[name].append(time.perf_counter() - began)
     added = np.subtract(seconds["gateway"], seconds["straight"])
-    return {**{name: quantiles(each) for name, each in seconds.items()}, "added": quantiles(added)}
+    found = {name: quantiles(each) for name, each in seconds.items()}
+    undisturbed = found["gateway"]["p5"] - found["straight"]["p5"]
+    return {**found, "added": quantiles(added), "undisturbed": undisturbed}
 
 
 def _straight(client: Any, own: str) -> Call:
@@ -154,8 +157,6 @@ def _made_up(size: int, seed: int) -> list[str]:
 
 
 def quantiles(seconds: Any) -> dict[str, float]:
-    """Return median and 99th percentile; NaN of nothing."""
-    if not len(seconds):
-        return {"p50": float("nan"), "p99": float("nan")}
-    p50, p99 = np.percentile(seconds, [50, 99])
-    return {"p50": float(p50), "p99": float(p99)}
+    """Return the 5th percentile, the median and the 99th percentile; NaN of nothing."""
+    found = np.percentile(seconds, [5, 50, 99]) if len(seconds) else [float("nan")] * 3
+    return dict(zip(("p5", "p50", "p99"), map(float, found), strict=True))

@@ -22,9 +22,9 @@ from benchmarks.serving_server import Server, served
 from cnp_router.online import OnlineStore
 from cnp_router.trajectories import Trajectory
 
-__all__ = ["Run", "accounted", "fresh", "tools_of", "under_load"]
+__all__ = ["LOG", "Run", "accounted", "fresh", "tools_of", "under_load"]
 
-_LOG, _STORE = "searches.sqlite", "online.sqlite"
+LOG, _STORE = "searches.sqlite", "online.sqlite"
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def accounted(model: Path, found: dict[str, Any]) -> dict[str, Any]:
         if isinstance(record, Trajectory):
             # search-ID, or search-ID-2 for what was called after a part was taught.
             times[record.id.split("-")[1]] += len(record.steps)
-    with closing(sqlite3.connect(model / _LOG)) as connection:
+    with closing(sqlite3.connect(model / LOG)) as connection:
         for search, n in connection.execute("SELECT search, count(*) FROM calls GROUP BY search"):
             times[search] += n
     done = found["done"]
