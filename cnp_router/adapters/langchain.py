@@ -8,6 +8,7 @@ tools and of agents.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -56,6 +57,8 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         Default: ``ToolChoice()``.
     tools : iterable of BaseTool or callable, default=()
         Held here. A callable becomes a tool as with `langchain.tools.tool`.
+    request : callable, optional
+        Given the messages, returns the text to choose by, or a coroutine of it.
 
     Raises
     ------
@@ -91,8 +94,10 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         choice: ToolChoice | None = None,
         *,
         tools: Iterable[BaseTool | Callable[..., Any]] = (),
+        request: Callable[[Sequence[BaseMessage]], str | Awaitable[str]] | None = None,
     ) -> None:
         super().__init__()
+        self.request = request
         self.tools = []  # those are registered with the agent; these need not be
         self.choice = (
             ToolChoice() if choice is None else check_instance("choice", choice, ToolChoice)
@@ -127,7 +132,9 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         """
         there = self._there(tools)
         apis = await asyncio.to_thread(self._specifications, tuple(there.values()))
-        names = await self.choice.choose(_asked(messages)[0], apis, always=always)
+        said = _asked(messages)[0] if self.request is None else self.request(messages)
+        text = await said if inspect.isawaitable(said) else said
+        names = await self.choice.choose(text, apis, always=always)
         return [there[name] for name in names]
 
     def wrap_model_call(

@@ -116,6 +116,19 @@ class TestTheModelIsShown:
         agent.invoke({"messages": messages})
         assert model.seen[0] == ("weather",)
 
+    @pytest.mark.parametrize("is_async", [True, False])
+    def test_what_a_function_of_the_messages_says(self, run, is_async):
+        async def later(messages):
+            return messages[0].text.removeprefix("zzz ")
+
+        def now(messages):
+            return messages[0].text.removeprefix("zzz ")
+
+        model = ObedientModel()
+        routed = RoutedTools(tools=FEW, request=later if is_async else now)
+        run(create_agent(model, middleware=[routed]), f"zzz {RAIN}")
+        assert model.seen == [("weather",)] * 2
+
     def test_only_the_permanent_ones_where_nobody_says_a_word(self):
         model = ObedientModel()
         routed = RoutedTools(ToolChoice(always=["send_sms"]))
