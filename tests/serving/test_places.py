@@ -20,7 +20,12 @@ def test_a_place_is_free_with_the_last_byte():
     async def send(message):
         running.append((message["type"][14:], guard.running))
 
+    bodies = [b""]
+
     async def receive():
+        if not bodies:
+            await asyncio.Event().wait()
+        bodies.pop()
         return {"type": "http.request", "body": b"", "more_body": False}
 
     headers = [(b"host", b"127.0.0.1")]
