@@ -155,11 +155,18 @@ class Guard:
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _Answer(send)
         began = monotonic()
         path, method = scope["path"], scope["method"]
-        is_counted = path not in _WATCHED
+        is_counted = place = path not in _WATCHED
         self.running += is_counted
+
+        def leave() -> None:
+            nonlocal place
+            self.running -= place
+            place = False
+
+        # With the last byte, not after it: who has an answer may ask again at once.
+        answer = _Answer(send, leave)
         try:
             await self._guarded(scope, receive, answer, is_counted)
         except RefusedError as exc:
@@ -173,7 +180,7 @@ class Guard:
             problem = "something went wrong here (the server's log says what)"
             await answer.refuse(RefusedError(500, "internal", problem))
         finally:
-            self.running -= is_counted
+            leave()
             self._note(scope, method, path, answer.status or 500, monotonic() - began)
 
     async def _guarded(
@@ -297,8 +304,9 @@ def _fault(error: Exception) -> str:
 class _Answer:
     """What is sent back: with headers that every answer has, and once."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, completed: Callable[[], None]) -> None:
         self._send = send
+        self._completed = completed
         self.status = 0
         self.is_complete = False
         self.clock: asyncio.Timeout | None = None
@@ -318,6 +326,8 @@ class _Answer:
                 self.clock.reschedule(None)  # it has no end of its own
         elif message["type"] == "http.response.body":
             self.is_complete = not message.get("more_body", False)
+            if self.is_complete:
+                self._completed()
         await self._send(message)
 
     async def refuse(self, error: RefusedError) -> None:
