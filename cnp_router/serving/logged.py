@@ -99,7 +99,7 @@ class Begun:
     is_correct : bool or None
         Whether the router had chosen the API; None where the same was called before for it.
     steps : tuple of Step
-        What was called before for the same search, as far as it was not taught yet.
+        What was called before for the same search, as far as it was not taught yet: the latest 20.
     """
 
     number: int

@@ -32,11 +32,12 @@ _SCHEMA = (
     "CREATE TABLE calls (number INTEGER PRIMARY KEY, search TEXT NOT NULL, part INTEGER, "
     "time REAL NOT NULL, api TEXT NOT NULL, inputs TEXT, observation TEXT NOT NULL, "
     "success INTEGER, served INTEGER NOT NULL)",
-    "CREATE INDEX by_search ON calls (search, part)",
+    "CREATE INDEX by_search ON calls (search)",
     "CREATE TABLE keys (key TEXT PRIMARY KEY, time REAL NOT NULL)",
 )
 _COLUMNS = "id, client, time, query, shown, chosen, confidence, fits, acted, rating, called"
 _LONGEST = 16_000  # characters of inputs
+_LATEST = 20  # calls by which the next is predicted
 _OWN = "FROM searches WHERE id = ? AND client = ? AND time >= ?"
 
 
@@ -155,8 +156,8 @@ class SearchLog:
             query, chosen, called = row
             earlier = connection.execute(
                 "SELECT api, inputs, observation, success, served FROM calls WHERE search = ? "
-                "ORDER BY number",
-                (search_id,),
+                "ORDER BY number DESC LIMIT ?",
+                (search_id, _LATEST),
             ).fetchall()
             known, is_correct = json.loads(called), None
             if counts and api not in known:
@@ -177,7 +178,9 @@ class SearchLog:
                 (search_id, now, api, content),
             ).lastrowid
             assert number is not None
-            return Begun(number, query, is_correct, tuple(_call(row).step for row in earlier))
+            return Begun(
+                number, query, is_correct, tuple(_call(row).step for row in reversed(earlier))
+            )
 
         begun = self._use(begin)
         if begun is None:
