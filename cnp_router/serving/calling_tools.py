@@ -9,24 +9,22 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
-from cnp_router import telemetry
 from cnp_router.catalog import Api
 from cnp_router.context import DataClasses, SharedContext
-from cnp_router.exceptions import ContextStoreError, InputError, LanguageModelError
+from cnp_router.exceptions import InputError
 from cnp_router.execution import Act, Caller, Journal, Performed, allow_writes
 from cnp_router.execution.journal import call_key
 from cnp_router.execution.learning import OBSERVATION, succeeded
 from cnp_router.serving.clients import Client
 from cnp_router.serving.gateway_settings import GatewaySettings
+from cnp_router.serving.kept_results import KeptResults
 from cnp_router.serving.logged import LoggedCall
 from cnp_router.serving.search_answers import Called
 from cnp_router.sources import Call, CallFailure, CallProgress, CallResult, Sources
 
 __all__ = ["Made", "ToolCaller"]
-
-T = TypeVar("T")
 
 _LOGGER = logging.getLogger(__name__)
 _MOST_KEYS = 256  # of which the result is kept
@@ -54,11 +52,10 @@ class ToolCaller:
     def __init__(
         self, sources: Sources | None, settings: GatewaySettings, context: SharedContext | None
     ) -> None:
-        self.problem = ""  # why shared context is not used any more
         self._sources = sources
         self._settings = settings
         self._execution = settings.execution
-        self._context = context
+        self.kept = KeptResults(context, self._fetch)
         self._classes = [] if sources is None else [DataClasses(sources.classes)]
         if context is not None:
             self._classes.append(context.classes)
@@ -132,10 +129,10 @@ class ToolCaller:
         """Call an API, or return what is known of the same call."""
         if self._sources is None:
             return Made(CallResult.failed("unavailable", _NO_SOURCES), 0, 0.0)
-        known = await self._recalled(api, inputs, client)
+        known = await self.kept.find(api, inputs, client)
         if known is not None:
             return Made(known, 0, 0.0)
-        began = await self._shared(lambda context: context.begins(api))
+        began = await self.kept.begins(api)
         may_write = self._settings.allow_write and client.allow_write
         caller = Caller(
             self._sources,
@@ -143,13 +140,17 @@ class ToolCaller:
             approve=allow_writes if may_write else None,
             journal=Journal(),
         )
-        performed = await caller.perform(
-            "call",
-            api,
-            inputs,
-            key=_digest(client.name, search_id, api.id, key) if key else None,
-            on_progress=on_progress,
-        )
+        try:
+            performed = await caller.perform(
+                "call",
+                api,
+                inputs,
+                key=_digest(client.name, search_id, api.id, key) if key else None,
+                on_progress=on_progress,
+            )
+        except BaseException:
+            self.kept.written_unnoticed(api)
+            raise
         await self._keep(api, inputs, client, performed, about, search_id, began)
         result = performed.result
         if result.failure is not None and result.failure.kind == "declined":
@@ -186,19 +187,6 @@ class ToolCaller:
         said = f"{result.failure.message}; client {client.name!r} needs allow_write too"
         return replace(result, failure=replace(result.failure, message=said))
 
-    async def _recalled(
-        self, api: Api, inputs: Mapping[str, Any], client: Client
-    ) -> CallResult | None:
-        if api.effects != "reads" or self._context is None:
-            return None
-        with telemetry.timed("cnp_router.context.propagation.duration", {"step": "recall"}):
-            found = await self._shared(
-                lambda context: context.find(api, inputs, user=client.name, fetch=self._fetch)
-            )
-        if found is None or not client.may_see(found.entry.source):
-            return None
-        return found.result
-
     async def _keep(
         self,
         api: Api,
@@ -212,12 +200,10 @@ class ToolCaller:
         """Keep what a call gave, and say that what it may have changed is out of date."""
         if not performed.attempts:
             return
-        await self._shared(lambda context: context.written(api))
-        if not performed.result.is_done or self._context is None:
-            return
-        with telemetry.timed("cnp_router.context.propagation.duration", {"step": "keep"}):
-            await self._shared(
-                lambda context: context.keep(
+        try:
+            await self.kept.written(api)
+            if performed.result.is_done and began is not None:
+                await self.kept.keep(
                     api,
                     inputs,
                     performed.result,
@@ -227,18 +213,8 @@ class ToolCaller:
                     execution=search_id or "",
                     as_of=began,
                 )
-            )
-
-    async def _shared(self, use: Callable[[SharedContext], Awaitable[T]]) -> T | None:
-        """Return what shared context says; None from its first fault on, which is noted once."""
-        if self._context is None or self.problem:
-            return None
-        try:
-            return await use(self._context)
-        except (ContextStoreError, LanguageModelError) as exc:
-            self.problem = f"shared context is not used any more: {exc}"
-            _LOGGER.warning("%s", self.problem)
-            return None
+        except Exception:  # it was called: what came of it is given all the same
+            _LOGGER.exception("what a call of %s gave is not shared", api.id)
 
     async def _fetch(self, api: Api, inputs: Mapping[str, Any]) -> CallResult:
         """Make a call that only reads once more, for what has expired in shared context."""

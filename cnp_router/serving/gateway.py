@@ -134,6 +134,7 @@ class Gateway:
                 break
             await asyncio.sleep(0.01)
         try:
+            await self._caller.kept.aclose()
             await self._upkeep.end()
         finally:
             self._shut_down()
@@ -285,7 +286,7 @@ class Gateway:
             "nothing is learned at present": self.teaching is not None
             and self._is_open
             and not is_taught,
-            "shared context is not used any more": bool(self._caller.problem),
+            "shared context is not used at present": bool(self._caller.kept.problem),
         }
         return {
             "status": "ok" if self._is_open else "closed",
