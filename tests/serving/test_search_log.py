@@ -176,8 +176,9 @@ def test_a_folder_that_is_not_there(tmp_path):
 def test_a_file_that_goes_away(tmp_path):
     with SearchLog(tmp_path / "log") as log:
         (tmp_path / "log").unlink()
-        with pytest.raises(DataFileError, match="moved away or removed"):
+        with pytest.raises(DataFileError, match="moved away or removed") as error:
             log.add(search("s1"))
+    assert str(error.value).count("the log of searches") == 1
 
 
 @pytest.mark.parametrize("most", [0, -1, 2.5])
