@@ -359,9 +359,13 @@ class Gateway:
         if search_id is not None:
             since, noted = self._since, None if secret else inputs
             counts = api.id not in self.settings.always
+            within = self.settings.longest_call
             begun = await self._logged(
                 lambda: self.log.begin(
-                    search_id, client.name, api.id, noted, since=since, counts=counts
+                    *(search_id, client.name, api.id, noted),
+                    since=since,
+                    within=within,
+                    counts=counts,
                 )
             )
             if begun.is_correct is not None:

@@ -105,6 +105,7 @@ class SearchLog:
         inputs: Mapping[str, Any] | None,
         *,
         since: float,
+        within: float = 600.0,
         counts: bool = True,
     ) -> Begun:
         """Note that an API is called for a search.
@@ -116,6 +117,9 @@ class SearchLog:
             None where they are confidential. Those of more than 16,000 characters are not kept.
         since : float, seconds since 1970
             Searches from before it cannot be used any more.
+        within : float, seconds, default=600.0
+            The call takes no longer. Until it has ended, its search is not over, unless so much
+            time goes by: who called was killed then.
         counts : bool, default=True
             Whether the call says something about what was found: not where the API is always
             there.
@@ -152,8 +156,8 @@ class SearchLog:
             if content is not None and len(content) > _LONGEST:
                 content = None
             number = connection.execute(
-                "INSERT INTO calls VALUES (NULL, ?, NULL, ?, ?, ?, '', NULL, 0)",
-                (search_id, now, api, content),
+                "INSERT INTO calls VALUES (NULL, ?, NULL, ?, ?, ?, '', NULL, 0, ?)",
+                (search_id, now, api, content, now + within),
             ).lastrowid
             assert number is not None
             return Begun(
@@ -176,7 +180,8 @@ class SearchLog:
                 connection.execute("DELETE FROM calls WHERE number = ?", (number,))
                 return
             connection.execute(
-                "UPDATE calls SET observation = ?, success = ?, served = ? WHERE number = ?",
+                "UPDATE calls SET observation = ?, success = ?, served = ?, open_until = 0 "
+                "WHERE number = ?",
                 (call.observation, call.success, call.served, number),
             )
 
@@ -231,16 +236,19 @@ class SearchLog:
         Parameters
         ----------
         idle : float, seconds
-            A search for which nothing was called for so long is over.
+            A search for which nothing was called for so long is over. None is while a call runs
+            for it.
         most : int, default=1000
             Of searches, at a time.
         """
 
         def finished(connection: sqlite3.Connection) -> tuple[Finished, ...]:
+            now = self.clock()
             names = connection.execute(
-                "SELECT DISTINCT id FROM searches JOIN calls ON search = id WHERE "
-                "part IS NULL AND (is_over OR last <= ?) ORDER BY searches.number LIMIT ?",
-                (self.clock() - idle, most),
+                "SELECT id FROM searches JOIN calls ON search = id "
+                "WHERE part IS NULL AND (is_over OR last <= ?) GROUP BY id "
+                "HAVING max(open_until) <= ? ORDER BY searches.number LIMIT ?",
+                (now - idle, now, most),
             ).fetchall()
             for (name,) in names:
                 connection.execute("UPDATE searches SET parts = parts + 1 WHERE id = ?", (name,))

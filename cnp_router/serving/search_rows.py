@@ -19,7 +19,7 @@ SCHEMA = (
     "CREATE INDEX by_time ON searches (time)",
     "CREATE TABLE calls (number INTEGER PRIMARY KEY, search TEXT NOT NULL, part INTEGER, "
     "time REAL NOT NULL, api TEXT NOT NULL, inputs TEXT, observation TEXT NOT NULL, "
-    "success INTEGER, served INTEGER NOT NULL)",
+    "success INTEGER, served INTEGER NOT NULL, open_until REAL NOT NULL)",
     "CREATE INDEX by_search ON calls (search)",
     "CREATE TABLE keys (key TEXT PRIMARY KEY, time REAL NOT NULL)",
 )

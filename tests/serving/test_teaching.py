@@ -163,6 +163,43 @@ def test_a_search_is_over_after_a_while(store):
         assert teaching.turn(log) == 0
 
 
+@pytest.mark.parametrize("over", ["rated", "its worker ends"])
+def test_a_search_that_is_over_while_a_call_runs_teaches_what_came_of_it(tmp_path, store, over):
+    released = asyncio.Event()
+
+    async def slow(call):
+        await released.wait()
+        return CallResult("sun")
+
+    async def main():
+        sky = World("sky", {"sky__rain": slow})
+        with SearchLog(tmp_path / "log") as here, SearchLog(tmp_path / "log") as there:
+            teaching = Teaching(store)
+            async with (
+                gateway(log=here) as one,
+                gateway(sky, log=there, teaching=Teaching(store, every=60)) as other,
+            ):
+                search = await one.search("rain")
+                about = ("sky__rain", {"city": "x"}, search.search_id)
+                calling = asyncio.create_task(other.call(*about))
+                while not sky.calls:
+                    await asyncio.sleep(0.01)
+                if over == "rated":
+                    await one.rate(search.search_id, 5)
+                else:
+                    here.finish_own()
+                assert teaching.turn(here) == 0
+                released.set()
+                await calling
+                assert teaching.turn(here) == 1
+
+    run(main())
+    trajectory, mashup = records(store)
+    assert trajectory.steps[0].success is True
+    assert trajectory.steps[0].observation == "sun"
+    assert mashup.apis == ("sky__rain",)
+
+
 def test_a_search_after_which_nothing_was_called_teaches_nothing(store, log):
     searched(log, "a1", rating=5)
     log.finish_own()
