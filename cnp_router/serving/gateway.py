@@ -359,13 +359,14 @@ class Gateway:
         if search_id is not None:
             since, noted = self._since, None if secret else inputs
             counts = api.id not in self.settings.always
-            within = self.settings.longest_call
+            within, teaches = self.settings.longest_call, self.teaching is not None
             begun = await self._logged(
                 lambda: self.log.begin(
                     *(search_id, client.name, api.id, noted),
                     since=since,
                     within=within,
                     counts=counts,
+                    teaches=teaches,
                 )
             )
             if begun.is_correct is not None:

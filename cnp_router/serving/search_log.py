@@ -29,7 +29,8 @@ class SearchLog:
 
     Several processes may use one file at once; nobody but its owner may read it. It holds queries,
     inputs and results until something was learned from them and the search cannot be used any more,
-    then only what was shown, chosen and called. What is confidential never comes into it.
+    then only what was shown, chosen and called. Where nothing is learned, inputs and results never
+    come into it; what is confidential never does.
 
     Parameters
     ----------
@@ -107,6 +108,7 @@ class SearchLog:
         since: float,
         within: float = 600.0,
         counts: bool = True,
+        teaches: bool = True,
     ) -> Begun:
         """Note that an API is called for a search.
 
@@ -123,6 +125,9 @@ class SearchLog:
         counts : bool, default=True
             Whether the call says something about what was found: not where the API is always
             there.
+        teaches : bool, default=True
+            Whether something is to be learned from the call. If not, it is only noted that the API
+            was called.
 
         Raises
         ------
@@ -136,11 +141,6 @@ class SearchLog:
             if row is None:
                 return None
             query, chosen, called = row
-            earlier = connection.execute(
-                "SELECT api, inputs, observation, success, served FROM calls WHERE search = ? "
-                "ORDER BY number DESC LIMIT ?",
-                (search_id, _LATEST),
-            ).fetchall()
             known, is_correct = json.loads(called), None
             if counts and api not in known:
                 is_correct = api in json.loads(chosen)
@@ -149,6 +149,13 @@ class SearchLog:
                     "n_correct = n_correct + ? WHERE id = ?",
                     (json.dumps([*known, api]), is_correct, search_id),
                 )
+            if not teaches:
+                return Begun(None, query, is_correct, ())
+            earlier = connection.execute(
+                "SELECT api, inputs, observation, success, served FROM calls WHERE search = ? "
+                "ORDER BY number DESC LIMIT ?",
+                (search_id, _LATEST),
+            ).fetchall()
             connection.execute(
                 "UPDATE searches SET last = ?, is_over = 0 WHERE id = ?", (now, search_id)
             )
@@ -159,7 +166,6 @@ class SearchLog:
                 "INSERT INTO calls VALUES (NULL, ?, NULL, ?, ?, ?, '', NULL, 0, ?)",
                 (search_id, now, api, content, now + within),
             ).lastrowid
-            assert number is not None
             return Begun(
                 number, query, is_correct, tuple(call_of(row).step for row in reversed(earlier))
             )
@@ -169,8 +175,10 @@ class SearchLog:
             raise UnknownSearchError(search_id)
         return begun
 
-    def end(self, number: int, call: LoggedCall | None) -> None:
-        """Note what came of a call; None: nothing was called after all."""
+    def end(self, number: int | None, call: LoggedCall | None) -> None:
+        """Note what came of a call that was begun; None: nothing was called after all."""
+        if number is None:
+            return
 
         def end(connection: sqlite3.Connection) -> None:
             search = "SELECT search FROM calls WHERE number = ?"
@@ -283,10 +291,21 @@ class SearchLog:
             )
         )
 
-    def tidy(self, *, since: float) -> None:
-        """Remove query and client of searches that cannot be used any more and were taught."""
+    def tidy(self, *, since: float, teaches: bool = True) -> None:
+        """Remove query and client of searches that cannot be used any more and were taught.
+
+        Parameters
+        ----------
+        since : float, seconds since 1970
+            Searches from before it cannot be used any more.
+        teaches : bool, default=True
+            Whether anybody learns. If not, their calls are removed too, which wait for it.
+        """
 
         def tidy(connection: sqlite3.Connection) -> None:
+            if not teaches:
+                old = "SELECT id FROM searches WHERE last < ?"
+                connection.execute(f"DELETE FROM calls WHERE search IN ({old})", (since,))
             connection.execute(
                 "UPDATE searches SET query = '', client = '' WHERE time < ? AND client != '' "
                 "AND NOT EXISTS (SELECT 1 FROM calls WHERE search = id)",
