@@ -375,7 +375,9 @@ class Gateway:
                     *(search_id, client.name, api.id),
                     None if self._caller.is_confidential(api.id) else inputs,
                     since=self._since,
+                    within=self.settings.longest_call,
                     counts=api.id not in self.settings.always,
+                    teaches=self.teaching is not None,
                 )
 
         def end() -> tuple[Candidate, ...]:
