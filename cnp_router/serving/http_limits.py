@@ -52,7 +52,8 @@ class Limits:
     timeout : float, seconds, default=60.0
         How long a request may take, its body not counted.
     body_timeout : float, seconds, default=10.0
-        How long its body may take to come, and before it its headers.
+        How long its body may take to come, and before it its headers; and how long a client may
+        leave what it was sent unread.
     max_connections : int, default=2,000
         Open connections, with or without a request.
 
@@ -312,8 +313,9 @@ class _Answer:
         self.clock: asyncio.Timeout | None = None
 
     async def __call__(self, message: Message) -> None:
+        begun = 0
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            begun = message["status"]
             headers = list(message.get("headers", ()))
             names = {name.lower() for name, _ in headers}
             if b"cache-control" not in names:
@@ -328,10 +330,12 @@ class _Answer:
             self.is_complete = not message.get("more_body", False)
             if self.is_complete:
                 self._completed()
-        await self._send(message)
+        await self._send(message)  # which waits for a client that does not read
+        self.status = begun or self.status
 
     async def refuse(self, error: RefusedError) -> None:
         """Send an error, if nothing was sent yet."""
+        self._completed()
         if self.status:
             return
         body = json.dumps(error_document(error.kind, error.message)).encode()

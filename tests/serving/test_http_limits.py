@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import socket
+import time
 
 import pytest
 from http_serving import Answer, Tools, home, served
@@ -211,16 +214,24 @@ class TestBusy:
         assert later.status == 200
 
     def test_too_many_connections(self):
-        async def main():
-            async with home(limits=Limits(max_connections=1)) as (browser, _):
-                _, writer = await asyncio.open_connection("127.0.0.1", browser.port)
-                await asyncio.sleep(0.05)
-                second = Answer(await browser.raw(b""))
-                writer.close()
-                await asyncio.sleep(0.05)
-                return second, await browser.get("/healthz")
+        """One that asks nothing makes room; one that is being answered does not."""
+        tools = Tools()
 
-        second, third = run(main())
+        async def main():
+            async with home(limits=Limits(max_connections=1), tools=tools) as (browser, _):
+                reader, writer = await asyncio.open_connection("127.0.0.1", browser.port)
+                await asyncio.sleep(0.05)
+                first = asyncio.create_task(browser.post("/v1/call", DIG))
+                closed = await reader.read()
+                writer.close()
+                await tools.begun.wait()
+                second = Answer(await browser.raw(b""))
+                tools.release.set()
+                return closed, await first, second, await browser.get("/healthz")
+
+        closed, first, second, third = run(main())
+        assert closed == b""
+        assert first.json["result"]["text"] == "2 m"
         assert second.error == (503, "busy")
         assert second.headers["retry-after"] == "1"
         assert third.status == 200
@@ -299,6 +310,70 @@ class TestBusy:
         assert answer.error == (503, "ending")
         assert tools.ended == ["cancelled"]
         assert "Traceback" not in caplog.text
+
+
+class TestUnread:
+    """Clients that ask, and do not read what they are sent."""
+
+    @pytest.mark.parametrize("path", ["/", "/v1/tools"])
+    def test_they_are_closed_and_others_are_answered(self, path, caplog):
+        limits = Limits(max_connections=4, max_concurrent=4, timeout=0.2, body_timeout=0.3)
+
+        async def main():
+            async with home(Clients.one("token-of-all"), limits) as (browser, _):
+                connections = browser.server.server_state.connections
+                deaf = [await deaf_client(browser.port, path) for _ in range(4)]
+                while not all(each.flow.write_paused for each in connections):
+                    await asyncio.sleep(0.01)
+                # No client was turned away until now, and the one that comes is answered.
+                assert len(connections) == 4
+                answer = await browser.get("/v1/tools", authorization="Bearer token-of-all")
+                while connections:
+                    await asyncio.sleep(0.01)
+                for sock in deaf:
+                    sock.close()
+                assert not browser.server.server_state.tasks
+                return answer
+
+        assert run(main()).status == 200
+        assert "without" not in caplog.text
+
+    def test_one_that_reads_slowly_gets_all(self):
+        body = b"x" * 600_000
+
+        async def app(scope, receive, send):
+            headers = [(b"content-length", str(len(body)).encode())]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+
+        async def main():
+            limits = Limits(body_timeout=0.2)
+            async with served(quiet(Guard(app, limits=limits)), limits) as browser:
+                sock = await deaf_client(browser.port, "/", times=1, host="localhost")
+                loop, read, began = asyncio.get_running_loop(), 0, time.monotonic()
+                while read < len(body):
+                    await asyncio.sleep(0.02)
+                    got = await loop.sock_recv(sock, 16_384)
+                    assert got, f"closed after {read:,} bytes"
+                    read += len(got)
+                sock.close()
+                return time.monotonic() - began
+
+        assert run(main()) > 0.4
+
+
+async def deaf_client(port, path, times=5000, host="tools.example.com"):
+    """Connect, send a request as often as the server takes it, and read nothing."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(sock, ("127.0.0.1", port))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.3):
+            request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+            await loop.sock_sendall(sock, request * times)
+    return sock
 
 
 class TestGuard:
