@@ -8,6 +8,7 @@ import logging
 import re
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,8 @@ _LOGGER = logging.getLogger(__name__)
 _ACCESS = logging.getLogger(ACCESS_LOG)
 
 _OPEN = ("/", "/healthz")  # nothing in them is anybody's
-_WATCHED = ("/healthz", "/metrics")  # answered however much there is to do
+_SMALL = (*_OPEN, "/metrics")  # answered however much there is to do, and they take no body
+_SAY_BODY = frozenset((b"content-length", b"transfer-encoding"))
 _LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
 _RETRY_AFTER = 1  # seconds
 _CLIENT_CLOSED = 499  # what nginx calls it, in log and metrics: nobody is there to be told
@@ -158,18 +160,11 @@ class Guard:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = monotonic()
         path, method = scope["path"], scope["method"]
-        is_counted = place = path not in _WATCHED
-        self.running += is_counted
-
-        def leave() -> None:
-            nonlocal place
-            self.running -= place
-            place = False
-
-        # With the last byte, not after it: who has an answer may ask again at once.
-        answer = _Answer(send, leave)
+        place = ExitStack()  # among those that are answered at once
+        # Left with the last byte, not after it: who has an answer may ask again at once.
+        answer = _Answer(send, place.close)
         try:
-            await self._guarded(scope, receive, answer, is_counted)
+            await self._guarded(scope, receive, answer, place)
         except RefusedError as exc:
             await answer.refuse(exc)
         except _GoneError:
@@ -181,22 +176,35 @@ class Guard:
             problem = "something went wrong here (the server's log says what)"
             await answer.refuse(RefusedError(500, "internal", problem))
         finally:
-            leave()
+            place.close()
             self._note(scope, method, path, answer.status or 500, monotonic() - began)
 
     async def _guarded(
-        self, scope: Scope, receive: Receive, answer: _Answer, is_counted: bool
+        self, scope: Scope, receive: Receive, answer: _Answer, place: ExitStack
     ) -> None:
         headers: dict[bytes, str] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name, value.decode("latin-1"))
         scope.setdefault("state", {})["client"] = self._client(scope["path"], headers)
-        if is_counted and self.running > self.limits.max_concurrent:
+        body = b""
+        if scope["path"] in _SMALL:
+            answer.is_last = not _SAY_BODY.isdisjoint(headers)  # what would come is not read
+        else:  # counted only now: nobody without a token takes the place of one with a token
+            self._enter(place)
+            body = await self._body(headers, receive)
+        await self._run(scope, body, receive, answer)
+
+    def _enter(self, place: ExitStack) -> None:
+        """Take a place, until it is closed."""
+        if self.running >= self.limits.max_concurrent:
             problem = f"{self.limits.max_concurrent} requests are being answered (ask again)"
             retry = (("Retry-After", str(_RETRY_AFTER)),)
             raise RefusedError(503, "busy", problem, retry)
-        body = await self._body(headers, receive)
-        await self._run(scope, body, receive, answer)
+        self.running += 1
+        place.callback(self._leave)
+
+    def _leave(self) -> None:
+        self.running -= 1
 
     def _client(self, path: str, headers: dict[bytes, str]) -> Client | None:
         """Return who asks; None where that is open to everybody and no token says it."""
@@ -310,6 +318,7 @@ class _Answer:
         self._completed = completed
         self.status = 0
         self.is_complete = False
+        self.is_last = False
         self.clock: asyncio.Timeout | None = None
 
     async def __call__(self, message: Message) -> None:
@@ -322,6 +331,8 @@ class _Answer:
                 headers.append((b"cache-control", b"no-store"))
             if b"x-content-type-options" not in names:
                 headers.append((b"x-content-type-options", b"nosniff"))
+            if self.is_last and b"connection" not in names:
+                headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
             kind = dict(headers).get(b"content-type", b"")
             if self.clock is not None and kind.startswith(b"text/event-stream"):

@@ -311,6 +311,55 @@ class TestBusy:
         assert tools.ended == ["cancelled"]
         assert "Traceback" not in caplog.text
 
+    @pytest.mark.parametrize("begun", ["", "x" * 400], ids=["none", "half"])
+    @pytest.mark.parametrize("path", ["/", "/healthz", "/metrics", "/v1/search"])
+    def test_half_a_request_takes_no_place_from_one_with_a_token(self, path, begun):
+        """Without a token no body is read: the answer comes, and the connection is closed."""
+
+        async def main():
+            limits = Limits(max_concurrent=1, body_timeout=5)
+            async with home(Clients.one("token-of-all"), limits) as (browser, _):
+                halves = [await asyncio.open_connection("127.0.0.1", browser.port) for _ in "123"]
+                head = f"GET {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n"
+                heads = []
+                for reader, writer in halves:
+                    writer.write((head + begun).encode())
+                    heads.append(await reader.readuntil(b"\r\n\r\n"))
+                answer = await browser.get("/v1/tools", authorization="Bearer token-of-all")
+                for _, writer in halves:
+                    writer.close()
+                return heads, answer
+
+        heads, answer = run(main())
+        status = b"200" if path in ("/", "/healthz") else b"401"
+        assert {head.split(b" ")[1] for head in heads} == {status}
+        if status == b"200":
+            assert all(b"connection: close" in head.lower() for head in heads)
+        assert answer.status == 200
+
+    def test_what_is_small_takes_no_body(self):
+        async def main():
+            async with home(limits=Limits(body_timeout=5)) as (browser, _):
+                head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\n"
+                return Answer(await browser.raw(head + b"x"))
+
+        assert run(main()).status == 200
+
+    def test_one_that_does_not_read_a_refusal_takes_no_place(self):
+        async def main():
+            limits = Limits(max_concurrent=2)
+            async with home(Clients.one("token-of-all"), limits) as (browser, _):
+                connections = browser.server.server_state.connections
+                deaf = [await deaf_client(browser.port, "/v1/tools") for _ in range(3)]
+                while not all(each.flow.write_paused for each in connections):
+                    await asyncio.sleep(0.01)
+                answer = await browser.get("/v1/tools", authorization="Bearer token-of-all")
+                for sock in deaf:
+                    sock.close()
+                return answer
+
+        assert run(main()).status == 200
+
 
 class TestUnread:
     """Clients that ask, and do not read what they are sent."""
