@@ -264,8 +264,21 @@ class Gateway:
         seen = self._tools.of(client)
         return tuple(seen[name] for name in self.settings.always if name in seen)
 
-    def status(self) -> dict[str, Any]:
-        """Return how it is, for who watches: nothing in it is private."""
+    def status(self, client: Client | None = None) -> dict[str, Any]:
+        """Return how it is, for who watches: nothing in it is private.
+
+        Parameters
+        ----------
+        client : Client, optional
+            Who watches: gets the number of the tools that it may see, and the sources of those
+            only. None: all, for a log of the process itself.
+
+        Returns
+        -------
+        dict
+            A JSON object: ``status``, ``tools`` (how many), ``sources`` (by name ``"ready"`` or
+            ``"failed"``), ``learns``, ``problems`` and ``in_flight``.
+        """
         is_taught = self._is_open and not self._upkeep.is_broken
         is_taught = is_taught and self.teaching is not None and not self.teaching.problem
         problems = {
@@ -276,8 +289,8 @@ class Gateway:
         }
         return {
             "status": "ok" if self._is_open else "closed",
-            "tools": len(self._tools.of(_ANYONE)),
-            "sources": self._tools.states(),
+            "tools": len(self._tools.of(_ANYONE if client is None else client)),
+            "sources": self._tools.states(client),
             "learns": is_taught,
             "problems": [what for what, is_so in problems.items() if is_so],
             "in_flight": self._in_flight,

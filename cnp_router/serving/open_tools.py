@@ -100,9 +100,17 @@ class OpenTools:
             raise UnknownApiError(name, close=difflib.get_close_matches(name, seen, n=1))
         return api
 
-    def states(self) -> dict[str, str]:
-        """Return by source whether it could be used when it was last asked."""
+    def states(self, client: Client | None = None) -> dict[str, str]:
+        """Return by source whether it could be used when it was last asked.
+
+        Of those where a client may see something, or would if it could be used; None: of all.
+        """
         names = () if self.sources is None else self.sources.names
+        if client is not None and (client.among is not None or client.exclude):
+            allowed = {
+                api.partition(SEPARATOR)[0] for api in self.catalog.ids if client.may_see(api)
+            }
+            names = tuple(name for name in names if name in allowed)
         return {name: "failed" if name in self._failed else "ready" for name in names}
 
     async def _ask(self, sources: Sources, names: Sequence[str]) -> None:

@@ -67,6 +67,9 @@ def test_a_client_sees_and_calls_only_what_it_may():
             routed = await door.route("send a mail about wind", client=client)
             assert {r.contractor for r in routed.routing.recipients} <= {"sky__rain"}
             assert "mail" not in str(routed.routing.to_dict()["recipients"])
+            said = routed.routing.to_dict()
+            assert (said["n_contractors"], said["n_allowed"]) == (1, 1)
+            assert "1 of 1 APIs" in repr(routed.routing)
             for name in ("mail__send", "sky__wind", "nowhere__at_all"):
                 with pytest.raises(UnknownApiError) as error:
                     await door.call(name, {}, client=client)
@@ -74,6 +77,24 @@ def test_a_client_sees_and_calls_only_what_it_may():
 
     run(main())
     assert worlds[0].calls == worlds[1].calls == []
+
+
+def test_how_it_is_is_said_of_what_a_client_may_see():
+    broken = ScriptedSource(
+        "sky", {}, unavailable=SourceUnavailableError("sky", "no"), apis=APIS[:2]
+    )
+
+    async def main():
+        async with gateway(World("mail"), broken) as door:
+            clients = (
+                *(None, Client()),
+                *(Client("ann", among=("mail__read",)), Client("bob", exclude=("mail__*",))),
+            )
+            said = [door.status(client) for client in clients]
+            return [(each["tools"], each["sources"]) for each in said]
+
+    everything = (2, {"mail": "ready", "sky": "failed"})
+    assert run(main()) == [everything, everything, (1, {"mail": "ready"}), (0, {"sky": "failed"})]
 
 
 def test_a_client_that_may_see_nothing():
@@ -86,7 +107,9 @@ def test_a_client_that_may_see_nothing():
 
     search = run(main())
     assert (search.fits, search.tools, search.confidence) == (False, (), 0.0)
-    assert search.verdict.startswith("No tool fits. Nothing that is allowed fits")
+    assert search.verdict.startswith("No tool fits. Nothing in the catalog fits")
+    said = search.routing.to_dict()
+    assert said["n_contractors"] == said["n_allowed"] == said["messages_saved"] == 0
 
 
 def test_tools_that_are_always_there():
