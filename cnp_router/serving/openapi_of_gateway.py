@@ -100,7 +100,7 @@ _SCHEMAS: dict[str, _Schema] = {
 _ERRORS = {
     400: "The body or a parameter cannot be used.",
     401: "A token is needed, or it is wrong.",
-    403: "Asked from a place that may not ask.",
+    403: "Asked from a place, or by a client, that may not ask.",
     404: "There is no such tool, or no such search.",
     405: "Another method is needed.",
     408: "The body did not come in time.",

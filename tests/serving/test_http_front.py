@@ -261,7 +261,23 @@ class TestClients:
         assert self.ask(None, "/").status == 200
         health = self.ask(None, "/healthz")
         assert sorted(health.json) == ["status", "version"]
-        assert self.ask("bob-token-1", "/healthz").json["tools"] == 3
+
+    @pytest.mark.parametrize(("token", "n_tools"), [("alice-token", 1), ("bob-token-1", 2)])
+    def test_its_state_is_that_of_what_it_may_see(self, token, n_tools):
+        assert self.ask(token, "/healthz").json["tools"] == n_tools
+
+    def test_metrics_name_all_sources(self):
+        clients = Clients.one("token-of-all")
+
+        async def main():
+            async with home(clients) as (browser, _):
+                return await browser.get("/metrics", authorization="Bearer token-of-all")
+
+        assert asyncio.run(main()).status == 200
+        for token in ("alice-token", "bob-token-1"):
+            answer = self.ask(token, "/metrics")
+            assert answer.error == (403, "forbidden")
+            assert b"cnp_router_" not in answer.body
 
     def test_over_mcp(self):
         body = {
