@@ -127,7 +127,7 @@ def app_of(
         JSON object ``{"error": {"type", "message"}}``.
     """
     limits = limits or Limits()
-    mcp = http_app(gateway, max_body=limits.max_body)
+    mcp = http_app(gateway, max_body=limits.max_body, timeout=limits.timeout)
     front = _Front(gateway, needs_token=clients is not None, metrics=metrics or Metrics())
     routes = [
         Route("/v1/search", front.search, methods=["POST"]),

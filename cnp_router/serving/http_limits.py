@@ -336,7 +336,7 @@ class _Answer:
             message = {**message, "headers": headers}
             kind = dict(headers).get(b"content-type", b"")
             if self.clock is not None and kind.startswith(b"text/event-stream"):
-                self.clock.reschedule(None)  # it has no end of its own
+                self.clock.reschedule(None)  # who sends it ends it
         elif message["type"] == "http.response.body":
             self.is_complete = not message.get("more_body", False)
             if self.is_complete:

@@ -263,6 +263,37 @@ class TestBusy:
         assert answer.error == (504, "timeout")
         assert (tools.ended, in_flight) == (["cancelled"], 0)
 
+    @pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
+    def test_a_call_over_mcp_that_takes_too_long(self, era):
+        tools = Tools()
+        params = {"name": "call_tool", "arguments": DIG}
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "mcp_protocol_version": era,
+        }
+        if era == "2026-07-28":
+            headers |= {"mcp_method": "tools/call", "mcp_name": "call_tool"}
+            about = "io.modelcontextprotocol/"
+            params["_meta"] = {
+                f"{about}protocolVersion": era,
+                f"{about}clientInfo": {"name": "test", "version": "1"},
+                f"{about}clientCapabilities": {},
+            }
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+        async def main():
+            async with home(limits=Limits(timeout=0.4), tools=tools) as (browser, gateway):
+                answer = await browser.post("/mcp", rpc, **headers)
+                return answer, gateway.status()["in_flight"]
+
+        answer, in_flight = run(main())
+        assert b"no answer in 0.4 s" in answer.body
+        assert (tools.ended, in_flight) == (["cancelled"], 0)
+        if era == "2026-07-28":
+            assert answer.error == (504, "timeout")
+        else:  # the stream had begun
+            assert answer.status == 200 and b'"error"' in answer.body
+
     @pytest.mark.parametrize("path", ["/v1/call", "/mcp"])
     def test_a_client_that_goes_cancels_its_call(self, path):
         tools = Tools()
