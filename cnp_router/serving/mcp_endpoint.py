@@ -50,7 +50,7 @@ class McpEndpoint:
     ) -> None:
         self._client = client
         self._timeout = timeout
-        self._under_way: dict[tuple[str, str], anyio.CancelScope] = {}
+        self._under_way: dict[tuple[str, ...], anyio.CancelScope] = {}
         server = server_of(gateway, client=self._asker)
         server.middleware.append(self._bounded)
         self._manager = StreamableHTTPSessionManager(
@@ -77,7 +77,7 @@ class McpEndpoint:
                 send = _with_session(send)
         elif length.isdecimal() and int(length) <= _LONGEST_NOTICE:
             body = await request.body()
-            if self._cancelled(session, body):
+            if self._cancelled(scope, session, body):
                 await Response(status_code=202)(scope, receive, send)
                 return
             receive = _again(body, receive)
@@ -86,10 +86,17 @@ class McpEndpoint:
     def _asker(self, ctx: ServerRequestContext[Any, Any]) -> Client:
         """Return who asks: `state.client` of the request, which the HTTP front has set."""
         scope: Scope = ctx.request.scope if ctx.request is not None else {}
-        client = (scope.get("state") or {}).get("client", self._client)
+        client = self._found(scope)
         if not isinstance(client, Client):
             raise InputError(f"a request without a client (state.client is {shown(client)})")
         return client
+
+    def _found(self, scope: Scope) -> Any:
+        return (scope.get("state") or {}).get("client", self._client)
+
+    def _key(self, scope: Scope, session: str, request_id: object) -> tuple[str, ...]:
+        """Return what finds a request again, for the client who sent it and nobody else."""
+        return getattr(self._found(scope), "name", ""), session, str(request_id)
 
     async def _bounded(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
@@ -97,28 +104,29 @@ class McpEndpoint:
         """Answer a request in time, and so that a later notice can cancel it."""
         if ctx.request_id is None:
             return await call_next(ctx)
-        session = None if ctx.request is None else ctx.request.headers.get(_SESSION)
-        key = (session or "", str(ctx.request_id))
+        asked, key = ctx.request, None
+        if asked is not None and _SESSION in asked.headers:
+            key = self._key(asked.scope, asked.headers[_SESSION], ctx.request_id)
         with anyio.move_on_after(self._timeout) as scope:
-            if session is not None:
+            if key is not None:
                 self._under_way[key] = scope
             try:
                 return await call_next(ctx)
             finally:
-                if session is not None:
+                if key is not None:
                     self._under_way.pop(key, None)
         if anyio.current_time() < scope.deadline:
             raise MCPError(INVALID_REQUEST, "the request was cancelled")
         problem = f"no answer in {self._timeout:g} s, so it was given up (ask for less)"
         raise MCPError(REQUEST_TIMEOUT, problem)
 
-    def _cancelled(self, session: str, body: bytes) -> bool:
+    def _cancelled(self, scope: Scope, session: str, body: bytes) -> bool:
         """Whether a body is a notice that a request is cancelled, which is done then."""
         try:
             message = json.loads(body)
             if message["method"] != "notifications/cancelled":
                 return False
-            key = (session, str(message["params"]["requestId"]))
+            key = self._key(scope, session, message["params"]["requestId"])
         except (ValueError, RecursionError, KeyError, TypeError):
             return False
         if key in self._under_way:
