@@ -39,7 +39,7 @@ _SMALL = (*_OPEN, "/metrics")  # answered however much there is to do, and they 
 _SAY_BODY = frozenset((b"content-length", b"transfer-encoding"))
 _LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
 _RETRY_AFTER = 1  # seconds
-_CLIENT_CLOSED = 499  # what nginx calls it, in log and metrics: nobody is there to be told
+_CLIENT_CLOSED = 499  # what nginx calls it, in log and metrics: nobody is there to read an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,13 @@ def is_loopback(host: str) -> bool:
     (True, False)
     """
     return _LOOPBACK.fullmatch(host) is not None
+
+
+def _is_of_loopback(origin: str) -> bool:
+    try:
+        return is_loopback(urlsplit(origin).netloc)
+    except ValueError:  # it is not a URL
+        return False
 
 
 class RefusedError(Exception):
@@ -172,7 +179,8 @@ class Guard:
         except asyncio.CancelledError:  # the server ends, and its patience has
             await answer.refuse(RefusedError(503, "ending", "the server ends (ask again)"))
         except Exception as exc:
-            _LOGGER.error("%s %s cannot be answered: %s", method, path, _fault(exc), exc_info=exc)
+            asked = _said(method, path)
+            _LOGGER.error("%s cannot be answered: %s", asked, _fault(exc), exc_info=exc)
             problem = "something went wrong here (the server's log says what)"
             await answer.refuse(RefusedError(500, "internal", problem))
         finally:
@@ -213,7 +221,7 @@ class Guard:
             if not is_loopback(host):
                 problem = f"the Host is {host[:60]!r} (use 127.0.0.1 or localhost)"
                 raise RefusedError(403, "forbidden", problem)
-            if origin is not None and not is_loopback(urlsplit(origin).netloc):
+            if origin is not None and not _is_of_loopback(origin):
                 problem = f"a page of {origin[:60]!r} asks (only pages of this machine may)"
                 raise RefusedError(403, "forbidden", problem)
             return self.anyone
@@ -300,8 +308,12 @@ class Guard:
         if _ACCESS.isEnabledFor(logging.INFO):
             client = scope.get("state", {}).get("client")
             who = "-" if client is None else printable(client.name)
-            said = f"{method[:10]} {path[:200]}"
-            _ACCESS.info("%s %s %d %.1f ms", who, printable(said), status, 1000 * seconds)
+            _ACCESS.info("%s %s %d %.1f ms", who, _said(method, path), status, 1000 * seconds)
+
+
+def _said(method: str, path: str) -> str:
+    """Return what was asked for, as a log can have it."""
+    return printable(f"{method[:10]} {path[:200]}")
 
 
 def _fault(error: Exception) -> str:

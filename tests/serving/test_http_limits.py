@@ -57,6 +57,8 @@ class TestWhere:
             {"origin": "http://example.com"},
             {"origin": "null"},
             {"origin": "http://localhost.example.com"},
+            {"origin": "http://["},
+            {"origin": "http://[localhost]"},
         ],
     )
     def test_a_page_of_another_place_is_refused(self, path, headers):
@@ -483,6 +485,19 @@ class TestGuard:
 
         assert run(main()).status == 200
         assert "ZeroDivisionError" in caplog.text
+
+    def test_the_log_of_a_fault_is_one_line(self, caplog):
+        async def app(scope, receive, send):
+            raise ZeroDivisionError
+
+        async def main():
+            async with served(quiet(Guard(app))) as browser:
+                return await browser.get("/%0aforged%1b[31m")
+
+        assert run(main()).error == (500, "internal")
+        (said,) = [r.getMessage() for r in caplog.records if "cannot be answered" in r.message]
+        assert said.startswith(r"GET / forged\x1b[31m cannot be answered: ZeroDivisionError")
+        assert "\n" not in said
 
     def test_a_websocket_is_closed(self):
         sent = []
