@@ -117,8 +117,11 @@ def _meta(called: Called) -> dict[str, Any] | None:
     failure = called.result.failure
     meta: dict[str, Any] = {}
     if failure is not None:
-        told = {"kind": failure.kind, "message": failure.message, "was_done": failure.was_done}
-        meta[_FAILURE] = told
+        meta[_FAILURE] = {
+            "kind": failure.kind,
+            "message": failure.message,
+            "was_done": failure.was_done,
+        }
     if called.search_id is not None:
         meta[_SEARCH_ID] = called.search_id
     if called.next:
