@@ -45,6 +45,7 @@ class Decisions:
     share: float | None
     call_timeout: float
     context: str | None
+    context_ttl: float
     no_learn: bool
 
     @property
@@ -258,4 +259,4 @@ class Serving:
 
         place = self.decisions.context or (str(folder / "context.sqlite") if many else None)
         store = None if place is None else store_at(place)
-        return SharedContext(store, classes=sources.classes)
+        return SharedContext(store, ttl=self.decisions.context_ttl, classes=sources.classes)

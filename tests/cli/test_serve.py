@@ -21,6 +21,7 @@ import pytest
 from cnp_router.catalog import Catalog
 from cnp_router.cli.app import app
 from cnp_router.cli.serve import serve
+from cnp_router.context import SqliteContextStore
 from cnp_router.online import OnlineStore
 from cnp_router.sources import FunctionSource
 from cnp_router.training import fit_router
@@ -303,6 +304,21 @@ class TestHttp:
         assert found["acted"] is False
         assert [tool["name"] for tool in found["tools"]] == ["home__forecast", "home__dig"]
 
+    def test_how_long_what_a_call_gave_is_used(self, folder):
+        arguments = ("--context", "context.sqlite", "--context-ttl", 90)
+        with http_server(folder, *arguments) as server:
+            server.wait()
+            call = {"name": "home__forecast", "inputs": {"city": "Kyoto"}}
+            assert server.ask("/v1/call", call)[0] == 200
+            assert server.end() == (0, "")
+
+        async def kept():
+            async with SqliteContextStore(folder / "context.sqlite") as store:
+                return await store.live()
+
+        (entry,) = asyncio.run(kept())
+        assert (entry.source, entry.ttl) == ("home__forecast", 90)
+
 
 class TestTokens:
     def test_a_single_token(self, folder):
@@ -385,6 +401,8 @@ class TestUsage:
             (["--shadow", "--share", "5"], "--shadow and --share exclude each other"),
             (["--share", "101"], "not in the range"),
             (["--share", "nan"], "not a finite number"),
+            (["--context-ttl", "59"], "not in the range"),
+            (["--context-ttl", "601"], "not in the range"),
             (["--workers", "2"], "--workers goes with --http"),
             (["--port", "80"], "--port goes with --http"),
             (["--log"], "--log goes with --http"),
