@@ -24,7 +24,8 @@ class SpecificationRouters:
     """Routers of sets of tools, each fitted once; the sets that were used last are kept.
 
     Each fit is given all that served requests, as far as it is about the tools at hand: what the
-    store has, or without one the newest of what was learned here. Thread-safe.
+    store has, or without one the newest of what was learned here. Where something was forgotten in
+    the store, all are fitted anew. Thread-safe.
 
     Parameters
     ----------
@@ -43,6 +44,7 @@ class SpecificationRouters:
         self._store = store
         self._ids = ids
         self._is_counted = is_counted
+        self._n_forgettings = 0 if store is None else store.n_forgettings
         self._lessons: dict[str, Mashup] = {}  # without a store, by id
         self._lock = threading.Lock()  # held for a moment only
         self._learning = threading.Lock()
@@ -54,6 +56,9 @@ class SpecificationRouters:
         """
         wanted = frozenset(tools)
         with self._lock:
+            if self._store is not None and self._store.n_forgettings != self._n_forgettings:
+                self._n_forgettings = self._store.n_forgettings
+                self.fitted.clear()  # a router cannot unlearn
             there = wanted if wanted in self.fitted else None
             there = there or next((each for each in self.fitted if wanted <= each), None)
             if there is not None:

@@ -63,7 +63,9 @@ class ToolChoice:
     store : OnlineStore, optional
         Keeps what is observed. Routers that are fitted here learn what it has, also of runs that
         used tools that are not there any more; one that was given does by a `RouterObserver` of
-        the store. Without a store, the newest ten thousand outcomes are held here.
+        the store. What is forgotten there, these routers forget at the next choice; one that was
+        given has to be loaded or fitted again. Without a store, the newest ten thousand outcomes
+        are held here, as long as the choice is.
     names : mapping of str to str, optional
         What the router calls a tool, by the name that the framework has for it, where the two are
         not the same: ``{"now": "time__now"}``.

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cnp_router import Catalog, Mashup, OnlineStore, Step, Trajectory, fit_router
+from cnp_router import Catalog, Forgetting, Mashup, OnlineStore, Step, Trajectory, fit_router
 from cnp_router.adapters import ToolChoice, specification_routers, tool_api
 from cnp_router.online import RouterObserver
 
@@ -126,4 +126,46 @@ class TestOfOtherTools:
     def test_calls_that_all_failed_teach_nothing(self):
         choice = ToolChoice()
         choice.observe(UMBRELLA, [Step("weather", success=False)], True)
+        assert chosen(choice) == ()
+
+
+class TestForgotten:
+    def test_a_user(self, store):
+        choice = ToolChoice(store=store)
+        assert chosen(choice) == ()
+        choice.observe(UMBRELLA, [WEATHER], True, user="ann")
+        choice.observe("Take me away", [Step("book_seat")], True, user="bob")
+        assert chosen(choice) == ("weather",)
+        store.forget(Forgetting(users=("ann",)))
+        choice.observe("Call me back", [Step("send_sms")], True)  # as many records as before
+        assert chosen(choice) == ()
+        assert chosen(choice, "Take me away") == ("book_seat",)
+        assert chosen(choice, "Call me back") == ("send_sms",)
+
+    def test_a_tool_of_a_record_that_stays(self, store):
+        choice = ToolChoice(store=store)
+        choice.observe(UMBRELLA, [WEATHER, Step("book_seat", success=True)], True)
+        assert set(chosen(choice)) == {"weather", "book_seat"}
+        store.forget(Forgetting(apis=("weather",)))
+        assert chosen(choice) == ("book_seat",)
+
+    def test_beside_a_router(self, store):
+        choice = ToolChoice(fit_router(Catalog(TOOLS[1:])), store=store)
+        choice.observe(UMBRELLA, [WEATHER], True, user="ann")
+        assert chosen(choice) == ("weather",)
+        store.forget(Forgetting(users=("ann",)))
+        assert chosen(choice) == ()
+
+    def test_while_a_router_is_fitted_again(self, store, monkeypatch):
+        choice, fit = ToolChoice(store=store), specification_routers.fit_router
+        assert chosen(choice) == ()
+
+        def slowly(catalog, history):
+            monkeypatch.setattr(specification_routers, "fit_router", fit)
+            store.forget(Forgetting(users=("ann",)))
+            assert chosen(choice) == ()  # fitted anew meanwhile
+            return fit(catalog, history)
+
+        monkeypatch.setattr(specification_routers, "fit_router", slowly)
+        choice.observe(UMBRELLA, [WEATHER], True, user="ann")
         assert chosen(choice) == ()
