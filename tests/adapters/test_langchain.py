@@ -116,6 +116,14 @@ class TestTheModelIsShown:
         agent.invoke({"messages": messages})
         assert model.seen[0] == ("weather",)
 
+    def test_what_was_called_before_stays(self):
+        model = ObedientModel()
+        agent = create_agent(model, middleware=[RoutedTools(tools=FEW)])
+        done = agent.invoke(asked(RAIN))
+        for text in ("And tomorrow?", "Send a text message to her phone."):
+            done = agent.invoke({"messages": [*done["messages"], ("human", text)]})
+        assert model.seen == [("weather",)] * 4 + [("send_sms", "weather")] * 2
+
     @pytest.mark.parametrize("is_async", [True, False])
     def test_what_a_function_of_the_messages_says(self, run, is_async):
         async def later(messages):
@@ -367,7 +375,7 @@ class TestOutcomes:
         request = "Do I need an umbrella?"
         routed.observe(run(agent, request), True)
         run(agent, request)
-        assert model.seen == [(), (), ("weather",), ("weather",)]
+        assert model.seen == [(), ("weather",), ("weather",), ("weather",)]
 
     def test_only_the_newest_request_of_a_conversation(self):
         routed = RoutedTools(tools=FEW)
