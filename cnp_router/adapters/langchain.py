@@ -192,7 +192,9 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         Trajectory
         """
         asked, since = _asked(result["messages"])
-        return self.choice.observe(asked, _steps(since), success, user=user)
+        answer = _answer_of(result)
+        steps = [step for step in _steps(since) if step.tool != answer]
+        return self.choice.observe(asked, steps, success, user=user)
 
     async def aobserve(
         self,
@@ -371,6 +373,16 @@ def _steps(messages: Sequence[BaseMessage]) -> list[Step]:
                 said, success = str(answer.text)[:MOST_OBSERVED], answer.status != "error"
                 steps.append(Step(call["name"], dict(call["args"]), said, success=success))
     return steps
+
+
+def _answer_of(result: Mapping[str, Any]) -> str | None:
+    """Return the name of the tool by which a model gave its structured answer, if it did so."""
+    messages = result["messages"]
+    said = [place for place, each in enumerate(messages) if isinstance(each, AIMessage)]
+    if result.get("structured_response") is None or not said or not messages[said[-1]].tool_calls:
+        return None
+    answer = next(iter(messages[said[-1] + 1 :]), None)  # before those of tools called beside it
+    return answer.name if isinstance(answer, ToolMessage) else None
 
 
 def _without_names(

@@ -80,6 +80,8 @@ __all__ = [
 RequestOf = Callable[[RunContext[Any]], str | Awaitable[str]]
 """Makes the text to choose by from the context of a run."""
 
+_NO_TOOLS = ("tool-search", "capability-load")  # by which a model finds tools
+
 
 @dataclass
 class RoutedToolset(WrapperToolset[AgentDepsT]):
@@ -200,7 +202,8 @@ async def observe(
     Trajectory
     """
     asked = _newest(result.all_messages()) if request is None else request
-    steps = _steps(result.new_messages())
+    # The attribute that the result itself finds its output by: there is no public one.
+    steps = _steps(result.new_messages(), result._output_tool_name)
     return await asyncio.to_thread(choice.observe, asked, steps, success, user=user)
 
 
@@ -337,14 +340,18 @@ def _text(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
 
-def _steps(messages: Sequence[ModelMessage]) -> list[Step]:
-    """Return the calls of a run with what became of them."""
+def _steps(messages: Sequence[ModelMessage], output_tool: str | None) -> list[Step]:
+    """Return the calls of a run with what became of them, but not its searches and its output."""
     parts = [part for message in messages for part in message.parts]
     returned = {part.tool_call_id: part for part in parts if isinstance(part, ToolReturnPart)}
     steps = []
     for message in messages:
         for part in message.parts if isinstance(message, ModelResponse) else ():
-            if isinstance(part, ToolCallPart):
+            if (
+                isinstance(part, ToolCallPart)
+                and part.tool_kind not in _NO_TOOLS
+                and part.tool_name != output_tool
+            ):
                 back = returned.get(part.tool_call_id)
                 steps.append(
                     Step(

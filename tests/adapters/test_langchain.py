@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import wrap_model_call
+from langchain.agents.structured_output import ToolStrategy
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import ToolException, tool
 from langchain_fakes import ObedientModel, asked, last, plain_tool
@@ -349,6 +351,13 @@ class Kept:
         pass
 
 
+class ScriptedModel(GenericFakeChatModel):
+    """Says what it is told to."""
+
+    def bind_tools(self, tools, **how):
+        return self
+
+
 class TestOutcomes:
     def test_a_run_is_kept(self, tmp_path, run):
         kept = Kept()
@@ -376,6 +385,27 @@ class TestOutcomes:
         routed.observe(run(agent, request), True)
         run(agent, request)
         assert model.seen == [(), ("weather",), ("weather",), ("weather",)]
+
+    @pytest.mark.parametrize(
+        "turns",
+        [
+            [["weather"], ["Answer"]],
+            [["Answer", "weather"]],
+            [["weather", "Answer"]],
+        ],
+    )
+    def test_a_structured_answer_is_no_step(self, run, turns):
+        class Answer(BaseModel):
+            rains: bool
+
+        inputs = {"weather": {}, "Answer": {"rains": True}}
+        calls = ([{"name": n, "args": inputs[n], "id": n} for n in names] for names in turns)
+        model = ScriptedModel(messages=(AIMessage("", tool_calls=turn) for turn in calls))
+        routed = RoutedTools(tools=FEW)
+        how = ToolStrategy(Answer)
+        done = run(create_agent(model, middleware=[routed], response_format=how), RAIN)
+        assert done["structured_response"] == Answer(rains=True)
+        assert routed.observe(done, True).tools == ("weather",)
 
     def test_only_the_newest_request_of_a_conversation(self):
         routed = RoutedTools(tools=FEW)

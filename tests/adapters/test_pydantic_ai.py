@@ -335,6 +335,24 @@ class TestOutcomes:
         assert (kept.user, unjudged.goal, unjudged.success) == ("ann", RAIN, None)
         assert script.seen[-1] == ["weather", "share_price"]
 
+    def test_searches_and_the_output_are_no_steps(self):
+        script = Scripted(
+            ("search_tools", {"queries": ["rain in a city"]}),
+            ("weather", {"city": "Kyoto"}),
+            ("final_result", {"town": "Kyoto"}),  # it is tried again
+            ("final_result", {"name": "Kyoto"}),
+        )
+        agent = Agent(
+            FunctionModel(script),
+            tools=[Tool(weather, defer_loading=True)],
+            capabilities=[tool_search()],
+            output_type=Place,
+        )
+        result = asyncio.run(agent.run(RAIN))
+        kept = asyncio.run(observe(ToolChoice(), result, True))
+        assert result.output == Place(name="Kyoto")
+        assert [(step.tool, step.success) for step in kept.steps] == [("weather", True)]
+
 
 def book(seat: str) -> str:
     """Reserves a seat at the theatre."""
