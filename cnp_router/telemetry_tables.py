@@ -250,7 +250,7 @@ _METRICS = (
         "counter",
         "{dependency}",
         "Jobs that wait for a job of another source, and whether that one was done and this one "
-        "had its inputs (resolved).",
+        "had its inputs (resolved). What was broken off is left out.",
         ("resolved",),
     ),
     Metric(
@@ -319,7 +319,7 @@ _METRICS = (
         "counter",
         "{act}",
         "Acts of contractors for jobs, by how they came to it (award, re-award, directed, "
-        "fallback, direct, earlier, context) and outcome (done, failed).",
+        "fallback, direct, earlier, context) and outcome (done, failed; cancelled: broken off).",
         ("by", "outcome"),
     ),
     Metric(
@@ -358,7 +358,8 @@ _METRICS = (
         "{selection}",
         "Choices whose outcome is known, and whether they were right (correct). By gateway: the "
         "tool that a client called was among those that the router chose; award: the first API "
-        "that a job was awarded to did it; next_tool: the tool that was said was taken.",
+        "that a job was awarded to did it (left out where it was broken off); next_tool: the tool "
+        "that was said was taken.",
         ("correct", "by"),
     ),
     Metric(

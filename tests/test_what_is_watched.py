@@ -263,24 +263,79 @@ def test_jobs_at_the_same_time_have_their_own_spans(watched, router):
     assert [job_of(name) for name in calls] == ["look", "other"]
 
 
-def test_a_cancelled_execution_is_counted_as_such(watched, router):
-    async def main():
-        class Slow(ScriptedSource):
-            async def call(self, call):
-                began.set()
-                await asyncio.Event().wait()
+class Hanging(ScriptedSource):
+    """Never answers."""
 
-        began = asyncio.Event()
-        tools = Sources([Slow("sky", {"forecast": []}, apis=[APIS[0]])])
-        task = asyncio.create_task(executor(router, tools).execute(Plan("Weather.", (LOOK,))))
-        await began.wait()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.began = asyncio.Event()
 
-    asyncio.run(main())
-    assert watched.values("cnp_router.executions") == {"outcome=cancelled": 1}
-    assert watched.values("cnp_router.jobs") == {"outcome=cancelled": 1}
-    assert watched.span("execution").attributes["error.type"] == "cancelled"
+    async def call(self, call):
+        self.began.set()
+        await asyncio.Event().wait()
+
+
+def hanging():
+    """A source that never answers, and two that would."""
+    found = []
+    for kind, api in zip((Hanging, ScriptedSource, ScriptedSource), APIS, strict=True):
+        source, name = api.id.split("__")
+        found.append(kind(source, {name: ["done"]}, apis=[api]))
+    return found
+
+
+LAST = Job("last", api="air__weather", inputs={"city": "Oslo"}, after=("tell",))
+
+
+class TestWhatIsBrokenOff:
+    """Nobody knows how it would have ended: it is neither right nor wrong."""
+
+    def late(self, router, plan):
+        settings = ExecutionSettings(wait=(0, 0), timeout=0.2)
+        net = ContractNet(CATALOG, offline_model(CATALOG), router=router)
+        tools = Sources(hanging())
+        execution = Executor(net, tools, settings=settings, approve=allow_writes).execute(plan)
+        return asyncio.run(execution)
+
+    def cancelled(self, router, plan):
+        async def main():
+            tools = hanging()
+            task = asyncio.create_task(executor(router, Sources(tools)).execute(plan))
+            await tools[0].began.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(main())
+
+    def test_a_cancelled_execution_is_counted_as_such(self, watched, router):
+        self.cancelled(router, Plan("Weather.", (LOOK, TELL, LAST)))
+        assert watched.values("cnp_router.executions") == {"outcome=cancelled": 1}
+        jobs = watched.values("cnp_router.jobs")
+        assert jobs == {"outcome=cancelled": 1, "outcome=skipped": 2}
+        assert watched.span("execution").attributes["error.type"] == "cancelled"
+
+    def test_one_that_is_late_too(self, watched, router):
+        assert self.late(router, Plan("Weather.", (LOOK, TELL, LAST))).is_late
+        assert watched.values("cnp_router.executions") == {"outcome=late": 1}
+
+    @pytest.mark.parametrize("how", ["late", "cancelled"])
+    def test_no_choice_was_wrong_and_no_dependency_missed(self, watched, router, how):
+        getattr(self, how)(router, Plan("Weather.", (LOOK, TELL, LAST)))
+        assert watched.values("cnp_router.acts") == {"by=directed, outcome=cancelled": 1}
+        assert watched.values("cnp_router.selections") == {}
+        assert watched.values("cnp_router.dependencies") == {}
+
+    def test_what_ended_before_is_counted(self, watched, router):
+        ask = Job("ask", api="phone__send", inputs={"city": "Oslo"})
+        far = Job("far", api="air__weather", inputs={"city": "Oslo"}, after=("ask",))
+        look = Job("look", api="sky__forecast", inputs={"city": "Oslo"}, after=("far",))
+        assert self.late(router, Plan("Weather.", (ask, far, look))).is_late
+        assert watched.values("cnp_router.acts") == {
+            "by=directed, outcome=done": 2,
+            "by=directed, outcome=cancelled": 1,
+        }
+        assert watched.values("cnp_router.selections") == {"by=award, correct=True": 2}
+        assert watched.values("cnp_router.dependencies") == {"resolved=True": 2}
 
 
 class TestCalls:
