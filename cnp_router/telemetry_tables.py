@@ -233,7 +233,8 @@ _METRICS = (
         "histogram",
         "s",
         "How long all jobs of a plan took, from the first to the last, the time in which a person "
-        "was asked included.",
+        "was asked included, by outcome (done, failed; cancelled: given up, or the time of the "
+        "execution was over).",
         ("outcome",),
         _SLOW,
     ),
@@ -266,7 +267,8 @@ _METRICS = (
         "cnp_router.tool.calls",
         "counter",
         "{call}",
-        "Calls of tools, by source (of the tools), outcome (done, failed) and kind of failure.",
+        "Calls of tools, by source (of the tools), outcome (done, failed; cancelled: given up, "
+        "also since the time of the execution was over) and kind of failure.",
         ("source", "outcome", "error.type"),
     ),
     Metric(
@@ -340,8 +342,8 @@ _METRICS = (
         "cnp_router.delegations",
         "counter",
         "{delegation}",
-        "Questions to other agents (sub-agents, A2A agents), by outcome (done, failed) and kind of "
-        "failure.",
+        "Questions to other agents (sub-agents, A2A agents), by outcome (done, failed, cancelled) "
+        "and kind of failure.",
         ("outcome", "error.type"),
     ),
     Metric(

@@ -32,6 +32,7 @@ from cnp_router.context import (
 )
 from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import ChatAnswerError, InputError, UnknownApiError
+from cnp_router.execution import run_jobs
 from cnp_router.llm import (
     CachedChatModel,
     ChatMessage,
@@ -284,6 +285,7 @@ def hanging():
     return found
 
 
+ASKED = Call(api="weather", inputs={"text": "Rain?"})
 LAST = Job("last", api="air__weather", inputs={"city": "Oslo"}, after=("tell",))
 
 
@@ -324,6 +326,58 @@ class TestWhatIsBrokenOff:
         assert watched.values("cnp_router.acts") == {"by=directed, outcome=cancelled": 1}
         assert watched.values("cnp_router.selections") == {}
         assert watched.values("cnp_router.dependencies") == {}
+
+    @pytest.mark.parametrize("how", ["late", "cancelled"])
+    def test_what_hangs_is_seen_with_how_long(self, watched, router, how):
+        getattr(self, how)(router, Plan("Weather.", (LOOK, TELL, LAST)))
+        calls = watched.values("cnp_router.tool.calls")
+        assert calls == {"error.type=cancelled, outcome=cancelled, source=sky": 1}
+        assert watched.values("cnp_router.tool.duration") == {"outcome=cancelled, source=sky": 1}
+        assert watched.values("cnp_router.task_graph.duration") == {"outcome=cancelled": 1}
+        if how == "late":
+            for name in ("cnp_router.tool.duration", "cnp_router.task_graph.duration"):
+                (seconds,) = watched.sums(name).values()
+                assert seconds > 0.1
+
+    def test_an_agent_that_is_given_up_is_a_delegation(self, watched):
+        class Remote(Hanging):
+            is_agent = True
+
+        async def main():
+            source = Remote("peer", {"ask": ["yes"]})
+            task = asyncio.create_task(Sources([source]).call(Call(api="peer__ask")))
+            await source.began.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(main())
+        delegations = watched.values("cnp_router.delegations")
+        assert delegations == {"error.type=cancelled, outcome=cancelled": 1}
+        assert watched.values("cnp_router.delegation.duration") == {"outcome=cancelled": 1}
+
+    def test_a_sub_agent_that_is_given_up_too(self, watched):
+        async def main():
+            async def think(question):
+                began.set()
+                await asyncio.Event().wait()
+
+            began = asyncio.Event()
+            task = asyncio.create_task(SubAgent("weather", "Weather.", think).perform(ASKED))
+            await began.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(main())
+        delegations = watched.values("cnp_router.delegations")
+        assert delegations == {"error.type=cancelled, outcome=cancelled": 1}
+
+    def test_a_plan_that_a_bug_ends_has_taken_its_time(self, watched):
+        async def work(job):
+            raise ValueError("a bug")
+
+        with pytest.raises(ValueError, match="a bug"):
+            asyncio.run(run_jobs(Plan("Weather.", (LOOK,)), work))
+        assert watched.values("cnp_router.task_graph.duration") == {"outcome=failed": 1}
 
     def test_what_ended_before_is_counted(self, watched, router):
         ask = Job("ask", api="phone__send", inputs={"city": "Oslo"})
