@@ -435,6 +435,35 @@ class TestModels:
         assert found["gen_ai.usage.input_tokens"] == response.usage.tokens_in
         assert "12345" not in span.to_json()
 
+    @pytest.mark.parametrize("server", ["http://h:99999", "http://[::1", "a-server", "http://"])
+    def test_a_server_that_is_no_url_fails_no_call(self, watched, server):
+        class Odd(ScriptedChatModel):
+            pass
+
+        Odd.server = server
+        assert self.ask(Odd(["Hello."], name="large")).text == "Hello."
+        found = watched.span("chat large").attributes
+        assert not {"server.address", "server.port"} & set(found)
+        assert found["gen_ai.provider.name"] == "openai"
+
+    @pytest.mark.parametrize(
+        ("server", "provider"),
+        [
+            ("https://api.openai.com/v1", "openai"),
+            ("https://mine.openai.azure.com", "azure.ai.openai"),
+            ("https://openai.com.example.org", "openai"),
+            ("https://notanthropic.com", "openai"),
+            ("https://anthropic.com", "anthropic"),
+        ],
+    )
+    def test_a_provider_is_known_by_its_host(self, watched, server, provider):
+        class There(ScriptedChatModel):
+            pass
+
+        There.server = server
+        self.ask(There(["Hello."], name="large"))
+        assert watched.span("chat large").attributes["gen_ai.provider.name"] == provider
+
     def test_what_it_cost_is_counted_by_its_prices(self, watched):
         model = ScriptedChatModel(["Hello."], name="large")
         model.prices = self.PRICES
