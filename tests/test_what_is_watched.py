@@ -653,6 +653,25 @@ class TestContext:
         seen = watched.values("cnp_router.context.store.usage")
         assert seen == {f"store={kind}": 0.25}  # looked at now and then
 
+    def test_how_full_a_store_is_is_seen_where_context_is_only_looked_for(
+        self, watched, monkeypatch
+    ):
+        monkeypatch.setattr("cnp_router.context.context_store._PAUSE", 0.0)
+        now = [1_900_000_000.0]
+
+        async def main():
+            async with SharedContext(clock=lambda: now[0]) as context:
+                await context.keep(APIS[0], {"city": "Oslo"}, CallResult("rain"))
+                yield watched.values("cnp_router.context.store.usage")["store=memory"]
+                now[0] += 600
+                assert await context.recall(APIS[0], {"city": "Oslo"}) is None
+                yield watched.values("cnp_router.context.store.usage")["store=memory"]
+
+        async def both():
+            return [value async for value in main()]
+
+        assert asyncio.run(both()) == [1 / 2000, 0]
+
     def test_a_dense_encoder_is_timed(self, watched):
         def letters(texts):
             return [[text.lower().count(letter) + 1 for letter in "aeiou"] for text in texts]

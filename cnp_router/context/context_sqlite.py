@@ -121,7 +121,7 @@ class SqliteContextStore(ContextStore):
         return gone
 
     async def usage(self) -> float:
-        """Return the larger of its entries and its bytes, by their limits."""
+        """Return the larger of its entries and its bytes, by their limits; none has expired."""
         return await asyncio.to_thread(self._file.use, self._usage)
 
     async def aclose(self) -> None:
@@ -154,6 +154,6 @@ class SqliteContextStore(ContextStore):
         return self._usage(connection) > 1
 
     def _usage(self, connection: sqlite3.Connection) -> float:
-        query = "SELECT count(*), coalesce(sum(size), 0) FROM entries"
-        count, size = connection.execute(query).fetchone()
+        query = "SELECT count(*), coalesce(sum(size), 0) FROM entries WHERE expires > ?"
+        count, size = connection.execute(query, (self._clock(),)).fetchone()
         return float(max(count / self.max_entries, size / self.max_bytes))
