@@ -229,6 +229,17 @@ def test_what_has_expired_takes_no_room(kind, tmp_path):
     run(store.aclose())
 
 
+def test_a_file_says_how_full_it_is_while_another_process_writes(tmp_path):
+    path = tmp_path / "context.db"
+    with (
+        sqlite_store(path, max_entries=4, busy=0.0) as store,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
+        run(store.put(entry()))
+        other.execute("BEGIN IMMEDIATE")
+        assert run(store.usage()) == 0.25
+
+
 class Mute(MemoryContextStore):
     """Cannot say how full it is, for the first times that it is asked."""
 
