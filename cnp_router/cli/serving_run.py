@@ -214,7 +214,8 @@ class Serving:
             allow_write=asked.allow_write,
             share=asked.acted_on,
         )
-        kept = folder if self.model is None else self.model
+        # What is not learned from need not outlive the server, nor a model be writable for it.
+        kept = folder if self.model is None or asked.no_learn else self.model
         # A worker that was started by another process has no command of its own.
         with click.Context(click.Command("serve")), contextlib.redirect_stdout(sys.stderr):
             async with contextlib.AsyncExitStack() as stack:

@@ -290,7 +290,10 @@ class Gateway:
             "tools": len(self._tools.of(_ANYONE if client is None else client)),
             "sources": self._tools.states(client),
             "learns": is_taught,
-            "problems": [what for what, is_so in problems.items() if is_so],
+            "problems": [
+                *(what for what, is_so in problems.items() if is_so),
+                *self._tools.problems(client),
+            ],
             "in_flight": self._in_flight,
         }
 

@@ -173,7 +173,7 @@ class _Front:
     async def route(self, request: Request) -> Response:
         body = await _body(request, RouteBody)
         found = await _answered(self.gateway.route(body.request, client=request.state.client))
-        return JSONResponse(found.to_dict() | {"routing": found.routing.to_dict()})
+        return JSONResponse(found.decision_to_dict())
 
     async def call(self, request: Request) -> Response:
         body = await _body(request, CallBody)

@@ -22,7 +22,7 @@ from cnp_router.serving.clients import Client
 if TYPE_CHECKING:
     from cnp_router.serving.clients import Clients
 
-__all__ = ["ACCESS_LOG", "Guard", "Limits", "error_document", "is_loopback"]
+__all__ = ["ACCESS_LOG", "UNSURE", "Guard", "Limits", "error_document", "is_loopback"]
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -35,10 +35,15 @@ _LOGGER = logging.getLogger(__name__)
 _ACCESS = logging.getLogger(ACCESS_LOG)
 
 _OPEN = ("/", "/healthz")  # nothing in them is anybody's
+_MCP = "/mcp"
+_CALLS = ("/v1/call", _MCP)  # what may have been done when no answer comes
 _SMALL = (*_OPEN, "/metrics")  # answered however much there is to do, and they take no body
 _SAY_BODY = frozenset((b"content-length", b"transfer-encoding"))
 _LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
 _RETRY_AFTER = 1  # seconds
+_REFUSED = -32_000  # the first of the codes of JSON-RPC that are a server's own
+UNSURE = "; what was called may have been done: see whether it was before you call it again"
+"""What is said of a call that has no answer."""
 _CLIENT_CLOSED = 499  # what nginx calls it, in log and metrics: nobody is there to read an answer
 
 
@@ -170,6 +175,7 @@ class Guard:
         place = ExitStack()  # among those that are answered at once
         # Left with the last byte, not after it: who has an answer may ask again at once.
         answer = _Answer(send, place.close)
+        answer.is_rpc = path == _MCP
         try:
             await self._guarded(scope, receive, answer, place)
         except RefusedError as exc:
@@ -177,7 +183,8 @@ class Guard:
         except _GoneError:
             answer.status = answer.status or _CLIENT_CLOSED
         except asyncio.CancelledError:  # the server ends, and its patience has
-            await answer.refuse(RefusedError(503, "ending", "the server ends (ask again)"))
+            problem = f"the server ends{_unsure(path)} (ask again)"
+            await answer.refuse(RefusedError(503, "ending", problem))
         except Exception as exc:
             asked = _said(method, path)
             _LOGGER.error("%s cannot be answered: %s", asked, _fault(exc), exc_info=exc)
@@ -290,7 +297,8 @@ class Guard:
                     raise _GoneError
                 await work
         except TimeoutError:
-            problem = f"no answer in {self.limits.timeout:g} s, so it was given up (ask for less)"
+            late = f"no answer in {self.limits.timeout:g} s, so it was given up"
+            problem = f"{late}{_unsure(scope['path'])} (ask for less)"
             raise RefusedError(504, "timeout", problem) from None
         finally:
             for task in (work, watching):
@@ -309,6 +317,11 @@ class Guard:
             client = scope.get("state", {}).get("client")
             who = "-" if client is None else printable(client.name)
             _ACCESS.info("%s %s %d %.1f ms", who, _said(method, path), status, 1000 * seconds)
+
+
+def _unsure(path: str) -> str:
+    """Return what else is to be said where something may have been called."""
+    return UNSURE if path in _CALLS else ""
 
 
 def _said(method: str, path: str) -> str:
@@ -331,6 +344,7 @@ class _Answer:
         self.status = 0
         self.is_complete = False
         self.is_last = False
+        self.is_rpc = False
         self.clock: asyncio.Timeout | None = None
 
     async def __call__(self, message: Message) -> None:
@@ -361,7 +375,11 @@ class _Answer:
         self._completed()
         if self.status:
             return
-        body = json.dumps(error_document(error.kind, error.message)).encode()
+        document = error_document(error.kind, error.message)
+        if self.is_rpc:  # clients of MCP show what such an error says, and nothing of another
+            about = {"code": _REFUSED, "message": error.message, "data": {"type": error.kind}}
+            document = {"jsonrpc": "2.0", "id": None, "error": about}
+        body = json.dumps(document).encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),

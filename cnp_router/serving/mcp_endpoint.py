@@ -23,6 +23,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.records import shown
 from cnp_router.serving.clients import Client
 from cnp_router.serving.gateway import Gateway
+from cnp_router.serving.http_limits import UNSURE
 from cnp_router.serving.mcp_handlers import server_of
 
 __all__ = ["McpEndpoint", "http_app"]
@@ -117,7 +118,7 @@ class McpEndpoint:
                     self._under_way.pop(key, None)
         if anyio.current_time() < scope.deadline:
             raise MCPError(INVALID_REQUEST, "the request was cancelled")
-        problem = f"no answer in {self._timeout:g} s, so it was given up (ask for less)"
+        problem = f"no answer in {self._timeout:g} s, so it was given up{UNSURE} (ask for less)"
         raise MCPError(REQUEST_TIMEOUT, problem)
 
     def _cancelled(self, scope: Scope, session: str, body: bytes) -> bool:
