@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import heapq
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, UnknownApiError
@@ -19,6 +20,8 @@ from cnp_router.sources.source import SEPARATOR
 __all__ = ["OpenTools"]
 
 _LOGGER = logging.getLogger(__name__)
+_MOST_COMPARED = 20  # letter by letter, which takes long
+_LONGEST = 200  # characters of a name that is compared
 _MOST_CLIENTS = 1000  # whose tools are kept in memory
 
 
@@ -97,7 +100,7 @@ class OpenTools:
         seen = self.of(client)
         api = seen.get(check_text("name", name, any_=True))
         if api is None:
-            raise UnknownApiError(name, close=difflib.get_close_matches(name, seen, n=1))
+            raise UnknownApiError(name, close=_close(name, seen))
         return api
 
     def states(self, client: Client | None = None) -> dict[str, str]:
@@ -144,3 +147,23 @@ class OpenTools:
             raise none_left(loaded.problems)
         self._there = tuple(there[name] for name in self.catalog.ids if name in there)
         self._seen.clear()
+
+
+def _close(name: str, there: Iterable[str]) -> list[str]:
+    """Return the most similar of the names that share words with one, if it is similar."""
+    if len(name) > _LONGEST:
+        return []
+    words = {word for word in _words(name) if word}
+    near = heapq.nlargest(
+        _MOST_COMPARED,
+        (
+            (n_shared, -abs(len(each) - len(name)), each)
+            for each in there
+            if (n_shared := len(words.intersection(_words(each))))
+        ),
+    )
+    return difflib.get_close_matches(name, [each for *_, each in near], n=1)
+
+
+def _words(name: str) -> list[str]:
+    return name.lower().replace("-", "_").split("_")

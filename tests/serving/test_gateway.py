@@ -79,24 +79,6 @@ def test_a_client_sees_and_calls_only_what_it_may():
     assert worlds[0].calls == worlds[1].calls == []
 
 
-def test_how_it_is_is_said_of_what_a_client_may_see():
-    broken = ScriptedSource(
-        "sky", {}, unavailable=SourceUnavailableError("sky", "no"), apis=APIS[:2]
-    )
-
-    async def main():
-        async with gateway(World("mail"), broken) as door:
-            clients = (
-                *(None, Client()),
-                *(Client("ann", among=("mail__read",)), Client("bob", exclude=("mail__*",))),
-            )
-            said = [door.status(client) for client in clients]
-            return [(each["tools"], each["sources"]) for each in said]
-
-    everything = (2, {"mail": "ready", "sky": "failed"})
-    assert run(main()) == [everything, everything, (1, {"mail": "ready"}), (0, {"sky": "failed"})]
-
-
 def test_a_client_that_may_see_nothing():
     nobody = Client("nobody", among=())
 
