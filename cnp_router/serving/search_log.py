@@ -21,6 +21,7 @@ __all__ = ["SearchLog"]
 
 _LONGEST = 16_000  # characters of inputs
 _LATEST = 20  # calls by which the next is predicted
+_MOST_CALLS = 200  # that are noted of a search
 _OWN = "FROM searches WHERE id = ? AND client = ? AND time >= ?"
 
 
@@ -30,7 +31,7 @@ class SearchLog:
     Several processes may use one file at once; nobody but its owner may read it. It holds queries,
     inputs and results until something was learned from them and the search cannot be used any more,
     then only what was shown, chosen and called. Where nothing is learned, inputs and results never
-    come into it; what is confidential never does.
+    come into it; what is confidential never does. Of a search, the first 200 calls are noted.
 
     Parameters
     ----------
@@ -137,10 +138,17 @@ class SearchLog:
 
         def begin(connection: sqlite3.Connection) -> Begun | None:
             now, own = self.clock(), (search_id, client, since)
-            row = connection.execute(f"SELECT query, chosen, called {_OWN}", own).fetchone()
+            row = connection.execute(
+                f"SELECT query, chosen, called, n_calls {_OWN}", own
+            ).fetchone()
             if row is None:
                 return None
-            query, chosen, called = row
+            query, chosen, called, n_calls = row
+            if n_calls >= _MOST_CALLS:
+                return Begun(None, query, None, ())
+            connection.execute(
+                "UPDATE searches SET n_calls = n_calls + 1 WHERE id = ?", (search_id,)
+            )
             known, is_correct = json.loads(called), None
             if counts and api not in known:
                 is_correct = api in json.loads(chosen)
@@ -235,7 +243,9 @@ class SearchLog:
             )
         )
 
-    def finished(self, *, idle: float, most: int = 1000) -> tuple[Finished, ...]:
+    def finished(
+        self, *, idle: float, most: int = 1000, most_calls: int = 5000
+    ) -> tuple[Finished, ...]:
         """Return what is over and was not taught yet, the oldest first.
 
         What it returns belongs together from then on: whoever asks next, after this process was
@@ -248,6 +258,8 @@ class SearchLog:
             for it.
         most : int, default=1000
             Of searches, at a time.
+        most_calls : int, default=5000
+            No more searches are returned from so many calls on.
         """
 
         def finished(connection: sqlite3.Connection) -> tuple[Finished, ...]:
@@ -265,19 +277,23 @@ class SearchLog:
                     "WHERE search = ? AND part IS NULL",
                     (name, name),
                 )
-            rows = connection.execute(
-                "SELECT search, part, client, query, rating, api, inputs, observation, success, "
-                "served FROM calls JOIN searches ON search = id WHERE part IS NOT NULL "
-                "ORDER BY calls.number"
+            parts = connection.execute(
+                "SELECT search, part, client, query, rating FROM calls JOIN searches "
+                "ON search = id WHERE part IS NOT NULL GROUP BY search, part "
+                "ORDER BY min(calls.number)"
             ).fetchall()
-            calls: dict[tuple[str, int], list[LoggedCall]] = {}
-            for row in rows:
-                calls.setdefault(row[:2], []).append(call_of(row[5:]))
-            about = {row[:2]: row[2:5] for row in rows}
-            over = []
-            for (search, part), made in calls.items():
-                client, query, rating = about[search, part]
-                over.append(Finished(search, part, client, query, rating, tuple(made)))
+            over, n_calls = list[Finished](), 0
+            for search, part, client, query, rating in parts:
+                rows = connection.execute(
+                    "SELECT api, inputs, observation, success, served FROM calls "
+                    "WHERE search = ? AND part = ? ORDER BY number",
+                    (search, part),
+                ).fetchall()
+                calls = tuple(call_of(row) for row in rows)
+                over.append(Finished(search, part, client, query, rating, calls))
+                n_calls += len(rows)
+                if n_calls >= most_calls:
+                    break
             return tuple(over)
 
         return self._file.use(finished)

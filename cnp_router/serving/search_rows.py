@@ -15,7 +15,7 @@ SCHEMA = (
     "query TEXT NOT NULL, shown TEXT NOT NULL, chosen TEXT NOT NULL, confidence REAL NOT NULL, "
     "fits INTEGER NOT NULL, acted INTEGER NOT NULL, rating INTEGER, called TEXT NOT NULL, "
     "n_called INTEGER NOT NULL, n_correct INTEGER NOT NULL, parts INTEGER NOT NULL, "
-    "is_over INTEGER NOT NULL)",
+    "is_over INTEGER NOT NULL, n_calls INTEGER NOT NULL)",
     "CREATE INDEX by_time ON searches (time)",
     "CREATE TABLE calls (number INTEGER PRIMARY KEY, search TEXT NOT NULL, part INTEGER, "
     "time REAL NOT NULL, api TEXT NOT NULL, inputs TEXT, observation TEXT NOT NULL, "
@@ -32,7 +32,7 @@ def row_of(search: LoggedSearch, worker: str) -> tuple[Any, ...]:
         *(search.id, search.client, search.time, search.time, worker, search.query),
         *(json.dumps(search.shown), json.dumps(search.chosen)),
         *(search.confidence, search.fits, search.acted, search.rating),
-        *("[]", 0, 0, 0, 0),
+        *("[]", 0, 0, 0, 0, 0),
     )
 
 

@@ -157,6 +157,45 @@ def test_a_search_is_not_over_while_a_call_runs_for_it():
         assert (over.search, [c.served for c in over.calls]) == ("s2", [True, False])
 
 
+def test_of_a_search_so_many_calls_are_noted():
+    now = [1000.0]
+    with SearchLog(clock=lambda: now[0]) as log:
+        log.add(search("s1"))
+        for _ in range(210):
+            call(log, "s1", "a")
+            now[0] += 1
+        begun = log.begin("s1", "ann", "b", {"x": "y"}, since=0.0)
+        assert (begun.number, begun.query, begun.is_correct, begun.steps) == (
+            None,
+            "rain?",
+            None,
+            (),
+        )
+        log.end(begun.number, LoggedCall("b", {"x": "y"}, "z", True, True))
+        assert log.searches()[0].called == ("a",)
+        (over,) = log.finished(idle=11)  # from the last that was noted on
+        assert [each.api for each in over.calls] == ["a"] * 200
+        log.was_taught(over)
+        call(log, "s1", "a")
+        now[0] += 100
+        assert log.finished(idle=0) == ()
+
+
+def test_what_is_finished_comes_in_pieces():
+    with SearchLog() as log:
+        for n in range(6):
+            log.add(search(f"s{n}"))
+            for _ in range(n):
+                call(log, f"s{n}", "a")
+        log.finish_own()
+        found = []
+        while over := log.finished(idle=10**6, most_calls=4):
+            found.append([each.search for each in over])
+            for each in over:
+                log.was_taught(each)
+        assert found == [["s1", "s2", "s3"], ["s4"], ["s5"]]
+
+
 def test_many_threads_of_two_logs(tmp_path):
     with SearchLog(tmp_path / "log") as one, SearchLog(tmp_path / "log") as two:
 

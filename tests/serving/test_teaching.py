@@ -305,6 +305,16 @@ async def main_of(teaching, log=None):
         pass
 
 
+def test_many_calls_are_taught_in_pieces(store, log, monkeypatch):
+    monkeypatch.setattr("cnp_router.serving.teaching._CALLS_AT_ONCE", 5)
+    for n in range(3):
+        searched(log, f"a{n}", *[good("sky__rain")] * 4)
+    log.finish_own()
+    teaching = Teaching(store)
+    assert [(teaching.turn(log), teaching.is_behind) for _ in range(2)] == [(2, True), (1, False)]
+    assert teaching.next_tool.n_trajectories == 3
+
+
 def test_a_query_that_no_store_takes_holds_up_nobody(store, log, caplog):
     searched(log, "a1", LoggedCall("sky__rain", {}, "x", True, True), query="fine")
     searched(log, "a2", good("sky__wind"))
