@@ -173,7 +173,7 @@ class Guard:
         began = monotonic()
         path, method = scope["path"], scope["method"]
         place = ExitStack()  # among those that are answered at once
-        # Left with the last byte, not after it: who has an answer may ask again at once.
+        # Left before the last byte, not after it: who has an answer may ask again at once.
         answer = _Answer(send, place.close)
         answer.is_rpc = path == _MCP
         try:
@@ -348,6 +348,8 @@ class _Answer:
         self.clock: asyncio.Timeout | None = None
 
     async def __call__(self, message: Message) -> None:
+        if self.clock is not None and self.clock.expired():
+            return  # it was given up
         begun = 0
         if message["type"] == "http.response.start":
             begun = message["status"]
@@ -360,6 +362,8 @@ class _Answer:
             if self.is_last and b"connection" not in names:
                 headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
+            if b"content-length" in names:  # all is done: only the client may keep it waiting
+                self._completed()
             kind = dict(headers).get(b"content-type", b"")
             if self.clock is not None and kind.startswith(b"text/event-stream"):
                 self.clock.reschedule(None)  # who sends it ends it
@@ -372,9 +376,9 @@ class _Answer:
 
     async def refuse(self, error: RefusedError) -> None:
         """Send an error, if nothing was sent yet."""
-        self._completed()
         if self.status:
             return
+        self.clock = None
         document = error_document(error.kind, error.message)
         if self.is_rpc:  # clients of MCP show what such an error says, and nothing of another
             about = {"code": _REFUSED, "message": error.message, "data": {"type": error.kind}}
