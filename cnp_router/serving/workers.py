@@ -274,7 +274,7 @@ class _Child:
         self.ended: float | None = None
         self.answers = False
         self.is_silent = False  # it has ended, or is about to
-        self.why = ""  # it has failed
+        self.why = ""  # the error with which it failed
 
     def hear(self) -> None:
         """Take what it says: that it answers, or why it has failed."""

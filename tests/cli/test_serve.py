@@ -229,7 +229,7 @@ class TestHttp:
 
     def test_a_worker_that_is_killed_is_replaced(self, folder):
         with http_server(folder, "--workers", 2) as server:
-            server.wait().wait_for({0: 1, 1: 1})
+            assert server.wait().up() == {0: 1, 1: 1}
             for _ in range(6):
                 assert server.ask("/v1/search", {"query": "rain"})[0] == 200
             before = server.workers()
@@ -250,7 +250,7 @@ class TestHttp:
 
     def test_workers_share_what_a_search_gave(self, folder):
         with http_server(folder, "--workers", 2) as server:
-            server.wait().wait_for({0: 1, 1: 1})
+            assert server.wait().up() == {0: 1, 1: 1}
             found = json.loads(server.ask("/v1/search", {"query": "the weather forecast"})[1])
             asked = {"name": "home__forecast", "search_id": found["search_id"]}
             answers = [
@@ -262,7 +262,7 @@ class TestHttp:
 
     def test_workers_end_with_their_parent(self, folder):
         with http_server(folder, "--workers", 2) as server:
-            server.wait().wait_for({0: 1, 1: 1})
+            assert server.wait().up() == {0: 1, 1: 1}
             workers = server.workers()
             server.process.kill()
             until = time.monotonic() + 20
