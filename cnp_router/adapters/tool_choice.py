@@ -25,7 +25,8 @@ from cnp_router.records import (
     shown,
     string_tuple,
 )
-from cnp_router.routing import Router, shortlist
+from cnp_router.routing import Router
+from cnp_router.routing.routing_telemetry import counted_routing
 from cnp_router.training import LearnedRouter
 from cnp_router.trajectories import Step, Trajectory
 
@@ -119,8 +120,8 @@ class ToolChoice:
             raise _too_many(len(self.always), self.k)
         self._apis_of: dict[str, Api] = {}
         self._known_to_router = frozenset(() if router is None else router.apis)
-        # A choice counts once: where a router is asked, it is that one's.
-        self._routers = SpecificationRouters(self.store, self.names, is_counted=True)
+        # A choice counts once: where a router was given, it is that one's.
+        self._routers = SpecificationRouters(self.store, self.names, is_counted=router is None)
 
     def api(
         self, name: str, description: str | None = None, parameters: Mapping[str, Any] | None = None
@@ -273,12 +274,16 @@ class ToolChoice:
     ) -> tuple[str, ...]:
         """Return the names of those that fit, besides those that are always shown."""
         found: list[tuple[float, str]] = []
+        is_counted = self.router is None  # or by the first that is asked
         for router, ids in ((self.router, known.by_router), (fitted, known.by_specification)):
             left = [api for api, name in ids.items() if name not in kept]
             if router is None or not left:
                 continue
             among = None if len(left) == len(router.apis) else left
-            routing = shortlist(router, request, k=self.k, among=among).routing
+            routing = router.route(request, among=among)
+            if router is fitted and not is_counted:
+                counted_routing(routing)
+            is_counted = True
             if routing.fits:
                 found += [(each.probability, ids[each.contractor]) for each in routing.recipients]
         found.sort(key=lambda one: -one[0])
