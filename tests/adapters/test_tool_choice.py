@@ -340,8 +340,6 @@ def test_what_is_no_tool():
         chosen(ToolChoice(), RAIN, ["weather"])
     with pytest.raises(InputError, match="'weather'"):
         chosen(ToolChoice(), RAIN, [*TOOLS, TOOLS[0]])
-    with pytest.raises(InputError, match="rename the tool"):
-        tool_api("user", "Who is logged in.")
     with pytest.raises(InputError, match="request"):
         chosen(ToolChoice(), None)
 
