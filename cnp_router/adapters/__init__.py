@@ -8,6 +8,7 @@ so import the one of the framework that you have::
 `ToolChoice` is what they share.
 """
 
-from cnp_router.adapters.tool_choice import ToolChoice, tool_api
+from cnp_router.adapters.tool_choice import ToolChoice
+from cnp_router.adapters.tool_definitions import tool_api, tool_id
 
-__all__ = ["ToolChoice", "tool_api"]
+__all__ = ["ToolChoice", "tool_api", "tool_id"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cnp_router.adapters.tool_choice import ToolChoice
+from cnp_router.adapters.tool_definitions import tool_id
 from cnp_router.catalog import Api
 
 __all__ = ["MOST_OBSERVED", "shown_in"]
@@ -21,7 +22,7 @@ async def shown_in(
     *,
     always: Iterable[str] = (),
 ) -> tuple[str, ...]:
-    """Return the names of the tools to show: at most ``choice.k``.
+    """Return the ids of the tools to show: at most ``choice.k``.
 
     A model repeats the calls that it reads, and the frameworks do not run a call of a tool that it
     was not shown. Besides those that are always shown, half of the places are for tools called
@@ -52,8 +53,11 @@ async def shown_in(
     """
     always = tuple(always)
     names = await choice.choose(request, tools, always=always)
-    there, fixed = {tool.id for tool in tools}, {*choice.always, *always} & {*names}
-    before = [name for name in dict.fromkeys(called) if name in there and name not in fixed]
+    there = {tool.id for tool in tools}
+    fixed = {*map(tool_id, (*choice.always, *always))} & {*names}
+    before = [
+        name for name in dict.fromkeys(map(tool_id, called)) if name in there and name not in fixed
+    ]
     recent = before[: (choice.k - len(fixed)) // 2]
     by_rank = dict.fromkeys((*fixed, *recent, *names, *before))
     shown = set(list(by_rank)[: choice.k])

@@ -14,7 +14,8 @@ from fastmcp import FastMCP
 from fastmcp.server.transforms.search import BM25SearchTransform, SearchResultSerializer
 from fastmcp.tools import Tool
 
-from cnp_router.adapters.tool_choice import ToolChoice, tool_api
+from cnp_router.adapters.tool_choice import ToolChoice
+from cnp_router.adapters.tool_definitions import tool_api, tool_id
 from cnp_router.catalog import Api
 from cnp_router.records import check_instance, string_tuple
 from cnp_router.sources import McpServer
@@ -98,7 +99,7 @@ class RoutedSearch(BM25SearchTransform):
 
     async def _search(self, tools: Sequence[Tool], query: str) -> Sequence[Tool]:
         apis = await asyncio.to_thread(self._specifications, tools)
-        there = {tool.name: tool for tool in tools}
+        there = {tool_id(tool.name): tool for tool in tools}
         return [there[name] for name in await self.choice.choose(query, apis)]
 
     async def _render_results(self, tools: Sequence[Tool]) -> Any:

@@ -25,7 +25,8 @@ from pydantic import ConfigDict
 from cnp_router.adapters.conversation import MOST_OBSERVED, shown_in
 from cnp_router.adapters.langchain_contractors import LangChainTools, schema_of, sub_agent
 from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
-from cnp_router.adapters.tool_choice import ToolChoice, tool_api
+from cnp_router.adapters.tool_choice import ToolChoice
+from cnp_router.adapters.tool_definitions import tool_api, tool_id
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.execution.approval import Approve
@@ -135,8 +136,9 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         apis = await asyncio.to_thread(self._specifications, tuple(there.values()))
         said = _asked(messages)[0] if self.request is None else self.request(messages)
         text = await said if inspect.isawaitable(said) else said
+        own = {tool_id(name): tool for name, tool in there.items()}
         names = await shown_in(self.choice, text, apis, _called(messages), always=always)
-        return [there[name] for name in names]
+        return [own[name] for name in names]
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cnp_router.adapters.specification_routers import SpecificationRouters
+from cnp_router.adapters.tool_definitions import tool_api, tool_id
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.history import Mashup
 from cnp_router.online import OnlineStore
 from cnp_router.records import (
-    RESERVED_IDS,
     check_instance,
     check_number,
     check_text,
@@ -25,11 +25,12 @@ from cnp_router.records import (
     shown,
     string_tuple,
 )
-from cnp_router.routing import Router, shortlist
+from cnp_router.routing import Router
+from cnp_router.routing.routing_telemetry import counted_routing
 from cnp_router.training import LearnedRouter
 from cnp_router.trajectories import Step, Trajectory
 
-__all__ = ["ToolChoice", "tool_api"]
+__all__ = ["ToolChoice"]
 
 _MOST_APIS = 100_000  # definitions that are kept
 
@@ -117,34 +118,37 @@ class ToolChoice:
         string_tuple("names", [*self.names, *self.names.values()])
         if len(self.always) > self.k:
             raise _too_many(len(self.always), self.k)
-        self._apis_of: dict[str, Api] = {}
+        self._apis_of: dict[str, tuple[object, Api]] = {}  # each with what it was made of
         self._known_to_router = frozenset(() if router is None else router.apis)
-        # A choice counts once: where a router is asked, it is that one's.
-        self._routers = SpecificationRouters(self.store, self.names, is_counted=True)
+        # A choice counts once: where a router was given, it is that one's.
+        self._ids = {tool_id(name): api for name, api in self.names.items()}
+        self._routers = SpecificationRouters(self.store, self._ids, is_counted=router is None)
 
     def api(
         self, name: str, description: str | None = None, parameters: Mapping[str, Any] | None = None
     ) -> Api:
         """Return `tool_api` of a definition, made once: for those who have thousands each turn."""
-        made = self._apis_of.get(name)
-        said = description or ""
-        if made is None or made.description != said or made.parameters != parameters:
-            if len(self._apis_of) >= _MOST_APIS:
-                self._apis_of.clear()
-            made = self._apis_of[name] = tool_api(name, said, parameters)
+        given = (description, parameters)
+        before = self._apis_of.get(name)
+        if before is not None and before[0] == given:
+            return before[1]
+        made = tool_api(name, description, parameters)
+        if len(self._apis_of) >= _MOST_APIS:
+            self._apis_of.clear()
+        self._apis_of[name] = (given, made)
         return made
 
     async def choose(
         self, request: str, tools: Sequence[Api], *, always: Iterable[str] = ()
     ) -> tuple[str, ...]:
-        """Return the names of the tools to show: at most `k`.
+        """Return the ids of the tools to show, which are their names: at most `k`.
 
         Parameters
         ----------
         request : str
             What the model is asked. By a blank one nothing can be chosen.
         tools : sequence of Api
-            All there are now, with distinct ids, which are their names.
+            All there are now, with distinct ids: the `tool_id` of their names.
         always : iterable of str, default=()
             More names of tools that are shown here whatever the request is.
 
@@ -161,7 +165,8 @@ class ToolChoice:
         check_text("request", request)
         tools = instances("tools", tools, Api)
         there = {tool.id for tool in tools}
-        wanted = dict.fromkeys((*self.always, *string_tuple("always", always)))
+        more = string_tuple("always", always)
+        wanted = dict.fromkeys(tool_id(name) for name in (*self.always, *more))
         kept = tuple(name for name in wanted if name in there)
         if len(kept) > self.k:
             raise _too_many(len(kept), self.k)
@@ -173,8 +178,8 @@ class ToolChoice:
         if known.fitted is not None:
             # Whoever gives up does not take the router from those that wait with it.
             fitted = await asyncio.shield(asyncio.wrap_future(known.fitted))
-        more = await asyncio.to_thread(self._chosen, request, known, fitted, kept)
-        return (*kept, *more)
+        found = await asyncio.to_thread(self._chosen, request, known, fitted, kept)
+        return (*kept, *found)
 
     def observe(
         self,
@@ -246,12 +251,13 @@ class ToolChoice:
 
     def _named(self, step: Step) -> Step:
         """Return a step by the id that the router has for its tool."""
-        api = self.names.get(step.tool, step.tool)
+        tool = tool_id(step.tool)
+        api = self._ids.get(tool, tool)
         return step if api == step.tool else replace(step, tool=api)
 
     def _known(self, tools: tuple[Api, ...]) -> _Known:
         """Part tools by who knows them; a router is fitted where one is needed."""
-        ids = [self.names.get(tool.id, tool.id) for tool in tools]
+        ids = [self._ids.get(tool.id, tool.id) for tool in tools]
         positions("tool", ids)
         by_router = {
             api: tool.id
@@ -273,12 +279,16 @@ class ToolChoice:
     ) -> tuple[str, ...]:
         """Return the names of those that fit, besides those that are always shown."""
         found: list[tuple[float, str]] = []
+        is_counted = self.router is None  # or by the first that is asked
         for router, ids in ((self.router, known.by_router), (fitted, known.by_specification)):
             left = [api for api, name in ids.items() if name not in kept]
             if router is None or not left:
                 continue
             among = None if len(left) == len(router.apis) else left
-            routing = shortlist(router, request, k=self.k, among=among).routing
+            routing = router.route(request, among=among)
+            if router is fitted and not is_counted:
+                counted_routing(routing)
+            is_counted = True
             if routing.fits:
                 found += [(each.probability, ids[each.contractor]) for each in routing.recipients]
         found.sort(key=lambda one: -one[0])
@@ -291,31 +301,3 @@ class ToolChoice:
 
 def _too_many(n: int, k: int) -> InputError:
     return InputError(f"{n} tools are always shown, and k is {k} (raise k)")
-
-
-def tool_api(
-    name: str, description: str | None = None, parameters: Mapping[str, Any] | None = None
-) -> Api:
-    """Return a tool as a framework defines it as an `Api`.
-
-    Parameters
-    ----------
-    name : str
-        Becomes its id.
-    description : str, optional
-    parameters : mapping, optional
-        JSON Schema of its inputs.
-
-    Raises
-    ------
-    InputError
-        If a value cannot be used: ``"user"`` and ``"manager"`` are no names of tools.
-
-    Examples
-    --------
-    >>> tool_api("weather", "Says whether it will rain.")
-    Api('weather', 'weather', 'Says whether it will rain.')
-    """
-    if name in RESERVED_IDS:
-        raise InputError(f"a tool cannot be called {name!r}, as rounds have it (rename the tool)")
-    return Api(name, name, description or "", parameters=parameters)

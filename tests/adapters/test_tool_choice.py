@@ -21,6 +21,7 @@ from cnp_router import (
     SpecificationRouter,
     Step,
     fit_router,
+    telemetry,
 )
 from cnp_router.adapters import ToolChoice, specification_routers, tool_api
 from cnp_router.online import RouterObserver
@@ -198,6 +199,37 @@ class TestWithARouter:
             chosen(choice, RAIN)
 
 
+class TestCounted:
+    """A choice is one routing, whoever is asked."""
+
+    @pytest.fixture
+    def counted(self, monkeypatch):
+        amounts = []
+
+        def add(name, amount, attributes):
+            if name == "cnp_router.routings":
+                amounts.append(amount)
+
+        monkeypatch.setattr(telemetry, "add", add)
+        return amounts
+
+    @pytest.mark.parametrize("known", [None, TOOLS, TOOLS[:1]])
+    def test_once(self, known, counted):
+        router = None if known is None else fit_router(Catalog(known))
+        choice = ToolChoice(router)
+        for n in range(3):
+            assert "weather" in chosen(choice, RAIN)
+            choice.observe(f"Umbrella {n}?", [Step("weather")], True)  # fitted again twice
+        assert sum(counted) == 3
+
+    def test_where_the_router_knows_none_of_them(self, counted):
+        choice = ToolChoice(fit_router(Catalog([tool_api("clock", "Tells the time.")])))
+        assert chosen(choice, RAIN) == ("weather",)
+        choice = ToolChoice(fit_router(Catalog(TOOLS[:1])), always=["weather"])
+        assert chosen(choice, "Send a text message") == ("weather", "send_sms")
+        assert sum(counted) == 2
+
+
 class TestAlways:
     def test_first_and_counted(self):
         assert chosen(ToolChoice(k=2, always=["book_seat"]), RAIN) == ("book_seat", "weather")
@@ -308,8 +340,6 @@ def test_what_is_no_tool():
         chosen(ToolChoice(), RAIN, ["weather"])
     with pytest.raises(InputError, match="'weather'"):
         chosen(ToolChoice(), RAIN, [*TOOLS, TOOLS[0]])
-    with pytest.raises(InputError, match="rename the tool"):
-        tool_api("user", "Who is logged in.")
     with pytest.raises(InputError, match="request"):
         chosen(ToolChoice(), None)
 
