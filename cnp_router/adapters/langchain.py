@@ -301,7 +301,7 @@ async def source_tools(
     Parameters
     ----------
     sources, approve, timeout
-        As of `SourceTools`.
+        As of `SourceTools`. The sources are closed after the last run.
 
     Raises
     ------

@@ -230,12 +230,8 @@ class SourceToolset(AbstractToolset[Any]):
 
     Parameters
     ----------
-    sources : Sources
-        Stays the caller's, who closes it after the last run.
-    approve : callable, optional
-        Answers each `Approval`. Without it only what reads is called.
-    timeout : float > 0, seconds, default=30.0
-        For one call.
+    sources, approve, timeout
+        As of `SourceTools`. The sources are closed after the last run.
 
     Examples
     --------
