@@ -11,7 +11,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.tools.tool_node import ToolCallRequest
@@ -35,6 +35,8 @@ from cnp_router.sources import CallResult, Sources
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = ["LangChainTools", "RoutedTools", "SourceTool", "source_tools", "sub_agent"]
+
+_Result = TypeVar("_Result")
 
 _ANY = {"any", "auto", "none", "required"}  # values of tool_choice that name no tool
 
@@ -134,8 +136,7 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         """
         there = self._there(tools)
         apis = await asyncio.to_thread(self._specifications, tuple(there.values()))
-        said = _asked(messages)[0] if self.request is None else self.request(messages)
-        text = await said if inspect.isawaitable(said) else said
+        text = await self._request_of(messages)
         own = {tool_id(name): tool for name, tool in there.items()}
         names = await shown_in(self.choice, text, apis, _called(messages), always=always)
         return [own[name] for name in names]
@@ -179,6 +180,8 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
     ) -> Trajectory:
         """Have its choice learn from a run: which tools it called, and whether that served.
 
+        The request is what it was chosen by when the newest message of a person came.
+
         Parameters
         ----------
         result : mapping
@@ -193,10 +196,9 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         -------
         Trajectory
         """
-        asked, since = _asked(result["messages"])
-        answer = _answer_of(result)
-        steps = [step for step in _steps(since) if step.tool != answer]
-        return self.choice.observe(asked, steps, success, user=user)
+        said = result["messages"]
+        asked = _in_a_loop(lambda: self._request_of(_asked(said) or said))
+        return self._learned(asked, result, success, user)
 
     async def aobserve(
         self,
@@ -206,7 +208,25 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         user: str | None = None,
     ) -> Trajectory:
         """As `observe`, which blocks, in a thread."""
-        return await asyncio.to_thread(self.observe, result, success, user=user)
+        said = result["messages"]
+        asked = await self._request_of(_asked(said) or said)
+        return await asyncio.to_thread(self._learned, asked, result, success, user)
+
+    async def _request_of(self, messages: Sequence[BaseMessage]) -> str:
+        """Return the text to choose by."""
+        if self.request is None:
+            asked = _asked(messages)
+            return str(asked[-1].text) if asked else ""
+        said = self.request(messages)
+        return await said if inspect.isawaitable(said) else said
+
+    def _learned(
+        self, asked: str, result: Mapping[str, Any], success: bool | None, user: str | None
+    ) -> Trajectory:
+        messages, answer = result["messages"], _answer_of(result)
+        since = messages[len(_asked(messages)) :]
+        steps = [step for step in _steps(since) if step.tool != answer]
+        return self.choice.observe(asked, steps, success, user=user)
 
     def _there(self, tools: Iterable[BaseTool]) -> dict[str, BaseTool]:
         """Return all tools by name."""
@@ -283,7 +303,7 @@ async def source_tools(
     Parameters
     ----------
     sources, approve, timeout
-        As of `SourceTools`.
+        As of `SourceTools`. The sources are closed after the last run.
 
     Raises
     ------
@@ -329,13 +349,13 @@ def _by_name(tools: Iterable[BaseTool]) -> dict[str, BaseTool]:
     return named
 
 
-def _asked(messages: Sequence[BaseMessage]) -> tuple[str, Sequence[BaseMessage]]:
-    """Return what was asked last, and all messages since; blank where nobody said a word."""
+def _asked(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    """Return the messages up to the newest one of a person that has text, or none."""
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
         if isinstance(message, HumanMessage) and message.text.strip():
-            return str(message.text), messages[place + 1 :]
-    return "", messages
+            return messages[: place + 1]
+    return ()
 
 
 def _called(messages: Sequence[BaseMessage]) -> list[str]:
@@ -399,7 +419,7 @@ def _without_names(
     return answer.model_copy(update={"content": said})
 
 
-def _in_a_loop(work: Callable[[], Coroutine[Any, Any, list[BaseTool]]]) -> list[BaseTool]:
+def _in_a_loop(work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
     """Return what a coroutine function returns, called from a thread with or without a loop."""
     try:
         asyncio.get_running_loop()

@@ -38,7 +38,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from agents import (
     Agent,
@@ -59,12 +59,16 @@ from cnp_router.adapters.openai_agents_contractors import FunctionTools, sub_age
 from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice
 from cnp_router.catalog import Api
+from cnp_router.exceptions import InputError
 from cnp_router.execution.approval import Approve
+from cnp_router.records import check_instance, positions, shown
 from cnp_router.sources import Sources
 from cnp_router.subagents.question import unique
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = ["FunctionTools", "RoutedAgent", "source_tools", "sub_agent"]
+
+_TOOLS = tuple(get_origin(each) or each for each in get_args(Tool))
 
 
 @dataclass
@@ -87,10 +91,31 @@ class RoutedAgent(Agent[TContext]):
         Given the run's context, returns the text to choose by, or a coroutine of it. By default
         the newest messages of the user that have a text. Where there is no input at all, as when
         a saved run is read, no model is asked, and all tools are there.
+
+    Raises
+    ------
+    InputError
+        If `tools` has something else, or two of the same name that are enabled, or `choice` is
+        none. `Agent` raises what it raises.
     """
 
     choice: ToolChoice = field(default_factory=ToolChoice)
     request: Callable[[RunContextWrapper[TContext]], str | Awaitable[str]] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[no-untyped-call]
+        check_instance("choice", self.choice, ToolChoice)
+        enabled = []
+        for tool in self.tools:
+            if not isinstance(tool, _TOOLS):
+                raise InputError(
+                    f"tools must be tools of openai-agents, got {shown(tool)} "
+                    "(function_tool makes one of a function)"
+                )
+            # By a function, it may be enabled where another of the same name is not.
+            if isinstance(tool, FunctionTool) and tool.is_enabled is True:
+                enabled.append(tool.qualified_name)
+        positions("tool", enabled)
 
     async def get_all_tools(self, run_context: RunContextWrapper[TContext]) -> list[Tool]:
         """Return the tools to show now."""
@@ -172,12 +197,8 @@ async def source_tools(
 
     Parameters
     ----------
-    sources : Sources
-        Stays the caller's, who closes it after the last run.
-    approve : callable, optional
-        Answers each `Approval`. Without it only what reads is called.
-    timeout : float > 0, seconds, default=30.0
-        For one call.
+    sources, approve, timeout
+        As of `SourceTools`. The sources are closed after the last run.
 
     Raises
     ------

@@ -35,6 +35,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,6 +81,7 @@ __all__ = [
 RequestOf = Callable[[RunContext[Any]], str | Awaitable[str]]
 """Makes the text to choose by from the context of a run."""
 
+_MOST_RUNS = 10_000  # of which the text that they chose by is kept
 _NO_TOOLS = ("tool-search", "capability-load")  # by which a model finds tools
 
 
@@ -101,10 +103,13 @@ class RoutedToolset(WrapperToolset[AgentDepsT]):
     request : callable, optional
         Given the run's context, returns the text to choose by, or a coroutine of it. By default
         the newest message of the user that has a text.
+    asked : OrderedDict, optional
+        What `request` said first in each of the newest 10,000 runs, which `observe` needs.
     """
 
     choice: ToolChoice = field(default_factory=ToolChoice)
     request: RequestOf | None = None
+    asked: OrderedDict[str, str] = field(default_factory=OrderedDict, repr=False, compare=False)
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
         """Return the tools to show now."""
@@ -113,6 +118,10 @@ class RoutedToolset(WrapperToolset[AgentDepsT]):
         apis = await asyncio.to_thread(_apis, self.choice, here)
         names = {api.id: each.name for api, each in zip(apis, here, strict=True)}
         request = await _request_of(ctx, self.request)
+        if self.request is not None and ctx.run_id is not None:
+            self.asked.setdefault(ctx.run_id, request)
+            if len(self.asked) > _MOST_RUNS:
+                self.asked.popitem(last=False)
         needed = _needed(ctx)
         kept = [api for api, name in names.items() if name in needed]
         found = set(await shown_in(self.choice, request, apis, _called(ctx.messages), always=kept))
@@ -126,7 +135,7 @@ class RoutedTools(AbstractCapability[AgentDepsT]):
 
     Parameters
     ----------
-    choice, request
+    choice, request, asked
         As of `RoutedToolset`.
 
     Examples
@@ -137,12 +146,13 @@ class RoutedTools(AbstractCapability[AgentDepsT]):
 
     choice: ToolChoice = field(default_factory=ToolChoice)
     request: RequestOf | None = None
+    asked: OrderedDict[str, str] = field(default_factory=OrderedDict, repr=False, compare=False)
 
     def get_wrapper_toolset(
         self, toolset: AbstractToolset[AgentDepsT]
     ) -> AbstractToolset[AgentDepsT]:
         """Return the agent's tools, routed."""
-        return RoutedToolset(toolset, self.choice, self.request)
+        return RoutedToolset(toolset, self.choice, self.request, self.asked)
 
 
 def tool_search(choice: ToolChoice | None = None) -> ToolSearch[Any]:
@@ -176,7 +186,7 @@ def tool_search(choice: ToolChoice | None = None) -> ToolSearch[Any]:
 
 
 async def observe(
-    choice: ToolChoice,
+    choice: ToolChoice | RoutedToolset[Any] | RoutedTools[Any],
     result: AgentRunResult[Any],
     success: bool | None = None,
     *,
@@ -187,13 +197,15 @@ async def observe(
 
     Parameters
     ----------
-    choice : ToolChoice
+    choice : ToolChoice, RoutedToolset or RoutedTools
+        Of one with a ``request`` function, give itself: it knows what it chose by in that run.
     result : AgentRunResult
         Whether a call succeeded is in its messages.
     success : bool, optional
         Whether the request was served; None if nobody knows.
     request : str, optional
-        What was asked. Default: the newest message of the user that has a text.
+        What was asked. Default: what was chosen by, or else the newest message of the user that
+        has a text.
     user : str, optional
         Whose run it was.
 
@@ -201,7 +213,11 @@ async def observe(
     -------
     Trajectory
     """
-    asked = _newest(result.all_messages()) if request is None else request
+    asked = request
+    if not isinstance(choice, ToolChoice):
+        asked = choice.asked.get(result.run_id) if asked is None else asked
+        choice = choice.choice
+    asked = _newest(result.all_messages()) if asked is None else asked
     # The attribute that the result itself finds its output by: there is no public one.
     steps = _steps(result.new_messages(), result._output_tool_name)
     return await asyncio.to_thread(choice.observe, asked, steps, success, user=user)
@@ -214,12 +230,8 @@ class SourceToolset(AbstractToolset[Any]):
 
     Parameters
     ----------
-    sources : Sources
-        Stays the caller's, who closes it after the last run.
-    approve : callable, optional
-        Answers each `Approval`. Without it only what reads is called.
-    timeout : float > 0, seconds, default=30.0
-        For one call.
+    sources, approve, timeout
+        As of `SourceTools`. The sources are closed after the last run.
 
     Examples
     --------

@@ -386,6 +386,23 @@ class TestOutcomes:
         run(agent, request)
         assert model.seen == [(), ("weather",), ("weather",), ("weather",)]
 
+    @pytest.mark.parametrize("how", ["observe", "aobserve"])
+    def test_it_learns_of_the_text_it_chose_by(self, run, how):
+        async def newest(messages):
+            return str(messages[-1].text).removeprefix("<note> ")
+
+        model = ObedientModel(calls={"weather": {}})
+        routed = RoutedTools(tools=FEW, request=newest)
+        agent = create_agent(model, middleware=[routed])
+        done = run(agent, "<note> Do I need an umbrella?")
+        if how == "observe":
+            kept = routed.observe(done, True)
+        else:
+            kept = asyncio.run(routed.aobserve(done, True))
+        assert (kept.goal, kept.tools) == ("Do I need an umbrella?", ("weather",))
+        run(agent, "<note> Do I need an umbrella?")
+        assert model.seen[0::2] == [(), ("weather",)]
+
     @pytest.mark.parametrize(
         "turns",
         [

@@ -335,6 +335,32 @@ class TestOutcomes:
         assert (kept.user, unjudged.goal, unjudged.success) == ("ann", RAIN, None)
         assert script.seen[-1] == ["weather", "share_price"]
 
+    @pytest.mark.parametrize("is_capability", [True, False])
+    def test_it_learns_of_the_text_it_chose_by(self, is_capability):
+        script = Scripted("No tool.", ("weather", {"city": "Kyoto"}))
+        deps = {"1": RAIN, "2": "What is the price of a share?"}
+        how = {"request": lambda ctx: ctx.deps[ctx.prompt]}
+        routed = RoutedTools(**how) if is_capability else RoutedToolset(TOOLS, **how)
+        toolsets, capabilities = ([TOOLS], [routed]) if is_capability else ([routed], [])
+        agent = Agent(FunctionModel(script), toolsets=toolsets, capabilities=capabilities)
+
+        async def runs():
+            first, second = [await agent.run(text, deps=deps) for text in deps]
+            kept = [await observe(routed, each, True) for each in (second, first)]
+            return [*kept, await observe(routed, first, request="Rain?")]
+
+        kept = asyncio.run(runs())
+        assert [each.goal for each in kept] == [deps["2"], RAIN, "Rain?"]
+        assert [each.tools for each in kept] == [("weather",), (), ()]
+
+    def test_what_was_chosen_by_is_kept_of_so_many_runs(self, monkeypatch):
+        monkeypatch.setattr("cnp_router.adapters.pydantic_ai._MOST_RUNS", 2)
+        routed = RoutedToolset(TOOLS, request=lambda ctx: f"{ctx.prompt} rain")
+        agent = Agent(FunctionModel(Scripted()), toolsets=[routed])
+        runs = [asyncio.run(agent.run(text)) for text in "abc"]
+        kept = [asyncio.run(observe(routed, each)).goal for each in runs]
+        assert kept == ["a", "b rain", "c rain"]
+
     def test_searches_and_the_output_are_no_steps(self):
         script = Scripted(
             ("search_tools", {"queries": ["rain in a city"]}),

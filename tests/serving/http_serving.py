@@ -64,6 +64,10 @@ class Answer:
 
     @property
     def error(self):
+        if "jsonrpc" in self.json:  # what is refused over MCP
+            assert sorted(self.json) == ["error", "id", "jsonrpc"]
+            assert self.json["error"]["code"] == -32_000 and self.json["error"]["message"]
+            return self.status, self.json["error"]["data"]["type"]
         (error,) = self.json.values()
         assert sorted(error) == ["message", "type"]
         return self.status, error["type"]
