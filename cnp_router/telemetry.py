@@ -13,6 +13,7 @@ import threading
 import time
 from asyncio import CancelledError
 from collections.abc import Mapping
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
@@ -240,6 +241,22 @@ def _measure(kind: str, name: str, value: float, attributes: Mapping[str, Any] |
         instruments[name](value, _given(attributes) if attributes else None)
 
 
+class _Latest:
+    """The last values of a gauge, each shown for as long as it says something."""
+
+    def __init__(self, lasts: float) -> None:
+        self._lasts = lasts
+        self._values: dict[frozenset[tuple[str, Any]], tuple[float, float]] = {}
+
+    def set(self, value: float, attributes: Mapping[str, Any] | None = None) -> None:
+        self._values[frozenset((attributes or {}).items())] = value, monotonic()
+
+    def told(self, _: Any) -> list[Any]:
+        now, told = monotonic(), _api("metrics").Observation
+        latest = self._values.copy().items()
+        return [told(value, dict(of)) for of, (value, at) in latest if now - at < self._lasts]
+
+
 # By provider, so that one that is set later is used: what was made for it. One assignment each, so
 # that several threads may ask.
 _by_tracer_provider: tuple[Any, Any] = (None, None)
@@ -292,7 +309,10 @@ def _made(meter: Any) -> dict[str, Any]:
         if each.kind == "counter":
             found[each.name] = meter.create_counter(each.name, each.unit, each.description).add
         elif each.kind == "gauge":
-            found[each.name] = meter.create_gauge(each.name, each.unit, each.description).set
+            latest = _Latest(each.lasts)
+            how = (each.name, [latest.told], each.unit, each.description)
+            meter.create_observable_gauge(*how)
+            found[each.name] = latest.set
         else:
             found[each.name] = meter.create_histogram(
                 each.name,

@@ -8,6 +8,7 @@ Names that begin with ``gen_ai`` are those of OpenTelemetry's conventions, which
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -55,6 +56,8 @@ class Metric:
         All that its values may have.
     boundaries : tuple of float
         Of the buckets of a histogram, unless a view of the SDK says otherwise.
+    lasts : float, seconds, default=inf
+        For how long a value of a gauge says something, unless there is a newer one.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Metric:
     description: str
     attributes: tuple[str, ...] = ()
     boundaries: tuple[float, ...] = ()
+    lasts: float = math.inf
 
 
 _SPANS = (
@@ -243,8 +247,11 @@ _METRICS = (
         "gauge",
         "1",
         "How full the store of shared context is: of its own limits (memory, sqlite: the larger "
-        "of entries and bytes), or of maxmemory of the Redis server, if that is set.",
+        "of entries and bytes), or of maxmemory of the Redis server, if that is set. It is looked "
+        "at when context is kept or looked for, and not shown where the last look is ten minutes "
+        "ago: no entry lives longer.",
         ("store",),
+        lasts=600.0,
     ),
     Metric(
         "cnp_router.dependencies",

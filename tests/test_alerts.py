@@ -300,6 +300,7 @@ def _store() -> Iterator[Case]:
     yield Case("too short", of((10, 0.5), (50, 0.9)), 14.5)
     yield Case("too short", of((10, 0.5), (4, 0.9), (46, 0.5)), 16)
     yield Case("no data", {}, 20)
+    yield Case("no data", of((10, 0.95)), 20)  # one that is used no more
     # A worker that begins anew has an empty store.
     yield Case("restart", of((10, 0.9), (50, 0.01)), 20)
     yield Case("restart", of((10, 0.01), (50, 0.9)), 20, "90%", labels)

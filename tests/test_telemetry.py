@@ -253,6 +253,24 @@ class TestSpans:
         assert dict(watched.span("route").attributes) == {"cnp_router.fits": True}
         assert watched.values("cnp_router.tool.calls") == {"source=a": 1}
 
+    def test_how_full_a_store_was_long_ago_is_not_shown(self, watched, monkeypatch):
+        now = [1_000.0]
+        monkeypatch.setattr(telemetry, "monotonic", lambda: now[0])
+        usage, coverage = "cnp_router.context.store.usage", "cnp_router.routing.coverage"
+        telemetry.gauge(coverage, 0.7)
+        telemetry.gauge(usage, 0.9, {"store": "memory"})
+        now[0] += 300
+        telemetry.gauge(usage, 0.5, {"store": "sqlite"})
+        for _ in range(2):  # however often it is read
+            assert watched.values(usage) == {"store=memory": 0.9, "store=sqlite": 0.5}
+        now[0] += 300
+        assert watched.values(usage) == {"store=sqlite": 0.5}
+        now[0] += 300
+        assert watched.values(usage) == {}
+        assert watched.values(coverage) == {"": 0.7}
+        telemetry.gauge(usage, 0.1, {"store": "memory"})
+        assert watched.values(usage) == {"store=memory": 0.1}
+
     def test_durations_are_recorded_where_an_error_ended_it(self, watched):
         with (
             pytest.raises(ValueError, match="no"),
