@@ -142,10 +142,15 @@ class NextToolRouter:
         context: Context | None = None,
         *,
         sources: Sequence[str] | None = None,
+        may_ask: bool = True,
     ) -> RoutedTool:
-        """Say the next tool; see `apredict_next`, which has to be used where a loop is running."""
+        """Say the next tool; see `apredict_next`, which has to be used where a loop is running.
+
+        Without `may_ask`, no model is asked.
+        """
         with telemetry.span("next_tool") as span:
-            decided, model = self._decide(prefix, context, sources), self.model
+            decided = self._decide(prefix, context, sources)
+            model = self.model if may_ask else None
             if decided.unsure is None or model is None:
                 return _counted(decided, span)
 

@@ -9,24 +9,25 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias
 
-from cnp_router import telemetry
 from cnp_router.catalog import Api
 from cnp_router.context import DataClasses, SharedContext
-from cnp_router.exceptions import ContextStoreError, InputError, LanguageModelError
+from cnp_router.exceptions import InputError
 from cnp_router.execution import Act, Caller, Journal, Performed, allow_writes
 from cnp_router.execution.journal import call_key
 from cnp_router.execution.learning import OBSERVATION, succeeded
 from cnp_router.serving.clients import Client
 from cnp_router.serving.gateway_settings import GatewaySettings
+from cnp_router.serving.kept_results import KeptResults
 from cnp_router.serving.logged import LoggedCall
 from cnp_router.serving.search_answers import Called
+from cnp_router.serving.search_log import SearchLog
 from cnp_router.sources import Call, CallFailure, CallProgress, CallResult, Sources
 
-__all__ = ["Made", "ToolCaller"]
+__all__ = ["Doing", "Made", "ToolCaller"]
 
-T = TypeVar("T")
+InLog: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
 
 _LOGGER = logging.getLogger(__name__)
 _MOST_KEYS = 256  # of which the result is kept
@@ -44,24 +45,50 @@ class Made:
     seconds: float
 
 
+@dataclass(slots=True)
+class Doing:
+    """What is known of a call while it is made."""
+
+    key: str = ""  # of its act
+    is_ours: bool = False  # whether the key was taken for it
+    is_sent: bool = False  # whether the source may have got it
+    made: Made | None = None
+
+    def claim(self, log: SearchLog) -> None:
+        """Take the key, unless somebody has taken it before."""
+        self.is_ours = log.claim_key(self.key)
+
+    def release(self, log: SearchLog) -> None:
+        """Give the key back, if it was taken for this."""
+        if self.is_ours:
+            log.release_key(self.key)
+
+
 class ToolCaller:
     """Makes the calls of a gateway.
 
     What only reads is called without asking. Anything else needs the permission of the settings
     and of the client. A failure that may pass is tried again where the tool only reads.
+    `in_log` does work with the log, one after the other, though who waits for it may give up.
     """
 
     def __init__(
-        self, sources: Sources | None, settings: GatewaySettings, context: SharedContext | None
+        self,
+        sources: Sources | None,
+        settings: GatewaySettings,
+        context: SharedContext | None,
+        log: SearchLog,
+        in_log: InLog,
     ) -> None:
-        self.problem = ""  # why shared context is not used any more
         self._sources = sources
         self._settings = settings
         self._execution = settings.execution
-        self._context = context
+        self.kept = KeptResults(context, self._fetch)
         self._classes = [] if sources is None else [DataClasses(sources.classes)]
         if context is not None:
             self._classes.append(context.classes)
+        self._log = log
+        self._in_log = in_log
         self._given: OrderedDict[str, tuple[str, asyncio.Future[Called]]] = OrderedDict()
 
     def is_confidential(self, api: str) -> bool:
@@ -70,72 +97,88 @@ class ToolCaller:
 
     async def once(
         self,
-        act: tuple[str, str | None, str, str],
         api: Api,
         inputs: Mapping[str, Any],
-        make: Callable[[], Awaitable[Called]],
-        claim: Callable[[str], Awaitable[bool]],
-        release: Callable[[str], Awaitable[None]],
+        search_id: str | None,
+        client: Client,
+        key: str,
+        make: Callable[[Doing], Awaitable[Called]],
     ) -> Called:
         """Make a call once for each act, and return what came of it to each who asks.
 
-        `act` is client, search, API and the client's key; without a key, each call is another act.
-        `claim` says whether no other worker has begun the same. What was not done can be tried
-        again with the same key.
+        An act is the client's key for an API; without a key, each call is another act. What
+        another worker has begun is not done here. What was not done can be tried again with the
+        same key.
         """
-        if not act[-1]:
-            return await make()
-        name, same = _digest(*act), call_key(api, inputs)
-        if name in self._given:
-            before, future = self._given[name]
+        if not key:
+            return await make(Doing())
+        doing, same = Doing(_digest(client.name, api.id, key)), call_key(api, inputs)
+        if doing.key in self._given:
+            before, future = self._given[doing.key]
             if before != same:
                 raise InputError("the key was given for other inputs (give each act its own key)")
             return await asyncio.shield(future)
         future = asyncio.get_running_loop().create_future()
-        self._given[name] = same, future
-        was_done, is_ours = True, False
+        self._given[doing.key] = same, future
         try:
-            is_ours = await claim(name)
-            called = await make() if is_ours or api.effects == "reads" else _begun_before(api, act)
-            failure = called.result.failure
-            was_done = failure is None or failure.was_done != "no"
-            future.set_result(called)
-        except asyncio.CancelledError:
-            was_done = api.effects != "reads"
-            failure = CallFailure("cancelled", "given up while it ran")
-            future.set_result(Called(CallResult(failure=failure), api.id, act[1]))
-            raise
+            await self._in_log(lambda: doing.claim(self._log))
+            if doing.is_ours or api.effects == "reads":
+                called = await make(doing)
+            else:
+                called = _begun_before(api, search_id)
         except BaseException as exc:
-            was_done = False
+            await self._settle(doing, future, _broken_off(doing, api, search_id), exc)
+            raise
+        await self._settle(doing, future, called)
+        return called
+
+    async def _settle(
+        self,
+        doing: Doing,
+        future: asyncio.Future[Called],
+        called: Called,
+        exc: BaseException | None = None,
+    ) -> None:
+        """Give the others what came of an act, and give back the key of what was not done."""
+        if doing.is_sent or exc is None or isinstance(exc, asyncio.CancelledError):
+            future.set_result(called)
+        else:
             future.set_exception(exc)
             future.exception()  # who asked has it
-            raise
-        finally:
-            if not was_done:
-                self._given.pop(name, None)
-                if is_ours:
-                    await release(name)
-        self._forget_old()
-        return called
+        failure = called.result.failure
+        if failure is None or failure.was_done != "no":
+            self._forget_old()
+            return
+        del self._given[doing.key]
+        await self._released(doing)
+
+    async def _released(self, doing: Doing) -> None:
+        """Give back the key of what was not done."""
+        try:
+            await self._in_log(lambda: doing.release(self._log))
+        except InputError as exc:  # the log is gone: what came of the call is given all the same
+            _LOGGER.warning("a key cannot be used again: %s", exc)
 
     async def perform(
         self,
         api: Api,
         inputs: Mapping[str, Any],
         client: Client,
+        doing: Doing,
         *,
         about: str = "",
         search_id: str | None = None,
-        key: str = "",
         on_progress: Callable[[CallProgress], object] | None = None,
     ) -> Made:
-        """Call an API, or return what is known of the same call."""
+        """Call an API, or return what is known of the same call; `doing` has it at once."""
         if self._sources is None:
-            return Made(CallResult.failed("unavailable", _NO_SOURCES), 0, 0.0)
-        known = await self._recalled(api, inputs, client)
+            doing.made = Made(CallResult.failed("unavailable", _NO_SOURCES), 0, 0.0)
+            return doing.made
+        known = await self.kept.find(api, inputs, client)
         if known is not None:
-            return Made(known, 0, 0.0)
-        began = await self._shared(lambda context: context.begins(api))
+            doing.made = Made(known, 0, 0.0)
+            return doing.made
+        began = await self.kept.begins(api)
         may_write = self._settings.allow_write and client.allow_write
         caller = Caller(
             self._sources,
@@ -143,21 +186,27 @@ class ToolCaller:
             approve=allow_writes if may_write else None,
             journal=Journal(),
         )
-        performed = await caller.perform(
-            "call",
-            api,
-            inputs,
-            key=_digest(client.name, search_id, api.id, key) if key else None,
-            on_progress=on_progress,
-        )
-        await self._keep(api, inputs, client, performed, about, search_id, began)
+        doing.is_sent = True
+        try:
+            performed = await caller.perform(
+                "call", api, inputs, key=doing.key or None, on_progress=on_progress
+            )
+        except BaseException:
+            self.kept.written_unnoticed(api)
+            raise
         result = performed.result
         if result.failure is not None and result.failure.kind == "declined":
             result = self._declined(result, client)
-        return Made(result, performed.attempts, performed.seconds)
+        doing.made = Made(result, performed.attempts, performed.seconds)
+        await self._keep(api, inputs, client, performed, about, search_id, began)
+        return doing.made
 
-    def logged(self, api: str, inputs: Mapping[str, Any], made: Made) -> LoggedCall | None:
+    def logged(self, api: str, inputs: Mapping[str, Any], doing: Doing) -> LoggedCall | None:
         """Return what the log is to know of a call; None where nothing was called."""
+        made = doing.made
+        if made is None:  # given up: nobody knows
+            broken = LoggedCall(api, None if self.is_confidential(api) else inputs)
+            return broken if doing.is_sent else None
         result, failure = made.result, made.result.failure
         if failure is not None and (failure.kind in _NOT_CALLED or not made.attempts):
             return None
@@ -186,19 +235,6 @@ class ToolCaller:
         said = f"{result.failure.message}; client {client.name!r} needs allow_write too"
         return replace(result, failure=replace(result.failure, message=said))
 
-    async def _recalled(
-        self, api: Api, inputs: Mapping[str, Any], client: Client
-    ) -> CallResult | None:
-        if api.effects != "reads" or self._context is None:
-            return None
-        with telemetry.timed("cnp_router.context.propagation.duration", {"step": "recall"}):
-            found = await self._shared(
-                lambda context: context.find(api, inputs, user=client.name, fetch=self._fetch)
-            )
-        if found is None or not client.may_see(found.entry.source):
-            return None
-        return found.result
-
     async def _keep(
         self,
         api: Api,
@@ -212,12 +248,10 @@ class ToolCaller:
         """Keep what a call gave, and say that what it may have changed is out of date."""
         if not performed.attempts:
             return
-        await self._shared(lambda context: context.written(api))
-        if not performed.result.is_done or self._context is None:
-            return
-        with telemetry.timed("cnp_router.context.propagation.duration", {"step": "keep"}):
-            await self._shared(
-                lambda context: context.keep(
+        try:
+            await self.kept.written(api)
+            if performed.result.is_done and began is not None:
+                await self.kept.keep(
                     api,
                     inputs,
                     performed.result,
@@ -227,18 +261,8 @@ class ToolCaller:
                     execution=search_id or "",
                     as_of=began,
                 )
-            )
-
-    async def _shared(self, use: Callable[[SharedContext], Awaitable[T]]) -> T | None:
-        """Return what shared context says; None from its first fault on, which is noted once."""
-        if self._context is None or self.problem:
-            return None
-        try:
-            return await use(self._context)
-        except (ContextStoreError, LanguageModelError) as exc:
-            self.problem = f"shared context is not used any more: {exc}"
-            _LOGGER.warning("%s", self.problem)
-            return None
+        except Exception:  # it was called: what came of it is given all the same
+            _LOGGER.exception("what a call of %s gave is not shared", api.id)
 
     async def _fetch(self, api: Api, inputs: Mapping[str, Any]) -> CallResult:
         """Make a call that only reads once more, for what has expired in shared context."""
@@ -252,12 +276,23 @@ class ToolCaller:
             return CallResult.failed("changed", str(exc))
 
 
-def _begun_before(api: Api, act: tuple[str, str | None, str, str]) -> Called:
+def _begun_before(api: Api, search_id: str | None) -> Called:
     said = (
         "this was begun before with the same key, and what came of it is not known here (see "
         "whether it was done; another key does it again)"
     )
-    return Called(CallResult(failure=CallFailure("declined", said, "unknown")), api.id, act[1])
+    return Called(CallResult(failure=CallFailure("declined", said, "unknown")), api.id, search_id)
+
+
+def _broken_off(doing: Doing, api: Api, search_id: str | None) -> Called:
+    """Return what is known of a call that did not come to its end."""
+    if doing.made is not None:
+        return Called(doing.made.result, api.id, search_id)
+    failure = CallFailure("cancelled", "given up before it began", "no")
+    if doing.is_sent:
+        was_done: Literal["no", "unknown"] = "no" if api.effects == "reads" else "unknown"
+        failure = CallFailure("cancelled", "given up while it ran", was_done)
+    return Called(CallResult(failure=failure), api.id, search_id)
 
 
 def _digest(*parts: str | None) -> str:

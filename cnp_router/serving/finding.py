@@ -25,6 +25,8 @@ def find(
 ) -> tuple[Routing, tuple[FoundTool, ...]]:
     """Return the decision of a router, and the tools found.
 
+    Of what the router knows, only what there is for the client counts in the decision.
+
     Parameters
     ----------
     router : Router
@@ -53,7 +55,7 @@ def find(
         return _nothing(query, router), ()
     among = None if len(known) == len(routed) else seen.__contains__
     chosen = shortlist(router, query, k=k, among=among, threshold=_THRESHOLD)
-    routing = _for(client, router, chosen.routing)
+    routing = _for(client, router, replace(chosen.routing, n_apis=len(known)))
     by_id = {each.contractor: each for each in routing.recipients}
     tools = [
         FoundTool(seen[name], by_id[name].probability, by_id[name].reasons) for name in chosen.apis
@@ -108,7 +110,7 @@ def _nothing(query: str, router: Router) -> Routing:
         recommendation=(),
         confidence=0.0,
         source="learned",
-        n_apis=len(router.apis),
+        n_apis=0,
         threshold=_THRESHOLD,
         fallback="none",
         n_allowed=0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -15,13 +15,14 @@ from cnp_router import telemetry
 from cnp_router.catalog import Api, Catalog
 from cnp_router.context import SharedContext
 from cnp_router.exceptions import InputError
+from cnp_router.prediction import Candidate
 from cnp_router.records import check_instance, check_json, check_number, check_request, check_text
 from cnp_router.routing import Router, Routing
-from cnp_router.serving.calling_tools import ToolCaller
+from cnp_router.serving.calling_tools import Doing, ToolCaller
 from cnp_router.serving.clients import Client
 from cnp_router.serving.finding import find
 from cnp_router.serving.gateway_settings import GatewaySettings
-from cnp_router.serving.logged import LoggedCall, LoggedSearch
+from cnp_router.serving.logged import Begun, LoggedCall, LoggedSearch
 from cnp_router.serving.open_tools import OpenTools
 from cnp_router.serving.roll_out import is_acted_on, new_search_id
 from cnp_router.serving.search_answers import Called, FoundTool, Search
@@ -106,7 +107,7 @@ class Gateway:
         self._owns_log = log is None
         self.log = SearchLog() if log is None else log
         self.teaching = teaching
-        self._caller = ToolCaller(sources, self.settings, context)
+        self._caller = ToolCaller(sources, self.settings, context, self.log, self._logged)
         self._in_flight = 0
         self._is_open = False
 
@@ -134,6 +135,7 @@ class Gateway:
                 break
             await asyncio.sleep(0.01)
         try:
+            await self._caller.kept.aclose()
             await self._upkeep.end()
         finally:
             self._shut_down()
@@ -219,12 +221,8 @@ class Gateway:
         self._in_flight += 1
         try:
             called = await self._caller.once(
-                (client.name, search_id, api.id, key),
-                api,
-                inputs,
-                lambda: self._call(api, inputs, search_id, client, key, on_progress),
-                lambda name: self._logged(lambda: self.log.claim_key(name)),
-                lambda name: self._logged(lambda: self.log.release_key(name)),
+                *(api, inputs, search_id, client, key),
+                lambda doing: self._call(api, inputs, search_id, client, doing, on_progress),
             )
         finally:
             self._in_flight -= 1
@@ -264,20 +262,33 @@ class Gateway:
         seen = self._tools.of(client)
         return tuple(seen[name] for name in self.settings.always if name in seen)
 
-    def status(self) -> dict[str, Any]:
-        """Return how it is, for who watches: nothing in it is private."""
+    def status(self, client: Client | None = None) -> dict[str, Any]:
+        """Return how it is, for who watches: nothing in it is private.
+
+        Parameters
+        ----------
+        client : Client, optional
+            Who watches: gets the number of the tools that it may see, and the sources of those
+            only. None: all, for a log of the process itself.
+
+        Returns
+        -------
+        dict
+            A JSON object: ``status``, ``tools`` (how many), ``sources`` (by name ``"ready"`` or
+            ``"failed"``), ``learns``, ``problems`` and ``in_flight``.
+        """
         is_taught = self._is_open and not self._upkeep.is_broken
         is_taught = is_taught and self.teaching is not None and not self.teaching.problem
         problems = {
             "nothing is learned at present": self.teaching is not None
             and self._is_open
             and not is_taught,
-            "shared context is not used any more": bool(self._caller.problem),
+            "shared context is not used at present": bool(self._caller.kept.problem),
         }
         return {
             "status": "ok" if self._is_open else "closed",
-            "tools": len(self._tools.of(_ANYONE)),
-            "sources": self._tools.states(),
+            "tools": len(self._tools.of(_ANYONE if client is None else client)),
+            "sources": self._tools.states(client),
             "learns": is_taught,
             "problems": [what for what, is_so in problems.items() if is_so],
             "in_flight": self._in_flight,
@@ -352,60 +363,73 @@ class Gateway:
         inputs: Mapping[str, Any],
         search_id: str | None,
         client: Client,
-        key: str,
+        doing: Doing,
         on_progress: Callable[[CallProgress], object] | None,
     ) -> Called:
-        begun, secret = None, self._caller.is_confidential(api.id)
-        if search_id is not None:
-            since, noted = self._since, None if secret else inputs
-            counts = api.id not in self.settings.always
-            within, teaches = self.settings.longest_call, self.teaching is not None
-            begun = await self._logged(
-                lambda: self.log.begin(
-                    *(search_id, client.name, api.id, noted),
-                    since=since,
-                    within=within,
-                    counts=counts,
-                    teaches=teaches,
+        begun: Begun | None = None
+
+        def begin() -> None:
+            nonlocal begun
+            if search_id is not None:
+                begun = self.log.begin(
+                    *(search_id, client.name, api.id),
+                    None if self._caller.is_confidential(api.id) else inputs,
+                    since=self._since,
+                    within=self.settings.longest_call,
+                    counts=api.id not in self.settings.always,
+                    teaches=self.teaching is not None,
                 )
-            )
-            if begun.is_correct is not None:
-                right = {"correct": begun.is_correct, "by": "gateway"}
-                telemetry.add("cnp_router.selections", 1, right)
-        made = None
+
+        def end() -> tuple[Candidate, ...]:
+            if begun is None:
+                return ()
+            try:  # it was called: what came of it is given whatever happens here
+                ended = self._caller.logged(api.id, inputs, doing)
+                self.log.end(begun.number, ended)
+            except InputError as exc:
+                _LOGGER.warning("what came of a call is not learned: %s", exc)
+                return ()
+            except Exception:
+                _LOGGER.exception("what came of a call is not learned")
+                return ()
+            return () if doing.made is None else self._likely(begun, ended, client)
+
+        if search_id is None:
+            made = await self._caller.perform(api, inputs, client, doing, on_progress=on_progress)
+            return Called(made.result, api.id)
         try:
+            await self._logged(begin)
+            assert begun is not None
+            _count(begun)
             made = await self._caller.perform(
-                api,
-                inputs,
-                client,
-                about="" if begun is None else begun.query,
+                *(api, inputs, client, doing),
+                about=begun.query,
                 search_id=search_id,
-                key=key,
                 on_progress=on_progress,
             )
-        finally:
-            if begun is not None and made is None:  # cancelled, or worse: nobody knows
-                broken = LoggedCall(api.id, None if secret else inputs)
-                with suppress(RuntimeError):  # the gateway was closed: it stands as begun
-                    self._logging.submit(self.log.end, begun.number, broken)
-        if begun is None:
-            return Called(made.result, api.id)
-        ended = self._caller.logged(api.id, inputs, made)
-        number, query, steps = begun.number, begun.query, begun.steps
-
-        def end() -> tuple[Any, ...]:
-            try:
-                self.log.end(number, ended)
-            except InputError as exc:  # it was called: what came of it is given all the same
-                _LOGGER.warning("what came of a call is not learned: %s", exc)
-            if self.teaching is None or ended is None:
-                return ()
-            return self.teaching.next(query, (*steps, ended.step), seen.__contains__)
-
-        seen = self._tools.of(client)
-
-        likely = await self._logged(end)
+        except BaseException:
+            with suppress(RuntimeError):  # the gateway was closed: it stands as begun
+                self._logging.submit(end)
+            raise
+        likely: tuple[Candidate, ...] = ()
+        try:
+            likely = await self._logged(end)
+        except InputError as exc:
+            _LOGGER.warning("what came of a call is not learned: %s", exc)
         return Called(made.result, api.id, search_id, likely)
+
+    def _likely(
+        self, begun: Begun, ended: LoggedCall | None, client: Client
+    ) -> tuple[Candidate, ...]:
+        """Return what is likely to be called next; nothing where that goes wrong."""
+        if self.teaching is None or ended is None:
+            return ()
+        may_call = self._tools.of(client).__contains__
+        try:
+            return self.teaching.next(begun.query, (*begun.steps, ended.step), may_call)
+        except Exception:  # what came of the call is given all the same
+            _LOGGER.exception("what is likely to be called next is not known")
+            return ()
 
     def _shut_down(self) -> None:
         for executor in (self._routing, self._logging):
@@ -416,16 +440,18 @@ class Gateway:
     def _in_turn(self, work: Callable[[], object]) -> object:
         return self._routing.submit(work).result()
 
-    async def _in(self, executor: ThreadPoolExecutor, work: Callable[..., T], *given: Any) -> T:
+    def _in(
+        self, executor: ThreadPoolExecutor, work: Callable[..., T], *given: Any
+    ) -> asyncio.Future[T]:
         run = contextvars.copy_context().run  # so that spans have their parents
         try:
-            done = asyncio.get_running_loop().run_in_executor(executor, run, work, *given)
+            return asyncio.get_running_loop().run_in_executor(executor, run, work, *given)
         except RuntimeError as exc:  # it was shut down
             raise InputError("the gateway was closed meanwhile (open it again)") from exc
-        return await done
 
-    def _logged(self, work: Callable[[], T]) -> Awaitable[T]:
-        return self._in(self._logging, work)
+    async def _logged(self, work: Callable[[], T]) -> T:
+        """Do work with the log in its turn; it is done though who waits for it gives up."""
+        return await asyncio.shield(self._in(self._logging, work))
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -433,3 +459,9 @@ class Gateway:
 
     def __repr__(self) -> str:
         return f"Gateway({self.router!r}, {len(self._tools.of(_ANYONE))} tools)"
+
+
+def _count(begun: Begun) -> None:
+    if begun.is_correct is not None:
+        right = {"correct": begun.is_correct, "by": "gateway"}
+        telemetry.add("cnp_router.selections", 1, right)

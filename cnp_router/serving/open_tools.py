@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import heapq
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, UnknownApiError
@@ -19,6 +20,8 @@ from cnp_router.sources.source import SEPARATOR
 __all__ = ["OpenTools"]
 
 _LOGGER = logging.getLogger(__name__)
+_MOST_COMPARED = 20  # letter by letter, which takes long
+_LONGEST = 200  # characters of a name that is compared
 _MOST_CLIENTS = 1000  # whose tools are kept in memory
 
 
@@ -97,12 +100,20 @@ class OpenTools:
         seen = self.of(client)
         api = seen.get(check_text("name", name, any_=True))
         if api is None:
-            raise UnknownApiError(name, close=difflib.get_close_matches(name, seen, n=1))
+            raise UnknownApiError(name, close=_close(name, seen))
         return api
 
-    def states(self) -> dict[str, str]:
-        """Return by source whether it could be used when it was last asked."""
+    def states(self, client: Client | None = None) -> dict[str, str]:
+        """Return by source whether it could be used when it was last asked.
+
+        Of those where a client may see something, or would if it could be used; None: of all.
+        """
         names = () if self.sources is None else self.sources.names
+        if client is not None and (client.among is not None or client.exclude):
+            allowed = {
+                api.partition(SEPARATOR)[0] for api in self.catalog.ids if client.may_see(api)
+            }
+            names = tuple(name for name in names if name in allowed)
         return {name: "failed" if name in self._failed else "ready" for name in names}
 
     async def _ask(self, sources: Sources, names: Sequence[str]) -> None:
@@ -122,3 +133,23 @@ class OpenTools:
             raise none_left(loaded.problems)
         self._there = tuple(there[name] for name in self.catalog.ids if name in there)
         self._seen.clear()
+
+
+def _close(name: str, there: Iterable[str]) -> list[str]:
+    """Return the most similar of the names that share words with one, if it is similar."""
+    if len(name) > _LONGEST:
+        return []
+    words = {word for word in _words(name) if word}
+    near = heapq.nlargest(
+        _MOST_COMPARED,
+        (
+            (n_shared, -abs(len(each) - len(name)), each)
+            for each in there
+            if (n_shared := len(words.intersection(_words(each))))
+        ),
+    )
+    return difflib.get_close_matches(name, [each for *_, each in near], n=1)
+
+
+def _words(name: str) -> list[str]:
+    return name.lower().replace("-", "_").split("_")

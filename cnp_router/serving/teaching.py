@@ -182,7 +182,7 @@ class Teaching:
         """
         if self.next_tool.n_trajectories < self.next_tool.policy.ask_first:
             return ()
-        decided = self.next_tool.predict_next(steps, Context(query))
+        decided = self.next_tool.predict_next(steps, Context(query), may_ask=False)
         if decided.unsure is not None:
             return ()
         return tuple(each for each in decided.candidates[:3] if may_call(each.tool))

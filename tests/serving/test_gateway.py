@@ -67,6 +67,9 @@ def test_a_client_sees_and_calls_only_what_it_may():
             routed = await door.route("send a mail about wind", client=client)
             assert {r.contractor for r in routed.routing.recipients} <= {"sky__rain"}
             assert "mail" not in str(routed.routing.to_dict()["recipients"])
+            said = routed.routing.to_dict()
+            assert (said["n_contractors"], said["n_allowed"]) == (1, 1)
+            assert "1 of 1 APIs" in repr(routed.routing)
             for name in ("mail__send", "sky__wind", "nowhere__at_all"):
                 with pytest.raises(UnknownApiError) as error:
                     await door.call(name, {}, client=client)
@@ -86,7 +89,9 @@ def test_a_client_that_may_see_nothing():
 
     search = run(main())
     assert (search.fits, search.tools, search.confidence) == (False, (), 0.0)
-    assert search.verdict.startswith("No tool fits. Nothing that is allowed fits")
+    assert search.verdict.startswith("No tool fits. Nothing in the catalog fits")
+    said = search.routing.to_dict()
+    assert said["n_contractors"] == said["n_allowed"] == said["messages_saved"] == 0
 
 
 def test_tools_that_are_always_there():

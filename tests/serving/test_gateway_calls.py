@@ -8,7 +8,7 @@ from doors import APIS, QUICK, RAIN, Later, World, gateway, run
 
 from cnp_router import Api
 from cnp_router.context import MemoryContextStore, SharedContext
-from cnp_router.exceptions import ContextStoreError, InputError
+from cnp_router.exceptions import InputError
 from cnp_router.serving import Client, SearchLog
 from cnp_router.sources import CallFailure, CallResult, LockFile
 
@@ -437,24 +437,6 @@ def test_confidential_data_is_in_no_store_and_no_log(tmp_path):
 
     assert canary.encode() not in run(main())
     assert len(mail.calls) == 1
-
-
-def test_when_shared_context_is_lost_it_goes_on_without_it(caplog):
-    class Lost(MemoryContextStore):
-        async def get(self, context_id):
-            raise ContextStoreError("here", "gone")
-
-    sky = World("sky")
-
-    async def main():
-        async with SharedContext(Lost()) as context, gateway(sky, context=context) as door:
-            for _ in range(2):
-                assert (await door.call("sky__rain", {"city": "x"})).result.is_done
-            return door.status()["problems"]
-
-    assert run(main()) == ["shared context is not used any more"]
-    assert len(sky.calls) == 2
-    assert caplog.text.count("is not used any more") == 1
 
 
 def test_what_came_of_a_call_is_given_though_the_log_is_gone(tmp_path, caplog):
