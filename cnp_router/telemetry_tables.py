@@ -233,7 +233,8 @@ _METRICS = (
         "histogram",
         "s",
         "How long all jobs of a plan took, from the first to the last, the time in which a person "
-        "was asked included.",
+        "was asked included, by outcome (done, failed; cancelled: given up, or the time of the "
+        "execution was over).",
         ("outcome",),
         _SLOW,
     ),
@@ -250,7 +251,7 @@ _METRICS = (
         "counter",
         "{dependency}",
         "Jobs that wait for a job of another source, and whether that one was done and this one "
-        "had its inputs (resolved).",
+        "had its inputs (resolved). What was broken off is left out.",
         ("resolved",),
     ),
     Metric(
@@ -266,7 +267,8 @@ _METRICS = (
         "cnp_router.tool.calls",
         "counter",
         "{call}",
-        "Calls of tools, by source (of the tools), outcome (done, failed) and kind of failure.",
+        "Calls of tools, by source (of the tools), outcome (done, failed; cancelled: given up, "
+        "also since the time of the execution was over) and kind of failure.",
         ("source", "outcome", "error.type"),
     ),
     Metric(
@@ -319,7 +321,7 @@ _METRICS = (
         "counter",
         "{act}",
         "Acts of contractors for jobs, by how they came to it (award, re-award, directed, "
-        "fallback, direct, earlier, context) and outcome (done, failed).",
+        "fallback, direct, earlier, context) and outcome (done, failed; cancelled: broken off).",
         ("by", "outcome"),
     ),
     Metric(
@@ -340,8 +342,8 @@ _METRICS = (
         "cnp_router.delegations",
         "counter",
         "{delegation}",
-        "Questions to other agents (sub-agents, A2A agents), by outcome (done, failed) and kind of "
-        "failure.",
+        "Questions to other agents (sub-agents, A2A agents), by outcome (done, failed, cancelled) "
+        "and kind of failure.",
         ("outcome", "error.type"),
     ),
     Metric(
@@ -358,7 +360,8 @@ _METRICS = (
         "{selection}",
         "Choices whose outcome is known, and whether they were right (correct). By gateway: the "
         "tool that a client called was among those that the router chose; award: the first API "
-        "that a job was awarded to did it; next_tool: the tool that was said was taken.",
+        "that a job was awarded to did it (left out where it was broken off); next_tool: the tool "
+        "that was said was taken.",
         ("correct", "by"),
     ),
     Metric(

@@ -32,6 +32,7 @@ from cnp_router.context import (
 )
 from cnp_router.coordination import Negotiator
 from cnp_router.exceptions import ChatAnswerError, InputError, UnknownApiError
+from cnp_router.execution import run_jobs
 from cnp_router.llm import (
     CachedChatModel,
     ChatMessage,
@@ -263,24 +264,132 @@ def test_jobs_at_the_same_time_have_their_own_spans(watched, router):
     assert [job_of(name) for name in calls] == ["look", "other"]
 
 
-def test_a_cancelled_execution_is_counted_as_such(watched, router):
-    async def main():
-        class Slow(ScriptedSource):
-            async def call(self, call):
+class Hanging(ScriptedSource):
+    """Never answers."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.began = asyncio.Event()
+
+    async def call(self, call):
+        self.began.set()
+        await asyncio.Event().wait()
+
+
+def hanging():
+    """A source that never answers, and two that would."""
+    found = []
+    for kind, api in zip((Hanging, ScriptedSource, ScriptedSource), APIS, strict=True):
+        source, name = api.id.split("__")
+        found.append(kind(source, {name: ["done"]}, apis=[api]))
+    return found
+
+
+ASKED = Call(api="weather", inputs={"text": "Rain?"})
+LAST = Job("last", api="air__weather", inputs={"city": "Oslo"}, after=("tell",))
+
+
+class TestWhatIsBrokenOff:
+    """Nobody knows how it would have ended: it is neither right nor wrong."""
+
+    def late(self, router, plan):
+        settings = ExecutionSettings(wait=(0, 0), timeout=0.2)
+        net = ContractNet(CATALOG, offline_model(CATALOG), router=router)
+        tools = Sources(hanging())
+        execution = Executor(net, tools, settings=settings, approve=allow_writes).execute(plan)
+        return asyncio.run(execution)
+
+    def cancelled(self, router, plan):
+        async def main():
+            tools = hanging()
+            task = asyncio.create_task(executor(router, Sources(tools)).execute(plan))
+            await tools[0].began.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(main())
+
+    def test_a_cancelled_execution_is_counted_as_such(self, watched, router):
+        self.cancelled(router, Plan("Weather.", (LOOK, TELL, LAST)))
+        assert watched.values("cnp_router.executions") == {"outcome=cancelled": 1}
+        jobs = watched.values("cnp_router.jobs")
+        assert jobs == {"outcome=cancelled": 1, "outcome=skipped": 2}
+        assert watched.span("execution").attributes["error.type"] == "cancelled"
+
+    def test_one_that_is_late_too(self, watched, router):
+        assert self.late(router, Plan("Weather.", (LOOK, TELL, LAST))).is_late
+        assert watched.values("cnp_router.executions") == {"outcome=late": 1}
+
+    @pytest.mark.parametrize("how", ["late", "cancelled"])
+    def test_no_choice_was_wrong_and_no_dependency_missed(self, watched, router, how):
+        getattr(self, how)(router, Plan("Weather.", (LOOK, TELL, LAST)))
+        assert watched.values("cnp_router.acts") == {"by=directed, outcome=cancelled": 1}
+        assert watched.values("cnp_router.selections") == {}
+        assert watched.values("cnp_router.dependencies") == {}
+
+    @pytest.mark.parametrize("how", ["late", "cancelled"])
+    def test_what_hangs_is_seen_with_how_long(self, watched, router, how):
+        getattr(self, how)(router, Plan("Weather.", (LOOK, TELL, LAST)))
+        calls = watched.values("cnp_router.tool.calls")
+        assert calls == {"error.type=cancelled, outcome=cancelled, source=sky": 1}
+        assert watched.values("cnp_router.tool.duration") == {"outcome=cancelled, source=sky": 1}
+        assert watched.values("cnp_router.task_graph.duration") == {"outcome=cancelled": 1}
+        if how == "late":
+            for name in ("cnp_router.tool.duration", "cnp_router.task_graph.duration"):
+                (seconds,) = watched.sums(name).values()
+                assert seconds > 0.1
+
+    def test_an_agent_that_is_given_up_is_a_delegation(self, watched):
+        class Remote(Hanging):
+            is_agent = True
+
+        async def main():
+            source = Remote("peer", {"ask": ["yes"]})
+            task = asyncio.create_task(Sources([source]).call(Call(api="peer__ask")))
+            await source.began.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(main())
+        delegations = watched.values("cnp_router.delegations")
+        assert delegations == {"error.type=cancelled, outcome=cancelled": 1}
+        assert watched.values("cnp_router.delegation.duration") == {"outcome=cancelled": 1}
+
+    def test_a_sub_agent_that_is_given_up_too(self, watched):
+        async def main():
+            async def think(question):
                 began.set()
                 await asyncio.Event().wait()
 
-        began = asyncio.Event()
-        tools = Sources([Slow("sky", {"forecast": []}, apis=[APIS[0]])])
-        task = asyncio.create_task(executor(router, tools).execute(Plan("Weather.", (LOOK,))))
-        await began.wait()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+            began = asyncio.Event()
+            task = asyncio.create_task(SubAgent("weather", "Weather.", think).perform(ASKED))
+            await began.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(main())
-    assert watched.values("cnp_router.executions") == {"outcome=cancelled": 1}
-    assert watched.values("cnp_router.jobs") == {"outcome=cancelled": 1}
-    assert watched.span("execution").attributes["error.type"] == "cancelled"
+        asyncio.run(main())
+        delegations = watched.values("cnp_router.delegations")
+        assert delegations == {"error.type=cancelled, outcome=cancelled": 1}
+
+    def test_a_plan_that_a_bug_ends_has_taken_its_time(self, watched):
+        async def work(job):
+            raise ValueError("a bug")
+
+        with pytest.raises(ValueError, match="a bug"):
+            asyncio.run(run_jobs(Plan("Weather.", (LOOK,)), work))
+        assert watched.values("cnp_router.task_graph.duration") == {"outcome=failed": 1}
+
+    def test_what_ended_before_is_counted(self, watched, router):
+        ask = Job("ask", api="phone__send", inputs={"city": "Oslo"})
+        far = Job("far", api="air__weather", inputs={"city": "Oslo"}, after=("ask",))
+        look = Job("look", api="sky__forecast", inputs={"city": "Oslo"}, after=("far",))
+        assert self.late(router, Plan("Weather.", (ask, far, look))).is_late
+        assert watched.values("cnp_router.acts") == {
+            "by=directed, outcome=done": 2,
+            "by=directed, outcome=cancelled": 1,
+        }
+        assert watched.values("cnp_router.selections") == {"by=award, correct=True": 2}
+        assert watched.values("cnp_router.dependencies") == {"resolved=True": 2}
 
 
 class TestCalls:
@@ -325,6 +434,35 @@ class TestModels:
         assert found["gen_ai.request.max_tokens"] == 50
         assert found["gen_ai.usage.input_tokens"] == response.usage.tokens_in
         assert "12345" not in span.to_json()
+
+    @pytest.mark.parametrize("server", ["http://h:99999", "http://[::1", "a-server", "http://"])
+    def test_a_server_that_is_no_url_fails_no_call(self, watched, server):
+        class Odd(ScriptedChatModel):
+            pass
+
+        Odd.server = server
+        assert self.ask(Odd(["Hello."], name="large")).text == "Hello."
+        found = watched.span("chat large").attributes
+        assert not {"server.address", "server.port"} & set(found)
+        assert found["gen_ai.provider.name"] == "openai"
+
+    @pytest.mark.parametrize(
+        ("server", "provider"),
+        [
+            ("https://api.openai.com/v1", "openai"),
+            ("https://mine.openai.azure.com", "azure.ai.openai"),
+            ("https://openai.com.example.org", "openai"),
+            ("https://notanthropic.com", "openai"),
+            ("https://anthropic.com", "anthropic"),
+        ],
+    )
+    def test_a_provider_is_known_by_its_host(self, watched, server, provider):
+        class There(ScriptedChatModel):
+            pass
+
+        There.server = server
+        self.ask(There(["Hello."], name="large"))
+        assert watched.span("chat large").attributes["gen_ai.provider.name"] == provider
 
     def test_what_it_cost_is_counted_by_its_prices(self, watched):
         model = ScriptedChatModel(["Hello."], name="large")
@@ -514,6 +652,25 @@ class TestContext:
         assert asyncio.run(main()) == 0.5
         seen = watched.values("cnp_router.context.store.usage")
         assert seen == {f"store={kind}": 0.25}  # looked at now and then
+
+    def test_how_full_a_store_is_is_seen_where_context_is_only_looked_for(
+        self, watched, monkeypatch
+    ):
+        monkeypatch.setattr("cnp_router.context.context_store._PAUSE", 0.0)
+        now = [1_900_000_000.0]
+
+        async def main():
+            async with SharedContext(clock=lambda: now[0]) as context:
+                await context.keep(APIS[0], {"city": "Oslo"}, CallResult("rain"))
+                yield watched.values("cnp_router.context.store.usage")["store=memory"]
+                now[0] += 600
+                assert await context.recall(APIS[0], {"city": "Oslo"}) is None
+                yield watched.values("cnp_router.context.store.usage")["store=memory"]
+
+        async def both():
+            return [value async for value in main()]
+
+        assert asyncio.run(both()) == [1 / 2000, 0]
 
     def test_a_dense_encoder_is_timed(self, watched):
         def letters(texts):

@@ -22,6 +22,7 @@ from langgraph.prebuilt.tool_node import INVALID_TOOL_NAME_ERROR_TEMPLATE
 from langgraph.types import Command
 from pydantic import ConfigDict
 
+from cnp_router.adapters.conversation import MOST_OBSERVED, shown_in
 from cnp_router.adapters.langchain_contractors import LangChainTools, schema_of, sub_agent
 from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice, tool_api
@@ -35,7 +36,6 @@ from cnp_router.trajectories import Step, Trajectory
 __all__ = ["LangChainTools", "RoutedTools", "SourceTool", "source_tools", "sub_agent"]
 
 _ANY = {"any", "auto", "none", "required"}  # values of tool_choice that name no tool
-_OBSERVATION = 4_000  # characters of a result
 
 
 class RoutedTools(AgentMiddleware[Any, Any, Any]):
@@ -45,7 +45,8 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
     and those given here, which the agent need not know: ten thousand may be held here, the chosen
     are bound to the model, and what it calls of them is run by the agent's own node of tools, with
     its treatment of errors and its injected arguments. Tools of the model's provider (mappings) and
-    those of a response format stay beside those. The tool that ``tool_choice`` names is shown.
+    those of a response format stay beside those. The tool that ``tool_choice`` names is shown, and
+    what was called before in the conversation stays (see `shown_in`).
 
     One middleware may serve any number of agents and of runs at the same time, called by `invoke`
     in threads or by `ainvoke`. That a tool is not shown does not forbid it: a model that names
@@ -134,7 +135,7 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         apis = await asyncio.to_thread(self._specifications, tuple(there.values()))
         said = _asked(messages)[0] if self.request is None else self.request(messages)
         text = await said if inspect.isawaitable(said) else said
-        names = await self.choice.choose(text, apis, always=always)
+        names = await shown_in(self.choice, text, apis, _called(messages), always=always)
         return [there[name] for name in names]
 
     def wrap_model_call(
@@ -191,7 +192,9 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         Trajectory
         """
         asked, since = _asked(result["messages"])
-        return self.choice.observe(asked, _steps(since), success, user=user)
+        answer = _answer_of(result)
+        steps = [step for step in _steps(since) if step.tool != answer]
+        return self.choice.observe(asked, steps, success, user=user)
 
     async def aobserve(
         self,
@@ -333,6 +336,16 @@ def _asked(messages: Sequence[BaseMessage]) -> tuple[str, Sequence[BaseMessage]]
     return "", messages
 
 
+def _called(messages: Sequence[BaseMessage]) -> list[str]:
+    """Return the names of the tools that were called, newest first."""
+    return [
+        call["name"]
+        for message in reversed(messages)
+        if isinstance(message, AIMessage)
+        for call in reversed(message.tool_calls)
+    ]
+
+
 def _narrowed(request: ModelRequest[Any], shown: list[BaseTool]) -> ModelRequest[Any]:
     """Return a request with the tools to show, and those of the provider."""
     others = [each for each in request.tools if isinstance(each, dict)]
@@ -357,9 +370,19 @@ def _steps(messages: Sequence[BaseMessage]) -> list[Step]:
         for call in message.tool_calls if isinstance(message, AIMessage) else ():
             answer = answers.get(call["id"] or "")
             if answer is not None:
-                said, success = str(answer.text)[:_OBSERVATION], answer.status != "error"
+                said, success = str(answer.text)[:MOST_OBSERVED], answer.status != "error"
                 steps.append(Step(call["name"], dict(call["args"]), said, success=success))
     return steps
+
+
+def _answer_of(result: Mapping[str, Any]) -> str | None:
+    """Return the name of the tool by which a model gave its structured answer, if it did so."""
+    messages = result["messages"]
+    said = [place for place, each in enumerate(messages) if isinstance(each, AIMessage)]
+    if result.get("structured_response") is None or not said or not messages[said[-1]].tool_calls:
+        return None
+    answer = next(iter(messages[said[-1] + 1 :]), None)  # before those of tools called beside it
+    return answer.name if isinstance(answer, ToolMessage) else None
 
 
 def _without_names(

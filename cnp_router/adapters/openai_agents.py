@@ -54,6 +54,7 @@ from agents.exceptions import RunErrorDetails
 from agents.result import RunResultBase
 from agents.tool_context import ToolContext
 
+from cnp_router.adapters.conversation import MOST_OBSERVED, shown_in
 from cnp_router.adapters.openai_agents_contractors import FunctionTools, sub_agent
 from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice
@@ -65,8 +66,6 @@ from cnp_router.trajectories import Step, Trajectory
 
 __all__ = ["FunctionTools", "RoutedAgent", "source_tools", "sub_agent"]
 
-_OBSERVATION = 4_000  # characters of a result
-
 
 @dataclass
 class RoutedAgent(Agent[TContext]):
@@ -75,7 +74,8 @@ class RoutedAgent(Agent[TContext]):
     All else is as with an `Agent`: tools of its MCP servers are chosen among the others, handoffs
     are left as they are. So are tools that run at the provider, and those with ``defer_loading``,
     which its own search finds. A tool named by ``tool_use_behavior`` or ``tool_choice`` is always
-    shown. Runs that share an agent keep their tools apart.
+    shown. What was called before in the conversation stays (see `shown_in`), as a call of a tool
+    that is not shown ends the run. Runs that share an agent keep their tools apart.
 
     Parameters
     ----------
@@ -107,7 +107,8 @@ class RoutedAgent(Agent[TContext]):
             if tool.name in needed or tool.qualified_name in needed
         ]
         request = await self._request_of(run_context)
-        chosen = set(await self.choice.choose(request, apis, always=kept))
+        called = _called(run_context.turn_input)
+        chosen = set(await shown_in(self.choice, request, apis, called, always=kept))
         hidden = {id(tool) for api, tool in zip(apis, here, strict=True) if api.id not in chosen}
         return [tool for tool in tools if id(tool) not in hidden]
 
@@ -210,6 +211,19 @@ async def source_tools(
     return [tool_of(name, api) for name, api in (await held.named()).items()]
 
 
+def _called(items: Iterable[Any]) -> list[str]:
+    """Return the qualified names of the functions that were called, newest first."""
+    return [
+        _qualified(_field(item, "namespace"), _field(item, "name"))
+        for item in reversed(list(items))
+        if _field(item, "type") == "function_call"
+    ]
+
+
+def _qualified(space: str | None, name: str) -> str:
+    return f"{space}.{name}" if space else name
+
+
 def _newest(items: Iterable[Any]) -> str:
     """Return the newest messages of the user, those without a text between them left out."""
     texts: list[str] = []
@@ -245,13 +259,12 @@ def _steps(result: RunResultBase | RunErrorDetails) -> list[Step]:
     for item in result.new_items:
         if not isinstance(item, ToolCallItem) or not item.tool_name:
             continue
-        space = _field(item.raw_item, "namespace")
         output = outputs.get(item.call_id)
         steps.append(
             Step(
-                f"{space}.{item.tool_name}" if space else item.tool_name,
+                _qualified(_field(item.raw_item, "namespace"), item.tool_name),
                 _inputs(_field(item.raw_item, "arguments")),
-                "" if output is None else str(output)[:_OBSERVATION],
+                "" if output is None else str(output)[:MOST_OBSERVED],
                 success=_succeeded(output, failed),
             )
         )

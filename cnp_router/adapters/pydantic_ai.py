@@ -57,6 +57,7 @@ from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
+from cnp_router.adapters.conversation import MOST_OBSERVED, shown_in
 from cnp_router.adapters.pydantic_ai_contractors import ToolsetSource, sub_agent
 from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice
@@ -79,7 +80,7 @@ __all__ = [
 RequestOf = Callable[[RunContext[Any]], str | Awaitable[str]]
 """Makes the text to choose by from the context of a run."""
 
-_OBSERVATION = 4_000  # characters of a result
+_NO_TOOLS = ("tool-search", "capability-load")  # by which a model finds tools
 
 
 @dataclass
@@ -89,7 +90,8 @@ class RoutedToolset(WrapperToolset[AgentDepsT]):
     Wrap all that an agent has at once, since each wrapper shows up to `k` tools: a
     ``CombinedToolset``, or `RoutedTools` for the agent's own as well. Tools with
     ``defer_loading`` are left as they are. Those that ``tool_choice`` in the settings of the agent
-    names are always shown. Runs that share a toolset keep their tools apart.
+    names are always shown, and what was called before in the conversation stays (see `shown_in`).
+    Runs that share a toolset keep their tools apart.
 
     Parameters
     ----------
@@ -112,10 +114,9 @@ class RoutedToolset(WrapperToolset[AgentDepsT]):
         names = {api.id: each.name for api, each in zip(apis, here, strict=True)}
         request = await _request_of(ctx, self.request)
         needed = _needed(ctx)
-        found = await self.choice.choose(
-            request, apis, always=[api for api, name in names.items() if name in needed]
-        )
-        hidden = {name for api, name in names.items() if api not in set(found)}
+        kept = [api for api, name in names.items() if name in needed]
+        found = set(await shown_in(self.choice, request, apis, _called(ctx.messages), always=kept))
+        hidden = {name for api, name in names.items() if api not in found}
         return {name: tool for name, tool in tools.items() if name not in hidden}
 
 
@@ -201,7 +202,8 @@ async def observe(
     Trajectory
     """
     asked = _newest(result.all_messages()) if request is None else request
-    steps = _steps(result.new_messages())
+    # The attribute that the result itself finds its output by: there is no public one.
+    steps = _steps(result.new_messages(), result._output_tool_name)
     return await asyncio.to_thread(choice.observe, asked, steps, success, user=user)
 
 
@@ -307,6 +309,17 @@ async def _request_of(ctx: RunContext[Any], request: RequestOf | None) -> str:
     return _newest(ctx.messages) or _text(ctx.prompt)
 
 
+def _called(messages: Sequence[ModelMessage]) -> list[str]:
+    """Return the names of the tools that were called, newest first."""
+    return [
+        part.tool_name
+        for message in reversed(messages)
+        if isinstance(message, ModelResponse)
+        for part in reversed(message.parts)
+        if isinstance(part, ToolCallPart)
+    ]
+
+
 def _newest(messages: Sequence[ModelMessage]) -> str:
     """Return the newest message of the user that has a text."""
     for message in reversed(messages):
@@ -327,20 +340,24 @@ def _text(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
 
-def _steps(messages: Sequence[ModelMessage]) -> list[Step]:
-    """Return the calls of a run with what became of them."""
+def _steps(messages: Sequence[ModelMessage], output_tool: str | None) -> list[Step]:
+    """Return the calls of a run with what became of them, but not its searches and its output."""
     parts = [part for message in messages for part in message.parts]
     returned = {part.tool_call_id: part for part in parts if isinstance(part, ToolReturnPart)}
     steps = []
     for message in messages:
         for part in message.parts if isinstance(message, ModelResponse) else ():
-            if isinstance(part, ToolCallPart):
+            if (
+                isinstance(part, ToolCallPart)
+                and part.tool_kind not in _NO_TOOLS
+                and part.tool_name != output_tool
+            ):
                 back = returned.get(part.tool_call_id)
                 steps.append(
                     Step(
                         part.tool_name,
                         part.args_as_dict(),
-                        back.model_response_str()[:_OBSERVATION] if back else "",
+                        back.model_response_str()[:MOST_OBSERVED] if back else "",
                         success=None if back is None else back.outcome == "success",
                     )
                 )

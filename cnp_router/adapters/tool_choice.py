@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import threading
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cnp_router.catalog import Api, Catalog
+from cnp_router.adapters.specification_routers import SpecificationRouters
+from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
-from cnp_router.history import History, Mashup
+from cnp_router.history import Mashup
 from cnp_router.online import OnlineStore
 from cnp_router.records import (
     RESERVED_IDS,
@@ -27,12 +26,11 @@ from cnp_router.records import (
     string_tuple,
 )
 from cnp_router.routing import Router, shortlist
-from cnp_router.training import LearnedRouter, fit_router
+from cnp_router.training import LearnedRouter
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = ["ToolChoice", "tool_api"]
 
-_MOST_SETS = 8  # sets of tools that a router is kept for
 _MOST_APIS = 100_000  # definitions that are kept
 
 
@@ -43,27 +41,6 @@ class _Known:
     by_router: Mapping[str, str]
     by_specification: Mapping[str, str]
     fitted: Future[LearnedRouter] | None
-
-
-class _Past:
-    """Reads the mashups of a store."""
-
-    kind = "tool choice"
-
-    def __init__(self) -> None:
-        self.mashups: list[Mashup] = []
-
-    def check(self, record: Trajectory | Mashup) -> None:
-        """Any can be read."""
-
-    def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
-        self.mashups += [record for record in records if isinstance(record, Mashup)]
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """There is no state: all records are read."""
 
 
 class ToolChoice:
@@ -84,7 +61,11 @@ class ToolChoice:
     always : iterable of str, default=()
         Names of tools that are shown whatever the request is, wherever they are among the tools.
     store : OnlineStore, optional
-        Keeps what is observed. Routers that are fitted here learn what it has.
+        Keeps what is observed. Routers that are fitted here learn what it has, also of runs that
+        used tools that are not there any more; one that was given does by a `RouterObserver` of
+        the store. What is forgotten there, these routers forget at the next choice; one that was
+        given has to be loaded or fitted again. Without a store, the newest ten thousand outcomes
+        are held here, as long as the choice is.
     names : mapping of str to str, optional
         What the router calls a tool, by the name that the framework has for it, where the two are
         not the same: ``{"now": "time__now"}``.
@@ -138,9 +119,8 @@ class ToolChoice:
             raise _too_many(len(self.always), self.k)
         self._apis_of: dict[str, Api] = {}
         self._known_to_router = frozenset(() if router is None else router.apis)
-        self._fitted: OrderedDict[frozenset[Api], Future[LearnedRouter]] = OrderedDict()
-        self._lock = threading.Lock()  # held for a moment only
-        self._learning = threading.Lock()
+        # A choice counts once: where a router is asked, it is that one's.
+        self._routers = SpecificationRouters(self.store, self.names, is_counted=True)
 
     def api(
         self, name: str, description: str | None = None, parameters: Mapping[str, Any] | None = None
@@ -208,9 +188,10 @@ class ToolChoice:
         """Learn what a run did: kept in the store, and known to the routers at once.
 
         Where it succeeded, the tools whose calls did not fail served the request, and the routers
-        learn so. A router learns of the tools that it knows; those fitted here of all, and they are
-        fitted again each time what they learned from has doubled. Blocks as long as that takes:
-        call it in a thread where an event loop runs.
+        learn so. A router learns of the tools that it knows; those fitted here of all, also those
+        that are fitted later, on other tools. They are fitted again each time what they learned
+        from has doubled. Blocks as long as that takes: call it in a thread where an event loop
+        runs.
 
         Parameters
         ----------
@@ -245,49 +226,23 @@ class ToolChoice:
             self.store.observe(done)
         if not success or not request.strip():
             return done
-        serving = [step.tool for step in steps if step.success is not False]
-        self._teach(run, request, tuple(dict.fromkeys(serving)), user)
+        serving = tuple(dict.fromkeys(s.tool for s in done.steps if s.success is not False))
+        if serving:
+            today = datetime.datetime.now(datetime.UTC).date()
+            self._teach(Mashup(run, request, serving, date=today, user=user))
         return done
 
-    def _teach(self, run: str, request: str, tools: tuple[str, ...], user: str | None) -> None:
-        """Have the store and the routers learn that some tools served a request."""
-        today = datetime.datetime.now(datetime.UTC).date()
-        ids = [self.names.get(tool, tool) for tool in tools]
-        known = ids if self.router is None else [api for api in ids if api in self._known_to_router]
-        if known:
-            served = Mashup(run, request, tuple(known), date=today, user=user)
+    def _teach(self, served: Mashup) -> None:
+        """Have the store and the routers learn what served a request."""
+        known = served
+        if self.router is not None:
+            known = served.without([api for api in served.apis if api not in self._known_to_router])
+        if known.apis:
             if self.store is not None:
-                self.store.observe(served)
+                self.store.observe(known)  # all of it is in the trajectory
             if isinstance(self.router, LearnedRouter):
-                self.router.observe(served)  # counts once where the store has taught it already
-        with self._lock:
-            fitted = tuple(self._fitted)
-        for others in fitted:
-            here = {tool.id for tool in others}
-            own = tuple(tool for tool in tools if tool in here)
-            if own:
-                self._learn(others, Mashup(run, request, own, date=today, user=user))
-
-    def _learn(self, tools: frozenset[Api], served: Mashup) -> None:
-        """Have the router of some tools learn, and fit it again each time its history doubled.
-
-        One that was fitted on nothing knows no words but those of the specifications.
-        """
-        with self._learning:
-            with self._lock:
-                future = self._fitted.get(tools)
-            if future is None or future.exception() is not None:  # waits while it is fitted
-                return
-            router = future.result()
-            if not router.observe(served):
-                return
-            n = len(router.history)
-            if n & (n - 1) == 0:
-                again: Future[LearnedRouter] = Future()
-                again.set_result(fit_router(router.catalog, router.history))
-                with self._lock:
-                    if tools in self._fitted:
-                        self._fitted[tools] = again
+                self.router.observe(known)  # counts once where the store has taught it already
+        self._routers.learn(served)
 
     def _named(self, step: Step) -> Step:
         """Return a step by the id that the router has for its tool."""
@@ -307,34 +262,7 @@ class ToolChoice:
             return _Known(by_router, {}, None)
         named = set(by_router.values())
         others = {tool.id: tool.id for tool in tools if tool.id not in named}
-        return _Known(by_router, others, self._router_of(tools))
-
-    def _router_of(self, tools: tuple[Api, ...]) -> Future[LearnedRouter]:
-        """Return a router of the specifications of tools, fitted once, now or by somebody else.
-
-        That of more tools will do: users who may see some of them need no router of their own.
-        """
-        wanted = frozenset(tools)
-        with self._lock:
-            there = wanted if wanted in self._fitted else None
-            there = there or next((each for each in self._fitted if wanted <= each), None)
-            if there is not None:
-                self._fitted.move_to_end(there)
-                return self._fitted[there]
-            future = self._fitted[wanted] = Future()
-            if len(self._fitted) > _MOST_SETS:
-                self._fitted.popitem(last=False)
-        try:
-            catalog, past = Catalog(tools), _Past()
-            if self.store is not None and self.router is None:
-                OnlineStore(self.store.path, [past], read_only=True)
-            known = [m for m in past.mashups if all(api in catalog for api in m.apis)]
-            future.set_result(fit_router(catalog, History(known)))
-        except BaseException as exc:
-            with self._lock:
-                self._fitted.pop(wanted, None)  # the next one tries again
-            future.set_exception(exc)
-        return future
+        return _Known(by_router, others, self._routers.of(tools))
 
     def _chosen(
         self,

@@ -60,8 +60,15 @@ from cnp_router.cli.source_options import Origins, source_options
     click.option(
         "--context",
         metavar="FILE|URL",
-        help="Share what calls gave for five minutes with others: in that file, or on a server, "
+        help="Share what calls gave with others: in that file, or on a server, "
         "redis://host:port/0.  [default: among the workers]",
+    ),
+    options.seconds(
+        "--context-ttl",
+        type=options.Finite(60, 600),
+        default=300.0,
+        show_default=True,
+        help="How long what a call gave is used again.",
     ),
     click.option("--no-learn", is_flag=True, help="Do not learn from what happens."),
 )

@@ -45,6 +45,7 @@ class Decisions:
     share: float | None
     call_timeout: float
     context: str | None
+    context_ttl: float
     no_learn: bool
 
     @property
@@ -213,7 +214,8 @@ class Serving:
             allow_write=asked.allow_write,
             share=asked.acted_on,
         )
-        kept = folder if self.model is None else self.model
+        # What is not learned from need not outlive the server, nor a model be writable for it.
+        kept = folder if self.model is None or asked.no_learn else self.model
         # A worker that was started by another process has no command of its own.
         with click.Context(click.Command("serve")), contextlib.redirect_stdout(sys.stderr):
             async with contextlib.AsyncExitStack() as stack:
@@ -258,4 +260,4 @@ class Serving:
 
         place = self.decisions.context or (str(folder / "context.sqlite") if many else None)
         store = None if place is None else store_at(place)
-        return SharedContext(store, classes=sources.classes)
+        return SharedContext(store, ttl=self.decisions.context_ttl, classes=sources.classes)

@@ -23,6 +23,7 @@ _SCHEMA = (
 )
 _PUT = "REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)"
 _OLDEST = "DELETE FROM entries WHERE id = (SELECT id FROM entries ORDER BY time, id LIMIT 1)"
+_TAKEN = "SELECT count(*), coalesce(sum(size), 0) FROM entries WHERE expires > ?"
 _CURE = "name another file, or remove this one: context can be found out again"
 
 
@@ -121,8 +122,9 @@ class SqliteContextStore(ContextStore):
         return gone
 
     async def usage(self) -> float:
-        """Return the larger of its entries and its bytes, by their limits."""
-        return await asyncio.to_thread(self._file.use, self._usage)
+        """Return the larger of its entries and its bytes, by their limits; none has expired."""
+        [taken] = await asyncio.to_thread(self._file.rows, _TAKEN, self._clock())
+        return self._share(*taken)
 
     async def aclose(self) -> None:
         """Close the file. Can be called twice."""
@@ -151,9 +153,8 @@ class SqliteContextStore(ContextStore):
             connection.execute(_OLDEST)
 
     def _is_full(self, connection: sqlite3.Connection) -> bool:
-        return self._usage(connection) > 1
+        taken = connection.execute(_TAKEN, (self._clock(),)).fetchone()
+        return self._share(*taken) > 1
 
-    def _usage(self, connection: sqlite3.Connection) -> float:
-        query = "SELECT count(*), coalesce(sum(size), 0) FROM entries"
-        count, size = connection.execute(query).fetchone()
+    def _share(self, count: int, size: int) -> float:
         return float(max(count / self.max_entries, size / self.max_bytes))

@@ -20,6 +20,7 @@ __all__ = ["ContextStore", "MemoryContextStore", "check_whose", "is_whose"]
 
 _LOGGER = logging.getLogger(__name__)
 _PAUSE = 10.0  # seconds, at least, between two looks at how full it is
+_LONG_PAUSE = 60.0  # where it could not say
 
 
 class ContextStore(ABC):
@@ -36,6 +37,7 @@ class ContextStore(ABC):
 
     kind: ClassVar[str] = "other"
     _next_look = -math.inf
+    _is_mute = False
 
     @abstractmethod
     async def put(self, entry: ContextEntry) -> None:
@@ -77,9 +79,12 @@ class ContextStore(ABC):
         try:
             usage = await self.usage()
         except ContextStoreError as exc:  # it may keep entries, and not say how many
-            self._next_look = math.inf
-            _LOGGER.warning("how full the store is will not be known: %s", exc)
+            self._next_look = time.monotonic() + _LONG_PAUSE
+            level = logging.DEBUG if self._is_mute else logging.WARNING
+            _LOGGER.log(level, "how full the store is cannot be known now: %s", exc)
+            self._is_mute = True
             return
+        self._is_mute = False
         if usage is not None:
             telemetry.gauge("cnp_router.context.store.usage", usage, {"store": self.kind})
 
@@ -161,8 +166,10 @@ class MemoryContextStore(ContextStore):
             return sum(self._remove(each) for each in entry_ids)
 
     async def usage(self) -> float:
-        """Return the larger of its entries and its bytes, by their limits."""
-        return float(max(len(self._kept) / self.max_entries, self._size / self.max_bytes))
+        """Return the larger of its entries and its bytes, by their limits; none has expired."""
+        with self._lock:
+            self._expire()
+            return float(max(len(self._kept) / self.max_entries, self._size / self.max_bytes))
 
     def _expire(self) -> None:
         now = self._clock()

@@ -190,6 +190,7 @@ class SharedContext:
         """
         if api.effects != "reads":
             return None
+        await self.store.watched()
         for other in (api, *self._equivalents.of(api)):
             entry = await self._get(call_id(other, inputs, user))
             if entry is None or not entry.reads or entry.user != user:
@@ -346,9 +347,8 @@ class SharedContext:
         await self._lineage.check_no_circle(entry)
         there = {each: await self._get(each) for each in needs}
         versions = {n: None if e is None else digest_of_data(e.data) for n, e in there.items()}
-        self._lineage.note(
-            name, Made(api, dict(inputs), text, versions, data_class, user, execution)
-        )
+        made = Made(api, dict(inputs), text, versions, data_class, user, execution)
+        self._lineage.note(name, made)
         await self._put(entry)
         await self.store.watched()
         return name

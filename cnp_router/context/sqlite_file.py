@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cnp_router.exceptions import ContextStoreError
+from cnp_router.exceptions import CnpRouterError, ContextStoreError
 from cnp_router.files import as_path, reason
 
 __all__ = ["SqliteFile"]
@@ -25,7 +25,8 @@ class SqliteFile:
 
     What is deleted is overwritten in it. `application` is four letters that say what it is of, and
     `cure` what to do about one that cannot be used. With a `log`, SQLite writes changes beside the
-    file first: it is read while somebody writes. All errors are `ContextStoreError`.
+    file first: it is read while somebody writes. All errors are what `error` makes of a place and
+    a problem.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class SqliteFile:
         busy: float = 5.0,
         log: bool = False,
         cure: str,
+        error: Callable[..., CnpRouterError] = ContextStoreError,
     ) -> None:
         self.path = None if path is None else as_path(path)
         self._numbers = (int.from_bytes(application.encode(), "big"), 1)
@@ -44,6 +46,7 @@ class SqliteFile:
         self._busy = busy
         self._has_log = log
         self._cure = cure
+        self._error = error
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         with self._clear_errors():
@@ -79,10 +82,10 @@ class SqliteFile:
         if connection is not None:
             connection.close()
 
-    def error(self, problem: str, *, cure: str | None = None) -> ContextStoreError:
+    def error(self, problem: str, *, cure: str | None = None) -> CnpRouterError:
         """Return (not raise) the error of this file."""
         where = "in memory" if self.path is None else str(self.path)
-        return ContextStoreError(where, problem, cure=cure or self._cure)
+        return self._error(where, problem, cure=cure or self._cure)
 
     @contextmanager
     def _there(self) -> Iterator[sqlite3.Connection]:
@@ -96,6 +99,8 @@ class SqliteFile:
     def _clear_errors(self) -> Iterator[None]:
         try:
             yield
+        except CnpRouterError:  # it says what is wrong already, and may be a ValueError
+            raise
         except sqlite3.Error as exc:
             is_busy = (getattr(exc, "sqlite_errorcode", 0) or 0) & 0xFF == sqlite3.SQLITE_BUSY
             cure = "others write for longer than that: try again" if is_busy else None

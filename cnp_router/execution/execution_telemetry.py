@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cnp_router import telemetry
-from cnp_router.execution.job_reports import Execution, JobReport
+from cnp_router.execution.job_reports import Act, Execution, JobReport
 from cnp_router.sources.source import SEPARATOR
 
 __all__ = ["watched_execution", "watched_job"]
@@ -36,17 +36,29 @@ def watched_execution(execution: Execution, is_cancelled: bool, span: telemetry.
     for job in jobs:
         telemetry.add("cnp_router.jobs", 1, {"outcome": job.state})
         for act in job.acts:
-            came = "done" if act.result.is_done else "failed"
-            telemetry.add("cnp_router.acts", 1, {"by": act.by, "outcome": came})
+            telemetry.add("cnp_router.acts", 1, {"by": act.by, "outcome": _outcome(act)})
         if job.acts and job.acts[0].by not in _SHARED:
-            right = job.acts[0].result.is_done
-            telemetry.add("cnp_router.selections", 1, {"correct": right, "by": "award"})
-    for resolved in _dependencies(execution, jobs):
+            first = _outcome(job.acts[0])
+            if first != "cancelled":  # nobody knows whether it would have done it
+                right = {"correct": first == "done", "by": "award"}
+                telemetry.add("cnp_router.selections", 1, right)
+    was_broken_off = is_cancelled or execution.is_late
+    for resolved in _dependencies(execution, jobs, execution.problem if was_broken_off else ""):
         telemetry.add("cnp_router.dependencies", 1, {"resolved": resolved})
 
 
-def _dependencies(execution: Execution, jobs: list[JobReport]) -> Iterator[bool]:
-    """Yield whether what a job waits for, of another source, was done and reached it."""
+def _outcome(act: Act) -> str:
+    """Return what came of an act; one that was broken off did not fail."""
+    if act.result.failure is None:
+        return "done"
+    return "cancelled" if act.result.failure.kind == "cancelled" else "failed"
+
+
+def _dependencies(execution: Execution, jobs: list[JobReport], broken_off: str) -> Iterator[bool]:
+    """Yield whether what a job waits for, of another source, was done and reached it.
+
+    Nothing of what was broken off, which is what has that problem.
+    """
     reports = {job.id: job for job in execution.jobs}
     named = {} if execution.plan is None else {job.id: job.api for job in execution.plan.jobs}
     for job in jobs:
@@ -56,6 +68,8 @@ def _dependencies(execution: Execution, jobs: list[JobReport]) -> Iterator[bool]
                 for each in (job, before)
             }
             if len(sources) == 1:
+                continue
+            if broken_off and broken_off in before.problem:
                 continue
             is_begun = any(act.attempts or act.by in _SHARED for act in job.acts)
             if before.state == "done" and not (is_begun or job.acts):

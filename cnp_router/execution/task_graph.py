@@ -404,16 +404,20 @@ async def run_jobs(
         if task is None or not task.cancelling():  # nothing begins once all are to end
             go_on(group)
 
+    outcome = "failed"
     try:
         async with asyncio.TaskGroup() as group:
             go_on(group)
+        outcome = "done" if all(end.is_done for end in ends.values()) else "failed"
+        return {job.id: ends[job.id] for job in plan.jobs}
+    except asyncio.CancelledError:
+        outcome = "cancelled"
+        raise
     except BaseExceptionGroup as exc:
         bug = exc.exceptions[0]
-    else:
-        outcome = {"outcome": "done" if all(e.is_done for e in ends.values()) else "failed"}
+    finally:
         seconds = time.perf_counter() - began
-        telemetry.record("cnp_router.task_graph.duration", seconds, outcome)
-        return {job.id: ends[job.id] for job in plan.jobs}
+        telemetry.record("cnp_router.task_graph.duration", seconds, {"outcome": outcome})
     raise bug
 
 

@@ -62,18 +62,19 @@ async def completed(model: ChatModel, request: ChatRequest) -> ChatResponse:
     if not telemetry.is_on():
         return check_response(model, await model.complete(request))
     name = model.name_for(request)
-    server = urlsplit(next((each.server for each in _layers(model, request) if each.server), ""))
+    server = next((each.server for each in _layers(model, request) if each.server), "")
+    host, port = _address(server)
     about: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": _provider(server.hostname),
+        "gen_ai.provider.name": _provider(host) if server else _IN_PROCESS,
         "gen_ai.request.model": name,
     }
     more = {
         "gen_ai.request.max_tokens": request.max_tokens,
         "gen_ai.request.temperature": request.temperature,
         "gen_ai.output.type": "text" if request.schema is None else "json",
-        "server.address": server.hostname,
-        "server.port": server.port,
+        "server.address": host,
+        "server.port": port,
         "cnp_router.role": getattr(request.task, "role", None),
     }
     began, error = perf_counter(), None
@@ -132,8 +133,16 @@ def _layers(model: ChatModel, request: ChatRequest) -> Iterator[ChatModel]:
         model = model.model
 
 
+def _address(server: str) -> tuple[str | None, int | None]:
+    """Return host and port of a server; neither where it is no URL, which is no fault of a call."""
+    try:
+        parts = urlsplit(server)
+        return parts.hostname, parts.port
+    except ValueError:
+        return None, None
+
+
 def _provider(host: str | None) -> str:
-    if not host:
-        return _IN_PROCESS
-    known = (name for end, name in _PROVIDERS.items() if host == end or host.endswith(f".{end}"))
+    named = f".{host or ''}"
+    known = (name for end, name in _PROVIDERS.items() if named.endswith(f".{end}"))
     return next(known, _OTHER_SERVER)

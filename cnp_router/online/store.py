@@ -64,6 +64,9 @@ class OnlineStore:
     ----------
     sequence : int
         Number of the last record.
+    n_forgettings : int
+        How often something was to be forgotten here. Who has learned from the records learns anew
+        where it has grown.
 
     Raises
     ------
@@ -113,6 +116,7 @@ class OnlineStore:
         self.observers = tuple(observers)
         self.checkpoint_every = check_number("checkpoint_every", checkpoint_every, 1, whole=True)
         self._read_only = read_only
+        self.n_forgettings = 0
         self._trouble: str | None = None
         self._mutex = threading.Lock()
         self._database = None if read_only else Database(self.path)
@@ -246,8 +250,11 @@ class OnlineStore:
 
         with self._mutex:
             database = self._writable()
-            with self._sticky("forgetting"):
-                self.sequence = self._checkpointed = database.rewrite(left_of)
+            try:
+                with self._sticky("forgetting"):
+                    self.sequence = self._checkpointed = database.rewrite(left_of)
+            finally:
+                self.n_forgettings += 1  # broken off, it may be forgotten all the same
         return forgotten
 
     def checkpoint(self) -> None:

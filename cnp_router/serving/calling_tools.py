@@ -183,7 +183,7 @@ class ToolCaller:
         caller = Caller(
             self._sources,
             self._execution,
-            approve=allow_writes if may_write else None,
+            approve=lambda approval: may_write and allow_writes(approval),
             journal=Journal(),
         )
         doing.is_sent = True
@@ -229,10 +229,16 @@ class ToolCaller:
             size -= n_bytes
 
     def _declined(self, result: CallResult, client: Client) -> CallResult:
-        """Say to a client that may not write that it is theirs to change."""
-        if not self._settings.allow_write or client.allow_write or result.failure is None:
+        """Say what would change it, as somebody far from this process can."""
+        if result.failure is None:
             return result
-        said = f"{result.failure.message}; client {client.name!r} needs allow_write too"
+        if not self._settings.allow_write:
+            cure = "this server was started without --allow-write"
+        elif not client.allow_write:
+            cure = f"client {client.name!r} may not: it needs allow_write"
+        else:
+            cure = "see whether it was; a new key calls it once more"
+        said = f"{result.failure.message} ({cure})"
         return replace(result, failure=replace(result.failure, message=said))
 
     async def _keep(

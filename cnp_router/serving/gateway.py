@@ -290,7 +290,10 @@ class Gateway:
             "tools": len(self._tools.of(_ANYONE if client is None else client)),
             "sources": self._tools.states(client),
             "learns": is_taught,
-            "problems": [what for what, is_so in problems.items() if is_so],
+            "problems": [
+                *(what for what, is_so in problems.items() if is_so),
+                *self._tools.problems(client),
+            ],
             "in_flight": self._in_flight,
         }
 
@@ -375,7 +378,9 @@ class Gateway:
                     *(search_id, client.name, api.id),
                     None if self._caller.is_confidential(api.id) else inputs,
                     since=self._since,
+                    within=self.settings.longest_call,
                     counts=api.id not in self.settings.always,
+                    teaches=self.teaching is not None,
                 )
 
         def end() -> tuple[Candidate, ...]:

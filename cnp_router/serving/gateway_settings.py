@@ -9,6 +9,8 @@ from cnp_router.records import check_flag, check_id, check_number, string_tuple
 
 __all__ = ["GatewaySettings"]
 
+_BESIDE = 60.0  # seconds: a source is started for a call, shared context is asked
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
@@ -74,6 +76,11 @@ class GatewaySettings:
         check_number("search_seconds", self.search_seconds, 0, 10**9, ends=False)
         check_number("refresh_seconds", self.refresh_seconds, 0, 10**9)
         object.__setattr__(self, "wait", self.execution.wait)
+
+    @property
+    def longest_call(self) -> float:
+        """Seconds that a call takes at most, with all attempts and what is beside them."""
+        return self.attempts * (self.call_timeout + self.wait[1]) + _BESIDE
 
     @property
     def execution(self) -> ExecutionSettings:

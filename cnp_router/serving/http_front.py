@@ -127,7 +127,7 @@ def app_of(
         JSON object ``{"error": {"type", "message"}}``.
     """
     limits = limits or Limits()
-    mcp = http_app(gateway, max_body=limits.max_body)
+    mcp = http_app(gateway, max_body=limits.max_body, timeout=limits.timeout)
     front = _Front(gateway, needs_token=clients is not None, metrics=metrics or Metrics())
     routes = [
         Route("/v1/search", front.search, methods=["POST"]),
@@ -173,7 +173,7 @@ class _Front:
     async def route(self, request: Request) -> Response:
         body = await _body(request, RouteBody)
         found = await _answered(self.gateway.route(body.request, client=request.state.client))
-        return JSONResponse(found.to_dict() | {"routing": found.routing.to_dict()})
+        return JSONResponse(found.decision_to_dict())
 
     async def call(self, request: Request) -> Response:
         body = await _body(request, CallBody)
@@ -199,10 +199,14 @@ class _Front:
     async def health(self, request: Request) -> Response:
         said = {"status": "ok", "version": __version__}
         if request.state.client is not None:  # what is behind it is for who may ask
-            said |= self.gateway.status()
+            said |= self.gateway.status(request.state.client)
         return JSONResponse(said)
 
     async def metrics(self, request: Request) -> Response:
+        client = request.state.client
+        if client.among is not None or client.exclude:
+            problem = "metrics name all sources (ask as a client without among and exclude)"
+            raise RefusedError(403, "forbidden", problem)
         return Response(await self.measured.text(), headers={"Content-Type": CONTENT_TYPE})
 
     async def openapi(self, request: Request) -> Response:

@@ -8,6 +8,7 @@ import logging
 import re
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from cnp_router.serving.clients import Client
 if TYPE_CHECKING:
     from cnp_router.serving.clients import Clients
 
-__all__ = ["ACCESS_LOG", "Guard", "Limits", "error_document", "is_loopback"]
+__all__ = ["ACCESS_LOG", "UNSURE", "Guard", "Limits", "error_document", "is_loopback"]
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -34,10 +35,16 @@ _LOGGER = logging.getLogger(__name__)
 _ACCESS = logging.getLogger(ACCESS_LOG)
 
 _OPEN = ("/", "/healthz")  # nothing in them is anybody's
-_WATCHED = ("/healthz", "/metrics")  # answered however much there is to do
+_MCP = "/mcp"
+_CALLS = ("/v1/call", _MCP)  # what may have been done when no answer comes
+_SMALL = (*_OPEN, "/metrics")  # answered however much there is to do, and they take no body
+_SAY_BODY = frozenset((b"content-length", b"transfer-encoding"))
 _LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
 _RETRY_AFTER = 1  # seconds
-_CLIENT_CLOSED = 499  # what nginx calls it, in log and metrics: nobody is there to be told
+_REFUSED = -32_000  # the first of the codes of JSON-RPC that are a server's own
+UNSURE = "; what was called may have been done: see whether it was before you call it again"
+"""What is said of a call that has no answer."""
+_CLIENT_CLOSED = 499  # what nginx calls it, in log and metrics: nobody is there to read an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,8 @@ class Limits:
     timeout : float, seconds, default=60.0
         How long a request may take, its body not counted.
     body_timeout : float, seconds, default=10.0
-        How long its body may take to come, and before it its headers.
+        How long its body may take to come, and before it its headers; and how long a client may
+        leave what it was sent unread.
     max_connections : int, default=2,000
         Open connections, with or without a request.
 
@@ -94,6 +102,13 @@ def is_loopback(host: str) -> bool:
     (True, False)
     """
     return _LOOPBACK.fullmatch(host) is not None
+
+
+def _is_of_loopback(origin: str) -> bool:
+    try:
+        return is_loopback(urlsplit(origin).netloc)
+    except ValueError:  # it is not a URL
+        return False
 
 
 class RefusedError(Exception):
@@ -157,45 +172,54 @@ class Guard:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = monotonic()
         path, method = scope["path"], scope["method"]
-        is_counted = place = path not in _WATCHED
-        self.running += is_counted
-
-        def leave() -> None:
-            nonlocal place
-            self.running -= place
-            place = False
-
-        # With the last byte, not after it: who has an answer may ask again at once.
-        answer = _Answer(send, leave)
+        place = ExitStack()  # among those that are answered at once
+        # Left before the last byte, not after it: who has an answer may ask again at once.
+        answer = _Answer(send, place.close)
+        answer.is_rpc = path == _MCP
         try:
-            await self._guarded(scope, receive, answer, is_counted)
+            await self._guarded(scope, receive, answer, place)
         except RefusedError as exc:
             await answer.refuse(exc)
         except _GoneError:
             answer.status = answer.status or _CLIENT_CLOSED
         except asyncio.CancelledError:  # the server ends, and its patience has
-            await answer.refuse(RefusedError(503, "ending", "the server ends (ask again)"))
+            problem = f"the server ends{_unsure(path)} (ask again)"
+            await answer.refuse(RefusedError(503, "ending", problem))
         except Exception as exc:
-            _LOGGER.error("%s %s cannot be answered: %s", method, path, _fault(exc), exc_info=exc)
+            asked = _said(method, path)
+            _LOGGER.error("%s cannot be answered: %s", asked, _fault(exc), exc_info=exc)
             problem = "something went wrong here (the server's log says what)"
             await answer.refuse(RefusedError(500, "internal", problem))
         finally:
-            leave()
+            place.close()
             self._note(scope, method, path, answer.status or 500, monotonic() - began)
 
     async def _guarded(
-        self, scope: Scope, receive: Receive, answer: _Answer, is_counted: bool
+        self, scope: Scope, receive: Receive, answer: _Answer, place: ExitStack
     ) -> None:
         headers: dict[bytes, str] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name, value.decode("latin-1"))
         scope.setdefault("state", {})["client"] = self._client(scope["path"], headers)
-        if is_counted and self.running > self.limits.max_concurrent:
+        body = b""
+        if scope["path"] in _SMALL:
+            answer.is_last = not _SAY_BODY.isdisjoint(headers)  # what would come is not read
+        else:  # counted only now: nobody without a token takes the place of one with a token
+            self._enter(place)
+            body = await self._body(headers, receive)
+        await self._run(scope, body, receive, answer)
+
+    def _enter(self, place: ExitStack) -> None:
+        """Take a place, until it is closed."""
+        if self.running >= self.limits.max_concurrent:
             problem = f"{self.limits.max_concurrent} requests are being answered (ask again)"
             retry = (("Retry-After", str(_RETRY_AFTER)),)
             raise RefusedError(503, "busy", problem, retry)
-        body = await self._body(headers, receive)
-        await self._run(scope, body, receive, answer)
+        self.running += 1
+        place.callback(self._leave)
+
+    def _leave(self) -> None:
+        self.running -= 1
 
     def _client(self, path: str, headers: dict[bytes, str]) -> Client | None:
         """Return who asks; None where that is open to everybody and no token says it."""
@@ -204,7 +228,7 @@ class Guard:
             if not is_loopback(host):
                 problem = f"the Host is {host[:60]!r} (use 127.0.0.1 or localhost)"
                 raise RefusedError(403, "forbidden", problem)
-            if origin is not None and not is_loopback(urlsplit(origin).netloc):
+            if origin is not None and not _is_of_loopback(origin):
                 problem = f"a page of {origin[:60]!r} asks (only pages of this machine may)"
                 raise RefusedError(403, "forbidden", problem)
             return self.anyone
@@ -273,7 +297,8 @@ class Guard:
                     raise _GoneError
                 await work
         except TimeoutError:
-            problem = f"no answer in {self.limits.timeout:g} s, so it was given up (ask for less)"
+            late = f"no answer in {self.limits.timeout:g} s, so it was given up"
+            problem = f"{late}{_unsure(scope['path'])} (ask for less)"
             raise RefusedError(504, "timeout", problem) from None
         finally:
             for task in (work, watching):
@@ -291,8 +316,17 @@ class Guard:
         if _ACCESS.isEnabledFor(logging.INFO):
             client = scope.get("state", {}).get("client")
             who = "-" if client is None else printable(client.name)
-            said = f"{method[:10]} {path[:200]}"
-            _ACCESS.info("%s %s %d %.1f ms", who, printable(said), status, 1000 * seconds)
+            _ACCESS.info("%s %s %d %.1f ms", who, _said(method, path), status, 1000 * seconds)
+
+
+def _unsure(path: str) -> str:
+    """Return what else is to be said where something may have been called."""
+    return UNSURE if path in _CALLS else ""
+
+
+def _said(method: str, path: str) -> str:
+    """Return what was asked for, as a log can have it."""
+    return printable(f"{method[:10]} {path[:200]}")
 
 
 def _fault(error: Exception) -> str:
@@ -309,32 +343,47 @@ class _Answer:
         self._completed = completed
         self.status = 0
         self.is_complete = False
+        self.is_last = False
+        self.is_rpc = False
         self.clock: asyncio.Timeout | None = None
 
     async def __call__(self, message: Message) -> None:
+        if self.clock is not None and self.clock.expired():
+            return  # it was given up
+        begun = 0
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            begun = message["status"]
             headers = list(message.get("headers", ()))
             names = {name.lower() for name, _ in headers}
             if b"cache-control" not in names:
                 headers.append((b"cache-control", b"no-store"))
             if b"x-content-type-options" not in names:
                 headers.append((b"x-content-type-options", b"nosniff"))
+            if self.is_last and b"connection" not in names:
+                headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
+            if b"content-length" in names:  # all is done: only the client may keep it waiting
+                self._completed()
             kind = dict(headers).get(b"content-type", b"")
             if self.clock is not None and kind.startswith(b"text/event-stream"):
-                self.clock.reschedule(None)  # it has no end of its own
+                self.clock.reschedule(None)  # who sends it ends it
         elif message["type"] == "http.response.body":
             self.is_complete = not message.get("more_body", False)
             if self.is_complete:
                 self._completed()
-        await self._send(message)
+        await self._send(message)  # which waits for a client that does not read
+        self.status = begun or self.status
 
     async def refuse(self, error: RefusedError) -> None:
         """Send an error, if nothing was sent yet."""
         if self.status:
             return
-        body = json.dumps(error_document(error.kind, error.message)).encode()
+        self.clock = None
+        document = error_document(error.kind, error.message)
+        if self.is_rpc:  # clients of MCP show what such an error says, and nothing of another
+            about = {"code": _REFUSED, "message": error.message, "data": {"type": error.kind}}
+            document = {"jsonrpc": "2.0", "id": None, "error": about}
+        body = json.dumps(document).encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),

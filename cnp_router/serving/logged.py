@@ -92,17 +92,18 @@ class Begun:
 
     Parameters
     ----------
-    number : int
-        Its place in the log.
+    number : int or None
+        Its place in the log; None where what comes of it is not to be noted.
     query : str
         Of its search.
     is_correct : bool or None
         Whether the router had chosen the API; None where the same was called before for it.
     steps : tuple of Step
         What was called before for the same search, as far as it was not taught yet: the latest 20.
+        Empty where what comes of this one is not to be noted.
     """
 
-    number: int
+    number: int | None
     query: str
     is_correct: bool | None
     steps: tuple[Step, ...]

@@ -23,6 +23,7 @@ __all__ = [
     "search_answer",
 ]
 
+_EFFECTS = {"reads": "", "writes": " (writes)", "unknown": " (may write)"}
 _FAILURE, _NEXT, _SEARCH_ID = "cnp-router/failure", "cnp-router/next", "cnp-router/search_id"
 
 
@@ -32,7 +33,7 @@ def search_answer(search: Search) -> types.CallToolResult:
     for found in search.tools:
         api = found.api
         lines += [
-            f"{api.id}: {' '.join(api.description.split())}",
+            f"{api.id}{_EFFECTS[api.effects]}: {' '.join(api.description.split())}",
             f"inputs {_compact(schema_of(api))}",
         ]
     return _answer("\n".join(lines), search.to_dict())
@@ -45,7 +46,7 @@ def route_answer(search: Search) -> types.CallToolResult:
         sure = "" if found.probability is None else f" {found.probability:.2f}"
         why = "; ".join(reason.text for reason in found.reasons)
         lines.append(f"{found.api.id}{sure}{f': {why}' if why else ''}")
-    document = search.to_dict() | {"routing": search.routing.to_dict()}
+    document = search.decision_to_dict()
     return _answer("\n".join(lines), document)
 
 
@@ -117,8 +118,11 @@ def _meta(called: Called) -> dict[str, Any] | None:
     failure = called.result.failure
     meta: dict[str, Any] = {}
     if failure is not None:
-        told = {"kind": failure.kind, "message": failure.message, "was_done": failure.was_done}
-        meta[_FAILURE] = told
+        meta[_FAILURE] = {
+            "kind": failure.kind,
+            "message": failure.message,
+            "was_done": failure.was_done,
+        }
     if called.search_id is not None:
         meta[_SEARCH_ID] = called.search_id
     if called.next:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ import anyio
 from mcp import MCPError
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import INVALID_REQUEST
+from mcp_types import INVALID_REQUEST, REQUEST_TIMEOUT
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -22,6 +23,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.records import shown
 from cnp_router.serving.clients import Client
 from cnp_router.serving.gateway import Gateway
+from cnp_router.serving.http_limits import UNSURE
 from cnp_router.serving.mcp_handlers import server_of
 
 __all__ = ["McpEndpoint", "http_app"]
@@ -44,11 +46,14 @@ class McpEndpoint:
     under it, and a notice that reaches another worker finds nothing.
     """
 
-    def __init__(self, gateway: Gateway, client: Client | None, max_body: int) -> None:
+    def __init__(
+        self, gateway: Gateway, client: Client | None, max_body: int, timeout: float
+    ) -> None:
         self._client = client
-        self._under_way: dict[tuple[str, str], anyio.CancelScope] = {}
+        self._timeout = timeout
+        self._under_way: dict[tuple[str, ...], anyio.CancelScope] = {}
         server = server_of(gateway, client=self._asker)
-        server.middleware.append(self._cancellable)
+        server.middleware.append(self._bounded)
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=max_body
         )
@@ -73,7 +78,7 @@ class McpEndpoint:
                 send = _with_session(send)
         elif length.isdecimal() and int(length) <= _LONGEST_NOTICE:
             body = await request.body()
-            if self._cancelled(session, body):
+            if self._cancelled(scope, session, body):
                 await Response(status_code=202)(scope, receive, send)
                 return
             receive = _again(body, receive)
@@ -82,34 +87,47 @@ class McpEndpoint:
     def _asker(self, ctx: ServerRequestContext[Any, Any]) -> Client:
         """Return who asks: `state.client` of the request, which the HTTP front has set."""
         scope: Scope = ctx.request.scope if ctx.request is not None else {}
-        client = (scope.get("state") or {}).get("client", self._client)
+        client = self._found(scope)
         if not isinstance(client, Client):
             raise InputError(f"a request without a client (state.client is {shown(client)})")
         return client
 
-    async def _cancellable(
+    def _found(self, scope: Scope) -> Any:
+        return (scope.get("state") or {}).get("client", self._client)
+
+    def _key(self, scope: Scope, session: str, request_id: object) -> tuple[str, ...]:
+        """Return what finds a request again, for the client who sent it and nobody else."""
+        return getattr(self._found(scope), "name", ""), session, str(request_id)
+
+    async def _bounded(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Answer a request so that a later notice can cancel it."""
-        session = None if ctx.request is None else ctx.request.headers.get(_SESSION)
-        if session is None or ctx.request_id is None:
+        """Answer a request in time, and so that a later notice can cancel it."""
+        if ctx.request_id is None:
             return await call_next(ctx)
-        key = (session, str(ctx.request_id))
-        with anyio.CancelScope() as scope:
-            self._under_way[key] = scope
+        asked, key = ctx.request, None
+        if asked is not None and _SESSION in asked.headers:
+            key = self._key(asked.scope, asked.headers[_SESSION], ctx.request_id)
+        with anyio.move_on_after(self._timeout) as scope:
+            if key is not None:
+                self._under_way[key] = scope
             try:
                 return await call_next(ctx)
             finally:
-                self._under_way.pop(key, None)
-        raise MCPError(INVALID_REQUEST, "the request was cancelled")
+                if key is not None:
+                    self._under_way.pop(key, None)
+        if anyio.current_time() < scope.deadline:
+            raise MCPError(INVALID_REQUEST, "the request was cancelled")
+        problem = f"no answer in {self._timeout:g} s, so it was given up{UNSURE} (ask for less)"
+        raise MCPError(REQUEST_TIMEOUT, problem)
 
-    def _cancelled(self, session: str, body: bytes) -> bool:
+    def _cancelled(self, scope: Scope, session: str, body: bytes) -> bool:
         """Whether a body is a notice that a request is cancelled, which is done then."""
         try:
             message = json.loads(body)
             if message["method"] != "notifications/cancelled":
                 return False
-            key = (session, str(message["params"]["requestId"]))
+            key = self._key(scope, session, message["params"]["requestId"])
         except (ValueError, RecursionError, KeyError, TypeError):
             return False
         if key in self._under_way:
@@ -140,7 +158,11 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def http_app(
-    gateway: Gateway, *, client: Client | None = None, max_body: int = 4 << 20
+    gateway: Gateway,
+    *,
+    client: Client | None = None,
+    max_body: int = 4 << 20,
+    timeout: float = math.inf,
 ) -> McpEndpoint:
     """Return the ASGI application that serves a gateway by streamable HTTP.
 
@@ -155,6 +177,8 @@ def http_app(
         Who asks where the request does not say. None: such a request is refused.
     max_body : int >= 1, bytes, default=4 MiB
         A larger request is answered with 413.
+    timeout : float > 0, seconds, default=inf
+        A request that takes longer is given up, and answered with an error of the protocol.
 
     Examples
     --------
@@ -162,4 +186,4 @@ def http_app(
 
         Starlette(routes=[Route("/mcp", endpoint)], lifespan=lambda _: endpoint.run())
     """
-    return McpEndpoint(gateway, client, max_body)
+    return McpEndpoint(gateway, client, max_body, timeout)

@@ -115,6 +115,20 @@ class OpenTools:
             names = tuple(name for name in names if name in self._sources_of(client))
         return {name: "failed" if name in self._failed else "ready" for name in names}
 
+    def problems(self, client: Client | None = None) -> list[str]:
+        """Return what a client misses: sources that failed, tools that the router does not know."""
+        states = self.states(client)
+        found = [f"source {name} failed" for name, state in states.items() if state == "failed"]
+        for name in states:
+            new = [api.id for api in self._said.get(name, ()) if api.id not in self.catalog]
+            seen = [api for api in new if client is None or client.may_see(api)]
+            if seen:
+                found.append(
+                    f"tools of source {name} that the router does not know: {len(seen)} (with a "
+                    "model, cnp-router sync adds them; then start again)"
+                )
+        return found
+
     async def _ask(self, sources: Sources, names: Sequence[str]) -> None:
         loaded = await sources.load(names)
         said: dict[str, list[Api]] = {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
+from cnp_router.sources.source import FailureKind
 from cnp_router.version import __version__
 
 __all__ = ["openapi_of"]
@@ -12,7 +13,18 @@ _Schema = dict[str, Any]
 
 _TEXT: _Schema = {"type": "string"}
 _SHARE: _Schema = {"type": "number", "minimum": 0, "maximum": 1}
+_SECONDS: _Schema = {"type": "number", "minimum": 0}
+_BASE64: _Schema = {"contentEncoding": "base64"}
 _SEARCH_ID: _Schema = {"type": "string", "description": "That of a search or of a routing."}
+
+
+def _list(of: _Schema) -> _Schema:
+    return {"type": "array", "items": of}
+
+
+def _or_null(schema: _Schema) -> _Schema:
+    """Return a schema that takes null as well; `schema` has one type."""
+    return schema | {"type": [schema["type"], "null"]}
 
 
 def _object(required: str, **properties: _Schema) -> _Schema:
@@ -28,6 +40,7 @@ def _ref(name: str) -> _Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+_NOT_ACTED = "Null where `acted` is false."
 _TOOL = _object(
     "name description inputSchema",
     name=_TEXT,
@@ -39,9 +52,10 @@ _FOUND = _object(
     "search_id query tools fits confidence verdict acted",
     search_id=_SEARCH_ID,
     query=_TEXT,
-    tools={"type": "array", "items": _ref("FoundTool")},
-    fits={"type": "boolean", "description": "Whether any tool fits."},
-    confidence=_SHARE | {"description": "That the tools needed are among those found."},
+    tools=_list(_ref("FoundTool")),
+    fits={"type": ["boolean", "null"], "description": f"Whether any tool fits. {_NOT_ACTED}"},
+    confidence=_or_null(_SHARE)
+    | {"description": f"That the tools needed are among those found. {_NOT_ACTED}"},
     verdict={"type": "string", "description": "The decision, in words."},
     acted={
         "type": "boolean",
@@ -75,12 +89,16 @@ _SCHEMAS: dict[str, _Schema] = {
     "FoundTool": {
         "allOf": [_ref("Tool")],
         "type": "object",
-        "properties": {"probability": _SHARE, "reasons": {"type": "array", "items": {}}},
+        "properties": {
+            "probability": _or_null(_SHARE) | {"description": _NOT_ACTED},
+            "reasons": _list(_TEXT) | {"description": "The strongest first."},
+        },
+        "required": ["probability", "reasons"],
     },
     "Tools": _object(
         "total tools",
         total={"type": "integer", "minimum": 0},
-        tools={"type": "array", "items": _ref("Tool")},
+        tools=_list(_ref("Tool")),
     ),
     "Search": _FOUND,
     "Routing": {
@@ -89,18 +107,58 @@ _SCHEMAS: dict[str, _Schema] = {
         "properties": {"routing": {"type": "object", "description": "The whole decision."}},
         "required": ["routing"],
     },
-    "Called": {
-        "type": "object",
-        "description": "What came of a call: what went wrong in the tool is in it, too.",
-    },
-    "Health": _object("status version", status={"const": "ok"}, version=_TEXT),
+    "Called": _object(
+        "name search_id result next",
+        name=_TEXT,
+        search_id=_or_null(_TEXT),
+        result=_ref("Result"),
+        next=_list(_object("name probability", name=_TEXT, probability=_SHARE))
+        | {"description": "The tools that are likely to be called next, the likeliest first."},
+    ),
+    "Result": _object(
+        "done text structured attachments failure seconds start_seconds bytes cut notes",
+        done={"type": "boolean", "description": "Whether the tool did it."},
+        text=_TEXT | {"description": "The result as a person or a model reads it."},
+        structured={"description": "Any JSON value; null where the tool gives none."},
+        attachments=_list(
+            _object("media_type data uri", media_type=_TEXT, uri=_TEXT, data=_TEXT | _BASE64)
+        ),
+        failure={
+            "anyOf": [
+                _object(
+                    "kind message was_done",
+                    kind={"type": "string", "enum": list(get_args(FailureKind))},
+                    message=_TEXT,
+                    was_done={"type": "string", "enum": ["no", "unknown"]},
+                ),
+                {"type": "null"},
+            ],
+            "description": "Why there is no result: what went wrong in the tool is here, too.",
+        },
+        seconds=_SECONDS,
+        start_seconds=_or_null(_SECONDS) | {"description": "How long the source took to start."},
+        bytes={"type": "integer", "minimum": 0, "description": "Its size before it was cut."},
+        cut={"type": "boolean", "description": "Whether a part of it was left out."},
+        notes=_list(_TEXT),
+    ),
+    "Health": _object(
+        "status version",
+        status={"type": "string", "enum": ["ok", "closed"]},
+        version=_TEXT,
+        tools={"type": "integer", "minimum": 0, "description": "How many the client may see."},
+        sources={"type": "object", "additionalProperties": _TEXT},
+        learns={"type": "boolean"},
+        problems=_list(_TEXT),
+        in_flight={"type": "integer", "minimum": 0},
+    )
+    | {"description": "Without a token, where one is needed, status and version only."},
     "Error": _object("error", error=_object("type message", type=_TEXT, message=_TEXT)),
 }
 
 _ERRORS = {
     400: "The body or a parameter cannot be used.",
     401: "A token is needed, or it is wrong.",
-    403: "Asked from a place that may not ask.",
+    403: "Asked from a place, or by a client, that may not ask.",
     404: "There is no such tool, or no such search.",
     405: "Another method is needed.",
     408: "The body did not come in time.",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from cnp_router.exceptions import MissingExtraError
+from cnp_router.exceptions import InputError, MissingExtraError
 
 __all__ = ["CONTENT_TYPE", "Metrics", "merged", "set_up_metrics"]
 
@@ -16,7 +17,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})? (?P<rest>.*)")
 _PATIENCE = 2.0  # seconds that a worker has to say its figures
-_MOST = 64 * 1024 * 1024  # bytes of one worker's figures
+_END = b"# EOF\n"  # without it, an answer was cut, as where a worker is killed
 
 
 def set_up_metrics() -> None:
@@ -52,6 +53,11 @@ class Metrics:
     worker : int, default=0
         Its number, which nobody else has in this folder.
 
+    Raises
+    ------
+    InputError
+        On entering it, if there can be no socket in the folder, as where its path is too long.
+
     Examples
     --------
     >>> text = asyncio.run(Metrics().text())
@@ -71,7 +77,13 @@ class Metrics:
     async def __aenter__(self) -> Self:
         if self._place is not None:
             self._place.unlink(missing_ok=True)  # of one that was killed
-            self._server = await asyncio.start_unix_server(_tell, self._place)
+            try:
+                self._server = await asyncio.start_unix_server(_answer, self._place)
+            except OSError as exc:
+                raise InputError(
+                    f"{self._place}: no socket for /metrics of several workers: {exc} (set TMPDIR "
+                    "to a folder with a short path, or use one worker)"
+                ) from exc
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -136,21 +148,23 @@ def _own() -> str:
     return generate_latest(REGISTRY).decode()
 
 
-async def _tell(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Tell another worker the figures of this one."""
-    writer.write(_own().encode())
-    writer.close()
-    await writer.wait_closed()
+async def _answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send the figures of this worker to another one."""
+    with contextlib.suppress(ConnectionError):  # that one did not wait for them
+        writer.write(_own().encode() + _END)
+        writer.close()
+        await writer.wait_closed()
 
 
 async def _asked(place: Path) -> str | None:
-    """Return the figures of another worker; None if it is gone or does not answer."""
+    """Return the figures of another worker; None if it is gone or does not send them all."""
     try:
         async with asyncio.timeout(_PATIENCE):
             reader, writer = await asyncio.open_unix_connection(place)
             try:
-                return (await reader.read(_MOST)).decode()
+                figures = await reader.read()
             finally:
                 writer.close()
     except (OSError, TimeoutError):
         return None
+    return figures.decode() if figures.endswith(_END) else None

@@ -106,6 +106,13 @@ class Search:
             "tools": [tool.to_dict() for tool in self.tools],
         }
 
+    def decision_to_dict(self) -> dict[str, Any]:
+        """Return it with the whole decision, which recommends nothing where nothing fits."""
+        routing = self.routing.to_dict()
+        if not self.fits:
+            routing["recommendation"] = []
+        return self.to_dict() | {"routing": routing}
+
     def __repr__(self) -> str:
         names = [shown(tool.api.id) for tool in self.tools[:_MOST_NAMED]]
         names += ["..."] * (len(self.tools) > _MOST_NAMED)

@@ -6,38 +6,22 @@ import json
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from cnp_router.context.sqlite_file import SqliteFile
-from cnp_router.exceptions import ContextStoreError, DataFileError, UnknownSearchError
+from cnp_router.exceptions import DataFileError, UnknownSearchError
 from cnp_router.forgetting import Forgetting
 from cnp_router.records import check_number
 from cnp_router.serving.logged import Accuracy, Begun, Finished, LoggedCall, LoggedSearch
+from cnp_router.serving.search_rows import COLUMNS, SCHEMA, call_of, row_of, search_of
 
 __all__ = ["SearchLog"]
 
-T = TypeVar("T")
-
-_SCHEMA = (
-    "CREATE TABLE searches (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, "
-    "client TEXT NOT NULL, time REAL NOT NULL, last REAL NOT NULL, worker TEXT NOT NULL, "
-    "query TEXT NOT NULL, shown TEXT NOT NULL, chosen TEXT NOT NULL, confidence REAL NOT NULL, "
-    "fits INTEGER NOT NULL, acted INTEGER NOT NULL, rating INTEGER, called TEXT NOT NULL, "
-    "n_called INTEGER NOT NULL, n_correct INTEGER NOT NULL, parts INTEGER NOT NULL, "
-    "is_over INTEGER NOT NULL)",
-    "CREATE INDEX by_time ON searches (time)",
-    "CREATE TABLE calls (number INTEGER PRIMARY KEY, search TEXT NOT NULL, part INTEGER, "
-    "time REAL NOT NULL, api TEXT NOT NULL, inputs TEXT, observation TEXT NOT NULL, "
-    "success INTEGER, served INTEGER NOT NULL)",
-    "CREATE INDEX by_search ON calls (search)",
-    "CREATE TABLE keys (key TEXT PRIMARY KEY, time REAL NOT NULL)",
-)
-_COLUMNS = "id, client, time, query, shown, chosen, confidence, fits, acted, rating, called"
 _LONGEST = 16_000  # characters of inputs
 _LATEST = 20  # calls by which the next is predicted
+_MOST_CALLS = 200  # that are noted of a search
 _OWN = "FROM searches WHERE id = ? AND client = ? AND time >= ?"
 
 
@@ -46,7 +30,8 @@ class SearchLog:
 
     Several processes may use one file at once; nobody but its owner may read it. It holds queries,
     inputs and results until something was learned from them and the search cannot be used any more,
-    then only what was shown, chosen and called. What is confidential never comes into it.
+    then only what was shown, chosen and called. Where nothing is learned, inputs and results never
+    come into it; what is confidential never does. Of a search, the first 200 calls are noted.
 
     Parameters
     ----------
@@ -85,14 +70,14 @@ class SearchLog:
         self.max_searches = check_number("max_searches", max_searches, 1, whole=True)
         self.clock = clock
         self.worker = secrets.token_hex(4)
-        with self._clear_errors():
-            self._file = SqliteFile(
-                path,
-                application="cnpl",
-                schema=_SCHEMA,
-                log=path is not None,
-                cure="name another file, or remove this one",
-            )
+        self._file = SqliteFile(
+            path,
+            application="cnpl",
+            schema=SCHEMA,
+            log=path is not None,
+            cure="name another file, or remove this one",
+            error=_error,
+        )
 
     @property
     def path(self) -> Path | None:
@@ -101,12 +86,7 @@ class SearchLog:
 
     def add(self, search: LoggedSearch) -> None:
         """Note a search."""
-        values = (
-            *(search.id, search.client, search.time, search.time, self.worker, search.query),
-            *(json.dumps(search.shown), json.dumps(search.chosen)),
-            *(search.confidence, search.fits, search.acted, search.rating),
-            *("[]", 0, 0, 0, 0),
-        )
+        values = row_of(search, self.worker)
         marks = ", ".join("?" * len(values))
 
         def add(connection: sqlite3.Connection) -> None:
@@ -117,7 +97,7 @@ class SearchLog:
             connection.execute(f"DELETE FROM calls WHERE search IN ({old})", oldest)
             connection.execute("DELETE FROM searches WHERE number <= ?", oldest)
 
-        self._use(add)
+        self._file.use(add)
 
     def begin(
         self,
@@ -127,7 +107,9 @@ class SearchLog:
         inputs: Mapping[str, Any] | None,
         *,
         since: float,
+        within: float = 600.0,
         counts: bool = True,
+        teaches: bool = True,
     ) -> Begun:
         """Note that an API is called for a search.
 
@@ -138,9 +120,15 @@ class SearchLog:
             None where they are confidential. Those of more than 16,000 characters are not kept.
         since : float, seconds since 1970
             Searches from before it cannot be used any more.
+        within : float, seconds, default=600.0
+            The call takes no longer. Until it has ended, its search is not over, unless so much
+            time goes by: who called was killed then.
         counts : bool, default=True
             Whether the call says something about what was found: not where the API is always
             there.
+        teaches : bool, default=True
+            Whether something is to be learned from the call. If not, it is only noted that the API
+            was called.
 
         Raises
         ------
@@ -150,15 +138,17 @@ class SearchLog:
 
         def begin(connection: sqlite3.Connection) -> Begun | None:
             now, own = self.clock(), (search_id, client, since)
-            row = connection.execute(f"SELECT query, chosen, called {_OWN}", own).fetchone()
+            row = connection.execute(
+                f"SELECT query, chosen, called, n_calls {_OWN}", own
+            ).fetchone()
             if row is None:
                 return None
-            query, chosen, called = row
-            earlier = connection.execute(
-                "SELECT api, inputs, observation, success, served FROM calls WHERE search = ? "
-                "ORDER BY number DESC LIMIT ?",
-                (search_id, _LATEST),
-            ).fetchall()
+            query, chosen, called, n_calls = row
+            if n_calls >= _MOST_CALLS:
+                return Begun(None, query, None, ())
+            connection.execute(
+                "UPDATE searches SET n_calls = n_calls + 1 WHERE id = ?", (search_id,)
+            )
             known, is_correct = json.loads(called), None
             if counts and api not in known:
                 is_correct = api in json.loads(chosen)
@@ -167,6 +157,13 @@ class SearchLog:
                     "n_correct = n_correct + ? WHERE id = ?",
                     (json.dumps([*known, api]), is_correct, search_id),
                 )
+            if not teaches:
+                return Begun(None, query, is_correct, ())
+            earlier = connection.execute(
+                "SELECT api, inputs, observation, success, served FROM calls WHERE search = ? "
+                "ORDER BY number DESC LIMIT ?",
+                (search_id, _LATEST),
+            ).fetchall()
             connection.execute(
                 "UPDATE searches SET last = ?, is_over = 0 WHERE id = ?", (now, search_id)
             )
@@ -174,21 +171,22 @@ class SearchLog:
             if content is not None and len(content) > _LONGEST:
                 content = None
             number = connection.execute(
-                "INSERT INTO calls VALUES (NULL, ?, NULL, ?, ?, ?, '', NULL, 0)",
-                (search_id, now, api, content),
+                "INSERT INTO calls VALUES (NULL, ?, NULL, ?, ?, ?, '', NULL, 0, ?)",
+                (search_id, now, api, content, now + within),
             ).lastrowid
-            assert number is not None
             return Begun(
-                number, query, is_correct, tuple(_call(row).step for row in reversed(earlier))
+                number, query, is_correct, tuple(call_of(row).step for row in reversed(earlier))
             )
 
-        begun = self._use(begin)
+        begun = self._file.use(begin)
         if begun is None:
             raise UnknownSearchError(search_id)
         return begun
 
-    def end(self, number: int, call: LoggedCall | None) -> None:
-        """Note what came of a call; None: nothing was called after all."""
+    def end(self, number: int | None, call: LoggedCall | None) -> None:
+        """Note what came of a call that was begun; None: nothing was called after all."""
+        if number is None:
+            return
 
         def end(connection: sqlite3.Connection) -> None:
             search = "SELECT search FROM calls WHERE number = ?"
@@ -198,11 +196,12 @@ class SearchLog:
                 connection.execute("DELETE FROM calls WHERE number = ?", (number,))
                 return
             connection.execute(
-                "UPDATE calls SET observation = ?, success = ?, served = ? WHERE number = ?",
+                "UPDATE calls SET observation = ?, success = ?, served = ?, open_until = 0 "
+                "WHERE number = ?",
                 (call.observation, call.success, call.served, number),
             )
 
-        self._use(end)
+        self._file.use(end)
 
     def rate(self, search_id: str, client: str, rating: int, *, since: float) -> None:
         """Note how good a client says that a search was, which is over by that.
@@ -217,7 +216,7 @@ class SearchLog:
             query = f"UPDATE searches SET rating = ?, is_over = 1 WHERE id IN (SELECT id {_OWN})"
             return connection.execute(query, (rating, search_id, client, since)).rowcount
 
-        if not self._use(rate):
+        if not self._file.use(rate):
             raise UnknownSearchError(search_id)
 
     def claim_key(self, key: str) -> bool:
@@ -228,21 +227,25 @@ class SearchLog:
             done = connection.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", values)
             return done.rowcount == 1
 
-        return self._use(claim)
+        return self._file.use(claim)
 
     def release_key(self, key: str) -> None:
         """Give a key back: its act was not done."""
-        self._use(lambda connection: connection.execute("DELETE FROM keys WHERE key = ?", (key,)))
+        self._file.use(
+            lambda connection: connection.execute("DELETE FROM keys WHERE key = ?", (key,))
+        )
 
     def finish_own(self) -> None:
         """Take all searches of this worker as over."""
-        self._use(
+        self._file.use(
             lambda connection: connection.execute(
                 "UPDATE searches SET is_over = 1 WHERE worker = ?", (self.worker,)
             )
         )
 
-    def finished(self, *, idle: float, most: int = 1000) -> tuple[Finished, ...]:
+    def finished(
+        self, *, idle: float, most: int = 1000, most_calls: int = 5000
+    ) -> tuple[Finished, ...]:
         """Return what is over and was not taught yet, the oldest first.
 
         What it returns belongs together from then on: whoever asks next, after this process was
@@ -251,16 +254,21 @@ class SearchLog:
         Parameters
         ----------
         idle : float, seconds
-            A search for which nothing was called for so long is over.
+            A search for which nothing was called for so long is over. None is while a call runs
+            for it.
         most : int, default=1000
             Of searches, at a time.
+        most_calls : int, default=5000
+            No more searches are returned from so many calls on.
         """
 
         def finished(connection: sqlite3.Connection) -> tuple[Finished, ...]:
+            now = self.clock()
             names = connection.execute(
-                "SELECT DISTINCT id FROM searches JOIN calls ON search = id WHERE "
-                "part IS NULL AND (is_over OR last <= ?) ORDER BY searches.number LIMIT ?",
-                (self.clock() - idle, most),
+                "SELECT id FROM searches JOIN calls ON search = id "
+                "WHERE part IS NULL AND (is_over OR last <= ?) GROUP BY id "
+                "HAVING max(open_until) <= ? ORDER BY searches.number LIMIT ?",
+                (now - idle, now, most),
             ).fetchall()
             for (name,) in names:
                 connection.execute("UPDATE searches SET parts = parts + 1 WHERE id = ?", (name,))
@@ -269,36 +277,51 @@ class SearchLog:
                     "WHERE search = ? AND part IS NULL",
                     (name, name),
                 )
-            rows = connection.execute(
-                "SELECT search, part, client, query, rating, api, inputs, observation, success, "
-                "served FROM calls JOIN searches ON search = id WHERE part IS NOT NULL "
-                "ORDER BY calls.number"
+            parts = connection.execute(
+                "SELECT search, part, client, query, rating FROM calls JOIN searches "
+                "ON search = id WHERE part IS NOT NULL GROUP BY search, part "
+                "ORDER BY min(calls.number)"
             ).fetchall()
-            calls: dict[tuple[str, int], list[LoggedCall]] = {}
-            for row in rows:
-                calls.setdefault(row[:2], []).append(_call(row[5:]))
-            about = {row[:2]: row[2:5] for row in rows}
-            over = []
-            for (search, part), made in calls.items():
-                client, query, rating = about[search, part]
-                over.append(Finished(search, part, client, query, rating, tuple(made)))
+            over, n_calls = list[Finished](), 0
+            for search, part, client, query, rating in parts:
+                rows = connection.execute(
+                    "SELECT api, inputs, observation, success, served FROM calls "
+                    "WHERE search = ? AND part = ? ORDER BY number",
+                    (search, part),
+                ).fetchall()
+                calls = tuple(call_of(row) for row in rows)
+                over.append(Finished(search, part, client, query, rating, calls))
+                n_calls += len(rows)
+                if n_calls >= most_calls:
+                    break
             return tuple(over)
 
-        return self._use(finished)
+        return self._file.use(finished)
 
     def was_taught(self, finished: Finished) -> None:
         """Remove the calls of what was taught."""
         values = (finished.search, finished.part)
-        self._use(
+        self._file.use(
             lambda connection: connection.execute(
                 "DELETE FROM calls WHERE search = ? AND part = ?", values
             )
         )
 
-    def tidy(self, *, since: float) -> None:
-        """Remove query and client of searches that cannot be used any more and were taught."""
+    def tidy(self, *, since: float, teaches: bool = True) -> None:
+        """Remove query and client of searches that cannot be used any more and were taught.
+
+        Parameters
+        ----------
+        since : float, seconds since 1970
+            Searches from before it cannot be used any more.
+        teaches : bool, default=True
+            Whether anybody learns. If not, their calls are removed too, which wait for it.
+        """
 
         def tidy(connection: sqlite3.Connection) -> None:
+            if not teaches:
+                old = "SELECT id FROM searches WHERE last < ?"
+                connection.execute(f"DELETE FROM calls WHERE search IN ({old})", (since,))
             connection.execute(
                 "UPDATE searches SET query = '', client = '' WHERE time < ? AND client != '' "
                 "AND NOT EXISTS (SELECT 1 FROM calls WHERE search = id)",
@@ -306,10 +329,9 @@ class SearchLog:
             )
             connection.execute("DELETE FROM keys WHERE time < ?", (since,))
 
-        self._use(tidy)
+        self._file.use(tidy)
         if self.path is not None:
-            with self._clear_errors():
-                self._file.empty_log()
+            self._file.empty_log()
 
     def forget(self, what: Forgetting) -> int:
         """Remove the searches of users, and the calls of APIs; return how many that were.
@@ -337,23 +359,21 @@ class SearchLog:
             connection.executemany("DELETE FROM calls WHERE api = ?", [(a,) for a in what.apis])
             return n_gone
 
-        n_gone = self._use(forget)
+        n_gone = self._file.use(forget)
         if self.path is not None:
-            with self._clear_errors():
-                self._file.empty_log()
+            self._file.empty_log()
         return n_gone
 
     def count(self, what: Forgetting) -> int:
         """Return how many searches and calls `forget` would remove."""
-        return self._use(lambda connection: _found(connection, what))
+        return self._file.use(lambda connection: _found(connection, what))
 
     def searches(self, most: int = 100) -> tuple[LoggedSearch, ...]:
         """Return the newest searches, the newest first."""
         most = check_number("most", most, 1, whole=True)
-        query = f"SELECT {_COLUMNS} FROM searches ORDER BY number DESC LIMIT ?"
-        with self._clear_errors():
-            rows = self._file.rows(query, most)
-        return tuple(_search(row) for row in rows)
+        query = f"SELECT {COLUMNS} FROM searches ORDER BY number DESC LIMIT ?"
+        rows = self._file.rows(query, most)
+        return tuple(search_of(row) for row in rows)
 
     def accuracy(self) -> dict[str, Accuracy]:
         """Return how often what was called was among what the router chose.
@@ -366,8 +386,7 @@ class SearchLog:
             else; ``"all"``. A search after which nothing was called does not count.
         """
         query = "SELECT acted, total(n_called), total(n_correct) FROM searches GROUP BY acted"
-        with self._clear_errors():
-            rows = self._file.rows(query)
+        rows = self._file.rows(query)
         found = {bool(acted): (int(n), int(correct)) for acted, n, correct in rows}
         shadow, acted = found.get(False, (0, 0)), found.get(True, (0, 0))
         both = (shadow[0] + acted[0], shadow[1] + acted[1])
@@ -389,18 +408,9 @@ class SearchLog:
     def __repr__(self) -> str:
         return f"SearchLog({'in memory' if self.path is None else repr(str(self.path))})"
 
-    def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._clear_errors():
-            return self._file.use(work)
 
-    @contextmanager
-    def _clear_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except ContextStoreError as exc:
-            raise DataFileError(
-                exc.store, f"the log of searches: {exc.problem}", cure=exc.cure
-            ) from exc
+def _error(where: str, problem: str, *, cure: str | None = None) -> DataFileError:
+    return DataFileError(where, f"the log of searches: {problem}", cure=cure)
 
 
 def _found(connection: sqlite3.Connection, what: Forgetting) -> int:
@@ -415,31 +425,3 @@ def _found(connection: sqlite3.Connection, what: Forgetting) -> int:
         )
         n_found += sum(client not in what.users for (client,) in rows)
     return n_found
-
-
-def _search(row: tuple[Any, ...]) -> LoggedSearch:
-    name, client, when, query, shown, chosen, confidence, fits, acted, rating, called = row
-    return LoggedSearch(
-        name,
-        client,
-        when,
-        query,
-        tuple(json.loads(shown)),
-        tuple(json.loads(chosen)),
-        confidence,
-        bool(fits),
-        bool(acted),
-        rating,
-        tuple(json.loads(called)),
-    )
-
-
-def _call(row: tuple[Any, ...]) -> LoggedCall:
-    api, inputs, observation, success, served = row
-    return LoggedCall(
-        api,
-        None if inputs is None else json.loads(inputs),
-        observation,
-        None if success is None else bool(success),
-        bool(served),
-    )

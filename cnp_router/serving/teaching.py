@@ -31,6 +31,7 @@ InTurn: TypeAlias = Callable[[Callable[[], object]], object]
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 200  # searches in a turn: nobody holds the store for long
+_CALLS_AT_ONCE = 1_000  # which are in memory together
 _GOOD = 4  # of 5
 _BAD = 2
 
@@ -137,9 +138,10 @@ class Teaching:
         """
         try:
             self.take_over(in_turn)
-            finished = log.finished(idle=self.idle, most=_AT_ONCE)
+            finished = log.finished(idle=self.idle, most=_AT_ONCE, most_calls=_CALLS_AT_ONCE)
             n_taught = self._teach(finished, log, in_turn)
-            self.is_behind = n_taught < len(finished) or len(finished) >= _AT_ONCE
+            is_full = len(finished) >= _AT_ONCE or _n_calls(finished) >= _CALLS_AT_ONCE
+            self.is_behind = n_taught < len(finished) or is_full
         except CnpRouterError as exc:
             self.is_behind = True
             if not self.problem:
@@ -308,6 +310,10 @@ def mashup_of_search(
         return None
     day = datetime.datetime.fromtimestamp(when, datetime.UTC).date()
     return Mashup(_name(finished), finished.query, apis, date=day, user=finished.client)
+
+
+def _n_calls(finished: Sequence[Finished]) -> int:
+    return sum(len(each.calls) for each in finished)
 
 
 def _is_bad(finished: Finished) -> bool:

@@ -115,7 +115,8 @@ class Upkeep:
 
     def _tidy(self) -> None:
         try:
-            self._log.tidy(since=self._log.clock() - self._settings.search_seconds)
+            since = self._log.clock() - self._settings.search_seconds
+            self._log.tidy(since=since, teaches=self._teaching is not None)
         except InputError as exc:
             _LOGGER.warning("%s", exc)
 

@@ -39,10 +39,11 @@ _LEAST_LIFE = 5.0  # seconds; who ends sooner is replaced more and more slowly
 _LONGEST_WAIT = 30.0
 _CLOSING = 15.0  # seconds beyond the grace to close sources and write what was learned
 _TICK = 0.2
+_ANSWERS = ""  # what a worker says when it does; else why it has failed
 
 
 class ServerEndedError(CnpRouterError):
-    """No worker could begin."""
+    """A worker could not begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +133,12 @@ def serve_http(
     log : bool, default=False
         Whether each request is a line on standard error.
     ready : callable
-        Is called once, when requests are answered.
+        Is called once, when every worker answers requests.
 
     Raises
     ------
     ServerEndedError
-        If the first of several workers could not begin; a single one raises its own error.
+        If one of several workers could not begin; a single one raises its own error.
     """
     how = _How(make, sock, limits or Limits(), grace, log)
     with sock:
@@ -235,7 +236,7 @@ def _work(how: _How, worker: Worker, report: Connection) -> None:
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
-        asyncio.run(_serve(how, worker, lambda: report.send(None)))
+        asyncio.run(_serve(how, worker, lambda: report.send(_ANSWERS)))
     except CnpRouterError as exc:
         with contextlib.suppress(OSError):  # the parent is gone
             report.send(str(exc))
@@ -250,46 +251,90 @@ class _Child:
 
     def __init__(self, how: _How, worker: Worker) -> None:
         self.how, self.worker = how, worker
+        self.name = f"worker {worker.number}"
         self.wait = 0.0  # before it is replaced
         self.start()
 
     def start(self) -> None:
+        """Begin; OSError if the system has no process for it."""
         context = multiprocessing.get_context("spawn")
-        self.report, end = context.Pipe(duplex=False)
-        self.process: SpawnProcess = context.Process(
-            target=_work, args=(self.how, self.worker, end), name=f"worker {self.worker.number}"
-        )
-        self.process.start()
-        end.close()
+        report, end = context.Pipe(duplex=False)
+        with end:
+            process = context.Process(
+                target=_work, args=(self.how, self.worker, end), name=self.name
+            )
+            try:
+                process.start()
+            except BaseException:
+                report.close()
+                raise
+        self.process: SpawnProcess | None = process
+        self.report = report
         self.began = time.monotonic()
         self.ended: float | None = None
+        self.answers = False
+        self.is_silent = False  # it has ended, or is about to
+        self.why = ""  # the error with which it failed
 
-    def said(self) -> str | None:
-        """Return why it could not begin; None if it began, or did not say."""
+    def hear(self) -> None:
+        """Take what it says: that it answers, or why it has failed."""
         try:
-            return self.report.recv() if self.report.poll() else None
-        except EOFError:
-            return None
+            while not self.is_silent and self.report.poll():
+                self.why = self.report.recv()
+                self.answers = self.why == _ANSWERS
+        except (EOFError, OSError):
+            self.is_silent = True
+
+    def reason(self) -> str:
+        """Return why it has ended."""
+        self.hear()
+        assert self.process is not None
+        self.process.join(1)
+        return self.why or f"exit code {self.process.exitcode}"
+
+    def sentinels(self) -> list[int]:
+        """Return what is ready to be read when it ends; nothing if it has ended."""
+        if self.process is None or self.ended is not None:
+            return []
+        return [self.process.sentinel]
 
     def look(self) -> None:
         """Replace it if it has ended, some time later if it ended soon."""
         now = time.monotonic()
         if self.ended is None:
+            assert self.process is not None
             if self.process.is_alive():
                 return
             self.ended = now
-            lived = now - self.began
-            self.wait = 0.0 if lived > _LEAST_LIFE else min(max(2 * self.wait, 0.5), _LONGEST_WAIT)
-            why = self.said() or f"exit code {self.process.exitcode}"
-            _LOGGER.warning("%s has ended: %s; another begins", self.process.name, why)
+            self.wait = 0.0 if now - self.began > _LEAST_LIFE else self.longer()
+            _LOGGER.warning("%s has ended: %s; another begins", self.name, self.reason())
         if now - self.ended >= self.wait:
             self.close()
-            self.start()
+            try:
+                self.start()
+            except OSError as exc:
+                self.ended, self.wait = now, self.longer()
+                problem = "%s cannot begin: %s; it is tried again in %g s"
+                _LOGGER.warning(problem, self.name, exc, self.wait)
+
+    def longer(self) -> float:
+        return min(max(2 * self.wait, 0.5), _LONGEST_WAIT)
+
+    def terminate(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
 
     def close(self) -> None:
-        self.report.close()
-        self.process.join()
-        self.process.close()
+        """Forget a process that has ended."""
+        if self.process is not None:
+            self.report.close()
+            self.process.join()
+            self.process.close()
+            self.process = None
 
 
 class _Supervisor:
@@ -306,12 +351,10 @@ class _Supervisor:
         kept = {each: signal.signal(each, self._noted) for each in (signal.SIGTERM, signal.SIGINT)}
         try:
             # What the first one finds out, as which definitions are accepted, the others share.
-            self.children.append(_Child(self.how, self.places[0]))
-            if self._begins(self.children[0]):
-                self.children += [_Child(self.how, place) for place in self.places[1:]]
+            if self._begin(self.places[:1]) and self._begin(self.places[1:]):
                 ready()
             while not self.n_signals:
-                wait([c.process.sentinel for c in self.children if c.ended is None], _TICK)
+                wait([each for child in self.children for each in child.sentinels()], _TICK)
                 for child in self.children:
                     child.look()
         finally:
@@ -322,27 +365,36 @@ class _Supervisor:
     def _noted(self, signum: int, frame: FrameType | None) -> None:
         self.n_signals += 1
 
-    def _begins(self, child: _Child) -> bool:
-        """Wait until the first worker answers; return False where a signal came first."""
+    def _begin(self, places: list[Worker]) -> bool:
+        """Start workers and wait until all answer; return False where a signal came first."""
+        for place in places:
+            try:
+                self.children.append(_Child(self.how, place))
+            except OSError as exc:
+                raise ServerEndedError(f"worker {place.number} cannot begin: {exc}") from exc
         while not self.n_signals:
-            if wait([child.report, child.process.sentinel], _TICK):
-                said = child.said()
-                if said is None and child.process.is_alive():
-                    return True
-                code = child.process.exitcode
-                raise ServerEndedError(said or f"the first worker has ended, exit code {code}")
+            for child in self.children:
+                child.hear()
+                if child.why or child.is_silent:
+                    why = child.why or f"{child.name} has ended: {child.reason()}"
+                    raise ServerEndedError(why)
+            if all(child.answers for child in self.children):
+                return True
+            wait([child.report for child in self.children], _TICK)
         return False
 
     def _end(self) -> None:
         """End all workers: asked first, then not."""
         for child in self.children:
-            child.process.terminate()
+            child.terminate()
         until = time.monotonic() + self.how.grace + _CLOSING
         asked = self.n_signals
-        while running := [c.process.sentinel for c in self.children if c.process.is_alive()]:
+        while running := [
+            c.process.sentinel for c in self.children if c.process and c.process.is_alive()
+        ]:
             if time.monotonic() > until or self.n_signals > asked:
                 for child in self.children:
-                    child.process.kill()
+                    child.kill()
             wait(running, _TICK)
         for child in self.children:
             child.close()

@@ -312,7 +312,7 @@ class Sources:
         """
         held = self._holder(call.api)
         with telemetry.span(f"execute_tool {call.api}", called_as(call, held.source)) as span:
-            return counted(await self._called(held, call), held.source, span)
+            return await counted(self._called(held, call), held.source, span)
 
     async def _called(self, held: _Held, call: Call) -> CallResult:
         began = monotonic()

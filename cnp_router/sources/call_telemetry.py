@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from asyncio import CancelledError
+from collections.abc import Awaitable
 from typing import Any
 
 from cnp_router import telemetry
@@ -26,22 +28,39 @@ def called_as(call: Call, source: Source) -> dict[str, Any]:
     }
 
 
-def counted(result: CallResult, source: Source, span: telemetry.Span) -> CallResult:
-    """Count a call by what came of it, and return that."""
+async def counted(
+    calling: Awaitable[CallResult], source: Source, span: telemetry.Span
+) -> CallResult:
+    """Count a call by what came of it, and return that; also one that somebody gave up."""
+    try:
+        result = await calling
+    except CancelledError:
+        _count("cancelled", source, span)
+        raise
     kind = None if result.failure is None else result.failure.kind
     if kind is not None:
         span.fail(kind)
-    outcome = "done" if kind is None else "failed"
-    of = {"source": source.name, "outcome": outcome}
+    _count(kind, source, span)
+    return result
+
+
+def _count(kind: str | None, source: Source, span: telemetry.Span) -> None:
+    of = {"source": source.name, "outcome": _outcome(kind)}
     telemetry.add("cnp_router.tool.calls", 1, {**of, "error.type": kind})
     telemetry.record("cnp_router.tool.duration", span.seconds, of)
     if source.is_agent:
         delegated(kind, span.seconds)
-    return result
+
+
+def _outcome(kind: str | None) -> str:
+    """Return what came of a call with that kind of failure, if it failed."""
+    if kind is None:
+        return "done"
+    return "cancelled" if kind == "cancelled" else "failed"
 
 
 def delegated(kind: str | None, seconds: float) -> None:
     """Count a question to another agent, by its kind of failure, if it failed."""
-    outcome = "done" if kind is None else "failed"
+    outcome = _outcome(kind)
     telemetry.add("cnp_router.delegations", 1, {"outcome": outcome, "error.type": kind})
     telemetry.record("cnp_router.delegation.duration", seconds, {"outcome": outcome})

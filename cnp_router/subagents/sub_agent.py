@@ -306,7 +306,11 @@ class SubAgent:
         """Ask the agent as a call says, in its time."""
         about = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": self.name}
         with telemetry.span(f"invoke_agent {self.name}", about) as span:
-            reply = await self._performed(call)
+            try:
+                reply = await self._performed(call)
+            except asyncio.CancelledError:
+                delegated("cancelled", span.seconds)
+                raise
             failure = reply.result.failure
             kind = None if failure is None else failure.kind
             if kind is not None:

@@ -226,6 +226,23 @@ class TestWhichRequest:
         session.close()
         assert shown(model) == [["weather"], ["share_price"]]
 
+    def test_what_was_called_before_stays(self):
+        again = [function_call("weather", {"city": "Nara", "days": 1}, call_id="c2")]
+        first = [function_call("weather", {"city": "Kyoto", "days": 1}, call_id="c1")]
+        model = ScriptedModel([first, done(), again, done(), done()])
+        agent = RoutedAgent("helper", tools=list(TOOLS), model=model)
+
+        async def turns():
+            items = []
+            for text in (RAIN, "And tomorrow?", self.SHARE):
+                items.append({"role": "user", "content": text})
+                items = (await Runner.run(agent, items)).to_input_list()
+            return items
+
+        said = [item["output"] for item in asyncio.run(turns()) if "output" in item]
+        assert said == ["Rain in Kyoto for 1 days.", "Rain in Nara for 1 days."]
+        assert shown(model) == [["weather"]] * 4 + [["weather", "share_price"]]
+
     def test_ones_own(self):
         assert self.seen("And there?", request=lambda context: RAIN) == ["weather"]
 

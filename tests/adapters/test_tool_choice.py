@@ -22,7 +22,7 @@ from cnp_router import (
     Step,
     fit_router,
 )
-from cnp_router.adapters import ToolChoice, tool_api, tool_choice
+from cnp_router.adapters import ToolChoice, specification_routers, tool_api
 from cnp_router.online import RouterObserver
 
 TOOLS = (
@@ -57,7 +57,7 @@ class TestWithoutARouter:
             time.sleep(0.2)
             return fit_router(catalog, history)
 
-        monkeypatch.setattr(tool_choice, "fit_router", slowly)
+        monkeypatch.setattr(specification_routers, "fit_router", slowly)
         choice, ticks = ToolChoice(), []
 
         async def tick():
@@ -85,7 +85,7 @@ class TestWithoutARouter:
             fits.append(catalog.ids)
             return fit_router(catalog, history)
 
-        monkeypatch.setattr(tool_choice, "fit_router", fit)
+        monkeypatch.setattr(specification_routers, "fit_router", fit)
         choice = ToolChoice()
         assert chosen(choice, RAIN) == ("weather",)
         assert chosen(choice, RAIN, TOOLS[::-1]) == ("weather",)
@@ -112,20 +112,20 @@ class TestWithoutARouter:
         assert chosen(choice, RAIN, TOOLS[::-1]) == ("weather",)
         assert chosen(choice, RAIN, TOOLS[1:]) == ()
         assert chosen(choice, "Send a text message", TOOLS[1:2]) == ("send_sms",)
-        assert len(choice._fitted) == 1
+        assert len(choice._routers.fitted) == 1
 
     def test_a_few_sets_are_kept(self):
         choice = ToolChoice()
         for n in range(12):
             chosen(choice, RAIN, (*TOOLS, tool_api(f"tool{n}", "Another.")))
-        assert len(choice._fitted) == 8
+        assert len(choice._routers.fitted) == 8
 
     def test_who_gives_up_leaves_the_fit_to_the_others(self, monkeypatch):
         def slowly(catalog, history=None):
             time.sleep(0.2)
             return fit_router(catalog, history)
 
-        monkeypatch.setattr(tool_choice, "fit_router", slowly)
+        monkeypatch.setattr(specification_routers, "fit_router", slowly)
         choice = ToolChoice()
 
         async def run():
@@ -146,7 +146,7 @@ class TestWithoutARouter:
 
         choice = ToolChoice()
         with monkeypatch.context() as patch:
-            patch.setattr(tool_choice, "fit_router", broken)
+            patch.setattr(specification_routers, "fit_router", broken)
             with pytest.raises(MemoryError, match="full"):
                 chosen(choice, RAIN)
         assert chosen(choice, RAIN) == ("weather",)
@@ -299,7 +299,7 @@ class TestOutcomes:
             )
 
         asyncio.run(run())
-        (fitted,) = choice._fitted.values()
+        (fitted,) = choice._routers.fitted.values()
         assert len(fitted.result().history) == 20
 
 

@@ -215,7 +215,7 @@ def test_what_somebody_searched_for(run):
         for user in ("ann", "bob"):
             about = (f"{SECRET} of {user}", ("a",), ("a",), 0.9, True, True)
             log.add(LoggedSearch(f"search of {user}", user, 1e9, *about))
-            log.begin(f"search of {user}", user, "a", {"secret": SECRET}, since=0.0)
+            log.begin(f"search of {user}", user, "a", {"secret": SECRET}, since=0.0, within=0.0)
     dry = document(run("forget", "--model", "m", "--user", "ann", "--dry-run", "--json"))
     assert (dry["searches"], dry["observed"], dry["removed"]) == (1, None, False)
     told = run("forget", "--model", "m", "--user", "ann", "--api", "a")

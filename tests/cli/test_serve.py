@@ -21,6 +21,7 @@ import pytest
 from cnp_router.catalog import Catalog
 from cnp_router.cli.app import app
 from cnp_router.cli.serve import serve
+from cnp_router.context import SqliteContextStore
 from cnp_router.online import OnlineStore
 from cnp_router.sources import FunctionSource
 from cnp_router.training import fit_router
@@ -228,7 +229,7 @@ class TestHttp:
 
     def test_a_worker_that_is_killed_is_replaced(self, folder):
         with http_server(folder, "--workers", 2) as server:
-            server.wait().wait_for({0: 1, 1: 1})
+            assert server.wait().up() == {0: 1, 1: 1}
             for _ in range(6):
                 assert server.ask("/v1/search", {"query": "rain"})[0] == 200
             before = server.workers()
@@ -249,7 +250,7 @@ class TestHttp:
 
     def test_workers_share_what_a_search_gave(self, folder):
         with http_server(folder, "--workers", 2) as server:
-            server.wait().wait_for({0: 1, 1: 1})
+            assert server.wait().up() == {0: 1, 1: 1}
             found = json.loads(server.ask("/v1/search", {"query": "the weather forecast"})[1])
             asked = {"name": "home__forecast", "search_id": found["search_id"]}
             answers = [
@@ -261,7 +262,7 @@ class TestHttp:
 
     def test_workers_end_with_their_parent(self, folder):
         with http_server(folder, "--workers", 2) as server:
-            server.wait().wait_for({0: 1, 1: 1})
+            assert server.wait().up() == {0: 1, 1: 1}
             workers = server.workers()
             server.process.kill()
             until = time.monotonic() + 20
@@ -302,6 +303,21 @@ class TestHttp:
             assert server.end() == (0, "")
         assert found["acted"] is False
         assert [tool["name"] for tool in found["tools"]] == ["home__forecast", "home__dig"]
+
+    def test_how_long_what_a_call_gave_is_used(self, folder):
+        arguments = ("--context", "context.sqlite", "--context-ttl", 90)
+        with http_server(folder, *arguments) as server:
+            server.wait()
+            call = {"name": "home__forecast", "inputs": {"city": "Kyoto"}}
+            assert server.ask("/v1/call", call)[0] == 200
+            assert server.end() == (0, "")
+
+        async def kept():
+            async with SqliteContextStore(folder / "context.sqlite") as store:
+                return await store.live()
+
+        (entry,) = asyncio.run(kept())
+        assert (entry.source, entry.ttl) == ("home__forecast", 90)
 
 
 class TestTokens:
@@ -385,6 +401,8 @@ class TestUsage:
             (["--shadow", "--share", "5"], "--shadow and --share exclude each other"),
             (["--share", "101"], "not in the range"),
             (["--share", "nan"], "not a finite number"),
+            (["--context-ttl", "59"], "not in the range"),
+            (["--context-ttl", "601"], "not in the range"),
             (["--workers", "2"], "--workers goes with --http"),
             (["--port", "80"], "--port goes with --http"),
             (["--log"], "--log goes with --http"),

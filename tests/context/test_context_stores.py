@@ -210,19 +210,64 @@ def test_redis_says_how_much_of_its_memory_is_used_where_that_is_limited(redis):
     assert 0.1 < usage < 0.6
 
 
-def test_a_store_that_cannot_say_how_full_it_is_is_asked_once(caplog, watched):
-    class Mute(MemoryContextStore):
-        asked = 0
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_what_has_expired_takes_no_room(kind, tmp_path):
+    clock = Clock()
+    how = {"max_entries": 4, "clock": clock}
+    store = (
+        MemoryContextStore(**how)
+        if kind == "memory"
+        else SqliteContextStore(tmp_path / "c.db", **how)
+    )
+    for number in range(3):
+        run(store.put(entry(f"ctx_{number}", ttl=60 + 60 * number)))
+    assert run(store.usage()) == 0.75
+    clock.now += 60
+    assert run(store.usage()) == 0.5
+    clock.now += 600
+    assert run(store.usage()) == 0
+    run(store.aclose())
 
-        async def usage(self):
-            self.asked += 1
+
+def test_a_file_says_how_full_it_is_while_another_process_writes(tmp_path):
+    path = tmp_path / "context.db"
+    with (
+        sqlite_store(path, max_entries=4, busy=0.0) as store,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
+        run(store.put(entry()))
+        other.execute("BEGIN IMMEDIATE")
+        assert run(store.usage()) == 0.25
+
+
+class Mute(MemoryContextStore):
+    """Cannot say how full it is, for the first times that it is asked."""
+
+    asked = 0
+    times = 2
+
+    async def usage(self):
+        self.asked += 1
+        if self.asked <= self.times:
             raise ContextStoreError("it", "no right to say it")
+        return await super().usage()
 
+
+def test_a_store_that_cannot_say_how_full_it_is_is_not_asked_at_once(caplog, watched):
     store = Mute()
     run(store.watched(), store.watched())
     assert store.asked == 1
     assert caplog.text.count("no right to say it") == 1
     assert watched.values("cnp_router.context.store.usage") == {}
+
+
+def test_but_later_and_the_log_says_so_once(caplog, watched, monkeypatch):
+    monkeypatch.setattr("cnp_router.context.context_store._LONG_PAUSE", 0.0)
+    store = Mute()
+    run(store.watched(), store.watched(), store.watched())
+    assert store.asked == 3
+    assert caplog.text.count("no right to say it") == 1
+    assert watched.values("cnp_router.context.store.usage") == {"store=memory": 0}
 
 
 def test_redis_touches_only_its_namespace(redis):

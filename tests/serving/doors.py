@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from cnp_router import Api, Catalog
 from cnp_router.routing import SpecificationRouter
-from cnp_router.serving import Gateway, GatewaySettings
+from cnp_router.serving import Gateway, GatewaySettings, Teaching
 from cnp_router.sources import CallResult, Source, Sources
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -46,6 +46,16 @@ class World(Source):
         if asyncio.iscoroutine(answer):
             answer = await answer
         return answer if isinstance(answer, CallResult) else CallResult(answer)
+
+
+class Later(Teaching):
+    """Never learns: what is to be learned stays in the log, for a test to look at."""
+
+    def __init__(self):
+        super().__init__("nowhere.sqlite")
+
+    def turn(self, *given):
+        return 0
 
 
 @asynccontextmanager

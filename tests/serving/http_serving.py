@@ -72,8 +72,9 @@ class Answer:
 class Browser:
     """Asks one server, each time by a connection of its own."""
 
-    def __init__(self, port):
+    def __init__(self, port, server=None):
         self.port = port
+        self.server = server
 
     async def raw(self, data):
         """Send bytes, and return all that comes until the server closes."""
@@ -113,7 +114,7 @@ async def served(app, limits=None, *, grace=0.5):
         serving = asyncio.create_task(server.serve([sock]))
         await is_ready.wait()
         try:
-            yield Browser(port)
+            yield Browser(port, server)
         finally:
             server.should_exit = True
             await serving

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from doors import APIS, QUICK, RAIN, World, gateway, run
+from doors import APIS, QUICK, RAIN, Later, World, gateway, run
 
 from cnp_router import Api
 from cnp_router.context import MemoryContextStore, SharedContext
@@ -89,7 +89,8 @@ def test_a_source_that_dies_in_a_call_is_one_clear_failure_that_is_recorded():
     sky, mail = World("sky", {"sky__rain": die}), World("mail")
 
     async def main():
-        async with gateway(sky, mail, settings=replace(QUICK, attempts=1)) as door:
+        about = {"settings": replace(QUICK, attempts=1), "teaching": Later()}
+        async with gateway(sky, mail, **about) as door:
             search = await door.search("rain")
             called = await door.call("sky__rain", {"city": "x"}, search.search_id)
             other = await door.call("mail__read", {}, search.search_id)
@@ -201,7 +202,7 @@ def test_a_key_whose_call_was_given_up_is_not_done_again():
     mail = World("mail", {"mail__send": never})
 
     async def main():
-        async with gateway(mail, settings=WRITES) as door:
+        async with gateway(mail, settings=WRITES, teaching=Later()) as door:
             search = await door.search("send", client=WRITER)
             about = {"client": WRITER, "key": "k"}
             task = asyncio.create_task(
@@ -215,7 +216,9 @@ def test_a_key_whose_call_was_given_up_is_not_done_again():
             assert door.status()["in_flight"] == 0
             again = await door.call("mail__send", {"text": "x"}, search.search_id, **about)
             door.log.finish_own()
-            return again.result.failure, door.log.finished(idle=10**6)
+            while not (over := door.log.finished(idle=10**6)):  # that it ended is noted by itself
+                await asyncio.sleep(0.01)
+            return again.result.failure, over
 
     failure, (over,) = run(main())
     assert (failure.kind, failure.was_done) == ("cancelled", "unknown")
@@ -228,7 +231,7 @@ def test_inputs_that_do_not_fit_say_nothing_about_the_tool(inputs):
     sky = World("sky")
 
     async def main():
-        async with gateway(sky) as door:
+        async with gateway(sky, teaching=Later()) as door:
             search = await door.search("rain")
             called = await door.call("sky__rain", inputs, search.search_id)
             door.log.finish_own()
@@ -242,7 +245,7 @@ def test_inputs_that_do_not_fit_say_nothing_about_the_tool(inputs):
 
 def test_a_call_that_was_declined_is_no_step():
     async def main():
-        async with gateway() as door:
+        async with gateway(teaching=Later()) as door:
             search = await door.search("send")
             await door.call("mail__send", {}, search.search_id)
             await door.call("mail__read", {}, search.search_id)
@@ -262,7 +265,8 @@ def test_the_last_call_ends_before_the_gateway():
 
     async def main():
         log = SearchLog()
-        async with gateway(World("sky", {"sky__rain": slow}), log=log) as door:
+        sky = World("sky", {"sky__rain": slow})
+        async with gateway(sky, log=log, teaching=Later()) as door:
             search = await door.search("rain")
             calling = asyncio.create_task(door.call("sky__rain", {"city": "x"}, search.search_id))
             await asyncio.sleep(0.02)
@@ -372,7 +376,8 @@ def test_what_was_read_is_not_read_again_by_the_same_client():
     sky = World("sky", {"sky__rain": lambda call: f"answer {len(sky.calls)}"})
 
     async def main():
-        async with SharedContext() as context, gateway(sky, context=context) as door:
+        about = {"teaching": Later()}
+        async with SharedContext() as context, gateway(sky, context=context, **about) as door:
             texts = []
             for client in (READER, READER, WRITER):
                 search = await door.search("rain", client=client)
@@ -418,9 +423,8 @@ def test_confidential_data_is_in_no_store_and_no_log(tmp_path):
     async def main():
         async with SharedContext(store) as context:
             with SearchLog(file) as log:
-                async with gateway(
-                    mail, context=context, log=log, classes={"mail__*": "confidential"}
-                ) as door:
+                about = {"log": log, "classes": {"mail__*": "confidential"}, "teaching": Later()}
+                async with gateway(mail, context=context, **about) as door:
                     search = await door.search("read")
                     for _ in range(2):
                         called = await door.call("mail__read", {"text": canary}, search.search_id)
@@ -447,7 +451,7 @@ def test_what_came_of_a_call_is_given_though_the_log_is_gone(tmp_path, caplog):
 
     async def main():
         with SearchLog(file) as log:
-            async with gateway(mail, settings=WRITES, log=log) as door:
+            async with gateway(mail, settings=WRITES, log=log, teaching=Later()) as door:
                 search = await door.search("send", client=WRITER)
                 called = await door.call(
                     "mail__send", {"text": "x"}, search.search_id, client=WRITER

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import jsonschema
 import pytest
 from http_serving import Browser, home
 from openapi_pydantic.v3.v3_1 import OpenAPI
@@ -261,7 +262,23 @@ class TestClients:
         assert self.ask(None, "/").status == 200
         health = self.ask(None, "/healthz")
         assert sorted(health.json) == ["status", "version"]
-        assert self.ask("bob-token-1", "/healthz").json["tools"] == 3
+
+    @pytest.mark.parametrize(("token", "n_tools"), [("alice-token", 1), ("bob-token-1", 2)])
+    def test_its_state_is_that_of_what_it_may_see(self, token, n_tools):
+        assert self.ask(token, "/healthz").json["tools"] == n_tools
+
+    def test_metrics_name_all_sources(self):
+        clients = Clients.one("token-of-all")
+
+        async def main():
+            async with home(clients) as (browser, _):
+                return await browser.get("/metrics", authorization="Bearer token-of-all")
+
+        assert asyncio.run(main()).status == 200
+        for token in ("alice-token", "bob-token-1"):
+            answer = self.ask(token, "/metrics")
+            assert answer.error == (403, "forbidden")
+            assert b"cnp_router_" not in answer.body
 
     def test_over_mcp(self):
         body = {
@@ -295,6 +312,46 @@ class TestOpenApi:
     def test_it_has_the_fields_of_each_body(self, body):
         schema = openapi_of()["components"]["schemas"][body.__name__]
         assert list(schema["properties"]) == list(body.__dataclass_fields__)
+
+    @pytest.mark.parametrize("share", [0.0, 1.0])
+    def test_it_describes_each_answer(self, share):
+        """Those of searches that are not acted on, and of calls that fail, too."""
+        clients = Clients.one("token-of-all")
+
+        async def main():
+            settings = GatewaySettings(share=share)
+            async with home(clients, settings=settings) as (browser, gateway):
+                held = {"authorization": "Bearer token-of-all"}
+                found = await browser.post("/v1/search", {"query": "rain forecast"}, **held)
+                rain = {"name": "home__forecast", "inputs": {"city": "Kyoto"}}
+                sent = {"name": "home__send", "search_id": found.json["search_id"]}
+                answers = [
+                    ("Search", found),
+                    ("Routing", await browser.post("/v1/route", {"request": "rain"}, **held)),
+                    ("Called", await browser.post("/v1/call", rain, **held)),
+                    ("Called", await browser.post("/v1/call", sent, **held)),
+                    ("Tools", await browser.get("/v1/tools", **held)),
+                    ("Health", await browser.get("/healthz", **held)),
+                    ("Health", await browser.get("/healthz")),
+                    ("Error", await browser.get("/v1/tools")),
+                ]
+                await gateway.__aexit__(None, None, None)
+                answers.append(("Health", await browser.get("/healthz", **held)))
+                await gateway.__aenter__()
+                return answers
+
+        schemas = openapi_of()["components"]["schemas"]
+        answers = asyncio.run(main())
+        for name, answer in answers:
+            checked = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": schemas}}
+            jsonschema.Draft202012Validator(checked).validate(answer.json)
+            described = schemas[name].get("properties", {})
+            if name in ("Called", "Health", "Tools"):
+                assert answer.json.keys() <= described.keys()
+        assert answers[0][1].json["acted"] is (share == 1.0)
+        assert answers[2][1].json["result"].keys() == schemas["Result"]["properties"].keys()
+        assert answers[3][1].json["result"]["failure"]["kind"] in ("inputs", "declined")
+        assert answers[-1][1].json["status"] == "closed"
 
     def test_each_path_is_served(self):
         paths = [path for path in openapi_of()["paths"] if path.startswith("/v1")]

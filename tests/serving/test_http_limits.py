@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import socket
+import time
 
 import pytest
 from http_serving import Answer, Tools, home, served
@@ -54,6 +57,8 @@ class TestWhere:
             {"origin": "http://example.com"},
             {"origin": "null"},
             {"origin": "http://localhost.example.com"},
+            {"origin": "http://["},
+            {"origin": "http://[localhost]"},
         ],
     )
     def test_a_page_of_another_place_is_refused(self, path, headers):
@@ -211,16 +216,24 @@ class TestBusy:
         assert later.status == 200
 
     def test_too_many_connections(self):
-        async def main():
-            async with home(limits=Limits(max_connections=1)) as (browser, _):
-                _, writer = await asyncio.open_connection("127.0.0.1", browser.port)
-                await asyncio.sleep(0.05)
-                second = Answer(await browser.raw(b""))
-                writer.close()
-                await asyncio.sleep(0.05)
-                return second, await browser.get("/healthz")
+        """One that asks nothing makes room; one that is being answered does not."""
+        tools = Tools()
 
-        second, third = run(main())
+        async def main():
+            async with home(limits=Limits(max_connections=1), tools=tools) as (browser, _):
+                reader, writer = await asyncio.open_connection("127.0.0.1", browser.port)
+                await asyncio.sleep(0.05)
+                first = asyncio.create_task(browser.post("/v1/call", DIG))
+                closed = await reader.read()
+                writer.close()
+                await tools.begun.wait()
+                second = Answer(await browser.raw(b""))
+                tools.release.set()
+                return closed, await first, second, await browser.get("/healthz")
+
+        closed, first, second, third = run(main())
+        assert closed == b""
+        assert first.json["result"]["text"] == "2 m"
         assert second.error == (503, "busy")
         assert second.headers["retry-after"] == "1"
         assert third.status == 200
@@ -251,6 +264,37 @@ class TestBusy:
         answer, in_flight = run(main())
         assert answer.error == (504, "timeout")
         assert (tools.ended, in_flight) == (["cancelled"], 0)
+
+    @pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
+    def test_a_call_over_mcp_that_takes_too_long(self, era):
+        tools = Tools()
+        params = {"name": "call_tool", "arguments": DIG}
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "mcp_protocol_version": era,
+        }
+        if era == "2026-07-28":
+            headers |= {"mcp_method": "tools/call", "mcp_name": "call_tool"}
+            about = "io.modelcontextprotocol/"
+            params["_meta"] = {
+                f"{about}protocolVersion": era,
+                f"{about}clientInfo": {"name": "test", "version": "1"},
+                f"{about}clientCapabilities": {},
+            }
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+        async def main():
+            async with home(limits=Limits(timeout=0.4), tools=tools) as (browser, gateway):
+                answer = await browser.post("/mcp", rpc, **headers)
+                return answer, gateway.status()["in_flight"]
+
+        answer, in_flight = run(main())
+        assert b"no answer in 0.4 s" in answer.body
+        assert (tools.ended, in_flight) == (["cancelled"], 0)
+        if era == "2026-07-28":
+            assert answer.error == (504, "timeout")
+        else:  # a stream that has begun is ended by an error within it
+            assert answer.status in (200, 504) and b'"error"' in answer.body
 
     @pytest.mark.parametrize("path", ["/v1/call", "/mcp"])
     def test_a_client_that_goes_cancels_its_call(self, path):
@@ -300,6 +344,140 @@ class TestBusy:
         assert tools.ended == ["cancelled"]
         assert "Traceback" not in caplog.text
 
+    @pytest.mark.parametrize("begun", ["", "x" * 400], ids=["none", "half"])
+    @pytest.mark.parametrize("path", ["/", "/healthz", "/metrics", "/v1/search"])
+    def test_half_a_request_takes_no_place_from_one_with_a_token(self, path, begun):
+        """Without a token no body is read: the answer comes, and the connection is closed."""
+
+        async def main():
+            limits = Limits(max_concurrent=1, body_timeout=5)
+            async with home(Clients.one("token-of-all"), limits) as (browser, _):
+                halves = [await asyncio.open_connection("127.0.0.1", browser.port) for _ in "123"]
+                head = f"GET {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n"
+                heads = []
+                for reader, writer in halves:
+                    writer.write((head + begun).encode())
+                    heads.append(await reader.readuntil(b"\r\n\r\n"))
+                answer = await browser.get("/v1/tools", authorization="Bearer token-of-all")
+                for _, writer in halves:
+                    writer.close()
+                return heads, answer
+
+        heads, answer = run(main())
+        status = b"200" if path in ("/", "/healthz") else b"401"
+        assert {head.split(b" ")[1] for head in heads} == {status}
+        if status == b"200":
+            assert all(b"connection: close" in head.lower() for head in heads)
+        assert answer.status == 200
+
+    def test_what_is_small_takes_no_body(self):
+        async def main():
+            async with home(limits=Limits(body_timeout=5)) as (browser, _):
+                head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\n"
+                return Answer(await browser.raw(head + b"x"))
+
+        assert run(main()).status == 200
+
+    @pytest.mark.parametrize("token", ["none-at-all", "token-of-all"])
+    def test_one_that_does_not_read_its_answers_takes_no_place(self, token):
+        async def main():
+            limits = Limits(max_concurrent=2)
+            async with home(Clients.one("token-of-all"), limits) as (browser, _):
+                connections = browser.server.server_state.connections
+                deaf = [await deaf_client(browser.port, "/v1/tools", token) for _ in range(3)]
+                while not all(each.flow.write_paused for each in connections):
+                    await asyncio.sleep(0.01)
+                answer = await browser.get("/v1/tools", authorization="Bearer token-of-all")
+                for sock in deaf:
+                    sock.close()
+                return answer
+
+        assert run(main()).status == 200
+
+
+class TestUnread:
+    """Clients that ask, and do not read what they are sent."""
+
+    @pytest.mark.parametrize("path", ["/", "/v1/tools"])
+    def test_they_are_closed_and_others_are_answered(self, path, caplog):
+        limits = Limits(max_connections=4, max_concurrent=4, timeout=0.2, body_timeout=0.3)
+
+        async def main():
+            async with home(Clients.one("token-of-all"), limits) as (browser, _):
+                connections = browser.server.server_state.connections
+                deaf = [await deaf_client(browser.port, path) for _ in range(4)]
+                while not all(each.flow.write_paused for each in connections):
+                    await asyncio.sleep(0.01)
+                # No client was turned away until now, and the one that comes is answered.
+                assert len(connections) == 4
+                answer = await browser.get("/v1/tools", authorization="Bearer token-of-all")
+                while connections:
+                    await asyncio.sleep(0.01)
+                for sock in deaf:
+                    sock.close()
+                assert not browser.server.server_state.tasks
+                return answer
+
+        assert run(main()).status == 200
+        assert "without" not in caplog.text
+
+    def test_at_the_end_they_are_waited_for_as_long_as_others(self, caplog):
+        async def main():
+            limits = Limits(body_timeout=20)
+            async with home(Clients.one("token-of-all"), limits, grace=0.2) as (browser, _):
+                connections = browser.server.server_state.connections
+                deaf = await deaf_client(browser.port, "/")
+                while not all(each.flow.write_paused for each in connections):
+                    await asyncio.sleep(0.01)
+                began = time.monotonic()
+            took = time.monotonic() - began
+            while browser.server.server_state.tasks:
+                await asyncio.sleep(0.01)
+            deaf.close()
+            return took
+
+        assert run(main()) < 10
+        assert "Traceback" not in caplog.text
+
+    def test_one_that_reads_slowly_gets_all(self):
+        body = b"x" * 600_000
+
+        async def app(scope, receive, send):
+            headers = [(b"content-length", str(len(body)).encode())]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+
+        async def main():
+            limits = Limits(body_timeout=0.2)
+            async with served(quiet(Guard(app, limits=limits)), limits) as browser:
+                sock = await deaf_client(browser.port, "/", times=1)
+                loop, read, began = asyncio.get_running_loop(), 0, time.monotonic()
+                while read < len(body):
+                    await asyncio.sleep(0.02)
+                    got = await loop.sock_recv(sock, 16_384)
+                    assert got, f"closed after {read:,} bytes"
+                    read += len(got)
+                sock.close()
+                return time.monotonic() - began
+
+        assert run(main()) > 0.4
+
+
+async def deaf_client(port, path, token="none-at-all", times=5000):
+    """Connect, send a request as often as the server takes it, and read nothing."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(sock, ("127.0.0.1", port))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.3):
+            head = (
+                f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+            )
+            await loop.sock_sendall(sock, head.encode() * times)
+    return sock
+
 
 class TestGuard:
     def test_a_stream_of_events_has_no_end_of_its_own(self):
@@ -328,6 +506,19 @@ class TestGuard:
 
         assert run(main()).status == 200
         assert "ZeroDivisionError" in caplog.text
+
+    def test_the_log_of_a_fault_is_one_line(self, caplog):
+        async def app(scope, receive, send):
+            raise ZeroDivisionError
+
+        async def main():
+            async with served(quiet(Guard(app))) as browser:
+                return await browser.get("/%0aforged%1b[31m")
+
+        assert run(main()).error == (500, "internal")
+        (said,) = [r.getMessage() for r in caplog.records if "cannot be answered" in r.message]
+        assert said.startswith(r"GET / forged\x1b[31m cannot be answered: ZeroDivisionError")
+        assert "\n" not in said
 
     def test_a_websocket_is_closed(self):
         sent = []

@@ -9,7 +9,7 @@ from mcp import Client as McpClient
 from mcp_gateways import EVENTS, alone, mcp_site
 from tool_servers import wait_until
 
-from cnp_router.serving.clients import Client
+from cnp_router.serving.clients import Client, Clients
 from cnp_router.serving.http_front import app_of
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -163,6 +163,37 @@ def test_a_notice_of_cancelling_needs_the_session_of_the_request(address):
 
     assert "waited" in asyncio.run(ask()).text
     assert "cancelled" not in EVENTS
+
+
+def test_a_notice_of_cancelling_needs_the_client_of_the_request():
+    clients = Clients(
+        {"ann": "ann-token-1", "bob": "bob-token-1"}, [Client("ann"), Client("bob", among=())]
+    )
+    call = {"name": "tools__wait", "arguments": {"seconds": 30}}
+    headers, body = request("2025-11-25", "tools/call", call)
+    headers["mcp-session-id"] = "one that both know"
+    notice = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+
+    async def ask(address):
+        async with httpx2.AsyncClient() as client:
+
+            def post(name, document):
+                token = {"authorization": f"Bearer {name}-token-1"}
+                return client.post(address, json=document, headers=headers | token)
+
+            asked = asyncio.create_task(post("ann", body))
+            while "started" not in EVENTS:
+                await asyncio.sleep(0.01)
+            assert (await post("bob", notice)).status_code == 202
+            await asyncio.sleep(0.1)
+            events = list(EVENTS)
+            assert (await post("ann", notice)).status_code == 202
+            return events, await asked
+
+    with mcp_site(app=lambda gateway: app_of(gateway, clients)) as address:
+        events, answer = asyncio.run(ask(address))
+    assert "cancelled" not in events
+    assert "the request was cancelled" in answer.text
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])

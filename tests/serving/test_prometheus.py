@@ -11,6 +11,7 @@ import pytest
 from http_serving import home
 from prometheus_client.parser import text_string_to_metric_families
 
+from cnp_router.exceptions import InputError
 from cnp_router.serving.prometheus import CONTENT_TYPE, Metrics, merged
 
 ONE = """\
@@ -122,6 +123,66 @@ def test_one_that_does_not_answer_is_waited_for_only_so_long(place, monkeypatch)
             return text
 
     assert up(asyncio.run(main())) == {"0": 1, "1": 0}
+
+
+def test_figures_of_a_megabyte_come_whole(place, monkeypatch):
+    lines = (f'many_total{{n="{n}",of="é"}} 1.0\n' for n in range(40_000))
+    figures = "# HELP many_total Many.\n# TYPE many_total counter\n" + "".join(lines)
+    assert len(figures) > 2**20
+    monkeypatch.setattr("cnp_router.serving.prometheus._own", lambda: figures)
+
+    async def main():
+        async with Metrics(place, 0) as one, Metrics(place, 1):
+            return await one.text()
+
+    text = asyncio.run(main())
+    assert up(text) == {"0": 1, "1": 1}
+    assert text.count("\nmany_total{") == 80_000
+
+
+def test_one_that_ends_in_the_middle_has_no_figures(place):
+    async def main():
+        async def break_off(reader, writer):
+            writer.write('a_total{of="é'.encode()[:-1])
+            writer.close()
+
+        async with Metrics(place, 0) as one:
+            broken = await asyncio.start_unix_server(break_off, place / "1.metrics")
+            text = await one.text()
+            broken.close()
+            return text
+
+    text = asyncio.run(main())
+    assert up(text) == {"0": 1, "1": 0}
+    assert "a_total{" not in text
+
+
+def test_one_that_asks_and_does_not_wait_is_no_fault(place, monkeypatch):
+    monkeypatch.setattr("cnp_router.serving.prometheus._own", lambda: "a" * 2**22)
+    faults = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+        async with Metrics(place, 0):
+            _, writer = await asyncio.open_unix_connection(place / "0.metrics")
+            await asyncio.sleep(0.05)
+            writer.close()
+            await asyncio.sleep(0.05)
+
+    asyncio.run(main())
+    assert faults == []
+
+
+def test_a_path_too_long_for_a_socket_is_one_clear_error(place):
+    folder = place / ("x" * 100)
+    folder.mkdir()
+
+    async def main():
+        async with Metrics(folder, 0):
+            pass
+
+    with pytest.raises(InputError, match=r"0\.metrics: no socket .* too long \(set TMPDIR"):
+        asyncio.run(main())
 
 
 def test_the_page_is_of_the_type_that_prometheus_reads():

@@ -131,10 +131,69 @@ def test_a_worker_finishes_its_own():
 def test_a_call_that_was_broken_off_is_there():
     with SearchLog() as log:
         log.add(search("s1"))
-        log.begin("s1", "ann", "a", {"x": 1}, since=0.0)
+        log.begin("s1", "ann", "a", {"x": 1}, since=0.0, within=0.0)
         log.finish_own()
         (over,) = log.finished(idle=10**9)
         assert over.calls == (LoggedCall("a", {"x": 1}, "", None, False),)
+
+
+def test_a_search_is_not_over_while_a_call_runs_for_it():
+    now = [1000.0]
+    with SearchLog(clock=lambda: now[0]) as log:
+        for name in ("s1", "s2"):
+            log.add(search(name))
+            call(log, name, "b")
+        begun = log.begin("s1", "ann", "a", {}, since=0.0, within=400.0)
+        log.begin("s2", "ann", "a", {}, since=0.0, within=400.0)  # its worker is killed
+        log.rate("s1", "ann", 5, since=0.0)
+        now[0] += 399  # longer than a search without a call waits
+        assert log.finished(idle=300) == ()
+        log.end(begun.number, LoggedCall("a", {}, "x", True, True))
+        (over,) = log.finished(idle=300)
+        assert (over.search, over.rating, [c.served for c in over.calls]) == ("s1", 5, [True, True])
+        log.was_taught(over)
+        now[0] += 1
+        (over,) = log.finished(idle=300)
+        assert (over.search, [c.served for c in over.calls]) == ("s2", [True, False])
+
+
+def test_of_a_search_so_many_calls_are_noted():
+    now = [1000.0]
+    with SearchLog(clock=lambda: now[0]) as log:
+        log.add(search("s1"))
+        for _ in range(210):
+            call(log, "s1", "a")
+            now[0] += 1
+        begun = log.begin("s1", "ann", "b", {"x": "y"}, since=0.0)
+        assert (begun.number, begun.query, begun.is_correct, begun.steps) == (
+            None,
+            "rain?",
+            None,
+            (),
+        )
+        log.end(begun.number, LoggedCall("b", {"x": "y"}, "z", True, True))
+        assert log.searches()[0].called == ("a",)
+        (over,) = log.finished(idle=11)  # from the last that was noted on
+        assert [each.api for each in over.calls] == ["a"] * 200
+        log.was_taught(over)
+        call(log, "s1", "a")
+        now[0] += 100
+        assert log.finished(idle=0) == ()
+
+
+def test_what_is_finished_comes_in_pieces():
+    with SearchLog() as log:
+        for n in range(6):
+            log.add(search(f"s{n}"))
+            for _ in range(n):
+                call(log, f"s{n}", "a")
+        log.finish_own()
+        found = []
+        while over := log.finished(idle=10**6, most_calls=4):
+            found.append([each.search for each in over])
+            for each in over:
+                log.was_taught(each)
+        assert found == [["s1", "s2", "s3"], ["s4"], ["s5"]]
 
 
 def test_many_threads_of_two_logs(tmp_path):
@@ -176,8 +235,9 @@ def test_a_folder_that_is_not_there(tmp_path):
 def test_a_file_that_goes_away(tmp_path):
     with SearchLog(tmp_path / "log") as log:
         (tmp_path / "log").unlink()
-        with pytest.raises(DataFileError, match="moved away or removed"):
+        with pytest.raises(DataFileError, match="moved away or removed") as error:
             log.add(search("s1"))
+    assert str(error.value).count("the log of searches") == 1
 
 
 @pytest.mark.parametrize("most", [0, -1, 2.5])
@@ -189,6 +249,6 @@ def test_bounds_that_cannot_be(most):
 def test_inputs_that_are_too_long_are_not_kept():
     with SearchLog() as log:
         log.add(search("s1"))
-        log.begin("s1", "ann", "a", {"x": "y" * 20_000}, since=0.0)
+        log.begin("s1", "ann", "a", {"x": "y" * 20_000}, since=0.0, within=0.0)
         log.finish_own()
         assert log.finished(idle=10**9)[0].calls[0].inputs is None

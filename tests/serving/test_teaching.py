@@ -50,8 +50,8 @@ def called(log, name, *calls, client="ann"):
         log.end(begun.number, call)
 
 
-def good(api, **fields):
-    return LoggedCall(api, {"city": "Nara"}, "sun", True, True, **fields)
+def good(api, observation="sun"):
+    return LoggedCall(api, {"city": "Nara"}, observation, True, True)
 
 
 def failed(api):
@@ -163,6 +163,76 @@ def test_a_search_is_over_after_a_while(store):
         assert teaching.turn(log) == 0
 
 
+def test_without_teaching_no_words_stay_longer_than_a_search_can_be_used(tmp_path, store):
+    now = [1000.0]
+    secret = "CANARY-4711"
+    file = tmp_path / "log.sqlite"
+
+    async def main(log):
+        async with gateway(log=log) as door:
+            search = await door.search(f"rain, {secret} query", client=ANN)
+            inputs = {"city": f"{secret} city"}
+            called = await door.call("sky__rain", inputs, search.search_id, client=ANN)
+            assert called.result.is_done
+            await door.rate(search.search_id, 5, client=ANN)
+
+    def held():
+        return b"".join(each.read_bytes() for each in tmp_path.glob("log.sqlite*"))
+
+    with SearchLog(file, clock=lambda: now[0]) as log:
+        searched(log, "a1", good("sky__rain", observation=f"{secret} result"))  # before
+        run(main(log))
+        assert f"{secret} city".encode() not in held()
+        assert f"{secret} result".encode() in held()
+        now[0] += 3601
+        run(main_of(None, log))
+        assert secret.encode() not in held()
+        newest, first = log.searches()
+        assert (newest.client, newest.query, newest.called) == ("", "", ("sky__rain",))
+        assert first.called == ("sky__rain",)
+        assert log.accuracy()["all"].n_called == 2
+        # Who learns later learns nothing of it.
+        run(main_of(Teaching(store, idle=0.01), log))
+        assert not store.exists()
+
+
+@pytest.mark.parametrize("over", ["rated", "its worker ends"])
+def test_a_search_that_is_over_while_a_call_runs_teaches_what_came_of_it(tmp_path, store, over):
+    released = asyncio.Event()
+
+    async def slow(call):
+        await released.wait()
+        return CallResult("sun")
+
+    async def main():
+        sky = World("sky", {"sky__rain": slow})
+        with SearchLog(tmp_path / "log") as here, SearchLog(tmp_path / "log") as there:
+            teaching = Teaching(store)
+            async with (
+                gateway(log=here) as one,
+                gateway(sky, log=there, teaching=Teaching(store, every=60)) as other,
+            ):
+                search = await one.search("rain")
+                about = ("sky__rain", {"city": "x"}, search.search_id)
+                calling = asyncio.create_task(other.call(*about))
+                while not sky.calls:
+                    await asyncio.sleep(0.01)
+                if over == "rated":
+                    await one.rate(search.search_id, 5)
+                else:
+                    here.finish_own()
+                assert teaching.turn(here) == 0
+                released.set()
+                await calling
+                assert teaching.turn(here) == 1
+
+    run(main())
+    trajectory, mashup = records(store)
+    assert trajectory.steps[0].success is True
+    assert trajectory.steps[0].observation == "sun"
+    assert mashup.apis == ("sky__rain",)
+
+
 def test_a_search_after_which_nothing_was_called_teaches_nothing(store, log):
     searched(log, "a1", rating=5)
     log.finish_own()
@@ -230,9 +300,19 @@ def test_a_store_that_is_damaged_is_said_and_nothing_is_lost(store, log, caplog)
     assert teaching.problem == ""
 
 
-async def main_of(teaching):
-    async with gateway(teaching=teaching):
+async def main_of(teaching, log=None):
+    async with gateway(teaching=teaching, log=log):
         pass
+
+
+def test_many_calls_are_taught_in_pieces(store, log, monkeypatch):
+    monkeypatch.setattr("cnp_router.serving.teaching._CALLS_AT_ONCE", 5)
+    for n in range(3):
+        searched(log, f"a{n}", *[good("sky__rain")] * 4)
+    log.finish_own()
+    teaching = Teaching(store)
+    assert [(teaching.turn(log), teaching.is_behind) for _ in range(2)] == [(2, True), (1, False)]
+    assert teaching.next_tool.n_trajectories == 3
 
 
 def test_a_query_that_no_store_takes_holds_up_nobody(store, log, caplog):
