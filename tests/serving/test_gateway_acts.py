@@ -7,7 +7,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from doors import QUICK, World, gateway, run
+from doors import QUICK, Later, World, gateway, run
 
 from cnp_router import Step, Trajectory
 from cnp_router.exceptions import InputError, UnknownSearchError
@@ -168,7 +168,7 @@ def test_what_was_given_up_before_it_began_can_be_tried_again(where, monkeypatch
     mail = World("mail")
 
     async def main():
-        async with gateway(mail, settings=WRITES, log=log) as door:
+        async with gateway(mail, settings=WRITES, log=log, teaching=Later()) as door:
             search = await door.search("send", client=WRITER)
             monkeypatch.setattr(log, where, slow)
             sending = asyncio.create_task(send(door, search.search_id))
@@ -204,7 +204,7 @@ def test_what_was_given_up_after_it_was_done_is_answered(monkeypatch):
     mail = World("mail", {"mail__send": CallResult("sent")})
 
     async def main():
-        async with gateway(mail, settings=WRITES, log=log) as door:
+        async with gateway(mail, settings=WRITES, log=log, teaching=Later()) as door:
             search = await door.search("send", client=WRITER)
             sending = asyncio.create_task(send(door, search.search_id))
             while not is_there.is_set():
