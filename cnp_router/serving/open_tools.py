@@ -7,6 +7,7 @@ import heapq
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, UnknownApiError
@@ -42,6 +43,7 @@ class OpenTools:
         self._said: dict[str, tuple[Api, ...]] = {}  # by source
         self._failed: set[str] = set()
         self._there: tuple[Api, ...] = tuple(catalog) if sources is None else ()
+        self._sources_of = lru_cache(_MOST_CLIENTS)(partial(_sources_of, catalog))
         self._seen: OrderedDict[Client, dict[str, Api]] = OrderedDict()
 
     async def load(self) -> None:
@@ -110,10 +112,7 @@ class OpenTools:
         """
         names = () if self.sources is None else self.sources.names
         if client is not None and (client.among is not None or client.exclude):
-            allowed = {
-                api.partition(SEPARATOR)[0] for api in self.catalog.ids if client.may_see(api)
-            }
-            names = tuple(name for name in names if name in allowed)
+            names = tuple(name for name in names if name in self._sources_of(client))
         return {name: "failed" if name in self._failed else "ready" for name in names}
 
     def problems(self, client: Client | None = None) -> list[str]:
@@ -147,6 +146,11 @@ class OpenTools:
             raise none_left(loaded.problems)
         self._there = tuple(there[name] for name in self.catalog.ids if name in there)
         self._seen.clear()
+
+
+def _sources_of(catalog: Catalog, client: Client) -> frozenset[str]:
+    """Return the sources of what a client may see."""
+    return frozenset(api.partition(SEPARATOR)[0] for api in catalog.ids if client.may_see(api))
 
 
 def _close(name: str, there: Iterable[str]) -> list[str]:
