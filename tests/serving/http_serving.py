@@ -108,6 +108,20 @@ class Browser:
         return await self.ask("POST", path, body, **headers)
 
 
+def quiet(app):
+    """An application without a lifespan of its own."""
+
+    async def around(scope, receive, send):
+        if scope["type"] != "lifespan":
+            await app(scope, receive, send)
+            return
+        for what in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{what}.complete"})
+
+    return around
+
+
 @asynccontextmanager
 async def served(app, limits=None, *, grace=0.5):
     """Serve an application at a free port."""
