@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -31,6 +32,8 @@ from cnp_router.training import LearnedRouter
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = ["ToolChoice"]
+
+_log = logging.getLogger(__name__)
 
 _MOST_APIS = 100_000  # definitions that are kept
 
@@ -61,6 +64,8 @@ class ToolChoice:
         The most that is shown, those of `always` included.
     always : iterable of str, default=()
         Names of tools that are shown whatever the request is, wherever they are among the tools.
+        A name that none of the tools has takes no place, as they may differ from run to run; the
+        log says so once, at level INFO.
     store : OnlineStore, optional
         Keeps what is observed. Routers that are fitted here learn what it has, also of runs that
         used tools that are not there any more; one that was given does by a `RouterObserver` of
@@ -119,6 +124,7 @@ class ToolChoice:
         if len(self.always) > self.k:
             raise _too_many(len(self.always), self.k)
         self._apis_of: dict[str, tuple[object, Api]] = {}  # each with what it was made of
+        self._not_missed = {tool_id(name): name for name in self.always}  # so far
         self._known_to_router = frozenset(() if router is None else router.apis)
         # A choice counts once: where a router was given, it is that one's.
         self._ids = {tool_id(name): api for name, api in self.names.items()}
@@ -168,6 +174,11 @@ class ToolChoice:
         more = string_tuple("always", always)
         wanted = dict.fromkeys(tool_id(name) for name in (*self.always, *more))
         kept = tuple(name for name in wanted if name in there)
+        for missing in [each for each in tuple(self._not_missed) if tools and each not in there]:
+            name = self._not_missed.pop(missing, missing)
+            _log.info(
+                "none of %d tools is %s, which is always to be shown", len(tools), shown(name)
+            )
         if len(kept) > self.k:
             raise _too_many(len(kept), self.k)
         if not request.strip() or len(kept) in (self.k, len(there)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
 import sys
 import threading
@@ -237,6 +238,15 @@ class TestAlways:
 
     def test_where_it_is_not_among_the_tools_it_takes_no_place(self):
         assert chosen(ToolChoice(k=1, always=["clock"]), RAIN) == ("weather",)
+
+    def test_where_it_is_not_among_the_tools_the_log_says_so_once(self, caplog):
+        choice = ToolChoice(always=["clock", "weather"])
+        with caplog.at_level(logging.INFO, "cnp_router.adapters"):
+            chosen(choice, RAIN, ())
+            for _ in range(2):
+                chosen(choice, RAIN)
+        (said,) = caplog.messages
+        assert said == "none of 4 tools is 'clock', which is always to be shown"
 
     def test_nothing_fits_or_nothing_is_said(self):
         choice = ToolChoice(always=["send_sms"])
