@@ -196,7 +196,7 @@ class ToolCaller:
             raise
         result = performed.result
         if result.failure is not None and result.failure.kind == "declined":
-            result = self._declined(result, client)
+            result = self._declined(result, api, client)
         doing.made = Made(result, performed.attempts, performed.seconds)
         await self._keep(api, inputs, client, performed, about, search_id, began)
         return doing.made
@@ -228,7 +228,7 @@ class ToolCaller:
             del self._given[name]
             size -= n_bytes
 
-    def _declined(self, result: CallResult, client: Client) -> CallResult:
+    def _declined(self, result: CallResult, api: Api, client: Client) -> CallResult:
         """Say what would change it, as somebody far from this process can."""
         if result.failure is None:
             return result
@@ -238,6 +238,8 @@ class ToolCaller:
             cure = f"client {client.name!r} may not: it needs allow_write"
         else:
             cure = "see whether it was; a new key calls it once more"
+        if api.effects == "unknown":
+            cure += "; --trust NAME, or effects in the file of sources, say that it reads"
         said = f"{result.failure.message} ({cure})"
         return replace(result, failure=replace(result.failure, message=said))
 

@@ -22,7 +22,7 @@ WRITES = replace(QUICK, allow_write=True)
     [
         (QUICK, WRITER, "--allow-write"),
         (QUICK, READER, "--allow-write"),
-        (WRITES, READER, "client 'bob' needs allow_write too"),
+        (WRITES, READER, "client 'bob' may not: it needs allow_write"),
         (WRITES, WRITER, None),
     ],
 )
