@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastmcp import FastMCP
+from fastmcp.exceptions import ToolError
 from fastmcp.server.transforms.search import BM25SearchTransform, SearchResultSerializer
 from fastmcp.tools import Tool
 
@@ -29,7 +30,8 @@ NOTHING_FITS = "No tool fits this request."
 class RoutedSearch(BM25SearchTransform):
     """A search transform: clients see a tool that searches, one that calls, and the permanent ones.
 
-    A search returns at most `choice.k` tools, and says so where none fits. What a client may not
+    A search returns at most `choice.k` tools, and says so where none fits; one without a text is
+    an error that the client is told. What a client may not
     see is not found, and cannot be called: that is FastMCP's own check, as are all else of its
     search transforms.
 
@@ -98,6 +100,8 @@ class RoutedSearch(BM25SearchTransform):
         self._apis: dict[str, Api] = {}
 
     async def _search(self, tools: Sequence[Tool], query: str) -> Sequence[Tool]:
+        if not query.strip():
+            raise ToolError("query has no text (say what a tool is needed for)")
         apis = await asyncio.to_thread(self._specifications, tools)
         there = {tool_id(tool.name): tool for tool in tools}
         return [there[name] for name in await self.choice.choose(query, apis)]

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.tools.tool_node import ToolCallRequest
@@ -22,6 +22,7 @@ from langgraph.prebuilt.tool_node import INVALID_TOOL_NAME_ERROR_TEMPLATE
 from langgraph.types import Command
 from pydantic import ConfigDict
 
+from cnp_router.adapters.conversation import MOST_OBSERVED, shown_in
 from cnp_router.adapters.langchain_contractors import LangChainTools, schema_of, sub_agent
 from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice
@@ -35,8 +36,9 @@ from cnp_router.trajectories import Step, Trajectory
 
 __all__ = ["LangChainTools", "RoutedTools", "SourceTool", "source_tools", "sub_agent"]
 
+_Result = TypeVar("_Result")
+
 _ANY = {"any", "auto", "none", "required"}  # values of tool_choice that name no tool
-_OBSERVATION = 4_000  # characters of a result
 
 
 class RoutedTools(AgentMiddleware[Any, Any, Any]):
@@ -46,7 +48,8 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
     and those given here, which the agent need not know: ten thousand may be held here, the chosen
     are bound to the model, and what it calls of them is run by the agent's own node of tools, with
     its treatment of errors and its injected arguments. Tools of the model's provider (mappings) and
-    those of a response format stay beside those. The tool that ``tool_choice`` names is shown.
+    those of a response format stay beside those. The tool that ``tool_choice`` names is shown, and
+    what was called before in the conversation stays (see `shown_in`).
 
     One middleware may serve any number of agents and of runs at the same time, called by `invoke`
     in threads or by `ainvoke`. That a tool is not shown does not forbid it: a model that names
@@ -133,10 +136,10 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         """
         there = self._there(tools)
         apis = await asyncio.to_thread(self._specifications, tuple(there.values()))
-        said = _asked(messages)[0] if self.request is None else self.request(messages)
-        text = await said if inspect.isawaitable(said) else said
+        text = await self._request_of(messages)
+        found = await shown_in(self.choice, text, apis, _called(messages), always=always)
         own = {tool_id(name): tool for name, tool in there.items()}
-        return [own[api] for api in await self.choice.choose(text, apis, always=always)]
+        return [own[api] for api in found]
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -177,6 +180,8 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
     ) -> Trajectory:
         """Have its choice learn from a run: which tools it called, and whether that served.
 
+        The request is what it was chosen by when the newest message of a person came.
+
         Parameters
         ----------
         result : mapping
@@ -191,8 +196,9 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         -------
         Trajectory
         """
-        asked, since = _asked(result["messages"])
-        return self.choice.observe(asked, _steps(since), success, user=user)
+        said = result["messages"]
+        asked = _in_a_loop(lambda: self._request_of(_asked(said) or said))
+        return self._learned(asked, result, success, user)
 
     async def aobserve(
         self,
@@ -202,7 +208,25 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         user: str | None = None,
     ) -> Trajectory:
         """As `observe`, which blocks, in a thread."""
-        return await asyncio.to_thread(self.observe, result, success, user=user)
+        said = result["messages"]
+        asked = await self._request_of(_asked(said) or said)
+        return await asyncio.to_thread(self._learned, asked, result, success, user)
+
+    async def _request_of(self, messages: Sequence[BaseMessage]) -> str:
+        """Return the text to choose by."""
+        if self.request is None:
+            asked = _asked(messages)
+            return str(asked[-1].text) if asked else ""
+        said = self.request(messages)
+        return await said if inspect.isawaitable(said) else said
+
+    def _learned(
+        self, asked: str, result: Mapping[str, Any], success: bool | None, user: str | None
+    ) -> Trajectory:
+        messages, answer = result["messages"], _answer_of(result)
+        since = messages[len(_asked(messages)) :]
+        steps = [step for step in _steps(since) if step.tool != answer]
+        return self.choice.observe(asked, steps, success, user=user)
 
     def _there(self, tools: Iterable[BaseTool]) -> dict[str, BaseTool]:
         """Return all tools by name."""
@@ -279,7 +303,7 @@ async def source_tools(
     Parameters
     ----------
     sources, approve, timeout
-        As of `SourceTools`.
+        As of `SourceTools`. The sources are closed after the last run.
 
     Raises
     ------
@@ -325,13 +349,23 @@ def _by_name(tools: Iterable[BaseTool]) -> dict[str, BaseTool]:
     return named
 
 
-def _asked(messages: Sequence[BaseMessage]) -> tuple[str, Sequence[BaseMessage]]:
-    """Return what was asked last, and all messages since; blank where nobody said a word."""
+def _asked(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    """Return the messages up to the newest one of a person that has text, or none."""
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
         if isinstance(message, HumanMessage) and message.text.strip():
-            return str(message.text), messages[place + 1 :]
-    return "", messages
+            return messages[: place + 1]
+    return ()
+
+
+def _called(messages: Sequence[BaseMessage]) -> list[str]:
+    """Return the names of the tools that were called, newest first."""
+    return [
+        call["name"]
+        for message in reversed(messages)
+        if isinstance(message, AIMessage)
+        for call in reversed(message.tool_calls)
+    ]
 
 
 def _narrowed(request: ModelRequest[Any], shown: list[BaseTool]) -> ModelRequest[Any]:
@@ -358,9 +392,19 @@ def _steps(messages: Sequence[BaseMessage]) -> list[Step]:
         for call in message.tool_calls if isinstance(message, AIMessage) else ():
             answer = answers.get(call["id"] or "")
             if answer is not None:
-                said, success = str(answer.text)[:_OBSERVATION], answer.status != "error"
+                said, success = str(answer.text)[:MOST_OBSERVED], answer.status != "error"
                 steps.append(Step(call["name"], dict(call["args"]), said, success=success))
     return steps
+
+
+def _answer_of(result: Mapping[str, Any]) -> str | None:
+    """Return the name of the tool by which a model gave its structured answer, if it did so."""
+    messages = result["messages"]
+    said = [place for place, each in enumerate(messages) if isinstance(each, AIMessage)]
+    if result.get("structured_response") is None or not said or not messages[said[-1]].tool_calls:
+        return None
+    answer = next(iter(messages[said[-1] + 1 :]), None)  # before those of tools called beside it
+    return answer.name if isinstance(answer, ToolMessage) else None
 
 
 def _without_names(
@@ -375,7 +419,7 @@ def _without_names(
     return answer.model_copy(update={"content": said})
 
 
-def _in_a_loop(work: Callable[[], Coroutine[Any, Any, list[BaseTool]]]) -> list[BaseTool]:
+def _in_a_loop(work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
     """Return what a coroutine function returns, called from a thread with or without a loop."""
     try:
         asyncio.get_running_loop()

@@ -38,7 +38,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from agents import (
     Agent,
@@ -54,18 +54,21 @@ from agents.exceptions import RunErrorDetails
 from agents.result import RunResultBase
 from agents.tool_context import ToolContext
 
+from cnp_router.adapters.conversation import MOST_OBSERVED, shown_in
 from cnp_router.adapters.openai_agents_contractors import FunctionTools, sub_agent
 from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice
 from cnp_router.catalog import Api
+from cnp_router.exceptions import InputError
 from cnp_router.execution.approval import Approve
+from cnp_router.records import check_instance, positions, shown
 from cnp_router.sources import Sources
 from cnp_router.subagents.question import unique
 from cnp_router.trajectories import Step, Trajectory
 
 __all__ = ["FunctionTools", "RoutedAgent", "source_tools", "sub_agent"]
 
-_OBSERVATION = 4_000  # characters of a result
+_TOOLS = tuple(get_origin(each) or each for each in get_args(Tool))
 
 
 @dataclass
@@ -75,7 +78,8 @@ class RoutedAgent(Agent[TContext]):
     All else is as with an `Agent`: tools of its MCP servers are chosen among the others, handoffs
     are left as they are. So are tools that run at the provider, and those with ``defer_loading``,
     which its own search finds. A tool named by ``tool_use_behavior`` or ``tool_choice`` is always
-    shown. Runs that share an agent keep their tools apart.
+    shown. What was called before in the conversation stays (see `shown_in`), as a call of a tool
+    that is not shown ends the run. Runs that share an agent keep their tools apart.
 
     Parameters
     ----------
@@ -87,10 +91,31 @@ class RoutedAgent(Agent[TContext]):
         Given the run's context, returns the text to choose by, or a coroutine of it. By default
         the newest messages of the user that have a text. Where there is no input at all, as when
         a saved run is read, no model is asked, and all tools are there.
+
+    Raises
+    ------
+    InputError
+        If `tools` has something else, or two of the same name that are enabled, or `choice` is
+        none. `Agent` raises what it raises.
     """
 
     choice: ToolChoice = field(default_factory=ToolChoice)
     request: Callable[[RunContextWrapper[TContext]], str | Awaitable[str]] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[no-untyped-call]
+        check_instance("choice", self.choice, ToolChoice)
+        enabled = []
+        for tool in self.tools:
+            if not isinstance(tool, _TOOLS):
+                raise InputError(
+                    f"tools must be tools of openai-agents, got {shown(tool)} "
+                    "(function_tool makes one of a function)"
+                )
+            # By a function, it may be enabled where another of the same name is not.
+            if isinstance(tool, FunctionTool) and tool.is_enabled is True:
+                enabled.append(tool.qualified_name)
+        positions("tool", enabled)
 
     async def get_all_tools(self, run_context: RunContextWrapper[TContext]) -> list[Tool]:
         """Return the tools to show now."""
@@ -107,7 +132,8 @@ class RoutedAgent(Agent[TContext]):
             if tool.name in needed or tool.qualified_name in needed
         ]
         request = await self._request_of(run_context)
-        chosen = set(await self.choice.choose(request, apis, always=kept))
+        called = _called(run_context.turn_input)
+        chosen = set(await shown_in(self.choice, request, apis, called, always=kept))
         hidden = {id(tool) for api, tool in zip(apis, here, strict=True) if api.id not in chosen}
         return [tool for tool in tools if id(tool) not in hidden]
 
@@ -171,12 +197,8 @@ async def source_tools(
 
     Parameters
     ----------
-    sources : Sources
-        Stays the caller's, who closes it after the last run.
-    approve : callable, optional
-        Answers each `Approval`. Without it only what reads is called.
-    timeout : float > 0, seconds, default=30.0
-        For one call.
+    sources, approve, timeout
+        As of `SourceTools`. The sources are closed after the last run.
 
     Raises
     ------
@@ -208,6 +230,19 @@ async def source_tools(
         return FunctionTool(name, said, schema, invoke, strict_json_schema=False)
 
     return [tool_of(name, api) for name, api in (await held.named()).items()]
+
+
+def _called(items: Iterable[Any]) -> list[str]:
+    """Return the qualified names of the functions that were called, newest first."""
+    return [
+        _qualified(_field(item, "namespace"), _field(item, "name"))
+        for item in reversed(list(items))
+        if _field(item, "type") == "function_call"
+    ]
+
+
+def _qualified(space: str | None, name: str) -> str:
+    return f"{space}.{name}" if space else name
 
 
 def _newest(items: Iterable[Any]) -> str:
@@ -245,13 +280,12 @@ def _steps(result: RunResultBase | RunErrorDetails) -> list[Step]:
     for item in result.new_items:
         if not isinstance(item, ToolCallItem) or not item.tool_name:
             continue
-        space = _field(item.raw_item, "namespace")
         output = outputs.get(item.call_id)
         steps.append(
             Step(
-                f"{space}.{item.tool_name}" if space else item.tool_name,
+                _qualified(_field(item.raw_item, "namespace"), item.tool_name),
                 _inputs(_field(item.raw_item, "arguments")),
-                "" if output is None else str(output)[:_OBSERVATION],
+                "" if output is None else str(output)[:MOST_OBSERVED],
                 success=_succeeded(output, failed),
             )
         )

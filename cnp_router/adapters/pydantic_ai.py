@@ -35,6 +35,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,6 +58,7 @@ from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
+from cnp_router.adapters.conversation import MOST_OBSERVED, shown_in
 from cnp_router.adapters.pydantic_ai_contractors import ToolsetSource, sub_agent
 from cnp_router.adapters.source_tools import SourceTools, said_of, schema_of_inputs
 from cnp_router.adapters.tool_choice import ToolChoice
@@ -79,7 +81,8 @@ __all__ = [
 RequestOf = Callable[[RunContext[Any]], str | Awaitable[str]]
 """Makes the text to choose by from the context of a run."""
 
-_OBSERVATION = 4_000  # characters of a result
+_MOST_RUNS = 10_000  # of which the text that they chose by is kept
+_NO_TOOLS = ("tool-search", "capability-load")  # by which a model finds tools
 
 
 @dataclass
@@ -89,7 +92,8 @@ class RoutedToolset(WrapperToolset[AgentDepsT]):
     Wrap all that an agent has at once, since each wrapper shows up to `k` tools: a
     ``CombinedToolset``, or `RoutedTools` for the agent's own as well. Tools with
     ``defer_loading`` are left as they are. Those that ``tool_choice`` in the settings of the agent
-    names are always shown. Runs that share a toolset keep their tools apart.
+    names are always shown, and what was called before in the conversation stays (see `shown_in`).
+    Runs that share a toolset keep their tools apart.
 
     Parameters
     ----------
@@ -99,10 +103,13 @@ class RoutedToolset(WrapperToolset[AgentDepsT]):
     request : callable, optional
         Given the run's context, returns the text to choose by, or a coroutine of it. By default
         the newest message of the user that has a text.
+    asked : OrderedDict, optional
+        What `request` said first in each of the newest 10,000 runs, which `observe` needs.
     """
 
     choice: ToolChoice = field(default_factory=ToolChoice)
     request: RequestOf | None = None
+    asked: OrderedDict[str, str] = field(default_factory=OrderedDict, repr=False, compare=False)
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
         """Return the tools to show now."""
@@ -111,11 +118,14 @@ class RoutedToolset(WrapperToolset[AgentDepsT]):
         apis = await asyncio.to_thread(_apis, self.choice, here)
         names = {api.id: each.name for api, each in zip(apis, here, strict=True)}
         request = await _request_of(ctx, self.request)
+        if self.request is not None and ctx.run_id is not None:
+            self.asked.setdefault(ctx.run_id, request)
+            if len(self.asked) > _MOST_RUNS:
+                self.asked.popitem(last=False)
         needed = _needed(ctx)
-        found = await self.choice.choose(
-            request, apis, always=[api for api, name in names.items() if name in needed]
-        )
-        hidden = {name for api, name in names.items() if api not in set(found)}
+        kept = [api for api, name in names.items() if name in needed]
+        found = set(await shown_in(self.choice, request, apis, _called(ctx.messages), always=kept))
+        hidden = {name for api, name in names.items() if api not in found}
         return {name: tool for name, tool in tools.items() if name not in hidden}
 
 
@@ -125,7 +135,7 @@ class RoutedTools(AbstractCapability[AgentDepsT]):
 
     Parameters
     ----------
-    choice, request
+    choice, request, asked
         As of `RoutedToolset`.
 
     Examples
@@ -136,12 +146,13 @@ class RoutedTools(AbstractCapability[AgentDepsT]):
 
     choice: ToolChoice = field(default_factory=ToolChoice)
     request: RequestOf | None = None
+    asked: OrderedDict[str, str] = field(default_factory=OrderedDict, repr=False, compare=False)
 
     def get_wrapper_toolset(
         self, toolset: AbstractToolset[AgentDepsT]
     ) -> AbstractToolset[AgentDepsT]:
         """Return the agent's tools, routed."""
-        return RoutedToolset(toolset, self.choice, self.request)
+        return RoutedToolset(toolset, self.choice, self.request, self.asked)
 
 
 def tool_search(choice: ToolChoice | None = None) -> ToolSearch[Any]:
@@ -175,7 +186,7 @@ def tool_search(choice: ToolChoice | None = None) -> ToolSearch[Any]:
 
 
 async def observe(
-    choice: ToolChoice,
+    choice: ToolChoice | RoutedToolset[Any] | RoutedTools[Any],
     result: AgentRunResult[Any],
     success: bool | None = None,
     *,
@@ -186,13 +197,15 @@ async def observe(
 
     Parameters
     ----------
-    choice : ToolChoice
+    choice : ToolChoice, RoutedToolset or RoutedTools
+        Of one with a ``request`` function, give itself: it knows what it chose by in that run.
     result : AgentRunResult
         Whether a call succeeded is in its messages.
     success : bool, optional
         Whether the request was served; None if nobody knows.
     request : str, optional
-        What was asked. Default: the newest message of the user that has a text.
+        What was asked. Default: what was chosen by, or else the newest message of the user that
+        has a text.
     user : str, optional
         Whose run it was.
 
@@ -200,8 +213,13 @@ async def observe(
     -------
     Trajectory
     """
-    asked = _newest(result.all_messages()) if request is None else request
-    steps = _steps(result.new_messages())
+    asked = request
+    if not isinstance(choice, ToolChoice):
+        asked = choice.asked.get(result.run_id) if asked is None else asked
+        choice = choice.choice
+    asked = _newest(result.all_messages()) if asked is None else asked
+    # The attribute that the result itself finds its output by: there is no public one.
+    steps = _steps(result.new_messages(), result._output_tool_name)
     return await asyncio.to_thread(choice.observe, asked, steps, success, user=user)
 
 
@@ -212,12 +230,8 @@ class SourceToolset(AbstractToolset[Any]):
 
     Parameters
     ----------
-    sources : Sources
-        Stays the caller's, who closes it after the last run.
-    approve : callable, optional
-        Answers each `Approval`. Without it only what reads is called.
-    timeout : float > 0, seconds, default=30.0
-        For one call.
+    sources, approve, timeout
+        As of `SourceTools`. The sources are closed after the last run.
 
     Examples
     --------
@@ -307,6 +321,17 @@ async def _request_of(ctx: RunContext[Any], request: RequestOf | None) -> str:
     return _newest(ctx.messages) or _text(ctx.prompt)
 
 
+def _called(messages: Sequence[ModelMessage]) -> list[str]:
+    """Return the names of the tools that were called, newest first."""
+    return [
+        part.tool_name
+        for message in reversed(messages)
+        if isinstance(message, ModelResponse)
+        for part in reversed(message.parts)
+        if isinstance(part, ToolCallPart)
+    ]
+
+
 def _newest(messages: Sequence[ModelMessage]) -> str:
     """Return the newest message of the user that has a text."""
     for message in reversed(messages):
@@ -327,20 +352,24 @@ def _text(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
 
-def _steps(messages: Sequence[ModelMessage]) -> list[Step]:
-    """Return the calls of a run with what became of them."""
+def _steps(messages: Sequence[ModelMessage], output_tool: str | None) -> list[Step]:
+    """Return the calls of a run with what became of them, but not its searches and its output."""
     parts = [part for message in messages for part in message.parts]
     returned = {part.tool_call_id: part for part in parts if isinstance(part, ToolReturnPart)}
     steps = []
     for message in messages:
         for part in message.parts if isinstance(message, ModelResponse) else ():
-            if isinstance(part, ToolCallPart):
+            if (
+                isinstance(part, ToolCallPart)
+                and part.tool_kind not in _NO_TOOLS
+                and part.tool_name != output_tool
+            ):
                 back = returned.get(part.tool_call_id)
                 steps.append(
                     Step(
                         part.tool_name,
                         part.args_as_dict(),
-                        back.model_response_str()[:_OBSERVATION] if back else "",
+                        back.model_response_str()[:MOST_OBSERVED] if back else "",
                         success=None if back is None else back.outcome == "success",
                     )
                 )

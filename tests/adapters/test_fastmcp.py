@@ -143,9 +143,18 @@ class TestSearch:
 
     def test_nothing_fits(self):
         async def work(client):
-            return [await found(client, query) for query in ("zzz qqq", " ", "Will it rain?")]
+            return [await found(client, query) for query in ("zzz qqq", "Will it rain?")]
 
-        assert using(town(RoutedSearch()), work) == [NOTHING_FITS, NOTHING_FITS, ["weather"]]
+        assert using(town(RoutedSearch()), work) == [NOTHING_FITS, ["weather"]]
+
+    def test_a_query_without_a_text(self):
+        async def work(client):
+            for query in ("", " \n"):
+                with pytest.raises(ToolError, match="query has no text"):
+                    await found(client, query)
+            return await found(client, "Will it rain?")
+
+        assert using(town(RoutedSearch()), work) == ["weather"]
 
     def test_a_serialiser_of_ones_own(self):
         routed = RoutedSearch(search_result_serializer=serialize_tools_for_output_markdown)

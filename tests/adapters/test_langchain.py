@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import wrap_model_call
+from langchain.agents.structured_output import ToolStrategy
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import ToolException, tool
 from langchain_fakes import ObedientModel, asked, last, plain_tool
@@ -115,6 +117,14 @@ class TestTheModelIsShown:
         ]
         agent.invoke({"messages": messages})
         assert model.seen[0] == ("weather",)
+
+    def test_what_was_called_before_stays(self):
+        model = ObedientModel()
+        agent = create_agent(model, middleware=[RoutedTools(tools=FEW)])
+        done = agent.invoke(asked(RAIN))
+        for text in ("And tomorrow?", "Send a text message to her phone."):
+            done = agent.invoke({"messages": [*done["messages"], ("human", text)]})
+        assert model.seen == [("weather",)] * 4 + [("send_sms", "weather")] * 2
 
     @pytest.mark.parametrize("is_async", [True, False])
     def test_what_a_function_of_the_messages_says(self, run, is_async):
@@ -341,6 +351,13 @@ class Kept:
         pass
 
 
+class ScriptedModel(GenericFakeChatModel):
+    """Says what it is told to."""
+
+    def bind_tools(self, tools, **how):
+        return self
+
+
 class TestOutcomes:
     def test_a_run_is_kept(self, tmp_path, run):
         kept = Kept()
@@ -367,7 +384,45 @@ class TestOutcomes:
         request = "Do I need an umbrella?"
         routed.observe(run(agent, request), True)
         run(agent, request)
-        assert model.seen == [(), (), ("weather",), ("weather",)]
+        assert model.seen == [(), ("weather",), ("weather",), ("weather",)]
+
+    @pytest.mark.parametrize("how", ["observe", "aobserve"])
+    def test_it_learns_of_the_text_it_chose_by(self, run, how):
+        async def newest(messages):
+            return str(messages[-1].text).removeprefix("<note> ")
+
+        model = ObedientModel(calls={"weather": {}})
+        routed = RoutedTools(tools=FEW, request=newest)
+        agent = create_agent(model, middleware=[routed])
+        done = run(agent, "<note> Do I need an umbrella?")
+        if how == "observe":
+            kept = routed.observe(done, True)
+        else:
+            kept = asyncio.run(routed.aobserve(done, True))
+        assert (kept.goal, kept.tools) == ("Do I need an umbrella?", ("weather",))
+        run(agent, "<note> Do I need an umbrella?")
+        assert model.seen[0::2] == [(), ("weather",)]
+
+    @pytest.mark.parametrize(
+        "turns",
+        [
+            [["weather"], ["Answer"]],
+            [["Answer", "weather"]],
+            [["weather", "Answer"]],
+        ],
+    )
+    def test_a_structured_answer_is_no_step(self, run, turns):
+        class Answer(BaseModel):
+            rains: bool
+
+        inputs = {"weather": {}, "Answer": {"rains": True}}
+        calls = ([{"name": n, "args": inputs[n], "id": n} for n in names] for names in turns)
+        model = ScriptedModel(messages=(AIMessage("", tool_calls=turn) for turn in calls))
+        routed = RoutedTools(tools=FEW)
+        how = ToolStrategy(Answer)
+        done = run(create_agent(model, middleware=[routed], response_format=how), RAIN)
+        assert done["structured_response"] == Answer(rains=True)
+        assert routed.observe(done, True).tools == ("weather",)
 
     def test_only_the_newest_request_of_a_conversation(self):
         routed = RoutedTools(tools=FEW)

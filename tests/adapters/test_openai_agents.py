@@ -156,10 +156,22 @@ class TestWhatTheModelSees:
         assert [handoff.agent_name for handoff in model.last_call.handoffs] == ["clerk"]
 
     def test_two_tools_of_one_name(self):
+        closed = function_tool(lambda: "", name_override="weather", is_enabled=lambda c, a: False)
+        for twice in (weather, function_tool(lambda: "", name_override="weather")):
+            with pytest.raises(InputError, match="'weather'"):
+                RoutedAgent("helper", tools=[weather, twice])
+            with pytest.raises(InputError, match="'weather'"):
+                RoutedAgent("helper").clone(tools=[weather, closed, twice])
+        model = ScriptedModel([done()])
+        run(RoutedAgent("helper", tools=[closed, *TOOLS], model=model), RAIN)
+        assert shown(model) == [["weather"]]
+
+    def test_two_tools_of_one_name_that_are_enabled_in_the_run(self):
         async def nothing(context, arguments):
             return ""
 
         other = FunctionTool("weather", "Whether a city has snow.", {"properties": {}}, nothing)
+        other.is_enabled = lambda context, agent: True
         agent = RoutedAgent("helper", tools=[weather, other, send_sms])
 
         async def tools():
@@ -168,6 +180,14 @@ class TestWhatTheModelSees:
             return await agent.get_all_tools(context)
 
         assert [tool.description for tool in asyncio.run(tools())] == [weather.description]
+
+    def test_what_is_no_tool_and_no_choice(self):
+        with pytest.raises(InputError, match=r"tools must be tools of openai-agents, got 'x'"):
+            RoutedAgent("helper", tools=["x"])
+        with pytest.raises(InputError, match="function_tool"):
+            RoutedAgent("helper", tools=[weather, book])
+        with pytest.raises(InputError, match="choice must be"):
+            RoutedAgent("helper", choice="all of them")
 
     def test_clone_and_as_tool(self):
         model = ScriptedModel([done("Rain.")])
@@ -225,6 +245,23 @@ class TestWhichRequest:
         run(agent, self.SHARE, session=session)
         session.close()
         assert shown(model) == [["weather"], ["share_price"]]
+
+    def test_what_was_called_before_stays(self):
+        again = [function_call("weather", {"city": "Nara", "days": 1}, call_id="c2")]
+        first = [function_call("weather", {"city": "Kyoto", "days": 1}, call_id="c1")]
+        model = ScriptedModel([first, done(), again, done(), done()])
+        agent = RoutedAgent("helper", tools=list(TOOLS), model=model)
+
+        async def turns():
+            items = []
+            for text in (RAIN, "And tomorrow?", self.SHARE):
+                items.append({"role": "user", "content": text})
+                items = (await Runner.run(agent, items)).to_input_list()
+            return items
+
+        said = [item["output"] for item in asyncio.run(turns()) if "output" in item]
+        assert said == ["Rain in Kyoto for 1 days.", "Rain in Nara for 1 days."]
+        assert shown(model) == [["weather"]] * 4 + [["weather", "share_price"]]
 
     def test_ones_own(self):
         assert self.seen("And there?", request=lambda context: RAIN) == ["weather"]

@@ -21,6 +21,7 @@ from pydantic_ai.messages import (
     ModelResponse,
     TextPart,
     ToolCallPart,
+    ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models.function import FunctionModel
@@ -150,6 +151,20 @@ class TestToolset:
         assert seen([price, ImageUrl("http://127.0.0.1/a.png")], history=old) == [["share_price"]]
         assert seen([ImageUrl("http://127.0.0.1/a.png")], history=old) == [["weather"]]
 
+    def test_what_was_called_before_stays(self):
+        call = ("weather", {"city": "Kyoto"})
+        script = Scripted(call, "Rain.", call, "Rain.")
+        agent = Agent(FunctionModel(script), toolsets=[RoutedToolset(TOOLS)])
+
+        async def turns():
+            history = None
+            for text in (RAIN, "And tomorrow?", "What is the price of the share?"):
+                history = (await agent.run(text, message_history=history)).all_messages()
+
+        asyncio.run(turns())
+        assert script.seen == [["weather"]] * 4 + [["weather", "share_price"]]
+        assert script.results[3].content == "Rain in Kyoto for 1 days."
+
     def test_ones_own_request(self):
         assert seen("And there?", request=lambda ctx: f"{ctx.prompt} {RAIN}") == [["weather"]]
 
@@ -197,11 +212,15 @@ class TestToolset:
         asyncio.run(agent.run(RAIN))
         assert script.seen == [["weather"]]
 
-    def test_a_tool_that_was_not_shown_is_not_called(self):
-        script = Scripted(("send_sms", {"text": "Rain!"}), "Sorry.")
+    def test_a_tool_that_was_not_shown_is_shown_once_it_is_named(self):
+        call = ("send_sms", {"text": "Rain!"})
+        script = Scripted(call, call, "Done.")
         agent = Agent(FunctionModel(script), toolsets=[RoutedToolset(TOOLS)])
-        assert asyncio.run(agent.run(RAIN)).output == "Sorry."
-        assert script.results[-1].outcome == "retried"
+        done = asyncio.run(agent.run(RAIN))
+        assert script.seen == [["weather"], ["weather", "send_sms"], ["weather", "send_sms"]]
+        back = [p for m in done.all_messages() for p in m.parts if isinstance(p, ToolReturnPart)]
+        assert [part.outcome for part in back] == ["retried", "success"]
+        assert "Unknown tool name" in back[0].content
 
 
 def ran(name):
@@ -315,6 +334,50 @@ class TestOutcomes:
         assert kept.steps[0].observation == "Rain in Kyoto for 1 days."
         assert (kept.user, unjudged.goal, unjudged.success) == ("ann", RAIN, None)
         assert script.seen[-1] == ["weather", "share_price"]
+
+    @pytest.mark.parametrize("is_capability", [True, False])
+    def test_it_learns_of_the_text_it_chose_by(self, is_capability):
+        script = Scripted("No tool.", ("weather", {"city": "Kyoto"}))
+        deps = {"1": RAIN, "2": "What is the price of a share?"}
+        how = {"request": lambda ctx: ctx.deps[ctx.prompt]}
+        routed = RoutedTools(**how) if is_capability else RoutedToolset(TOOLS, **how)
+        toolsets, capabilities = ([TOOLS], [routed]) if is_capability else ([routed], [])
+        agent = Agent(FunctionModel(script), toolsets=toolsets, capabilities=capabilities)
+
+        async def runs():
+            first, second = [await agent.run(text, deps=deps) for text in deps]
+            kept = [await observe(routed, each, True) for each in (second, first)]
+            return [*kept, await observe(routed, first, request="Rain?")]
+
+        kept = asyncio.run(runs())
+        assert [each.goal for each in kept] == [deps["2"], RAIN, "Rain?"]
+        assert [each.tools for each in kept] == [("weather",), (), ()]
+
+    def test_what_was_chosen_by_is_kept_of_so_many_runs(self, monkeypatch):
+        monkeypatch.setattr("cnp_router.adapters.pydantic_ai._MOST_RUNS", 2)
+        routed = RoutedToolset(TOOLS, request=lambda ctx: f"{ctx.prompt} rain")
+        agent = Agent(FunctionModel(Scripted()), toolsets=[routed])
+        runs = [asyncio.run(agent.run(text)) for text in "abc"]
+        kept = [asyncio.run(observe(routed, each)).goal for each in runs]
+        assert kept == ["a", "b rain", "c rain"]
+
+    def test_searches_and_the_output_are_no_steps(self):
+        script = Scripted(
+            ("search_tools", {"queries": ["rain in a city"]}),
+            ("weather", {"city": "Kyoto"}),
+            ("final_result", {"town": "Kyoto"}),  # it is tried again
+            ("final_result", {"name": "Kyoto"}),
+        )
+        agent = Agent(
+            FunctionModel(script),
+            tools=[Tool(weather, defer_loading=True)],
+            capabilities=[tool_search()],
+            output_type=Place,
+        )
+        result = asyncio.run(agent.run(RAIN))
+        kept = asyncio.run(observe(ToolChoice(), result, True))
+        assert result.output == Place(name="Kyoto")
+        assert [(step.tool, step.success) for step in kept.steps] == [("weather", True)]
 
 
 def book(seat: str) -> str:
