@@ -22,7 +22,7 @@ async def shown_in(
     *,
     always: Iterable[str] = (),
 ) -> tuple[str, ...]:
-    """Return the ids of the tools to show: at most ``choice.k``.
+    """Return the names of the tools to show: at most ``choice.k``.
 
     A model repeats the calls that it reads, and the frameworks do not run a call of a tool that it
     was not shown. Besides those that are always shown, half of the places are for tools called
@@ -54,10 +54,9 @@ async def shown_in(
     always = tuple(always)
     names = await choice.choose(request, tools, always=always)
     there = {tool.id for tool in tools}
-    fixed = {*map(tool_id, (*choice.always, *always))} & {*names}
-    before = [
-        name for name in dict.fromkeys(map(tool_id, called)) if name in there and name not in fixed
-    ]
+    fixed = {tool_id(name) for name in (*choice.always, *always)} & {*names}
+    named = (tool_id(name) for name in called if name.strip())  # a model may write anything
+    before = [name for name in dict.fromkeys(named) if name in there and name not in fixed]
     recent = before[: (choice.k - len(fixed)) // 2]
     by_rank = dict.fromkeys((*fixed, *recent, *names, *before))
     shown = set(list(by_rank)[: choice.k])

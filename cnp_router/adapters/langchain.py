@@ -137,9 +137,9 @@ class RoutedTools(AgentMiddleware[Any, Any, Any]):
         there = self._there(tools)
         apis = await asyncio.to_thread(self._specifications, tuple(there.values()))
         text = await self._request_of(messages)
+        found = await shown_in(self.choice, text, apis, _called(messages), always=always)
         own = {tool_id(name): tool for name, tool in there.items()}
-        names = await shown_in(self.choice, text, apis, _called(messages), always=always)
-        return [own[name] for name in names]
+        return [own[api] for api in found]
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]

@@ -17,6 +17,7 @@ from pydantic_ai.toolsets import FunctionToolset
 
 from cnp_router import InputError, Step
 from cnp_router.adapters import ToolChoice, tool_api, tool_id
+from cnp_router.adapters.conversation import shown_in
 from cnp_router.adapters.fastmcp import RoutedSearch
 from cnp_router.adapters.langchain import RoutedTools
 from cnp_router.adapters.pydantic_ai import RoutedToolset
@@ -73,6 +74,11 @@ class TestChoice:
         choice = ToolChoice(names={"user": "crm__user"})
         assert choice.observe("My usual", [Step("user")], True).tools == ("crm__user",)
         assert chosen(choice, "My usual", (WEATHER, USER)) == (USER.id,)
+
+    def test_it_was_called_before(self):
+        for choice in (ToolChoice(k=1), ToolChoice(k=1, always=["user"])):
+            shown = shown_in(choice, "And tomorrow?", (WEATHER, USER), ["", "user"])
+            assert asyncio.run(shown) == (USER.id,)
 
 
 class TestDefinitions:
