@@ -4,7 +4,7 @@ import asyncio
 
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -82,7 +82,8 @@ def draw(parent: int | None = None, indent: str = "") -> None:
 
 def facts(span: ReadableSpan) -> str:
     """Return some attributes of a span."""
-    found = {name: span.attributes[name] for name in SHOWN if name in (span.attributes or {})}
+    given = span.attributes or {}
+    found = {name: given[name] for name in SHOWN if name in given}
     return "".join(f"  {name}={value}" for name, value in found.items())
 
 
@@ -90,10 +91,11 @@ asyncio.run(main())
 draw()
 print()
 data = reader.get_metrics_data()
-for metric in data.resource_metrics[0].scope_metrics[0].metrics:
+for metric in data.resource_metrics[0].scope_metrics[0].metrics if data else ():
     if metric.name in COUNTED:
         for point in metric.data.data_points:
-            of = ", ".join(f"{name}={value}" for name, value in point.attributes.items())
+            assert isinstance(point, NumberDataPoint)
+            of = ", ".join(f"{name}={value!s}" for name, value in (point.attributes or {}).items())
             print(f"{metric.name}  {of}: {point.value:g}")
 tracers.shutdown()
 meters.shutdown()

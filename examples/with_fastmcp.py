@@ -5,6 +5,7 @@ The client is FastMCP's own, in memory; any MCP client sees the same over stdio 
 
 import asyncio
 import json
+from typing import Any
 
 from fastmcp import Client, FastMCP
 
@@ -32,7 +33,7 @@ def add_listing(ware: str, trade: str) -> None:
         return f"no {trade} of {ware}"
 
 
-async def size_of_list(client: Client) -> int:
+async def size_of_list(client: Client[Any]) -> int:
     """Return how many characters of tools a client is shown."""
     tools = await client.list_tools()
     return len(json.dumps([tool.model_dump(mode="json", exclude_none=True) for tool in tools]))

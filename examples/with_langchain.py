@@ -6,10 +6,12 @@ OpenAPI documents and agents of a file of sources become tools in just this way.
 """
 
 import asyncio
+from collections.abc import Callable
+from typing import Any, Self
 
 from langchain.agents import create_agent
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from cnp_router import FunctionSource, Sources
 from cnp_router.adapters import ToolChoice
@@ -22,7 +24,7 @@ TRADES = ["stock", "orders", "suppliers", "complaints", "invoices", "returns", "
 class Fake(GenericFakeChatModel):
     """Says what it is given, and prints which tools it is shown."""
 
-    def bind_tools(self, tools, **how):
+    def bind_tools(self, tools: Any, **how: Any) -> Self:
         """Take the tools of one call."""
         print("The model sees:", ", ".join(tool.name for tool in tools) or "nothing")
         return self
@@ -38,7 +40,7 @@ def send_sms(to: str, text: str) -> str:
     return "sent"
 
 
-def listing(ware: str, trade: str):
+def listing(ware: str, trade: str) -> Callable[[], str]:
     """Return one of the many other tools of the shop."""
 
     def listed() -> str:
@@ -65,7 +67,7 @@ async def main() -> None:
         agent = create_agent(model, middleware=[RoutedTools(ToolChoice(k=4), tools=tools)])
         print(f"The agent has {len(tools)} tools.")
         request = "How will the weather of Kyoto be? Send it as a text message to +81 90."
-        done = await agent.ainvoke({"messages": [("human", request)]})
+        done = await agent.ainvoke({"messages": [HumanMessage(request)]})
     for message in done["messages"][2:]:
         print(f"{message.type}: {message.text}")
 

@@ -5,9 +5,11 @@ is what any model would be shown.
 """
 
 import asyncio
+from typing import Any
 
 from agents import FunctionTool, Runner, set_tracing_disabled
 from agents.testing import ScriptedModel, assistant_message, function_call
+from agents.tool_context import ToolContext
 
 from cnp_router import Call, fit_router, load_sample
 from cnp_router.adapters import ToolChoice
@@ -20,7 +22,7 @@ sample = load_sample()
 SCHEMA = {"type": "object", "properties": {"about": {"type": "string"}}, "required": ["about"]}
 
 
-async def called(context, arguments):
+async def called(context: ToolContext[Any], arguments: str) -> str:
     """Stand in for any tool."""
     return f"{context.tool_name} was called with {arguments}"
 
@@ -33,10 +35,10 @@ script = [
 ]
 model = ScriptedModel(script)
 choice = ToolChoice(fit_router(sample.catalog, sample.history), k=5)
-agent = RoutedAgent("assistant", tools=tools, model=model, choice=choice)
+agent = RoutedAgent("assistant", tools=[*tools], model=model, choice=choice)
 
 
-async def main():
+async def main() -> None:
     """Ask the agent, teach the router, and use tools and agent as contractors."""
     result = await Runner.run(agent, REQUEST)
     shown = [tool.name for tool in model.calls[0].tools]

@@ -7,11 +7,17 @@ model would be shown.
 import asyncio
 
 from pydantic_ai import Agent, Tool
-from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ToolCallPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
-from cnp_router import Call, fit_router, load_sample
+from cnp_router import Api, Call, fit_router, load_sample
 from cnp_router.adapters import ToolChoice
 from cnp_router.adapters.pydantic_ai import RoutedToolset, ToolsetSource, observe, tool_search
 
@@ -21,20 +27,21 @@ sample = load_sample()
 SCHEMA = {"type": "object", "properties": {"about": {"type": "string"}}, "required": ["about"]}
 
 
-def tool_of(api):
+def tool_of(api: Api) -> Tool[None]:
     """Return a tool that stands in for an API."""
 
-    def called(about):
+    def called(about: str) -> str:
         return f"{api.name} was called about {about}"
 
     return Tool.from_schema(called, api.id, f"{api.name}: {api.description}", SCHEMA)
 
 
-def scripted(*parts):
+def scripted(*parts: ModelResponsePart) -> tuple[FunctionModel, list[list[str]]]:
     """Return a model that says these, one a turn, and a list of what it saw."""
-    script, shown = iter(parts), []
+    script = iter(parts)
+    shown: list[list[str]] = []
 
-    def answer(messages, info):
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         shown.append([tool.name for tool in info.function_tools])
         return ModelResponse(parts=[next(script)])
 
@@ -45,7 +52,7 @@ tools = FunctionToolset([tool_of(api) for api in sample.catalog])
 choice = ToolChoice(fit_router(sample.catalog, sample.history), k=5)
 
 
-async def main():
+async def main() -> None:
     """Ask the agent, teach the router, search, and use a tool as a contractor."""
     model, shown = scripted(
         ToolCallPart("openweather", {"about": "rain tomorrow"}),

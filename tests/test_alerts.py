@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
 
 from cnp_router import telemetry
 
+ROOT = Path(__file__).resolve().parents[1]
 RULES = ROOT / "rules" / "alerts.yml"
 
 # What each alert is tested for, and which answers there must be: True is firing.

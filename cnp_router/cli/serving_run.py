@@ -138,9 +138,10 @@ class Serving:
             return
         # Until MCP takes it itself; so that what was opened is closed, from the first moment.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        if sys.stdin is not None and sys.stdin.isatty():
-            note("MCP on standard input, for a program that starts this one; --http serves people.")
         with tempfile.TemporaryDirectory(prefix="cnp-router-") as folder:
+            if sys.stdin is not None and sys.stdin.isatty():
+                said = "MCP on standard input, for a program that starts this one"
+                note(f"{said}; --http serves people.")
             asyncio.run(self._over_stdio(Path(folder)))
 
     @asynccontextmanager

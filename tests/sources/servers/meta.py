@@ -30,4 +30,5 @@ async def main() -> None:
         await server.run(reading, writing, server.create_initialization_options())
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())
