@@ -139,9 +139,6 @@ class Serving:
         # Until MCP takes it itself; so that what was opened is closed, from the first moment.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         with tempfile.TemporaryDirectory(prefix="cnp-router-") as folder:
-            if sys.stdin is not None and sys.stdin.isatty():
-                said = "MCP on standard input, for a program that starts this one"
-                note(f"{said}; --http serves people.")
             asyncio.run(self._over_stdio(Path(folder)))
 
     @asynccontextmanager
@@ -199,6 +196,8 @@ class Serving:
     async def _over_stdio(self, folder: Path) -> None:
         with _extra("serving MCP"):
             from cnp_router.serving.mcp_front import serve_stdio
+        if sys.stdin is not None and sys.stdin.isatty():
+            note("MCP on standard input, for a program that starts this one; --http serves people.")
         async with self._gateway(folder, many=False) as gateway:
             await serve_stdio(gateway, self._anyone)
 
