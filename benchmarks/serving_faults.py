@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.child import in_child
+from benchmarks.processes import descendants
 from benchmarks.serving_clients import TOOLS, Load, load
 from benchmarks.serving_load import LOG, accounted, fresh, tools_of
-from benchmarks.serving_server import Connection, checked, descendants, served
+from benchmarks.serving_server import Connection, checked, served
 
 __all__ = ["faults"]
 

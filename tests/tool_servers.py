@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks import processes
+
 SCRIPTS = Path(__file__).parent / "sources" / "servers"
 NODE_SERVERS = "CNP_ROUTER_NODE_SERVERS"
 """Environment variable: a `node_modules` folder with the servers that run in Node.
@@ -149,21 +151,7 @@ def served(app: Any, place: socket.socket | None = None) -> Iterator[str]:
 
 def descendants(pid: int | None = None) -> dict[int, str]:
     """Return the living descendants of a process, by default of this one: id and command line."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
-            if state != "Z":
-                children.setdefault(int(parent), []).append(int(stat.parent.name))
-    found = {}
-    ahead = [os.getpid() if pid is None else pid]
-    while ahead:
-        for child in children.get(ahead.pop(), []):
-            with contextlib.suppress(OSError):
-                line = Path(f"/proc/{child}/cmdline").read_bytes()
-                found[child] = line.replace(b"\0", b" ").decode(errors="replace").strip()
-                ahead.append(child)
-    return found
+    return processes.descendants(os.getpid() if pid is None else pid)
 
 
 def is_alive(pid: int) -> bool:
