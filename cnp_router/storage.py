@@ -68,6 +68,7 @@ _GENERATION = re.compile(r"generation-[0-9a-f]{16}")
 _FILE = re.compile(r"\w[\w.-]*", re.ASCII)
 _ARRAY, _SPARSE = " array", " sparse"
 _PARTS = ("data", "indices", "indptr")
+_MAPPED = 1 << 20  # bytes of an array from which on it is mapped
 _NUMBERS = np.typecodes["AllInteger"] + "fd"
 
 
@@ -225,7 +226,7 @@ def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str
         arrays = {}
         for name in manifest["files"]:
             if name.endswith(".npy"):
-                array = np.asarray(np.lib.format.open_memmap(generation / name, mode="r"))
+                array = _array(generation / name)
                 if array.dtype.char not in _NUMBERS or not array.dtype.isnative:
                     raise TypeError(f"{name}: expected numbers, got {array.dtype}")
                 if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -241,6 +242,16 @@ def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str
                 lock(file)
                 _clean(folder)
     return found
+
+
+def _array(path: Path) -> NDArray[Any]:
+    """Return a saved array: mapped if it is large, for a mapping keeps a file open."""
+    if path.stat().st_size >= _MAPPED:
+        return np.asarray(np.lib.format.open_memmap(path, mode="r"))
+    with path.open("rb") as file:
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    array.flags.writeable = False
+    return array
 
 
 def summary_of(path: str | Path) -> dict[str, Any]:

@@ -51,7 +51,12 @@ def closeness(topic: str, courses: Sequence[Course]) -> dict[str, float]:
     >>> max(closeness("linear algebra", load_courses()).values())
     1.0
     """
-    about, texts = _indexes(tuple(courses))
+    return dict(_closeness(topic, tuple(courses)))
+
+
+@lru_cache(maxsize=256)
+def _closeness(topic: str, courses: tuple[Course, ...]) -> dict[str, float]:
+    about, texts = _indexes(courses)
     scores = _ABOUT * _shares(about.scores(topic)) + (1 - _ABOUT) * _shares(texts.scores(topic))
     words = [about.scores(word) + texts.scores(word) > 0 for word in set(content_words(topic))]
     known = [there for there in words if there.any()]

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import pty
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -251,11 +251,15 @@ def test_a_person_at_the_terminal_is_asked(tools, answer, code, text):
     own, terminal = pty.openpty()
     streams = {"stdin": terminal, "stdout": terminal, "stderr": terminal}
     said, end = b"", time.monotonic() + 60
-    with started("--plan", "plan.json", start_new_session=True, **streams) as running:
+    with (
+        started("--plan", "plan.json", start_new_session=True, **streams) as running,
+        selectors.DefaultSelector() as watched,
+    ):
         os.close(terminal)
-        while running.poll() is None or select.select([own], [], [], 0)[0]:
+        watched.register(own, selectors.EVENT_READ)
+        while running.poll() is None or watched.select(0):
             assert time.monotonic() < end, said
-            if select.select([own], [], [], 0.05)[0]:
+            if watched.select(0.05):
                 try:
                     said += os.read(own, 4096)
                 except OSError:  # the other end is closed

@@ -265,6 +265,12 @@ class Raw:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            is_last = False
+
+            def end_headers(self) -> None:
+                if self.is_last:  # or the client may send the next request where nobody reads it
+                    self.send_header("Connection", "close")
+                super().end_headers()
 
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
@@ -272,6 +278,7 @@ class Raw:
                 raw.n_calls += message.get("method") == "tools/call"
                 answer = raw.answers(message)
                 if callable(answer):
+                    self.is_last = True
                     with contextlib.suppress(OSError):
                         answer(self)
                     self.close_connection = True

@@ -793,3 +793,12 @@ def test_a_model_without_categories(tmp_path):
     assert loaded.categories is None
     request = world.cases[0].request
     assert loaded.route(request).to_dict() == router.route(request).to_dict()
+
+
+def test_a_loaded_model_keeps_few_files_open(little_model):
+    place = Path("/proc/self/fd")
+    if not place.exists():
+        pytest.skip("this system does not list open files")
+    before = len(list(place.iterdir()))
+    loaded = [load_router(little_model) for _ in range(20)]
+    assert len(list(place.iterdir())) - before <= len(loaded)
