@@ -57,7 +57,7 @@ $(READY): pyproject.toml
 	@'$(PYTHON)' -m venv '$(VENV)'
 	@# --group, for what developers need, came with pip 25.1.
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[plot,mcp,openapi,a2a,redis,serve]' --group dev
+	@$(BIN)/python -m pip install --quiet --editable '.[plot,report,mcp,openapi,a2a,redis,serve]' --group dev
 	@# Servers of tools that run in Node: without them, their tests are skipped.
 	@if command -v npm > /dev/null; then \
 	  npm install --silent --no-audit --no-fund --prefix '$(VENV)/node' $(NODE_SERVERS) || \

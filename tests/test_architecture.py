@@ -37,6 +37,7 @@ FLOORS = (
     {"planning"},
     {"subagents", "timetable"},
     {"evaluation", "serving", "adapters"},
+    {"reports"},
     {"checks", "testing"},
     {"cli"},
     {"__init__", "__main__"},
