@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["comparison_page"]
 
 _WITHOUT_BROADCAST = "Nothing was both broadcast and routed, so nothing is saved here."
+_OF: Mapping[Stage, str] = {
+    "category": "of the named categories",
+    "bid": "after bidding",
+    "final": "of the final set",
+}
 
 
 def comparison_page(comparison: Comparison, *, problem: str = "") -> Page:
@@ -61,38 +66,37 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     facts.append((f"highest F1: {_name(best, comparison)}", share(best.score("final", "f1"))))
     saved = _best_routed(comparison)
     if saved is not None:
-        routed, kept = saved
-        name = routed.method.protocol
+        broadcast, routed = saved
+        name, kept = routed.method.protocol, ratios(broadcast, routed)
         facts += [
-            (f"tokens of a broadcast against routing: {name}", _times(kept["tokens"])),
-            (f"messages of a broadcast against routing: {name}", _times(kept["messages"])),
+            (f"tokens of a broadcast over those of routing: {name}", _times(kept["tokens"])),
+            (f"messages of a broadcast over those of routing: {name}", _times(kept["messages"])),
             (
-                f"share of a broadcast's recall that routing keeps: {name}",
-                share(kept["final_recall"]),
+                f"final recall when routed, {share(broadcast.score('final', 'recall'))} when "
+                f"broadcast: {name}",
+                share(routed.score("final", "recall")),
             ),
         ]
     return facts
 
 
 def _times(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{count(ratio, 1)} times"
+    return "-" if ratio is None else f"{count(ratio, 1)}x"
 
 
 def _final_f1(row: ComparisonRow) -> float:
     return row.score("final", "f1") or 0.0
 
 
-def _best_routed(
-    comparison: Comparison,
-) -> tuple[ComparisonRow, dict[str, float | None]] | None:
-    """Return, of what was both broadcast and routed, the routed row of the highest F1."""
-    pairs = [
-        (row, ratios(rows["broadcast"], row))
-        for rows in comparison.by_method().values()
-        for announcement, row in rows.items()
-        if announcement != "broadcast" and "broadcast" in rows
-    ]
-    return max(pairs, key=lambda pair: _final_f1(pair[0]), default=None)
+def _best_routed(comparison: Comparison) -> tuple[ComparisonRow, ComparisonRow] | None:
+    """Return, of what was both broadcast and routed, the pair of the highest F1 when routed."""
+    return max(_pairs(comparison), key=lambda pair: _final_f1(pair[1]), default=None)
+
+
+def _pairs(comparison: Comparison) -> list[tuple[ComparisonRow, ComparisonRow]]:
+    """Return what was both broadcast and routed."""
+    methods = comparison.by_method().values()
+    return [(m["broadcast"], m["routed"]) for m in methods if {"broadcast", "routed"} <= m.keys()]
 
 
 def _name(row: ComparisonRow, comparison: Comparison) -> str:
@@ -117,7 +121,7 @@ def _recall(comparison: Comparison, stage: Stage) -> Figure:
         recall_against_tokens(axes, comparison, stage, palette, paper=COLOURS["card"])
         thousands(axes.xaxis)
         shares(axes.yaxis)
-        axes.set_ylabel(f"recall, {STAGES[stage]}")
+        axes.set_ylabel(f"recall {_OF[stage]}")
         shown = [row for row in comparison.rows if row.score(stage, "recall") is not None]
         colours = colours_of(comparison, palette)
         _legend(
@@ -137,8 +141,8 @@ def _recall(comparison: Comparison, stage: Stage) -> Figure:
     }
     rows = [row for row in comparison.rows if row.score(stage, "recall") is not None]
     return Figure(
-        f"Recall {STAGES[stage]}, against tokens",
-        drawn(draw, width=380, height=310),
+        f"Recall {_OF[stage]}, against tokens",
+        drawn(draw, height=300),
         f"{_saved(comparison, stage)} Rings are broadcasts, dots are routed; each arrow leads from "
         "a protocol's broadcast to its routed rounds.",
         Table.of("", columns, rows),
@@ -147,20 +151,26 @@ def _recall(comparison: Comparison, stage: Stage) -> Figure:
 
 def _saved(comparison: Comparison, stage: Stage) -> str:
     """Return a sentence on the tokens that routing saves, and the recall it keeps."""
-    said = []
-    for (protocol, organisation), rows in comparison.by_method().items():
-        broadcast, routed = rows.get("broadcast"), rows.get("routed")
-        if broadcast is None or routed is None:
-            continue
-        times = ratios(broadcast, routed)["tokens"]
+    times, gains = [], []
+    for broadcast, routed in _pairs(comparison):
+        ratio = ratios(broadcast, routed)["tokens"]
         before, after = (row.score(stage, "recall") for row in (broadcast, routed))
-        if times is not None and before is not None and after is not None:
-            by = f" by {organisation}" if len(comparison.contractors) > 1 else ""
-            said.append(
-                f"{protocol}{by} {count(times, 1)} times the tokens, recall {share(before)} "
-                f"against {share(after)}"
-            )
-    return f"Broadcast against routed: {'; '.join(said)}." if said else _WITHOUT_BROADCAST
+        if ratio is not None and before is not None and after is not None:
+            times.append((ratio, routed.method.protocol))
+            gains.append((after - before, routed.method.protocol))
+    if not times:
+        return _WITHOUT_BROADCAST
+    (least, cheap), (most, dear) = min(times), max(times)
+    (lost, worst), (won, best) = min(gains), max(gains)
+    return (
+        f"A broadcast takes from {count(least, 1)} ({cheap}) to {count(most, 1)} ({dear}) times "
+        f"the tokens of routing. Routing changes recall by {_change(lost)} ({worst}) to "
+        f"{_change(won)} ({best})."
+    )
+
+
+def _change(value: float) -> str:
+    return f"{value:+.3f}".replace("0.", ".", 1)
 
 
 def _spent(comparison: Comparison) -> list[Figure]:
@@ -172,65 +182,74 @@ def _spent(comparison: Comparison) -> list[Figure]:
     by_role = {row.method: row.by_role for row in comparison.rows}
     return [
         _stacked(comparison, "Tokens by stage of the protocol", by_stage),
-        _stacked(comparison, "Tokens by role", by_role),
+        _stacked(comparison, "Share of the tokens by stage", by_stage, as_share=True),
+        _stacked(comparison, "Tokens by role", by_role, preposition="by"),
     ]
 
 
 def _stacked(
-    comparison: Comparison, title: str, spent: Mapping[Method, Mapping[str, float]]
+    comparison: Comparison,
+    title: str,
+    spent: Mapping[Method, Mapping[str, float]],
+    *,
+    as_share: bool = False,
+    preposition: str = "for",
 ) -> Figure:
-    totals: dict[str, float] = {}
-    for parts in spent.values():
-        for name, tokens in parts.items():
-            totals[name] = totals.get(name, 0.0) + tokens
-    names = [name for name, total in totals.items() if total]
-    rows = [row for row in comparison.rows if row.rounds]
+    names = dict.fromkeys(n for parts in spent.values() for n, tokens in parts.items() if tokens)
+    rows = [row for row in comparison.rows if row.tokens or (row.rounds and not as_share)]
+
+    def amount(row: ComparisonRow, name: str) -> float:
+        tokens = spent[row.method].get(name, 0.0)
+        return tokens / (row.tokens or 1.0) if as_share else tokens
 
     def draw(axes: Axes) -> None:
         before = [0.0] * len(rows)
         for place, name in enumerate(names):
-            widths = [spent[row.method].get(name, 0.0) for row in rows]
+            widths = [amount(row, name) for row in rows]
             axes.barh(
                 range(len(rows)), widths, 0.72, before, label=name,
                 color=SERIES[place % len(SERIES)], edgecolor=COLOURS["card"], linewidth=0.6,
             )  # fmt: skip
             before = [b + w for b, w in zip(before, widths, strict=True)]
-        for place, total in enumerate(before):
+        for place, total in enumerate(() if as_share else before):
             axes.annotate(
-                count(total), (total, place), xytext=(4, 0), textcoords="offset points",
-                va="center", fontsize=10,
+                count(total), (total, place), xytext=(3, 0), textcoords="offset points",
+                va="center", fontsize=10.5,
             )  # fmt: skip
         axes.set_yticks(range(len(rows)), [_name(row, comparison) for row in rows])
-        axes.invert_yaxis()
+        axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
-        axes.margins(x=0.2)
-        axes.locator_params(axis="x", nbins=4)
-        thousands(axes.xaxis)
-        axes.set_xlabel("tokens per request, in and out")
+        if as_share:
+            shares(axes.xaxis)
+            axes.set_xlim(0, 1)
+        else:
+            axes.set_xlim(0, 1.42 * max(before, default=1.0) or 1.0)
+            axes.locator_params(axis="x", nbins=3)
+            thousands(axes.xaxis)
+        axes.set_xlabel("share of the tokens" if as_share else "tokens per request, in and out")
         _legend(axes, None)
 
-    most = max(rows, key=lambda row: row.tokens or 0.0)
-    largest = max(names, key=lambda name: spent[most.method].get(name, 0.0), default="")
     columns: dict[str, Callable[[ComparisonRow], str]] = {
         "method": lambda row: _name(row, comparison),
-        **{name: _tokens_of(spent, name) for name in names},
+        **{name: _shown(amount, name, as_share=as_share) for name in names},
         "total": lambda row: count(row.tokens),
     }
-    return Figure(
-        title,
-        drawn(draw, width=400, height=90 + 21 * len(rows)),
-        f"{_name(most, comparison)} takes the most tokens, {count(most.tokens)} of a request; "
-        f"{count(spent[most.method].get(largest, 0.0))} of them are of: {largest}."
-        if largest
-        else "No model was asked, so there are no tokens.",
-        Table.of("", columns, rows),
-    )
+    most = max(rows, key=lambda row: row.tokens or 0.0, default=None)
+    says = "No model was asked, so there are no tokens."
+    if most is not None and names:
+        name = max(names, key=lambda name: amount(most, name))
+        says = (
+            f"{_name(most, comparison)}, takes the most tokens, {count(most.tokens)} a request: "
+            f"{_shown(amount, name, as_share=as_share)(most)} of them {preposition} {name}."
+        )
+    table = Table.of("", columns, rows)
+    return Figure(title, drawn(draw, height=110 + 20 * len(rows)), says, table)
 
 
-def _tokens_of(
-    spent: Mapping[Method, Mapping[str, float]], name: str
+def _shown(
+    amount: Callable[[ComparisonRow, str], float], name: str, *, as_share: bool
 ) -> Callable[[ComparisonRow], str]:
-    return lambda row: count(spent[row.method].get(name, 0.0))
+    return lambda row: share(amount(row, name)) if as_share else count(amount(row, name))
 
 
 def _scores(comparison: Comparison) -> list[Figure]:

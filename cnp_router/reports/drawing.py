@@ -28,7 +28,7 @@ SERIES = tuple(COLOURS[f"s{number}"] for number in range(1, 9))
 _VARIABLES = {value: f"var(--{name})" for name, value in COLOURS.items()}
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _HEAD = re.compile(r"\A.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
-_FONT = 11
+_FONT = 11.5
 _STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # names may hold a $
     "svg.fonttype": "none",
@@ -37,10 +37,13 @@ _STYLE: dict[Any, Any] = {
     "font.size": _FONT,
     "axes.titlesize": _FONT,
     "axes.labelsize": _FONT,
-    "xtick.labelsize": _FONT - 1,
-    "ytick.labelsize": _FONT - 1,
-    "legend.fontsize": _FONT - 1,
+    "xtick.labelsize": _FONT - 0.5,
+    "ytick.labelsize": _FONT - 0.5,
+    "legend.fontsize": _FONT - 0.5,
     "legend.frameon": False,
+    "legend.handlelength": 1.2,
+    "legend.handletextpad": 0.5,
+    "legend.columnspacing": 1.0,
     "text.color": COLOURS["ink"],
     "axes.labelcolor": COLOURS["soft"],
     "xtick.color": COLOURS["soft"],
