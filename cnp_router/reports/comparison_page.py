@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison_page"]
 
-_WIDEST = 36  # characters of a method
+_WIDEST = 32  # characters of a method
 _WITHOUT_BROADCAST = "Nothing was both broadcast and routed, so nothing is saved here."
 _OF: Mapping[Stage, str] = {
     "category": "of the named categories",
@@ -234,7 +234,7 @@ def _stacked(
             axes.set_xlim(0, 1.42 * max(before))
             axes.locator_params(axis="x", nbins=3)
             thousands(axes.xaxis)
-        axes.set_xlabel("share of the tokens" if as_share else "tokens per request, in and out")
+        axes.set_xlabel("share of the tokens" if as_share else "tokens per request")
         _legend(axes, None)
 
     columns: dict[str, Callable[[ComparisonRow], str]] = {
@@ -249,7 +249,8 @@ def _stacked(
         f"{_shown(amount, name, as_share=as_share)(most)} of them {preposition} {name}."
     )
     table = Table.of("", columns, rows)
-    return Figure(title, drawn(draw, height=110 + 20 * len(rows)), says, table)
+    width = 360 if len(comparison.contractors) == 1 else 440  # names are longer
+    return Figure(title, drawn(draw, width=width, height=110 + 20 * len(rows)), says, table)
 
 
 def _shown(
