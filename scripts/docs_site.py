@@ -1,0 +1,255 @@
+"""What `mkdocs` needs to know of this repository: hooks, which ``mkdocs.yml`` names.
+
+The site shows the documents where they lie, so that a link works in the repository as on the site.
+Files outside ``docs/`` that a document links to become pages. The pages of the reference are made
+from the docstrings: one a module that ``cnp_router/__init__.pyi`` names, and those of `MODULES`.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from markdown import Extension, Markdown
+from markdown.treeprocessors import Treeprocessor
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.pages import Page
+
+__all__ = ["MODULES", "linked", "on_config", "on_files", "on_page_markdown", "reference"]
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "cnp_router"
+REFERENCE = "docs/reference"
+# Modules whose public names are imported from them, and not from `cnp_router`.
+MODULES = (
+    "adapters",
+    "adapters.fastmcp",
+    "adapters.langchain",
+    "adapters.openai_agents",
+    "adapters.pydantic_ai",
+    "checks",
+    "serving.http_front",
+    "serving.mcp_front",
+    "testing",
+)
+
+_LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".json": "json", ".jsonl": "json"}
+_LINK = re.compile(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
+_FENCED = re.compile(r"^( *)(`{3,}).*?^\1\2$", re.MULTILINE | re.DOTALL)
+_NAME = re.compile(rf"(?:{PACKAGE}\.)?(?P<name>\w+)(?P<member>(?:\.\w+)*)(?P<call>\(.*\))?", re.S)
+
+
+def reference(root: Path = ROOT) -> dict[str, list[str]]:
+    """Return the public names of each page of the reference, as ``{"routing": ["Router", ...]}``."""
+    stub = ast.parse((root / PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    pages = {
+        str(node.module).removeprefix(f"{PACKAGE}."): [alias.name for alias in node.names]
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+    }
+    for module in MODULES:
+        names = pages.setdefault(module, [])
+        names += [name for name in _exported(_file(module, root)) if name not in names]
+    return {module: sorted(pages[module], key=str.casefold) for module in sorted(pages)}
+
+
+def linked(text: str) -> list[str]:
+    """Return the relative paths to which a document links.
+
+    Examples
+    --------
+    >>> linked("[a](x.md#part), [b](https://example.org), [c](#part) and ![d](d.svg)")
+    ['x.md', 'd.svg']
+    """
+    return _LINK.findall(_FENCED.sub("", text))
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the pages of the reference into the navigation, and links to names into all pages."""
+    pages = reference()
+    index = f"{REFERENCE}/README.md"
+    chapters = [index, *({module: f"{REFERENCE}/{module}.md"} for module in pages)]
+    config.nav = _replaced(config.nav, index, chapters)
+    config.markdown_extensions.append(_Names(pages))  # type: ignore[arg-type]
+    return config
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Return the files of the site, each under its path in the repository."""
+    found = Files(file for file in files if file.src_dir != config.docs_dir)
+    for file in files:
+        if file.src_dir == config.docs_dir:
+            found.append(_at(f"docs/{file.src_uri}", config, file.dest_uri))
+    for module, names in reference().items():
+        text = _chapter(module, names)
+        page = File.generated(config, f"{REFERENCE}/{module}.md", content=text)
+        page.dest_uri = f"reference/{module}/index.html"
+        found.append(page)
+    # What the navigation names, and what is linked to from there on.
+    wanted = [path for path in _leaves(config.nav) if not path.startswith("docs/")]
+    wanted += [target for page in found.documentation_pages() for target in _targets(page)]
+    for path in wanted:
+        if (ROOT / path).exists() and path not in found.src_uris:
+            found.append(page := _page(path, config))
+            wanted += _targets(page)
+    return found
+
+
+def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
+    """Return a document as Python-Markdown needs it."""
+    if page.file.src_uri == f"{REFERENCE}/README.md":
+        markdown = f"{markdown}\n{_contents()}"
+    return re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
+
+
+def _file(module: str, root: Path = ROOT) -> Path:
+    """Return the file of a module of the package."""
+    path = root / PACKAGE / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _exported(file: Path) -> list[str]:
+    """Return what a module lists in ``__all__``."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    raise ValueError(f"{file} has no __all__ (list its public names there)")
+
+
+def _summary(file: Path) -> str:
+    """Return the first line of a module's docstring, or nothing."""
+    if file.suffix != ".py":
+        return ""
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return text.partition("\n")[0]
+
+
+def _chapter(module: str, names: list[str]) -> str:
+    """Return the page of one module, which mkdocstrings fills."""
+    path = f"{PACKAGE}.{module}"
+    top = f"# {path}\n\n::: {path}\n    options:\n      members: false\n      show_root_heading: false\n"
+    top += "      show_root_toc_entry: false\n"
+    return "\n".join([top, *(f"::: {_path(module, name)}\n" for name in names)])
+
+
+def _path(module: str, name: str) -> str:
+    return f"{PACKAGE}.{module}.{name}"
+
+
+def _contents() -> str:
+    """Return all names by module, as Markdown: each becomes a link."""
+    parts = [
+        f"## [{module}]({module}.md)\n\n{_summary(_file(module))}\n\n"
+        + " · ".join(f"[`{name}`][{_path(module, name)}]" for name in names)
+        for module, names in reference().items()
+    ]
+    return "\n\n".join(parts)
+
+
+def _replaced(nav: Any, path: str, by: list[Any]) -> Any:
+    """Return a navigation with a list in the place of one page."""
+    if isinstance(nav, Mapping):
+        return {k: by if v == path else _replaced(v, path, by) for k, v in nav.items()}
+    return [_replaced(item, path, by) for item in nav] if isinstance(nav, list) else nav
+
+
+def _leaves(nav: Any) -> Iterator[str]:
+    """Yield the paths of a navigation."""
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for item in nav.values() if isinstance(nav, Mapping) else nav:
+            yield from _leaves(item)
+
+
+def _targets(page: File) -> list[str]:
+    """Return the paths in the repository to which a page links."""
+    if not page.is_documentation_page():
+        return []
+    folder = posixpath.dirname(page.src_uri)
+    return [posixpath.normpath(posixpath.join(folder, to)) for to in linked(page.content_string)]
+
+
+def _at(path: str, config: MkDocsConfig, dest_uri: str | None = None) -> File:
+    """Return a file of the site that is shown as it stands in the repository."""
+    return File(path, str(ROOT), config.site_dir, config.use_directory_urls, dest_uri=dest_uri)
+
+
+class _Shown(File):
+    """A page that shows a file or a folder which is not a document."""
+
+    def is_documentation_page(self) -> bool:
+        return True
+
+
+def _page(path: str, config: MkDocsConfig) -> File:
+    """Return the page of a file outside ``docs/``, or the picture itself."""
+    named = path in _leaves(config.nav)
+    if Path(path).suffix in {".md", ".svg", ".png"}:
+        page = _at(path, config)
+    else:
+        page = _Shown(path, None, config.site_dir, True, dest_uri=f"{path}/index.html")
+        page.content_string = _shown(ROOT / path, path)
+    page.inclusion = InclusionLevel.UNDEFINED if named else InclusionLevel.NOT_IN_NAV
+    return page
+
+
+def _shown(file: Path, path: str) -> str:
+    """Return a file, or what a folder holds, as Markdown."""
+    if file.is_dir():
+        rows = [
+            f"| [`{child.name}`]({file.name}/{child.name}) | {_summary(child)} |"
+            for child in sorted(file.iterdir())
+            if child.name != "__pycache__"
+        ]
+        return "\n".join([f"# {path}\n\n| file | what it shows |\n|---|---|", *rows])
+    text = file.read_text(encoding="utf-8").rstrip("\n")
+    longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"# {path}\n\n{fence}{_LANGUAGES.get(file.suffix, 'text')}\n{text}\n{fence}\n"
+
+
+class _Names(Extension):
+    """Makes a link of each public name in prose that can mean one thing only."""
+
+    def __init__(self, pages: Mapping[str, list[str]]) -> None:
+        super().__init__()
+        count = Counter(name for names in pages.values() for name in names)
+        self.paths = {n: _path(m, n) for m, names in pages.items() for n in names if count[n] == 1}
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+        md.treeprocessors.register(_NameLinks(self.paths, md), "cnp_router_names", 15)
+
+
+class _NameLinks(Treeprocessor):
+    def __init__(self, paths: Mapping[str, str], md: Markdown) -> None:
+        super().__init__(md)
+        self.paths = paths
+
+    def run(self, root: Element) -> None:
+        for place, child in enumerate(root):
+            if child.tag == "code" and (path := self.path("".join(child.itertext()))):
+                link = Element("autoref", {"identifier": path, "optional": ""})
+                link.tail, child.tail = child.tail, None
+                link.append(child)
+                root[place] = link
+            elif child.tag not in {"a", "autoref", "pre", "h1", "h2", "h3", "h4", "h5", "h6"}:
+                self.run(child)
+
+    def path(self, text: str) -> str | None:
+        """Return the path of the name that a piece of code is, if it is one."""
+        match = _NAME.fullmatch(text)
+        if not match or match["name"] not in self.paths:
+            return None
+        name = match["name"]
+        # `compare` is a command, too; `compare()` and `fit_router` are functions only.
+        if name.islower() and "_" not in name and not match["call"]:
+            return None
+        return self.paths[name] + match["member"]
