@@ -8,21 +8,27 @@ from the docstrings: one a module that ``cnp_router/__init__.pyi`` names, and th
 from __future__ import annotations
 
 import ast
+import functools
 import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import Element
 
-from markdown import Extension, Markdown
-from markdown.treeprocessors import Treeprocessor
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
-__all__ = ["MODULES", "linked", "on_config", "on_files", "on_page_markdown", "reference"]
+__all__ = [
+    "MODULES",
+    "linked",
+    "on_config",
+    "on_files",
+    "on_page_content",
+    "on_page_markdown",
+    "reference",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "cnp_router"
@@ -43,17 +49,18 @@ MODULES = (
 _LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".json": "json", ".jsonl": "json"}
 _LINK = re.compile(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
 _FENCED = re.compile(r"^( *)(`{3,}).*?^\1\2$", re.MULTILINE | re.DOTALL)
+_BASES = re.compile(r'<p class="doc doc-class-bases">.*?</p>', re.DOTALL)
+# What is a link, a program or a heading stays as it is.
+_CODE = re.compile(
+    r"(?P<skipped><(?P<tag>a|autoref|pre|h[1-6])\b.*?</(?P=tag)>)|<code>(?P<text>[^<]*)</code>",
+    re.DOTALL,
+)
 _NAME = re.compile(rf"(?:{PACKAGE}\.)?(?P<name>\w+)(?P<member>(?:\.\w+)*)(?P<call>\(.*\))?", re.S)
 
 
 def reference(root: Path = ROOT) -> dict[str, list[str]]:
-    """Return the public names of each page of the reference, as ``{"routing": ["Router", ...]}``."""
-    stub = ast.parse((root / PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
-    pages = {
-        str(node.module).removeprefix(f"{PACKAGE}."): [alias.name for alias in node.names]
-        for node in stub.body
-        if isinstance(node, ast.ImportFrom)
-    }
+    """Return the public names of each page, as ``{"routing": ["BroadcastRouter", ...]}``."""
+    pages = _public(root)
     for module in MODULES:
         names = pages.setdefault(module, [])
         names += [name for name in _exported(_file(module, root)) if name not in names]
@@ -72,12 +79,10 @@ def linked(text: str) -> list[str]:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages of the reference into the navigation, and links to names into all pages."""
-    pages = reference()
+    """Put the pages of the reference into the navigation."""
     index = f"{REFERENCE}/README.md"
-    chapters = [index, *({module: f"{REFERENCE}/{module}.md"} for module in pages)]
+    chapters = [index, *({module: f"{REFERENCE}/{module}.md"} for module in reference())]
     config.nav = _replaced(config.nav, index, chapters)
-    config.markdown_extensions.append(_Names(pages))  # type: ignore[arg-type]
     return config
 
 
@@ -90,7 +95,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for module, names in reference().items():
         text = _chapter(module, names)
         page = File.generated(config, f"{REFERENCE}/{module}.md", content=text)
-        page.dest_uri = f"reference/{module}/index.html"
+        page.dest_uri = f"reference/{module}.html"
         found.append(page)
     # What the navigation names, and what is linked to from there on.
     wanted = [path for path in _leaves(config.nav) if not path.startswith("docs/")]
@@ -106,7 +111,26 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Return a document as Python-Markdown needs it."""
     if page.file.src_uri == f"{REFERENCE}/README.md":
         markdown = f"{markdown}\n{_contents()}"
-    return re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
+    markdown = re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
+    # It wants 4 columns for what belongs to an item; the Markdown of repositories wants 2 or 3.
+    return re.sub(r"^ {2,3}(?=(?:[-*]|\d+\.) )", "    ", markdown, flags=re.MULTILINE)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Return a page without private bases of classes, and with links at the names in its prose."""
+    html = _BASES.sub(lambda bases: "" if re.search(r">\s*_\w", bases[0]) else bases[0], html)
+    paths = _paths()
+    return _CODE.sub(lambda match: match["skipped"] or _linked_name(match["text"], paths), html)
+
+
+def _public(root: Path = ROOT) -> dict[str, list[str]]:
+    """Return the names that are imported from `cnp_router`, by module."""
+    stub = ast.parse((root / PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    return {
+        str(node.module).removeprefix(f"{PACKAGE}."): [alias.name for alias in node.names]
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+    }
 
 
 def _file(module: str, root: Path = ROOT) -> Path:
@@ -134,9 +158,21 @@ def _summary(file: Path) -> str:
 def _chapter(module: str, names: list[str]) -> str:
     """Return the page of one module, which mkdocstrings fills."""
     path = f"{PACKAGE}.{module}"
-    top = f"# {path}\n\n::: {path}\n    options:\n      members: false\n      show_root_heading: false\n"
-    top += "      show_root_toc_entry: false\n"
-    return "\n".join([top, *(f"::: {_path(module, name)}\n" for name in names)])
+    public = _public().get(module, [])
+    own = [name for name in names if name not in public]
+    says = [
+        f"From `{place}`: {', '.join(f'`{name}`' for name in sorted(some, key=str.casefold))}."
+        for place, some in ((PACKAGE, public), (path, own))
+        if some
+    ]
+    return "\n".join(
+        [
+            f"# {path}\n\n::: {path}\n    options:\n      members: false",
+            "      show_root_heading: false\n      show_root_toc_entry: false\n",
+            "\n\n".join(says),
+            *(f"\n::: {_path(module, name)}" for name in names),
+        ]
+    )
 
 
 def _path(module: str, name: str) -> str:
@@ -195,7 +231,7 @@ def _page(path: str, config: MkDocsConfig) -> File:
     if Path(path).suffix in {".md", ".svg", ".png"}:
         page = _at(path, config)
     else:
-        page = _Shown(path, None, config.site_dir, True, dest_uri=f"{path}/index.html")
+        page = _Shown(path, None, config.site_dir, False, dest_uri=f"{path}.html")
         page.content_string = _shown(ROOT / path, path)
     page.inclusion = InclusionLevel.UNDEFINED if named else InclusionLevel.NOT_IN_NAV
     return page
@@ -216,40 +252,22 @@ def _shown(file: Path, path: str) -> str:
     return f"# {path}\n\n{fence}{_LANGUAGES.get(file.suffix, 'text')}\n{text}\n{fence}\n"
 
 
-class _Names(Extension):
-    """Makes a link of each public name in prose that can mean one thing only."""
-
-    def __init__(self, pages: Mapping[str, list[str]]) -> None:
-        super().__init__()
-        count = Counter(name for names in pages.values() for name in names)
-        self.paths = {n: _path(m, n) for m, names in pages.items() for n in names if count[n] == 1}
-
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
-        md.treeprocessors.register(_NameLinks(self.paths, md), "cnp_router_names", 15)
+@functools.cache
+def _paths() -> dict[str, str]:
+    """Return the path of each public name that can mean one thing only."""
+    pages = reference()
+    count = Counter(name for names in pages.values() for name in names)
+    return {n: _path(m, n) for m, names in pages.items() for n in names if count[n] == 1}
 
 
-class _NameLinks(Treeprocessor):
-    def __init__(self, paths: Mapping[str, str], md: Markdown) -> None:
-        super().__init__(md)
-        self.paths = paths
-
-    def run(self, root: Element) -> None:
-        for place, child in enumerate(root):
-            if child.tag == "code" and (path := self.path("".join(child.itertext()))):
-                link = Element("autoref", {"identifier": path, "optional": ""})
-                link.tail, child.tail = child.tail, None
-                link.append(child)
-                root[place] = link
-            elif child.tag not in {"a", "autoref", "pre", "h1", "h2", "h3", "h4", "h5", "h6"}:
-                self.run(child)
-
-    def path(self, text: str) -> str | None:
-        """Return the path of the name that a piece of code is, if it is one."""
-        match = _NAME.fullmatch(text)
-        if not match or match["name"] not in self.paths:
-            return None
-        name = match["name"]
-        # `compare` is a command, too; `compare()` and `fit_router` are functions only.
-        if name.islower() and "_" not in name and not match["call"]:
-            return None
-        return self.paths[name] + match["member"]
+def _linked_name(text: str, paths: Mapping[str, str]) -> str:
+    """Return a piece of code in prose, as a link if it is a public name."""
+    code = f"<code>{text}</code>"
+    match = _NAME.fullmatch(text)
+    if not match or match["name"] not in paths:
+        return code
+    name = match["name"]
+    # `compare` is a command, too; `compare()` and `fit_router` are functions only.
+    if name.islower() and "_" not in name and not match["call"]:
+        return code
+    return f'<autoref optional identifier="{paths[name]}{match["member"]}">{code}</autoref>'
