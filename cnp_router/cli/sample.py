@@ -22,6 +22,7 @@ def sample(*, folder: Path, overwrite: bool) -> None:
     each seventh of all mashups, to measure with. The mashups were written for this project: figures
     measured on them say that it works, and not how well it would on your requests.
     """
+    from cnp_router.catalog import Catalog
     from cnp_router.datasets import load_sample
     from cnp_router.exceptions import DataFileError
     from cnp_router.history import History
@@ -29,7 +30,7 @@ def sample(*, folder: Path, overwrite: bool) -> None:
     data = load_sample()
     past = History(m for place, m in enumerate(data.history) if place % _HELD_OUT)
     held_out = History(m for place, m in enumerate(data.history) if not place % _HELD_OUT)
-    files = {
+    files: dict[Path, tuple[Catalog | History, str, str]] = {
         folder / "apis.jsonl": (data.catalog, "API", "--catalog"),
         folder / "mashups.jsonl": (past, "mashup", "--history of fit"),
         folder / "held-out.jsonl": (held_out, "mashup", "--history of evaluate and compare"),
