@@ -49,7 +49,13 @@ MODULES = (
 _LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".json": "json", ".jsonl": "json"}
 _LINK = re.compile(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
 _FENCED = re.compile(r"^( *)(`{3,}).*?^\1\2$", re.MULTILINE | re.DOTALL)
+# What belongs to an item of a list wants 4 columns there, and 2 or 3 in a repository.
+_FENCED_OR_INDENTED = re.compile(
+    r"(?P<fenced>^(?P<fence>`{3,}).*?^(?P=fence)$)|^ {2,3}(?=\S)", re.MULTILINE | re.DOTALL
+)
 _BASES = re.compile(r'<p class="doc doc-class-bases">.*?</p>', re.DOTALL)
+# The type of a parameter: griffe reads `float, seconds` and `{"a", "b"}` as tuples.
+_TUPLE = re.compile(r"(?<=\(<code>)\((?P<types>(?:(?!</code>).)*)\)(?=</code>)", re.DOTALL)
 # What is a link, a program or a heading stays as it is.
 _CODE = re.compile(
     r"(?P<skipped><(?P<tag>a|autoref|pre|h[1-6])\b.*?</(?P=tag)>)|<code>(?P<text>[^<]*)</code>",
@@ -112,12 +118,14 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     if page.file.src_uri == f"{REFERENCE}/README.md":
         markdown = f"{markdown}\n{_contents()}"
     markdown = re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
-    # It wants 4 columns for what belongs to an item; the Markdown of repositories wants 2 or 3.
-    return re.sub(r"^ {2,3}(?=(?:[-*]|\d+\.) )", "    ", markdown, flags=re.MULTILINE)
+    return _FENCED_OR_INDENTED.sub(lambda match: match["fenced"] or "    ", markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
     """Return a page without private bases of classes, and with links at the names in its prose."""
+    # `::` before a program is of another markup; Markdown takes it for text.
+    html = re.sub(r"<p>::</p>|(?<=:):(?=</p>\s*<div class=\"(?:language-\w+ )?highlight)", "", html)
+    html = _TUPLE.sub(lambda match: _typed(match["types"]), html)
     html = _BASES.sub(lambda bases: "" if re.search(r">\s*_\w", bases[0]) else bases[0], html)
     paths = _paths()
     return _CODE.sub(lambda match: match["skipped"] or _linked_name(match["text"], paths), html)
@@ -175,7 +183,12 @@ def _chapter(module: str, names: list[str]) -> str:
     )
 
 
+@functools.cache
 def _path(module: str, name: str) -> str:
+    """Return the path of a name in the module that defines it, which may be called like it."""
+    for node in ast.walk(ast.parse(_file(module).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+            return _path(str(node.module).removeprefix(f"{PACKAGE}."), name)
     return f"{PACKAGE}.{module}.{name}"
 
 
@@ -230,6 +243,8 @@ def _page(path: str, config: MkDocsConfig) -> File:
     named = path in _leaves(config.nav)
     if Path(path).suffix in {".md", ".svg", ".png"}:
         page = _at(path, config)
+        if path.endswith("/README.md"):
+            page.name = Path(path).parent.name  # the theme would show it as that of its chapter
     else:
         page = _Shown(path, None, config.site_dir, False, dest_uri=f"{path}.html")
         page.content_string = _shown(ROOT / path, path)
@@ -258,6 +273,11 @@ def _paths() -> dict[str, str]:
     pages = reference()
     count = Counter(name for names in pages.values() for name in names)
     return {n: _path(m, n) for m, names in pages.items() for n in names if count[n] == 1}
+
+
+def _typed(types: str) -> str:
+    """Return what a docstring says of a type, as it says it."""
+    return f"{{{types}}}" if types.startswith(("'", "&#39;")) else types
 
 
 def _linked_name(text: str, paths: Mapping[str, str]) -> str:
