@@ -36,6 +36,7 @@ COMMANDS = (
     "observe",
     "recommend",
     "replay",
+    "sample",
     "serve",
     "sync",
     "timetable",
