@@ -191,7 +191,7 @@ def _echo(tour: _Tour) -> None:
         _echo_means(tour.means)
         echo(
             "",
-            "The request above is the one where the methods differ most nearly as they do here.",
+            "Of those that need three APIs or more, the one above is nearest to these averages.",
         )
     echo("", f"{tour.saved} {_MODEL}")
 

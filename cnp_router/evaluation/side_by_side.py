@@ -22,7 +22,7 @@ METHODS = ("keyword search", "learned router", "broadcast round", "routed round"
 """The methods, in the order of the answers; keyword search comes first, to compare with."""
 
 _PROTOCOL = "contractor-led"  # the request itself is announced, and everyone reasons about it
-_SEVERAL = 2  # APIs: what a request of one needs, each method finds wholly or not at all
+_SEVERAL = 3  # APIs: what needs one is found wholly or not at all, and shows little
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +193,13 @@ def mean_answers(asked: Sequence[Asked]) -> tuple[MeanAnswer, ...]:
 
 
 def typical(asked: Sequence[Asked]) -> Asked:
-    """Return the request where the methods differ as they do on average.
+    """Return the most ordinary of some requests, to be shown in their place.
 
-    Of those that need several APIs: the one where the F1 of each method is as far above or below
-    that of keyword search as its mean is; of equal ones the first.
+    Of those that need several APIs: the one where recall and F1 of the methods are nearest to their
+    means over all; of equal ones the first.
     """
     several = [each for each in asked if len(each.mashup.apis) >= _SEVERAL] or list(asked)
-    f1 = np.array([[score.f1 for score in each.scores] for each in (*several, *asked)])
-    leads = f1 - f1[:, :1]
-    apart = np.abs(leads[: len(several)] - leads[len(several) :].mean(axis=0)).sum(axis=1)
+    means = np.array([[mean.recall, mean.f1] for mean in mean_answers(asked)])
+    own = np.array([[[score.recall, score.f1] for score in each.scores] for each in several])
+    apart = np.square(own - means).sum(axis=(1, 2))
     return several[int(np.round(apart, 9).argmin())]
