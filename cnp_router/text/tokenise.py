@@ -15,7 +15,9 @@ __all__ = [
     "character_grams",
     "content_words",
     "grams_of",
+    "is_unspaced",
     "pieces",
+    "placed_words",
     "singular",
     "split_identifier",
     "standing_words",
@@ -119,6 +121,40 @@ def singular(word: str) -> str:
 def content_words(text: str) -> Iterator[str]:
     """Yield the words of a text without their plural, and without stop words."""
     return (singular(word) for word in words(text) if word not in STOP_WORDS)
+
+
+def placed_words(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where each of the `content_words` begins and ends in a text, and the word.
+
+    Without the parts of identifiers.
+
+    Examples
+    --------
+    >>> list(placed_words("Photos on maps"))
+    [(0, 6, 'photo'), (10, 14, 'map')]
+    >>> list(placed_words("雨の地図"))
+    [(0, 2, '雨の'), (1, 3, 'の地'), (2, 4, '地図')]
+    """
+    text = text[:MAX_CHARACTERS]
+    plain = text.lower() if text.isascii() else "".join(map(_same_length, text))
+    for match in _TOKEN.finditer(plain):
+        found, start = match[0], match.start()
+        if is_unspaced(found[0]) and len(found) > 1:
+            yield from ((start + i, start + i + 2, found[i : i + 2]) for i in range(len(found) - 1))
+        elif found not in STOP_WORDS:
+            yield start, match.end(), singular(found.strip("_"))
+
+
+def is_unspaced(character: str) -> bool:
+    """Return whether it is of a script that writes no spaces."""
+    return _IS_UNSPACED.match(character) is not None
+
+
+@lru_cache(maxsize=10_000)
+def _same_length(character: str) -> str:
+    """Return a character as words have it, if that is one character."""
+    plain = unicodedata.normalize("NFKC", character).lower()
+    return plain if len(plain) == 1 else character
 
 
 def word_grams(text: str) -> Iterator[str]:
