@@ -123,26 +123,38 @@ def content_words(text: str) -> Iterator[str]:
     return (singular(word) for word in words(text) if word not in STOP_WORDS)
 
 
-def placed_words(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where each of the `content_words` begins and ends in a text, and the word.
+def placed_words(text: str) -> list[tuple[str, int, int]]:
+    """Return the `content_words` of a text, and where each begins and ends.
 
     Without the parts of identifiers.
 
     Examples
     --------
-    >>> list(placed_words("Photos on maps"))
-    [(0, 6, 'photo'), (10, 14, 'map')]
-    >>> list(placed_words("雨の地図"))
-    [(0, 2, '雨の'), (1, 3, 'の地'), (2, 4, '地図')]
+    >>> placed_words("Photos on maps")
+    [('photo', 0, 6), ('map', 10, 14)]
+    >>> placed_words("雨の地図")
+    [('雨の', 0, 2), ('の地', 1, 3), ('地図', 2, 4)]
     """
     text = text[:MAX_CHARACTERS]
     plain = text.lower() if text.isascii() else "".join(map(_same_length, text))
-    for match in _TOKEN.finditer(plain):
-        found, start = match[0], match.start()
-        if is_unspaced(found[0]) and len(found) > 1:
-            yield from ((start + i, start + i + 2, found[i : i + 2]) for i in range(len(found) - 1))
-        elif found not in STOP_WORDS:
-            yield start, match.end(), singular(found.strip("_"))
+    spans = [match.span() for match in _TOKEN.finditer(plain)]
+    if not text.isascii():
+        spans = [span for each in spans for span in _pairs(plain, *each)]
+    read = [_content_word(plain[start:end]) for start, end in spans]
+    return [(word, *span) for word, span in zip(read, spans, strict=True) if word]
+
+
+def _pairs(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return where each two characters of a token are, if its script writes no spaces."""
+    if not is_unspaced(text[start]) or end - start < 2:
+        return [(start, end)]
+    return [(i, i + 2) for i in range(start, end - 1)]
+
+
+@lru_cache(maxsize=50_000)
+def _content_word(token: str) -> str:
+    """Return a word without its plural; nothing of a stop word."""
+    return "" if token in STOP_WORDS else singular(token.strip("_"))
 
 
 def is_unspaced(character: str) -> bool:

@@ -22,7 +22,7 @@ from cnp_router.training.linear import (
     updated_weights,
 )
 from cnp_router.training.views.base import Batch, Dense, Evidence, Products, Sparse, View
-from cnp_router.training.views.quotation import Quotable, best_quote
+from cnp_router.training.views.quotation import best_quote
 
 __all__ = ["CITED", "HistoryView", "Neighbours", "citing", "similarities", "used_by"]
 
@@ -31,7 +31,7 @@ N_NEIGHBOURS = 40
 CITED = 10
 _SIMILAR = 0.1
 # For how many APIs one of them is quoted, and of how many the best is chosen.
-_QUOTED = 10
+_QUOTED = 5
 _COMPARED = 3
 
 
@@ -249,7 +249,7 @@ def used_by(n: int) -> str:
 
 
 class _Quoting:
-    """Quotes past requests for one request; each is looked at once."""
+    """Quotes past requests for one request."""
 
     def __init__(self, evidence: Evidence, specifications: Specifications) -> None:
         self._history = evidence.history
@@ -258,20 +258,14 @@ class _Quoting:
         self._said: sparse.csc_array = specifications.once(
             _Quoting, lambda: sparse.csc_array(specifications.word_columns)
         )
-        self._quotable: dict[int, Quotable] = {}
 
     def quote(self, rows: Sequence[int], api: int) -> str:
         """Return what fits the request and an API best, of past requests that used it."""
         places = self._said.indptr
         said = self._terms(self._said.indices[places[api] : places[api + 1]])
-        texts = [self._text(row) for row in rows[:_COMPARED]]
+        texts = [self._history[row].description for row in rows[:_COMPARED]]
         return best_quote(texts, self._wanted, said, self._encoder.idf)
 
     def _terms(self, columns: NDArray[Any]) -> set[str]:
         terms = self._encoder.terms_
         return {terms[column] for column in columns.tolist()}
-
-    def _text(self, row: int) -> Quotable:
-        if row not in self._quotable:
-            self._quotable[row] = Quotable(self._history[row].description)
-        return self._quotable[row]

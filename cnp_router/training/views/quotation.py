@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence, Set
+from functools import lru_cache
 from typing import NamedTuple
 
 from cnp_router.text import is_unspaced, placed_words
 
-__all__ = ["Quotable", "beginning", "best_quote"]
+__all__ = ["beginning", "best_quote"]
 
 Idf = Callable[[str], float | None]
 
@@ -32,38 +34,37 @@ class _Part(NamedTuple):
 
 
 class Quotable:
-    """A text that may be quoted, looked at once: on one line, with the places of its words."""
+    """A text that may be quoted: on one line, with its words and the ends of its sentences."""
 
     def __init__(self, text: str) -> None:
         self.line = unicodedata.normalize("NFC", " ".join(text.split()))
-        self._words = list(placed_words(self.line))
+        self._words = placed_words(self.line)
+        self._ends = [match.end() for match in _SENTENCE.finditer(self.line)]
 
-    def best(self, wanted: Collection[str], said: Collection[str], idf: Idf) -> _Part:
-        """Return the part whose words are most telling, of equal ones the first.
+    def best(self, wanted: Set[str], said: Set[str], idf: Idf) -> _Part:
+        """Return the part of a sentence whose words are most telling, of equal ones the first.
 
         A word that comes twice tells no more. Without any such word it is the beginning.
         """
-        found = []
-        for start, end, word in self._words:
-            if word in wanted:
-                factor = _BY_BOTH if word in said else _BY_REQUEST
-            elif word in said:
-                factor = _BY_API
-            else:
-                continue
-            found.append((start, end, word, factor * (idf(word) or 0.0)))
+        found = [each for each in self._words if each[0] in wanted or each[0] in said]
+        weights: dict[str, float] = {}
+        for word, _, _ in found:
+            both = _BY_BOTH if word in said else _BY_REQUEST
+            weights[word] = (both if word in wanted else _BY_API) * (idf(word) or 0.0)
         best = _Part(0.0, 0, 0)
-        for i, (begin, last, _, _) in enumerate(found):
-            near: dict[str, float] = {}
-            for start, end, word, weight in found[i:]:
-                if end - begin > LONGEST:
-                    break
-                if word not in near:
-                    near[word] = weight
-                    last = end
-            if (weight := sum(near.values())) > best.weight:
-                best = _Part(weight, begin, last)
+        for i, (_, begin, _) in enumerate(found):
+            most = min(begin + LONGEST, self._sentence_end(begin))
+            near = {word: end for word, _, end in found[i:] if end <= most}
+            weight = sum(map(weights.__getitem__, near))
+            if weight > best.weight:
+                best = _Part(weight, begin, max(near.values()))
+            if most >= found[-1][2]:  # those further on are parts of this one
+                break
         return best
+
+    def _sentence_end(self, place: int) -> int:
+        later = bisect_right(self._ends, place)
+        return self._ends[later] if later < len(self._ends) else len(self.line)
 
     def quote(self, part: _Part) -> str:
         """Return the sentence that a part stands in, or its clause, or what is around it.
@@ -85,29 +86,32 @@ class Quotable:
         return before + line[start:end].strip(_EDGES) + after
 
 
-def best_quote(
-    texts: Sequence[Quotable], wanted: Collection[str], said: Collection[str], idf: Idf
-) -> str:
-    """Return what fits best of some texts, of equal parts the one of the first text.
+# Some past requests are quoted again and again.
+_quotable = lru_cache(maxsize=1_000)(Quotable)
+
+
+def best_quote(texts: Sequence[str], wanted: Set[str], said: Set[str], idf: Idf) -> str:
+    """Return the part of a text that fits best, of equal ones that of the first text.
 
     Parameters
     ----------
-    texts : sequence of Quotable
+    texts : sequence of str
         At least one.
-    wanted, said : collection of str
+    wanted, said : set of str
         Words of the request, and of the API's specification.
     idf : callable
         Returns the inverse document frequency of a word, if it has one.
 
     Examples
     --------
-    >>> past = Quotable("Walk dogs. Owners pay through the app, and see on a map where they are.")
-    >>> best_quote([past], {"pay", "map"}, {"map"}, lambda word: 2.0)
-    '…and see on a map where they are.'
+    >>> past = "Walk dogs. Owners pay through the app, and see on a map where their dogs are."
+    >>> best_quote([past], {"dog", "map"}, {"map"}, lambda word: 2.0)
+    '…and see on a map where their dogs are.'
     """
-    parts = [text.best(wanted, said, idf) for text in texts]
+    quotable = [_quotable(text) for text in texts]
+    parts = [text.best(wanted, said, idf) for text in quotable]
     best = max(range(len(parts)), key=lambda i: parts[i].weight)
-    return texts[best].quote(parts[best])
+    return quotable[best].quote(parts[best])
 
 
 def beginning(text: str, longest: int = LONGEST) -> str:
