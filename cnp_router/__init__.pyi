@@ -212,6 +212,9 @@ from cnp_router.protocols import (
     Transcript as Transcript,
     validate as validate,
 )
+from cnp_router.reports import (
+    write_html as write_html,
+)
 from cnp_router.routing import (
     BroadcastRouter as BroadcastRouter,
     Fallback as Fallback,

@@ -26,7 +26,7 @@ from cnp_router.serving.clients import Clients
 from cnp_router.serving.gateway import Gateway
 from cnp_router.serving.http_front import app_of
 from cnp_router.serving.http_limits import Limits
-from cnp_router.serving.page import page, page_headers
+from cnp_router.serving.asking_page import page, page_headers
 from cnp_router.training import fit_router
 from tests.serving.page_server import (
     CHROMIUM,
