@@ -32,6 +32,7 @@ from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, numbe
     help="What to do below the threshold: keep what was learned, or ask everyone.",
 )
 @click.option("--undated", is_flag=True, help="Do not give the router the dates of the mashups.")
+@options.html
 @options.as_json
 def evaluate(
     *,
@@ -40,6 +41,7 @@ def evaluate(
     histories: tuple[Path, ...],
     complete: bool,
     undated: bool,
+    html: Path | None,
     json_: bool,
     **how: Any,
 ) -> None:
@@ -55,10 +57,15 @@ def evaluate(
 
     router, history = fitted_router(model, vectors), History.read(histories)
     how = {"dated": not undated, **options.given(**how)}
-    result: dict[str, Any] = evaluated(router, history, **how).to_dict()
+    evaluation = evaluated(router, history, **how)
+    result: dict[str, Any] = evaluation.to_dict()
     if complete:
         result["completion"] = evaluate_completion(router, history, dated=not undated).to_dict()
     echo_json(result) if json_ else _echo(result)
+    if html is not None:
+        from cnp_router.reports import write_html
+
+        write_html(evaluation, html)
 
 
 def _echo(result: dict[str, Any]) -> None:

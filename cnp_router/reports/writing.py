@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cnp_router.evaluation import Comparison, Evaluation
-from cnp_router.exceptions import InputError, MissingExtraError
-from cnp_router.files import atomic_write, check_writable
+from cnp_router.exceptions import DataFileError, InputError, MissingExtraError
+from cnp_router.files import as_path, atomic_write, check_writable
 from cnp_router.reports.comparison_page import comparison_page
 from cnp_router.reports.drawing import check_drawing
 from cnp_router.reports.evaluation_page import evaluation_page
@@ -22,12 +22,14 @@ PAGES: Mapping[type, Callable[..., Page]] = {
 }
 """Kind of result to the function that makes its page, of the result and a context by name."""
 
+_BEGINNING = b"<!doctype html>"
+
 
 def check_html(path: str | Path) -> None:
     """Raise unless a report page can be written there: better before a long run than after.
 
-    It is a DataFileError if the place cannot be written, and a MissingExtraError if matplotlib or
-    jinja2 is not installed.
+    It is a DataFileError if the place cannot be written or holds a file that is not such a page,
+    and a MissingExtraError if matplotlib or jinja2 is not installed.
     """
     check_drawing()
     try:
@@ -35,6 +37,16 @@ def check_html(path: str | Path) -> None:
     except ImportError as exc:
         raise MissingExtraError("a report page", package="jinja2", extra="report") from exc
     check_writable(path)
+    file = as_path(path)
+    if file.is_file() and file.stat().st_size and not _is_page(file):
+        raise DataFileError(
+            path, "is there already, and is not a report page", cure="name another file"
+        )
+
+
+def _is_page(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(len(_BEGINNING)) == _BEGINNING
 
 
 def write_html(result: object, path: str | Path, **context: Any) -> None:
