@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnp_router.evaluation.metrics import RiskCoverage, ece, risk_coverage
+from cnp_router.evaluation.metrics import (
+    ReliabilityBin,
+    RiskCoverage,
+    ece,
+    reliability,
+    risk_coverage,
+)
 from cnp_router.exceptions import InputError
 from cnp_router.prediction import PREDICTORS, NextToolPredictor
 from cnp_router.prediction.predictor import lessons
@@ -95,6 +101,8 @@ class PredictorEvaluation:
         the lowest one, where none is accurate enough.
     over_time : tuple of Window, default=()
         At most 20, of about the same number of steps, in the order of the log.
+    reliability : tuple of ReliabilityBin, default=()
+        Of the confidence of every prediction.
     """
 
     thresholds: tuple[AtThreshold, ...]
@@ -102,6 +110,7 @@ class PredictorEvaluation:
     risk_coverage: tuple[RiskCoverage, ...]
     shown_at: float | None = None
     over_time: tuple[Window, ...] = ()
+    reliability: tuple[ReliabilityBin, ...] = ()
 
     def best(self, accuracy: float = _TARGET) -> AtThreshold | None:
         """Return the threshold that saves most tokens at an accuracy of at least `accuracy`."""
@@ -158,6 +167,9 @@ class PrequentialEvaluation:
             "calibration_error": {n: m.calibration_error for n, m in self.methods.items()},
             "risk_coverage": {
                 n: [asdict(point) for point in m.risk_coverage] for n, m in self.methods.items()
+            },
+            "reliability": {
+                n: [asdict(each) for each in m.reliability] for n, m in self.methods.items()
             },
             "over_time": {
                 n: {"threshold": m.shown_at, "windows": [asdict(each) for each in m.over_time]}
@@ -264,6 +276,7 @@ def prequential(
             over_time=()
             if shown_at is None
             else _over_time(acted >= shown_at, right, tokens_in + tokens_out),
+            reliability=reliability(confidence, right),
         )
 
     return PrequentialEvaluation(
