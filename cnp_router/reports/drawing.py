@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cnp_router.exceptions import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
-__all__ = ["COLOURS", "SERIES", "check_drawing", "drawn"]
+__all__ = ["COLOURS", "SERIES", "check_drawing", "drawn", "logarithmic", "shares"]
 
 _NAMES = (
     *("ink", "soft", "line", "card", "well", "rest", "bar", "accent", "good", "unsure", "bad"),
@@ -110,3 +111,22 @@ def drawn(
         figure.savefig(out, format="svg", metadata=nothing)
     svg = _HEAD.sub("", out.getvalue())
     return _COLOUR.sub(lambda match: _VARIABLES[match[0]], svg).strip()
+
+
+def logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
+    """Make one of the axes logarithmic, with whole numbers beside it."""
+    from matplotlib.ticker import NullLocator, StrMethodFormatter
+
+    axes.set(**{f"{which}scale": "log"})
+    axis: Axis = getattr(axes, f"{which}axis")
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def shares(axis: Axis) -> None:
+    """Let an axis go from 0 to 1, in steps of a fifth."""
+    from matplotlib.ticker import FixedLocator, StrMethodFormatter
+
+    axis.set_view_interval(-0.02, 1.03, ignore=True)
+    axis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))
+    axis.set_major_formatter(StrMethodFormatter("{x:.1f}"))
