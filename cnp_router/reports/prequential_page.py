@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from cnp_router.evaluation import PrequentialEvaluation
@@ -16,7 +16,7 @@ __all__ = ["prequential_page"]
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)), (0, (3, 3)))
 _MARKS = ("o", "s", "^", "D", "v", "P")
 
-Points = list[tuple[float, float | None]]
+Points = Sequence[tuple[float, float | None]]
 
 
 def prequential_page(
@@ -112,14 +112,12 @@ def _by_threshold(found: PrequentialEvaluation) -> tuple[Figure, ...]:
             for name, each in found.methods.items()
         }
 
-    axis = "act from this confidence on"
+    axis, share_of = "act from this confidence on", "share of tokens"
+    saved, less = of(lambda at: at.tokens_saved), of(lambda at: at.tokens_saved_net)
     return (
-        _lines("Tokens saved by threshold", of(lambda at: at.tokens_saved), axis, "share of tokens"),
-        _lines(
-            "Tokens saved less errors", of(lambda at: at.tokens_saved_net), axis, "share of tokens",
-            least=None,
-        ),
-    )  # fmt: skip
+        _lines("Tokens saved by threshold", saved, axis, share_of),
+        _lines("Tokens saved less errors", less, axis, share_of, least=None),
+    )
 
 
 def _confidence(found: PrequentialEvaluation) -> tuple[Figure, ...]:
