@@ -130,7 +130,7 @@ def _page(
         sections.append(Section("Results", tables=(_results(execution),)))
     if execution.acts:
         acts = _acts(execution, catalog)
-        sections.append(Section("What was called, changed and awarded again", tables=(acts,)))
+        sections.append(Section("What was called", tables=(acts,)))
     if rounds := _rounds(execution.transcripts):
         sections.append(rounds)
     sections += more
@@ -145,16 +145,19 @@ def _facts(execution: Execution, paid: Ledger) -> tuple[tuple[str, str], ...]:
     moved = sum(act.by in ("re-award", "fallback") for act in execution.acts)
     asked = sum(t.ledger.messages.get("cfp", 0) for t in execution.transcripts)
     estimated = "" if paid.usage.source == "server" or not paid.tokens else ", estimated"
+    some = {
+        "calls repeated": execution.n_retries,
+        "awarded again": moved,
+        "known, not called": execution.n_avoided,
+        "calls for proposals": asked,
+    }
     return (
         ("jobs done", f"{done} of {len(execution.jobs)}"),
         ("took", time_text(execution.seconds)),
-        ("calls of tools", count(execution.n_calls)),
-        ("calls repeated", count(execution.n_retries)),
-        ("awarded again", count(moved)),
-        ("known, not called", count(execution.n_avoided)),
-        ("calls for proposals", count(asked)),
-        (f"tokens{estimated}", count(paid.tokens)),
         ("parallelism", count(execution.plan.parallelism if execution.plan else 0)),
+        ("calls of tools", count(execution.n_calls)),
+        *((label, count(number)) for label, number in some.items() if number),
+        (f"tokens{estimated}", count(paid.tokens)),
     )
 
 
@@ -226,16 +229,19 @@ def _changed(act: Act, catalog: Catalog) -> str:
 
 
 def _rounds(transcripts: tuple[Transcript, ...]) -> Section | None:
-    """Return the rounds: first those with most messages, in the order in which they were held."""
+    """Return the rounds in which somebody was asked; where there is none, the longest one."""
     if not transcripts:
         return None
-    most = sorted(transcripts, key=lambda each: -len(each.messages))[:_MOST_ROUNDS]
+    most = sorted(transcripts, key=lambda each: -len(each.messages))
+    asked = [each for each in most if "cfp" in each.ledger.messages]
+    most = asked[:_MOST_ROUNDS] or most[:1]
     shown = [each for each in transcripts if any(each is other for other in most)]
     figures: list[Figure] = [
         sequence_figure(each, f"{each.protocol}: {printable(each.request, 90)}") for each in shown
     ]
     left = len(transcripts) - len(shown)
-    text = (f"{left:,} more rounds, with fewer messages, are not drawn.",) if left else ()
+    what = "with fewer messages" if asked else "each with one named API"
+    text = (f"{left:,} more rounds, {what}, are not drawn.",) if left else ()
     title = "The round" if len(transcripts) == 1 else f"The rounds ({len(transcripts):,})"
     return Section(title, text, tuple(figures))
 

@@ -19,7 +19,7 @@ __all__ = ["critical_path", "execution_figure"]
 MOST_JOBS = 40
 MOST_ROWS = 300  # of a table
 
-_LABELS = 178  # pixels of the names on the left
+_LABELS = 158  # pixels of the names on the left
 _PLOT = 720
 _AFTER = 190  # and of what stands behind a bar
 _ROW = 40
@@ -137,7 +137,7 @@ def _timed(execution: Execution, rows: Sequence[_Row], path: Sequence[str]) -> s
     ends = [row.report.ended or 0.0 for row in rows]
     longest = max([execution.seconds, *ends]) or 1.0
     levels = list(dict.fromkeys(row.level for row in rows))
-    height = _TOP + _ROW * len(rows) + 22 * len(levels) + 64
+    height = _TOP + _ROW * len(rows) + 22 * len(levels) + 36
     shapes = Shapes(_LABELS + _PLOT + _AFTER, height)
     for state, (colour, ground, lines) in _FILLS.items():
         shapes.stripes(f"is-{state}", colour, ground, lines)
@@ -161,14 +161,17 @@ def _timed(execution: Execution, rows: Sequence[_Row], path: Sequence[str]) -> s
         shapes.text(10, top + 15, said, size=11, bold=True, colour="soft")
     for at in _ticks(longest):
         shapes.line([(x(at), _TOP - 6), (x(at), y + 4)], colour="line", width=1)
-        shapes.text(x(at), _TOP - 12, time_text(at), size=11, colour="soft", anchor="middle")
+        shapes.text(
+            x(at), _TOP - 12, time_text(at) if at else "0", size=11, colour="soft", anchor="middle"
+        )
     starts = {_key(row): _start(row, execution, x) for row in rows}
-    for row in rows:
-        _arrows(shapes, row, starts, places, path)
+    for is_critical in (False, True):  # what matters most on top
+        for row in rows:
+            _arrows(shapes, row, starts, places, path, is_critical=is_critical)
     for row in rows:
         is_on_path = row.report.id in path and not row.is_old
         _bar(shapes, row, places[_key(row)], x, starts[_key(row)], is_on_path=is_on_path)
-    _legend(shapes, y + 24)
+    _legend(shapes, y + 22)
     return shapes.svg()
 
 
@@ -271,18 +274,20 @@ def _arrows(
     starts: Mapping[str, tuple[float, float]],
     places: Mapping[str, float],
     path: Sequence[str],
+    *,
+    is_critical: bool,
 ) -> None:
-    """Draw an arrow from each job that this one waits for."""
+    """Draw an arrow from each job that this one waits for, on the critical path or off it."""
     if row.is_old:
         return
     name = row.report.id
     steps = set(pairwise(path))
     end, y = starts[_key(row)][0], places[_key(row)]
     for before in row.report.after:
-        if f"job {before}" not in starts:
+        if f"job {before}" not in starts or ((before, name) in steps) != is_critical:
             continue
         begin, top = starts[f"job {before}"][1], places[f"job {before}"]
-        colour, width = ("accent", 2.2) if (before, name) in steps else ("rest", 1.2)
+        colour, width = ("accent", 2.2) if is_critical else ("rest", 1.2)
         turn = top + _BAR / 2 + 9 if y > top else top - _BAR / 2 - 9
         x = max(min(begin, end) - 1, _LABELS - 8)
         near = max(end - 11, _LABELS - 14)
@@ -296,7 +301,7 @@ def _legend(shapes: Shapes, y: float) -> None:
     for state in _FILLS:
         shapes.box(x, y - 11, 24, 14, pattern=f"is-{state}", edge="ink", edge_width=1, radius=2)
         shapes.text(x + 31, y, state, size=11, colour="soft")
-        x += 60 + 7 * len(state)
+        x += 58 + 6 * len(state)
     for said, fill, edge, width, dash in (
         ("asking for proposals, or waiting", "card", "ink", 1.0, ""),
         ("not begun here", "card", "rest", 1.4, "3 3"),
@@ -304,7 +309,7 @@ def _legend(shapes: Shapes, y: float) -> None:
     ):
         shapes.box(x, y - 11, 24, 14, fill=fill, edge=edge, edge_width=width, dash=dash, radius=2)
         shapes.text(x + 31, y, said, size=11, colour="soft")
-        x += 60 + 7 * len(said)
+        x += 58 + 6 * len(said)
 
 
 def _ticks(longest: float) -> list[float]:

@@ -35,10 +35,10 @@ MOST_LIFELINES = 12
 MOST_ARROWS = 60
 MOST_ROWS = 300  # of the table
 
-_APART = 98  # pixels between two lifelines
-_FIRST = 54
+_FIRST = 54  # pixels from the left to the first lifeline
 _TO_MANAGER = 110
-_TO_CONTRACTORS = 18  # and the distance between two
+_FOR_CONTRACTORS = 1_000
+_APART, _FAR_APART = 98, 170  # between two lifelines: at least, and at most
 _ROW = 25
 _HEAD = 62
 _BOX = 92
@@ -206,9 +206,10 @@ def _bands(messages: Sequence[Message]) -> list[tuple[str, int, int]]:
 
 
 def _drawn(arrows: Sequence[_Arrow], cast: _Cast, transcript: Transcript) -> str:
-    x = {key: _FIRST + _TO_MANAGER * (n > 0) for n, key in enumerate(cast.lifelines)}
-    for place, key in enumerate(list(cast.lifelines)[2:], start=1):
-        x[key] += _TO_CONTRACTORS + _APART * place
+    apart = min(max(_FOR_CONTRACTORS / max(len(cast.lifelines) - 2, 1), _APART), _FAR_APART)
+    left, manager, *others = cast.lifelines
+    x = {left: float(_FIRST), manager: _FIRST + max(apart, _TO_MANAGER)}
+    x |= {key: x[manager] + 18 + apart * place for place, key in enumerate(others, start=1)}
     bands = list(dict.fromkeys(arrow.band for arrow in arrows))
     height = _HEAD + _ROW * (len(arrows) + len(bands)) + 12 * len(bands) + 44
     width = max(max(x.values()) + _BOX / 2 + 12, _LEAST)
