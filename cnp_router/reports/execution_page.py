@@ -204,7 +204,7 @@ def _acts(execution: Execution, catalog: Catalog | None) -> Table:
             printable(job.id, 60),
             printable(act.api, 60),
             _HOW[act.by],
-            "" if catalog is None else _changed(act, catalog),
+            *([] if catalog is None else [_changed(act, catalog)]),
             HIDDEN if act.is_confidential else printable(_json(dict(act.inputs)), _INPUTS),
             "ok" if act.result.failure is None else printable(_result(act), 200),
             count(act.attempts),
@@ -215,8 +215,9 @@ def _acts(execution: Execution, catalog: Catalog | None) -> Table:
     )
     left = len(acts) - _MOST_ROWS
     notes = [f"{left:,} more are not listed."] if left > 0 else []
-    columns = ("job", "tool", "how", "changes", "inputs", "end", "calls", "seconds", "bytes")
-    return Table("", columns, rows, labels=6, notes=tuple(notes))
+    named = ("job", "tool", "how", *(["changes"] if catalog else []), "inputs", "end")
+    columns = (*named, "calls", "seconds", "bytes")
+    return Table("", columns, rows, labels=len(named), notes=tuple(notes))
 
 
 def _changed(act: Act, catalog: Catalog) -> str:

@@ -108,6 +108,7 @@ class _Row:
 
     report: JobReport
     level: int  # from 1; 0 for what was planned anew
+    what: str = ""  # the plan wants of it
     is_old: bool = False
 
 
@@ -116,7 +117,8 @@ def _rows(execution: Execution, path: Sequence[str]) -> list[_Row]:
     assert plan is not None
     level = {job.id: n for n, jobs in enumerate(plan.levels, start=1) for job in jobs}
     rows = [_Row(report, 0, is_old=True) for report in execution.failed]
-    rows += [_Row(report, level.get(report.id, 1)) for report in execution.jobs]
+    what = {job.id: job.api or job.task for job in plan.jobs}
+    rows += [_Row(each, level.get(each.id, 1), what.get(each.id, "")) for each in execution.jobs]
 
     def weight(row: _Row) -> tuple[bool, bool, float]:
         report = row.report
@@ -161,9 +163,8 @@ def _timed(execution: Execution, rows: Sequence[_Row], path: Sequence[str]) -> s
         shapes.text(10, top + 15, said, size=11, bold=True, colour="soft")
     for at in _ticks(longest):
         shapes.line([(x(at), _TOP - 6), (x(at), y + 4)], colour="line", width=1)
-        shapes.text(
-            x(at), _TOP - 12, time_text(at) if at else "0", size=11, colour="soft", anchor="middle"
-        )
+        said = time_text(at) if at else "0"
+        shapes.text(x(at), _TOP - 12, said, size=11, colour="soft", anchor="middle")
     starts = {_key(row): _start(row, execution, x) for row in rows}
     for is_critical in (False, True):  # what matters most on top
         for row in rows:
@@ -205,10 +206,8 @@ def _bar(
     edge, width = ("accent", 2.6) if is_on_path else ("ink", 1.0)
     shapes.begin(_said(row, is_on_path=is_on_path))
     shapes.text(10, y - 2, fitted(report.id, _LABELS - 22), bold=True)
-    who = report.api or ", ".join(act.api for act in report.acts[-1:])
-    shapes.text(
-        10, y + 12, fitted(who or report.task, _LABELS - 22, size=11), size=11, colour="soft"
-    )
+    who = fitted(report.api or row.what or report.task, _LABELS - 22, size=11)
+    shapes.text(10, y + 12, who, size=11, colour="soft")
     if report.began is None:
         shapes.box(left, top, right - left, _BAR, fill="card", edge="rest", dash="3 3")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cnp_router.evaluation import PrequentialEvaluation
@@ -42,21 +43,35 @@ def prequential_page(
     >>> log = [Trajectory(f"t{n}", "Rain?", steps) for n in range(10)]
     >>> page = prequential_page(prequential(None, log))
     >>> [section.title for section in page.sections]
-    ['Over the log', 'Which threshold', 'How sure it is']
+    ['Over the log', 'Which threshold', 'How sure it is', 'All thresholds']
     """
+    predicting = _predicting(found)
+    silent = [name for name in found.methods if name not in predicting.methods]
     before = f", after {found.n_warm:,} others were learned" if found.n_warm else ""
     lead = [
         f"{found.n_steps:,} steps in {found.n_trajectories:,} runs{before}. Each step is predicted "
         "from what came before it only, and then learned.",
         *([f"Not acted upon: {', '.join(found.exclude)}"] if found.exclude else []),
+        *([f"Not drawn, since it predicts nothing: {', '.join(silent)}"] if silent else []),
         *(f"{label}: {said}" for label, said in facts),
     ]
     sections = (
-        Section("Over the log", (_chosen(found),), _over_time(found)),
-        Section("Which threshold", figures=_by_threshold(found), tables=(_thresholds(found),)),
-        Section("How sure it is", figures=_confidence(found)),
+        Section("Over the log", (_chosen(predicting),), _over_time(predicting)),
+        Section("Which threshold", figures=_by_threshold(predicting)),
+        Section("How sure it is", figures=_confidence(predicting)),
+        Section("All thresholds", tables=(_thresholds(found),)),
     )
     return Page("What predicting the next tool would save", tuple(lead), _facts(found), sections)
+
+
+def _predicting(found: PrequentialEvaluation) -> PrequentialEvaluation:
+    """Return it without the methods that predict nothing, unless none does."""
+    methods = {
+        name: each
+        for name, each in found.methods.items()
+        if any(at.coverage for at in each.thresholds)
+    }
+    return replace(found, methods=methods or found.methods)
 
 
 def _facts(found: PrequentialEvaluation) -> tuple[tuple[str, str], ...]:
@@ -198,8 +213,8 @@ def _says(lines: Mapping[str, Points], up: str) -> str:
         values = [y for _, y in points if y is not None]
         if values:
             said.append(
-                f"{name} from {values[0]:.2f} to {values[-1]:.2f} "
-                f"(lowest {min(values):.2f}, highest {max(values):.2f})"
+                f"{name} from {values[0]:z.2f} to {values[-1]:z.2f} "
+                f"(lowest {min(values):z.2f}, highest {max(values):z.2f})"
             )
         else:
             said.append(f"{name}: nothing was predicted")
@@ -234,4 +249,4 @@ def _thresholds(found: PrequentialEvaluation) -> Table:
         *("method", "threshold", "coverage", "accuracy"),
         *("tokens saved", "tokens saved less errors", "seconds saved"),
     )
-    return Table("All thresholds", columns, rows)
+    return Table("", columns, rows)

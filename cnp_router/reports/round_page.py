@@ -14,7 +14,7 @@ from cnp_router.reports.token_tables import role_table, tokens_figure
 
 __all__ = ["outcome_page", "transcript_page"]
 
-_MOST_ROWS = 200
+_MOST_ROWS = 100
 _GROUNDS = 240  # characters
 
 
@@ -150,12 +150,13 @@ def _recipients(outcome: Outcome) -> Table:
         if isinstance(message, Proposal | Refusal | Failure):
             answers.setdefault(message.sender, []).append(message.performative)
     names = list(dict.fromkeys([*outcome.recipients, *outcome.probabilities]))
-    names.sort(key=lambda name: -outcome.probabilities.get(name, 0.0))
+    p = outcome.probabilities
+    names.sort(key=lambda name: (-p.get(name, 0.0), "propose" not in answers.get(name, [])))
     rows = tuple(
         (
             printable(name, 60),
             ", ".join(dict.fromkeys(answers.get(name, []))) or "-",
-            f"{outcome.probabilities[name]:.2f}" if name in outcome.probabilities else "-",
+            f"{p[name]:.2f}" if name in p else "-",
         )
         for name in names[:_MOST_ROWS]
     )

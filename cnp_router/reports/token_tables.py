@@ -53,8 +53,9 @@ def tokens_figure(ledger: Ledger, calls: Iterable[ModelCall]) -> Figure:
         axes.margins(x=0.16)
         for place, (_, own) in enumerate(parts):
             axes.annotate(
-                f" {own[1] + own[2]:,}", (own[1] + own[2], place), va="center", fontsize=10
-            )
+                f"{own[1] + own[2]:,}", (own[1] + own[2], place), xytext=(5, 0),
+                textcoords="offset points", va="center", fontsize=10,
+            )  # fmt: skip
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.locator_params(axis="x", nbins=4)
         axes.legend(loc="lower right", ncols=2)
