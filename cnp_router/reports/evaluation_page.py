@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 from cnp_router.evaluation import Evaluation, LearningCurve, Table
 from cnp_router.evaluation.curves import RecallPoint
 from cnp_router.evaluation.learning_curve import LearningPoint
+from cnp_router.evaluation.metrics import ReliabilityBin
 from cnp_router.evaluation.table import count, share
 from cnp_router.reports.drawing import COLOURS, SERIES, drawn, logarithmic, shares
 from cnp_router.reports.page import Figure, Page, Section
@@ -167,6 +169,10 @@ def _reliability(evaluation: Evaluation) -> Figure:
         counts.set_ylabel("probabilities in a bin (bars)")
         counts.set_ylim(0.7, max(b.n for b in bins) * 1.6)
         axes.set_zorder(counts.get_zorder() + 1)
+        axes.vlines(
+            [b.predicted for b in bins], *zip(*(_interval(b) for b in bins), strict=True),
+            color=_FIRST, linewidth=1.2,
+        )  # fmt: skip
         axes.plot([0, 1], [0, 1], color=COLOURS["rest"], linewidth=1.2, linestyle=(0, (4, 3)))
         axes.plot(
             [b.predicted for b in bins], [b.observed for b in bins],
@@ -184,7 +190,8 @@ def _reliability(evaluation: Evaluation) -> Figure:
         drawn(draw),
         f"On the dashed line a probability says how often the API is used. The mean distance from "
         f"it is {error} (ECE, over each request's ten highest probabilities). What adds most to "
-        f"it: where {share(worst.predicted)} was predicted, {share(worst.observed)} were used.",
+        f"it: of {worst.n:,} predicted at {share(worst.predicted)}, {share(worst.observed)} were "
+        "used. Upright lines are 95% intervals (Wilson): a bin of few says little.",
         Table.of(
             "",
             {
@@ -192,10 +199,20 @@ def _reliability(evaluation: Evaluation) -> Figure:
                 "how many": lambda b: count(b.n),
                 "predicted, mean": lambda b: share(b.predicted),
                 "used": lambda b: share(b.observed),
+                "from": lambda b: share(_interval(b)[0]),
+                "to": lambda b: share(_interval(b)[1]),
             },
             bins,
         ),
     )
+
+
+def _interval(each: ReliabilityBin) -> tuple[float, float]:
+    """Return between which shares the true one is, 95 % sure (Wilson, 1927)."""
+    z, n, p = 1.96, each.n, each.observed
+    middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    return middle - half, middle + half
 
 
 def _speed(evaluation: Evaluation) -> Figure:
