@@ -25,6 +25,7 @@ from cnp_router.version import __version__
 COMMANDS = (
     "call",
     "compare",
+    "doctor",
     "evaluate",
     "execute",
     "fit",

@@ -103,13 +103,13 @@ def recommend(
         from cnp_router.agents import CategoryFallback
 
         fallback = CategoryFallback(chat.model(router.catalog), router.catalog)
-    route = partial(router.route, fallback=fallback, **how)
+    how["fallback"] = fallback
     if requests is not None:
         check_output(output, requests)
         everyone = read_requests(requests, router.catalog, known=known, date=date)
-        recommend_each(everyone, route, output=output, json_=json_)
+        recommend_each(everyone, partial(router.route, **how), output=output, json_=json_)
         return
-    routing = route(text, known, date=date)
+    routing = router.route(text or "", known, date=date, **how)
     why = None
     if wanted:
         why = why_not.explained(
