@@ -28,13 +28,6 @@ _REQUIREMENT = re.compile(
 )
 _REINSTALL = "install it: pip install cnp-router, or in a checkout pip install -e ."
 
-EXTRAS", "environment", "packages"]
-
-_NAME = "cnp-router"
-_REQUIREMENT = re.compile(
-    r"(?P<name>[\w.-]+)>=(?P<least>[\w.]+)(; extra == [\"'](?P<extra>\w+)[\"'])?"
-)
-
 EXTRAS: Mapping[str, str] = {
     "plot": "pictures of comparisons (compare --report) and of graphs (graph draw)",
     "report": "report pages (--html)",
