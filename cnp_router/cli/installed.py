@@ -60,8 +60,13 @@ def packages() -> Iterator[Finding]:
     for each in needed:
         if each.extra is None:
             yield _package(each, "pip install --upgrade cnp-router")
+    known = {each.extra for each in needed}
     for extra in EXTRAS:
-        yield _extra(extra, [each for each in needed if each.extra == extra])
+        if extra in known:
+            yield _extra(extra, [each for each in needed if each.extra == extra])
+    if unknown := [extra for extra in EXTRAS if extra not in known]:
+        about = f"extra{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}"
+        yield Finding("warning", about, "unknown to this installation, an older one", _REINSTALL)
 
 
 def _itself() -> Finding:
@@ -89,9 +94,6 @@ def _requirements() -> list[_Needed] | None:
 def _extra(extra: str, needed: list[_Needed]) -> Finding:
     about = f"extra {extra}"
     gives, command = EXTRAS[extra], f"pip install 'cnp-router[{extra}]'"
-    if not needed:
-        said = f"is not known to this installation, which is an older one; it gives {gives}"
-        return Finding("warning", about, said, _REINSTALL)
     there = [each for each in needed if _version(each.name) is not None]
     if not there:
         return ok(about, f"not installed; {command} gives {gives}")
