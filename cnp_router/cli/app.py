@@ -26,6 +26,7 @@ COMMANDS = (
     "call",
     "compare",
     "demo",
+    "doctor",
     "evaluate",
     "execute",
     "fit",
