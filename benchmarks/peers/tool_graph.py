@@ -36,15 +36,19 @@ class GraphToolCall(Peer):
 
     def fit(self, catalog: Catalog, history: History) -> None:
         """Make the graph, with the dependencies that it finds."""
+        tools = [_tool(api) for api in catalog]
         self._graph = ToolGraph()
-        self._graph.add_tools([_tool(api) for api in catalog])
+        self._graph.add_tools(tools)
         if self._vectors is not None:
-            vectors = self._vectors
+            said = [self._vectors[specification_text(api)] for api in catalog]
+            # It also asks for the vectors of the best tools' descriptions.
+            described = {tool.description: vector for tool, vector in zip(tools, said, strict=True)}
+            known = {**described, **self._vectors}
             index = EmbeddingIndex(
-                provider=wrap_embedding(lambda texts: [vectors[text].tolist() for text in texts])
+                provider=wrap_embedding(lambda texts: [known[text].tolist() for text in texts])
             )
-            for api in catalog:
-                index.add(api.id, vectors[specification_text(api)].tolist())
+            for tool, vector in zip(tools, said, strict=True):
+                index.add(tool.name, vector.tolist())
             # What `enable_embedding` does after it has made the vectors from texts of its own.
             self._graph._get_retrieval_engine().set_embedding_index(index)
         self._catalog = catalog
