@@ -27,7 +27,7 @@ _WIDEST_IN_GRID = 520
 _ID = re.compile(r"(?<=url\(#)[^)]+(?=\))")
 # What an SVG may hold: nothing that runs, loads, or is HTML.
 _ELEMENTS = {
-    *("svg", "g", "defs", "use", "symbol", "marker", "clipPath", "title", "desc"),
+    *("svg", "g", "defs", "use", "symbol", "marker", "pattern", "clipPath", "title", "desc"),
     *("path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text", "tspan"),
 }
 
