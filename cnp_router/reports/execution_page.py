@@ -25,6 +25,7 @@ __all__ = ["execution_page", "plan_page", "run_page"]
 
 _RESULT = 600  # characters of a result
 _INPUTS = 160  # of inputs
+_TEXT = 1_000  # of a paragraph
 _MOST_ROWS = 200
 _MOST_ROUNDS = 5
 
@@ -93,9 +94,12 @@ def plan_page(plan: Plan, *, facts: Iterable[tuple[str, str]] = ()) -> Page:
         ("levels", count(len(plan.levels))),
         ("parallelism", count(plan.parallelism)),
     )
-    return Page(
-        "A plan, not executed", tuple(lead), tiles, (Section("Jobs", figures=(plan_figure(plan),)),)
-    )
+    section = Section("Jobs", figures=(plan_figure(plan),))
+    return Page("A plan, not executed", _limited(lead), tiles, (section,))
+
+
+def _limited(lead: Iterable[str]) -> tuple[str, ...]:
+    return tuple(printable(without_secrets(each), _TEXT) for each in lead)
 
 
 def _lead(execution: Execution, facts: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -137,7 +141,7 @@ def _page(
     if paid.tokens:
         sections.append(Section("Tokens", tables=(role_table(paid),)))
     title = "Done: an execution" if execution.is_done else "Not done: an execution"
-    return Page(title, tuple(lead), _facts(execution, paid), tuple(sections))
+    return Page(title, _limited(lead), _facts(execution, paid), tuple(sections))
 
 
 def _facts(execution: Execution, paid: Ledger) -> tuple[tuple[str, str], ...]:
