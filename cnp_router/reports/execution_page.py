@@ -237,16 +237,14 @@ def _rounds(transcripts: tuple[Transcript, ...]) -> Section | None:
     """Return the rounds in which somebody was asked; where there is none, the longest one."""
     if not transcripts:
         return None
-    most = sorted(transcripts, key=lambda each: -len(each.messages))
-    asked = [each for each in most if "cfp" in each.ledger.messages]
-    most = asked[:_MOST_ROUNDS] or most[:1]
-    shown = [each for each in transcripts if any(each is other for other in most)]
+    longest = sorted(range(len(transcripts)), key=lambda n: -len(transcripts[n].messages))
+    asked = [n for n in longest if "cfp" in transcripts[n].ledger.messages]
+    shown = [transcripts[n] for n in sorted(asked[:_MOST_ROUNDS] or longest[:1])]
     figures: list[Figure] = [
         sequence_figure(each, f"{each.protocol}: {printable(each.request, 90)}") for each in shown
     ]
     left = len(transcripts) - len(shown)
-    what = "with fewer messages" if asked else "each with one named API"
-    text = (f"{left:,} more rounds, {what}, are not drawn.",) if left else ()
+    text = (f"{left:,} more rounds, with fewer messages, are not drawn.",) if left else ()
     title = "The round" if len(transcripts) == 1 else f"The rounds ({len(transcripts):,})"
     return Section(title, text, tuple(figures))
 
