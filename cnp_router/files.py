@@ -25,10 +25,12 @@ __all__ = [
     "check_writable",
     "is_same_file",
     "lock",
+    "objects_of",
     "read_json",
     "read_jsonl",
     "read_text",
     "reason",
+    "text_of",
     "value_of",
     "write_jsonl",
 ]
@@ -54,6 +56,11 @@ def read_text(path: str | Path) -> str:
         data = file.read_bytes()
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
         raise _trouble(path, exc, "cannot be read", _READING) from exc
+    return text_of(data, path)
+
+
+def text_of(data: bytes, path: str | Path) -> str:
+    """Return the text of some bytes in UTF-8, which say something; errors name their origin."""
     text = _text_of(data, path)
     if not text.strip():
         raise DataFileError(path, "the file is empty", cure="give at least one record")
@@ -75,9 +82,14 @@ def read_json(path: str | Path) -> Any:
 
 def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield ``(line number, object)`` for each line of JSON Lines that is not blank."""
+    return objects_of(read_text(path), path)
+
+
+def objects_of(text: str, path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield ``(line number, object)`` as `read_jsonl` does, of a text that was read already."""
     cure = "write one JSON object a line"
     # Split on "\n" alone: str.splitlines would also break inside JSON strings (U+2028).
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             record = _decode(line, path, number, cure)
             if not isinstance(record, dict):

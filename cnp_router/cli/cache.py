@@ -26,7 +26,7 @@ def sample_router(*, at_once: bool = False) -> LearnedRouter:
     from cnp_router.datasets import load_sample
     from cnp_router.training import fit_router, load_router
 
-    place = _place()
+    place = sample_place()
     if place is not None:
         try:
             return load_router(place)
@@ -64,7 +64,7 @@ def cache_folder() -> Path:
     return Path.home() / ".cache" / "cnp-router"
 
 
-def _place() -> Path | None:
+def sample_place() -> Path | None:
     """Return where the model of this version of the library and of the sample is kept."""
     digest = hashlib.sha256()
     folder = resources.files("cnp_router.datasets") / "sample"

@@ -111,13 +111,18 @@ def given(**values: Any) -> dict[str, Any]:
     return {name: v for name, v in values.items() if not any(v is each for each in nothing)}
 
 
+def standard_input() -> bytes:
+    """Return all that standard input gives."""
+    if sys.stdin is None:
+        raise DataFileError("standard input", "is closed", cure="give the request itself")
+    return sys.stdin.buffer.read()
+
+
 def request_text(text: str) -> str:
     """Return a request, from standard input where it is a dash."""
     if text == "-":
-        if sys.stdin is None:
-            raise DataFileError("standard input", "is closed", cure="give the request itself")
         try:
-            text = sys.stdin.buffer.read().decode("utf-8-sig")
+            text = standard_input().decode("utf-8-sig")
         except UnicodeDecodeError as exc:
             raise DataFileError("standard input", "not UTF-8", cure="send it as UTF-8") from exc
     if not text.strip():
@@ -132,7 +137,21 @@ def _date(text: str | None) -> datetime.date | None:
         raise click.BadParameter(f"{exc}.") from None
 
 
-PROTOCOL = Registered("Protocols", "cnp_router.protocols", "PROTOCOLS")
+PROTOCOL = Registered(
+    "Protocols",
+    "cnp_router.protocols",
+    "PROTOCOLS",
+    completed=(
+        "learned",
+        "manager-led",
+        "contractor-led",
+        "collaborative",
+        "hierarchical",
+        "single-agent",
+        "auto",
+        "coordinated",
+    ),
+)
 PROVIDER = Registered("Language models, for --llm", "cnp_router.llm", "PROVIDERS")
 
 fitted_model = folder("--model", required=True, help="Folder of the model.")
@@ -146,6 +165,22 @@ request_date = click.option(
     help="The day the request is asked.  [default: that of the newest past mashup]",
 )
 as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON document instead.")
+
+
+def _html(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Check the place of a report page before anything else is done."""
+    if path is not None:
+        from cnp_router.reports import check_html
+
+        check_html(path)
+    return path
+
+
+html = file(
+    "--html",
+    callback=_html,
+    help="Write a report page there too: one HTML file that needs no network.",
+)
 
 threshold = share(
     "--threshold",

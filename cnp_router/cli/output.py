@@ -44,9 +44,14 @@ def echo_lines(text: str) -> None:
 
 def echo_json(document: Any) -> None:
     """Print one JSON document on standard output; what steers a terminal is escaped in it."""
+    click.echo(json_text(document, indent=2))
+
+
+def json_text(document: Any, *, indent: int | None = None) -> str:
+    """Return a JSON document as `echo_json` prints it."""
     utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
-    text = json.dumps(document, ensure_ascii=not utf8, indent=2, allow_nan=False)
-    click.echo(_NOT_ASCII.sub(lambda match: _json_character(match[0]), text))
+    text = json.dumps(document, ensure_ascii=not utf8, indent=indent, allow_nan=False)
+    return _NOT_ASCII.sub(lambda match: _json_character(match[0]), text)
 
 
 def echo_table(

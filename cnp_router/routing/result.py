@@ -5,7 +5,7 @@ What is ranked are APIs. A contractor is who holds them: by default each API has
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -246,7 +246,7 @@ class Routing:
             return ", so a language model was asked who else may fit"
         if self.source == "broadcast":
             return f", so everyone{' allowed' if self.is_restricted else ''} is asked"
-        return ", and no fallback is allowed" if self.fits else ""
+        return ", so an API that is needed may be missing" if self.fits else ""
 
     def _basis(self) -> str:
         if not self.is_rough:
@@ -269,7 +269,10 @@ class Routing:
                 {
                     "contractor": r.contractor,
                     "probability": round(r.probability, 6),
-                    "reasons": [{**asdict(x), "references": list(x.references)} for x in r.reasons],
+                    "reasons": [
+                        {"kind": x.kind, "text": x.text, "references": list(x.references)}
+                        for x in r.reasons
+                    ],
                 }
                 for r in self.recipients
             ],

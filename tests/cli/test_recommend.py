@@ -31,12 +31,18 @@ class TestTable:
         assert (result.exit_code, result.stderr) == (0, "")
         table, facts = result.stdout.split("\n\n")
         assert table.startswith("   API ")
+        assert table.endswith(
+            "\nMarked *: recommended. Probability: from 0 to 1, that the request needs the API."
+        )
         for recipient in routing.recipients[:10]:
             mark = r"\*" if recipient.contractor in routing.recommendation else " "
             row = rf"^{mark}  {recipient.contractor} +{recipient.probability:.2f}"
             assert re.search(row, table, re.MULTILINE)
         asked = len(routing.recipients)
-        assert f"Recipients      {asked} of 149 contractors, for a recall of 0.90\n" in facts
+        assert (
+            f"Recipients      {asked} of 149 contractors, enough to reach 90% of the needed"
+            in facts
+        )
         assert f"Verdict         Sure: the confidence of {routing.confidence:.2f} reaches" in facts
         assert f"Messages saved  {149 - asked} of the 149 of a broadcast" in facts
 
@@ -48,11 +54,13 @@ class TestTable:
         )  # fmt: skip
         monkeypatch.setattr(type(sample_router), "route", lambda *_, **__: routing)
         assert recommend(REQUEST).stdout == (
-            "   API     prob.  why\n"
-            "*  twilio   0.90  it says Twilio; used before\n"
+            "   API     probability  why\n"
+            "*  twilio         0.90  it says Twilio; used before\n"
+            "Marked *: recommended. Probability: from 0 to 1, that the request needs the API.\n"
             "\n"
-            "Recommended     twilio (marked *)\n"
-            "Recipients      1 of 149 contractors, for a recall of 0.90\n"
+            "Recommended     twilio\n"
+            "Recipients      1 of 149 contractors, enough to reach 90% of the needed APIs on\n"
+            "                average\n"
             "Verdict         Sure: the confidence of 0.80 reaches the threshold of 0.60.\n"
             "Messages saved  148 of the 149 of a broadcast (99%)\n"
         )
@@ -77,7 +85,7 @@ class TestTable:
         monkeypatch.setattr(type(sample_router), "route", lambda *_, **__: routing)
         text = recommend(REQUEST).stdout
         assert "\n... and 1 more recipient of probability 0.00 (--all shows them)\n" in text
-        assert "11 of 149 contractors, aiming at a recall of 0.90\n" in text
+        assert "11 of 149 contractors, aiming to reach 90% of the needed APIs on\n" in text
 
     def test_ten_rows_and_how_many_more(self, recommend, sample_router):
         few = recommend("--top-k", 12, REQUEST).stdout
@@ -107,7 +115,8 @@ class TestFallback:
     def test_below_the_threshold_without_one(self, recommend):
         result = recommend("--top-k", 1, "--threshold", 1, REQUEST)
         facts = " ".join(result.stdout.split())
-        assert "is below the threshold of 1.00, and no fallback is allowed." in facts
+        assert "is below the threshold of 1.00, so an API that is needed may be missing." in facts
+        assert "What helps --fallback broadcast asks everyone; --fallback llm asks" in facts
         assert "Recipients 1 of 149" in facts
 
     def test_a_broadcast(self, recommend):
@@ -208,7 +217,7 @@ class TestRestriction:
 
     def test_what_it_says(self, recommend):
         text = " ".join(recommend("--among", "twilio,openweather,slack", REQUEST).stdout.split())
-        assert "of 3 allowed contractors (of 149), for a recall of 0.90" in text
+        assert "of 3 allowed contractors (of 149), enough to reach 90% of the needed APIs" in text
         assert "of the 3 of a broadcast" in text
 
     @pytest.mark.parametrize(
