@@ -1,5 +1,7 @@
 """What a reason quotes of a past request."""
 
+# ruff: noqa: RUF001  (the commas of other scripts)
+
 from __future__ import annotations
 
 import unicodedata
@@ -135,7 +137,7 @@ def test_any_text(text, wanted, said):
     assert len(quote) <= LONGEST + 2
     line = unicodedata.normalize("NFC", " ".join(text.split()))
     assert quote.removeprefix("…").removesuffix("…") in line
-    assert bool(quote) == bool(line) or not line.strip(" \t,;:-–—(、，；：…")  # noqa: RUF001
+    assert bool(quote) == bool(line) or not line.strip(" \t,;:-–—(、，；：…")
 
 
 @given(st.text(max_size=400), st.integers(5, 70))
