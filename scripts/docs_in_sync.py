@@ -1,6 +1,7 @@
 r"""Keep the output shown in the docs true: run the commands in them, and renew or compare.
 
-In ``README.md`` and ``docs/*.md``, what stands between these two comments is generated::
+In ``README.md``, ``docs/*.md`` and ``docs/tutorials/*.md``, what stands between these two comments
+is generated::
 
     <!-- run: cnp-router --help -->
     ```text
@@ -11,9 +12,12 @@ In ``README.md`` and ``docs/*.md``, what stands between these two comments is ge
 The command's standard output fills the fenced block. The word after the fence stays (``text``
 where there is none yet); after ``console``, the block opens with ``$`` and the command.
 
-Only ``cnp-router ...`` and ``python examples/NAME.py ...`` are run, without a shell, 80 columns
-wide. The commands of one document run in order in one empty folder, so that a later one finds
-the files of an earlier one.
+Only ``cnp-router ...``, ``python examples/NAME.py ...`` and ``python NAME.py ...`` of a script that
+is in the document's folder are run, without a shell, 80 columns wide. The commands of one document
+run in order in one empty folder, so that a later one finds the files of an earlier one.
+
+A file that the reader is to write is a fenced block after ``<!-- file: NAME -->``: it is written to
+that folder when its turn comes, and never changed here.
 
 What differs from run to run compares equal, and is left as it stands: numbers before ``ms``,
 ``s``, ``seconds`` or ``minutes``, together with the space before them. What differs from machine to
@@ -46,10 +50,12 @@ __all__ = ["DocsError", "main", "normalised", "renewed", "run"]
 ROOT = Path(__file__).resolve().parents[1]
 
 _BLOCK = re.compile(
-    r"^<!-- run(?P<varies> \(varies\))?: (?P<command>[^\n]+?) -->\n(?P<body>.*?)^<!-- end -->$",
+    r"^<!-- run(?P<varies> \(varies\))?: (?P<command>[^\n]+?) -->\n(?P<body>.*?)^<!-- end -->$"
+    r"|^<!-- file: (?P<file>[\w-]+\.\w+) -->\n```\w*\n(?P<content>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_MARK = re.compile(r"^<!-- (?:run\b|end\b)", re.MULTILINE)
+_MARK = re.compile(r"^<!-- (?:run\b|end\b|file\b)", re.MULTILINE)
+_DOCUMENTS = ("README.md", "docs/*.md", "docs/tutorials/*.md")
 _FENCED = re.compile(r"\s*(?P<fence>`{3,})(?P<language>\w*)\n.*^(?P=fence)\s*", re.M | re.DOTALL)
 _TIMEOUT = 600
 _VARYING = re.compile(r"[ \t]*\d[\d.,]*[ \t]*(ms|s|seconds?|minutes?)\b")
@@ -78,7 +84,7 @@ def run(command: str, folder: Path) -> str:
     Parameters
     ----------
     command : str
-        ``cnp-router ...`` or ``python examples/NAME.py ...``.
+        ``cnp-router ...``, ``python examples/NAME.py ...``, or ``python NAME.py ...``.
     folder : Path
         Where to run it.
 
@@ -92,9 +98,12 @@ def run(command: str, folder: Path) -> str:
             argv = [sys.executable, "-c", _CLI, *arguments]
         case ["python", script, *arguments] if re.fullmatch(r"examples/\w+\.py", script):
             argv = [sys.executable, str(ROOT / script), *arguments]
+        case ["python", script, *arguments] if re.fullmatch(r"\w+\.py", script):
+            argv = [sys.executable, script, *arguments]
         case _:
             raise DocsError(
-                f"will not run {command!r} (write cnp-router ... or python examples/NAME.py ...)"
+                f"will not run {command!r} (write cnp-router ..., python examples/NAME.py ... or "
+                "python NAME.py ...)"
             )
     environment = {
         **os.environ,
@@ -126,7 +135,13 @@ def run(command: str, folder: Path) -> str:
     return done.stdout.replace(f"{folder}{os.sep}", "")
 
 
-def renewed(text: str, execute: Callable[[str], str], *, keep_varying: bool = False) -> str:
+def renewed(
+    text: str,
+    execute: Callable[[str], str],
+    *,
+    write: Callable[[str, str], object] = lambda name, content: None,
+    keep_varying: bool = False,
+) -> str:
     """Return a document with its generated blocks renewed.
 
     Parameters
@@ -135,6 +150,8 @@ def renewed(text: str, execute: Callable[[str], str], *, keep_varying: bool = Fa
         The document.
     execute : callable
         From a command to its output.
+    write : callable, default=does nothing
+        Given name and content of each file that the reader is to write, when its turn comes.
     keep_varying : bool, default=False
         Leave the blocks that vary between machines as they are, once their command has succeeded.
 
@@ -145,10 +162,17 @@ def renewed(text: str, execute: Callable[[str], str], *, keep_varying: bool = Fa
     """
     blocks = list(_BLOCK.finditer(text))
     rest = _BLOCK.sub(lambda match: "\n" * match[0].count("\n"), text)
-    for found in [*_MARK.finditer(rest), *(m for b in blocks if (m := _MARK.search(b["body"])))]:
-        raise DocsError(f"{found[0]!r} has no partner (write <!-- run: ... -->, then <!-- end -->)")
+    inside = (m for b in blocks if (m := _MARK.search(b["body"] or b["content"] or "")))
+    for found in [*_MARK.finditer(rest), *inside]:
+        raise DocsError(
+            f"{found[0]!r} has no partner (write <!-- run: ... -->, then <!-- end -->; or "
+            "<!-- file: NAME -->, then a fenced block)"
+        )
 
     def fill(match: re.Match[str]) -> str:
+        if match["file"]:
+            write(match["file"], match["content"])
+            return match[0]
         command, body = match["command"], match["body"]
         fenced = _FENCED.fullmatch(body)
         if body.strip() and not fenced:
@@ -168,6 +192,10 @@ def renewed(text: str, execute: Callable[[str], str], *, keep_varying: bool = Fa
     return _BLOCK.sub(fill, text)
 
 
+def _write(folder: Path, name: str, content: str) -> None:
+    (folder / name).write_text(content, encoding="utf-8")
+
+
 def main(argv: Sequence[str] | None = None, *, root: Path = ROOT) -> int:
     """Renew or check all documents; return the exit code."""
     parser = argparse.ArgumentParser(
@@ -176,16 +204,15 @@ def main(argv: Sequence[str] | None = None, *, root: Path = ROOT) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing, show the difference")
     check = parser.parse_args(argv).check
     outdated = broken = False
-    for document in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
-        if not document.exists():
-            continue
+    for document in [file for pattern in _DOCUMENTS for file in sorted(root.glob(pattern))]:
         name = str(document.relative_to(root))
         try:
             old = read_text(document)
             with tempfile.TemporaryDirectory() as folder:
                 place = Path(folder).resolve()
                 execute = functools.partial(run, folder=place)
-                new = renewed(old, execute, keep_varying=check)
+                write = functools.partial(_write, place)
+                new = renewed(old, execute, write=write, keep_varying=check)
             if new != old and not check:
                 with atomic_write(document) as out:
                     out.write(new)

@@ -9,7 +9,10 @@ from xml.etree import ElementTree
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(file for where in ("*.md", "tutorials/*.md") for file in sorted((ROOT / "docs").glob(where))),
+]
 # <!-- from: examples/x.py -->, then a fenced block: a piece of that file, as it stands there.
 _PIECE = re.compile(r"^<!-- from: (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"^<!-- from: .*$", re.MULTILINE)

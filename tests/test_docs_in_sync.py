@@ -117,6 +117,30 @@ class TestRenewed:
             docs.renewed(text, lambda _: "")
 
 
+class TestFiles:
+    FILE = "<!-- file: own.py -->\n```python\nprint('own')\n```\n"
+
+    def test_a_file_is_written_in_its_turn(self, docs):
+        done = []
+        text = block("a", "new\n") + self.FILE + block("b", "new\n")
+        new = docs.renewed(
+            text,
+            lambda command: done.append(command) or "new",
+            write=lambda name, content: done.append((name, content)),
+        )
+        assert done == ["a", ("own.py", "print('own')\n"), "b"]
+        assert new == text
+
+    @pytest.mark.parametrize("name", ["../own.py", "/own.py", "a/own.py", ".profile", "own"])
+    def test_only_into_the_folder(self, docs, name):
+        with pytest.raises(docs.DocsError, match="has no partner"):
+            docs.renewed(self.FILE.replace("own.py", name), lambda _: "", write=pytest.fail)
+
+    def test_a_file_without_its_block(self, docs):
+        with pytest.raises(docs.DocsError, match="'<!-- file' has no partner"):
+            docs.renewed("<!-- file: own.py -->\nA sentence.\n", lambda _: "", write=pytest.fail)
+
+
 class TestNormalised:
     @pytest.mark.parametrize(
         ("one", "other"),
@@ -152,6 +176,10 @@ class TestRun:
     def test_other_commands_are_not_run(self, docs, project, command):
         with pytest.raises(docs.DocsError, match="will not run"):
             docs.run(command, project)
+
+    def test_a_script_of_the_folder_is_run(self, docs, project):
+        (project / "own.py").write_text("import sys; print('own', *sys.argv[1:])")
+        assert docs.run("python own.py 1", project) == "own 1\n"
 
     def test_there_is_no_shell(self, docs, project):
         output = docs.run("python examples/hello.py '$HOME' ; rm -rf '*'", project)
@@ -204,6 +232,14 @@ class TestMain:
         assert docs.main([], root=project) == 1
         assert capsys.readouterr().err.startswith("README.md: '<!-- end' has no partner")
         assert "hello I" in page.read_text()
+
+    def test_a_tutorial_writes_its_files(self, docs, project):
+        (project / "docs" / "tutorials").mkdir(parents=True)
+        page = project / "docs" / "tutorials" / "page.md"
+        page.write_text(TestFiles.FILE + block("python own.py"))
+        assert docs.main([], root=project) == 0
+        assert page.read_text() == TestFiles.FILE + block("python own.py", body="own\n")
+        assert docs.main(["--check"], root=project) == 0
 
     def test_a_project_without_docs_is_in_sync(self, docs, project):
         assert docs.main(["--check"], root=project) == 0

@@ -25,6 +25,7 @@ from cnp_router.version import __version__
 COMMANDS = (
     "call",
     "compare",
+    "demo",
     "doctor",
     "evaluate",
     "execute",
@@ -37,6 +38,7 @@ COMMANDS = (
     "observe",
     "recommend",
     "replay",
+    "sample",
     "serve",
     "sync",
     "timetable",

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from cnp_router.training import LearnedRouter
 
 
-def sample_router() -> LearnedRouter:
-    """Return the router of the bundled sample, from the cache if it is there and sound."""
+def sample_router(*, at_once: bool = False) -> LearnedRouter:
+    """Return the router of the bundled sample, from the cache if it is there and sound.
+
+    `at_once` is as in `Progress`.
+    """
     from cnp_router.datasets import load_sample
     from cnp_router.training import fit_router, load_router
 
@@ -31,7 +34,7 @@ def sample_router() -> LearnedRouter:
             if os.path.lexists(place):
                 note(f"the kept model of the sample is fitted again: {exc}", "Note")
     sample = load_sample()
-    with Progress("Fitting on the bundled sample") as progress:
+    with Progress("Fitting on the bundled sample", at_once=at_once) as progress:
         router = fit_router(sample.catalog, sample.history, n_jobs=-1, progress=progress)
     try:
         if place is None:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 @options.round_options
 @options.chat_options("Who answers for the agents", "offline", ("manager", "contractor"))
 @options.folder("--cache", help="Keep the server's answers there, and reuse them.")
+@options.html
 @options.as_json
 def compare(
     *,
@@ -71,6 +72,7 @@ def compare(
     settings: RoundSettings,
     chat: options.Chat,
     cache: Path | None,
+    html: Path | None,
     json_: bool,
     undated: bool,
     **how: Any,
@@ -110,6 +112,10 @@ def compare(
         note(warning, "Warning")
     if report is not None:
         write_report(comparison, report)
+    if html is not None:
+        from cnp_router.reports import write_html
+
+        write_html(comparison, html, problem="" if failure is None else str(failure))
     if failure is not None:
         raise failure
 

@@ -166,6 +166,22 @@ request_date = click.option(
 )
 as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON document instead.")
 
+
+def _html(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Check the place of a report page before anything else is done."""
+    if path is not None:
+        from cnp_router.reports import check_html
+
+        check_html(path)
+    return path
+
+
+html = file(
+    "--html",
+    callback=_html,
+    help="Write a report page there too: one HTML file that needs no network.",
+)
+
 threshold = share(
     "--threshold",
     default=0.6,

@@ -13,6 +13,13 @@ from typing import Any, Literal
 import numpy as np
 
 from cnp_router.catalog import Catalog
+from cnp_router.evaluation.curves import (
+    LATENCY_LEVELS,
+    EvaluationCurves,
+    by_depth,
+    by_threshold,
+    n_reached,
+)
 from cnp_router.evaluation.metrics import (
     RANKING,
     Ranking,
@@ -20,6 +27,7 @@ from cnp_router.evaluation.metrics import (
     ece,
     means,
     percentiles,
+    reliability,
     rounded,
     set_scores,
 )
@@ -73,6 +81,9 @@ class Evaluation:
     category_apis : mapping
         ``precision recall f1`` of all APIs in the predicted categories, against the APIs used;
         None each as for `categories`. Not part of `to_dict`.
+    curves : EvaluationCurves
+        What is drawn: recall by recipients, reliability, latency. Not part of `to_dict`; it has
+        one of its own.
     """
 
     requests: int
@@ -87,6 +98,7 @@ class Evaluation:
     fallback_rate: float
     latency_ms: Mapping[str, float]
     category_apis: Mapping[str, float | None] = field(kw_only=True)
+    curves: EvaluationCurves = field(kw_only=True)
 
     def __repr__(self) -> str:
         figures = f"R@5 {share(self.ranking['recall@5'])}, R@20 {share(self.ranking['recall@20'])}"
@@ -94,6 +106,10 @@ class Evaluation:
         return f"Evaluation({self.requests:,} requests, {figures}, F1 {f1}, ECE {error})"
 
     def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def table(self) -> Table:
+        """Return all figures, a row each."""
         groups = {name: g for name, g in self.to_dict().items() if isinstance(g, dict)}
         groups["fallback"] = {"share of requests below the threshold": self.fallback_rate}
         rows = [
@@ -104,7 +120,7 @@ class Evaluation:
         dates = "given" if self.dated else "not given"
         counts = f"{self.requests:,} requests, {self.skipped:,} skipped"
         title = f"{counts}; {self.with_date:,} dates {dates}"
-        return Table(title, ("of", "figure", "mean"), tuple(rows), labels=2)._repr_html_()
+        return Table(title, ("of", "figure", "mean"), tuple(rows), labels=2)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object; floats are rounded to six digits."""
@@ -200,10 +216,12 @@ def evaluate(
     routed(mashups[0])  # to warm up
     results = timed = in_order(routed, mashups, n_jobs)
     if n_workers(n_jobs, len(mashups)) > 1:
-        places = np.unique(np.linspace(0, len(mashups) - 1, min(len(mashups), TIMED)).astype(int))
-        timed = [routed(mashups[i]) for i in places]
+        some = np.unique(np.linspace(0, len(mashups) - 1, min(len(mashups), TIMED)).astype(int))
+        timed = [routed(mashups[i]) for i in some]
     probabilities = np.concatenate([r.probabilities for r in results])
     labels = np.concatenate([r.labels for r in results])
+    places = [r.places for r in results]
+    latencies = [1000 * r.seconds for r in timed]
     categories, category_apis = _category_scores(router, mashups)
     return Evaluation(
         requests=len(mashups),
@@ -221,8 +239,14 @@ def evaluate(
         },
         calibration={"ece": ece(probabilities, labels), "brier": brier(probabilities, labels)},
         fallback_rate=sum(not r.is_confident for r in results) / len(results),
-        latency_ms=percentiles([1000 * r.seconds for r in timed]),
+        latency_ms=percentiles(latencies),
         category_apis=category_apis,
+        curves=EvaluationCurves(
+            thresholds=by_threshold(places, [r.n_reached for r in results]),
+            depths=by_depth(places, len(router.apis)),
+            reliability=reliability(probabilities, labels),
+            latency_ms=percentiles(latencies, LATENCY_LEVELS),
+        ),
     )
 
 
@@ -230,7 +254,8 @@ def evaluate(
 class RequestFigures:
     """The figures of one request, as in `Evaluation`; small, for it travels between processes.
 
-    `places` says how many APIs come before each one used.
+    `places` says how many APIs come before each one used, `n_reached` how many recipients each
+    threshold of `EvaluationCurves` gives; empty where there are no probabilities.
     """
 
     ranking: Mapping[str, float]
@@ -241,6 +266,7 @@ class RequestFigures:
     labels: np.ndarray[Any, Any]
     places: Mapping[str, int]
     seconds: float
+    n_reached: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
 
 def request_figures(
@@ -265,6 +291,7 @@ def request_figures(
         labels=np.isin(ranked[:CALIBRATED], mashup.apis),
         places=_places(router, scores, mashup),
         seconds=seconds,
+        n_reached=n_reached(scores.probabilities[scores.order]),
     )
 
 

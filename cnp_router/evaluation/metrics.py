@@ -17,12 +17,14 @@ from cnp_router.records import check_number
 __all__ = [
     "RANKING",
     "Ranking",
+    "ReliabilityBin",
     "RiskCoverage",
     "SetScores",
     "brier",
     "ece",
     "means",
     "percentiles",
+    "reliability",
     "risk_coverage",
     "rounded",
     "set_scores",
@@ -141,11 +143,61 @@ def ece(probabilities: ArrayLike, outcomes: ArrayLike, *, bins: int = 15) -> flo
     >>> round(ece([0.9, 0.9, 0.1, 0.1], [1, 1, 0, 1]), 3)
     0.25
     """
+    found = reliability(probabilities, outcomes, bins=bins)
+    gaps = math.fsum(each.n * abs(each.predicted - each.observed) for each in found)
+    return gaps / sum(each.n for each in found)
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityBin:
+    """What came of the predictions whose probability is in a range.
+
+    Parameters
+    ----------
+    low, high : float in [0, 1]
+        The range.
+    n : int, at least 1
+        How many predictions.
+    predicted : float in [0, 1]
+        Their mean probability.
+    observed : float in [0, 1]
+        The share of them that came true.
+    """
+
+    low: float
+    high: float
+    n: int
+    predicted: float
+    observed: float
+
+
+def reliability(
+    probabilities: ArrayLike, outcomes: ArrayLike, *, bins: int = 15
+) -> tuple[ReliabilityBin, ...]:
+    """Return the bins of the calibration error, by rising probability; none that is empty.
+
+    Errors as in `ece`.
+
+    Examples
+    --------
+    >>> reliability([0.9, 0.9, 0.1], [1, 0, 0], bins=2)[1]
+    ReliabilityBin(low=0.5, high=1.0, n=2, predicted=0.9, observed=0.5)
+    """
     check_number("bins", bins, 1, whole=True)
     p, y = _pairs(probabilities, outcomes)
     which = np.minimum((p * bins).astype(int), bins - 1)
-    gaps = np.bincount(which, weights=p - y, minlength=bins)
-    return float(np.abs(gaps).sum() / len(p))
+    sizes = np.bincount(which, minlength=bins)
+    predicted, observed = (np.bincount(which, weights=each, minlength=bins) for each in (p, y))
+    return tuple(
+        ReliabilityBin(
+            i / bins,
+            (i + 1) / bins,
+            int(sizes[i]),
+            float(predicted[i] / sizes[i]),
+            float(observed[i] / sizes[i]),
+        )
+        for i in np.flatnonzero(sizes).tolist()
+    )
 
 
 def brier(probabilities: ArrayLike, outcomes: ArrayLike) -> float:

@@ -51,7 +51,7 @@ class OnlineStore:
     path : str or Path
         The file. It and its folder are made if they are not there, unless `read_only`. Only its
         owner may read a new one (mode 0600), and its log; one that is there keeps its mode.
-    observers : sequence of Observer
+    observers : sequence of Observer, default=()
         New ones. Each goes on from what it had learned when its last checkpoint was written, and
         learns from all records after that; one that the store does not know learns from all.
     checkpoint_every : int >= 1, default=200
@@ -104,7 +104,7 @@ class OnlineStore:
     def __init__(
         self,
         path: str | Path,
-        observers: Sequence[Observer],
+        observers: Sequence[Observer] = (),
         *,
         checkpoint_every: int = 200,
         read_only: bool = False,

@@ -25,10 +25,10 @@ from cnp_router.exceptions import (
 )
 from cnp_router.files import value_of
 from cnp_router.records import Record, check_json, check_number, check_request, check_text, shown
+from cnp_router.serving.asking_page import page, page_headers
 from cnp_router.serving.http_limits import Guard, Limits, RefusedError
 from cnp_router.serving.mcp_endpoint import http_app
 from cnp_router.serving.openapi_of_gateway import openapi_of
-from cnp_router.serving.page import page, page_headers
 from cnp_router.serving.prometheus import CONTENT_TYPE, Metrics
 from cnp_router.serving.search_answers import tool_to_dict
 from cnp_router.version import __version__

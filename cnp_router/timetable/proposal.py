@@ -14,7 +14,7 @@ from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.files import atomic_write, read_json
 from cnp_router.printing import printable
 from cnp_router.records import Record, check_instance, check_text, positions, shown, string_tuple
-from cnp_router.timetable import drawing
+from cnp_router.timetable import plain_text
 from cnp_router.timetable.course import Course, load_courses, read_courses
 from cnp_router.timetable.form import Form
 from cnp_router.timetable.form_fields import one_of
@@ -98,7 +98,7 @@ class Proposal:
     def timetable(self) -> tuple[Course, ...]:
         """The chosen courses, in the order of the week."""
         chosen = set(self.chosen)
-        return tuple(drawing.in_order([c for c in self.courses if c.id in chosen]))
+        return tuple(plain_text.in_order([c for c in self.courses if c.id in chosen]))
 
     @property
     def credits(self) -> float:
@@ -194,8 +194,8 @@ class Proposal:
     def draw(self, width: int = _WIDTH) -> str:
         """Return it as plain text that steers no terminal: changes, table, courses, rules."""
         lines = [] if self.revision is None else [*self.revision.lines(self.courses), ""]
-        lines += [*drawing.table_of(self.timetable, width), ""]
-        lines += [*drawing.list_of(self.timetable, width), ""]
+        lines += [*plain_text.table_of(self.timetable, width), ""]
+        lines += [*plain_text.list_of(self.timetable, width), ""]
         lines.append(f"{self.credits:g} credits, {len(self.timetable)} courses, by {self.method}")
         if not self.is_optimal:
             lines.append("Time was up before it was sure that nothing is better.")

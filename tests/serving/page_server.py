@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cnp_router.routing import Reason, Recipient, Routing
-from cnp_router.serving.page import page, page_headers
+from cnp_router.serving.asking_page import page, page_headers
 from tests.unpacked import Unpacked
 
 CHROMIUM = Unpacked("chromium", "usr/lib/chromium/chromium", "chromium")

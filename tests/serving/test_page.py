@@ -22,11 +22,11 @@ from starlette.responses import PlainTextResponse
 from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History
 from cnp_router.routing import Reason, Recipient
+from cnp_router.serving.asking_page import page, page_headers
 from cnp_router.serving.clients import Clients
 from cnp_router.serving.gateway import Gateway
 from cnp_router.serving.http_front import app_of
 from cnp_router.serving.http_limits import Limits
-from cnp_router.serving.page import page, page_headers
 from cnp_router.training import fit_router
 from tests.serving.page_server import (
     CHROMIUM,
