@@ -115,6 +115,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Return a document as Python-Markdown needs it."""
+    # In a search, what explains comes before what lists.
+    explains = page.file.src_uri.startswith(("docs/", "README")) and page.file.src_dir is not None
+    page.meta.setdefault("search", {"boost": 1.0 if explains else 0.3})
     if page.file.src_uri == f"{REFERENCE}/README.md":
         markdown = f"{markdown}\n{_contents()}"
     markdown = re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
