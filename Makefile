@@ -14,7 +14,7 @@ READY := $(VENV)/.cnp-router-ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check benchmark format docs clean
+.PHONY: help demo test check benchmark format docs site clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -25,7 +25,8 @@ demo: $(READY) ## the tour: learn from the sample, route a request
 test: $(READY) ## tests and doctests
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-check: $(READY) ## format, lint, types, and whether the docs are up to date
+check: $(READY) site ## format, lint, types, the site, and whether the docs are up to date
+	CNP_ROUTER_SITE=site $(BIN)/python -m pytest --quiet tests/test_site_in_browser.py
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -42,8 +43,11 @@ format: $(READY) ## format the code and fix what lint can fix
 docs: $(READY) ## run the commands shown in the docs and renew their output
 	$(BIN)/python scripts/docs_in_sync.py
 
+site: $(READY) ## the docs as a site, in site/: open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 clean: ## remove .venv, caches and build leftovers
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

@@ -143,7 +143,7 @@ def _peers(splits: data.Splits, options: argparse.Namespace) -> dict[str, Build]
     def builder(name: str) -> Build:
         return lambda catalog, history: peers.fitted(name, catalog, history, vectors)[0]
 
-    there = peers.measurable(PEERS, has_vectors=vectors is not None)
+    there = peers.measurable(peers.usual(), has_vectors=vectors is not None)
     return {name: builder(name) for name in there}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ ROUTERS: dict[str, Build] = {
     "broadcast": lambda catalog, *_: BroadcastRouter(catalog),
 }
 
+_NEED_HISTORY = ("history kNN", "popularity")
+
 # Title, where it is in an evaluation, decimals.
 _COLUMNS = (
     ("R@5", ("ranking", "recall@5"), 3),
@@ -66,15 +69,20 @@ _COSTS = {
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measure the routers and print the tables."""
-    splits = data.load(options.data, options.seed)
+    part = {"limit": options.limit, "without_history": options.without_history}
+    splits = _splits(options.data, options.seed, **part)
     facts = environment(options.seed)
     heading(f"Quality on {splits.name}", facts)
     print(f"Learned from {len(splits.train)} mashups over {len(splits.catalog)} APIs.")
     print(f"Requests: {splits.asked}; figures are means over them.")
     print("Recipients are the APIs routed to, at a target recall of .90. Only the learned router")
     print("goes by the date of a request.")
-    print("Of peers, F1 is that of all above a threshold, chosen on past requests out of fold.\n")
-    chosen = options.only or [*ROUTERS, *PEERS]
+    if options.without_history:
+        print("Without history, peers recommend the best alone.\n")
+    else:
+        print("Of peers, F1 is that of all above a threshold, chosen on past requests out of")
+        print("fold.\n")
+    chosen = _chosen(options)
     there = peers.measurable(
         [name for name in chosen if name in PEERS], has_vectors=options.vectors is not None
     )
@@ -86,7 +94,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     results = {}
     for name in names:
         ask = measure_peer if name in PEERS else measure
-        results[name] = in_child(ask, name, options.data, options.seed, options.vectors)
+        results[name] = in_child(ask, name, options.data, options.seed, options.vectors, part)
     rows = [
         [*row, *(number(results[name][key], digits) for key, digits in _COSTS.values())]
         for split in splits.held_out
@@ -95,17 +103,22 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     ]
     head = ["router", "requests", "dates", *(column for column, *_ in _COLUMNS)]
     table([[*head, *_COSTS], *rows])
-    _print_rolling(head, data.rolling(splits.train, options.seed), results)
+    if not options.without_history:
+        _print_rolling(head, data.rolling(splits.train, options.seed), results)
     if options.full:
         _print_all(results, list(splits.held_out))
     return {"environment": facts, "data": splits.name, "routers": results}
 
 
 def measure(
-    name: str, folder: Path | None, seed: int, vectors: Path | None = None
+    name: str,
+    folder: Path | None,
+    seed: int,
+    vectors: Path | None = None,
+    part: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Fit one router and evaluate it. Runs in a process of its own."""
-    splits = data.load(folder, seed)
+    splits = _splits(folder, seed, **part or {})
     encoder = None if vectors is None else GivenVectors(vectors, splits)
 
     def build(past: History) -> Router:
@@ -122,10 +135,14 @@ def measure(
 
 
 def measure_peer(
-    name: str, folder: Path | None, seed: int, vectors: Path | None = None
+    name: str,
+    folder: Path | None,
+    seed: int,
+    vectors: Path | None = None,
+    part: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Fit one peer and evaluate it. Runs in a process of its own."""
-    splits = data.load(folder, seed)
+    splits = _splits(folder, seed, **part or {})
     given = None if vectors is None else load_vectors(vectors, splits)
     peer, seconds = peers.fitted(name, splits.catalog, splits.train, given)
     peak = peak_megabytes()
@@ -142,6 +159,28 @@ def measure_peer(
         "splits": results,
         "rolling": rolling,
     }
+
+
+def _chosen(options: argparse.Namespace) -> list[str]:
+    """Return who is measured: those named, or all that are quick."""
+    chosen = options.only or [*ROUTERS, *peers.usual()]
+    if not options.without_history:
+        return list(chosen)
+    return [name for name in chosen if not _needs_history(name)]
+
+
+def _needs_history(name: str) -> bool:
+    return PEERS[name].needs_history if name in PEERS else name in _NEED_HISTORY
+
+
+def _splits(
+    folder: Path | None, seed: int, *, limit: int = 0, without_history: bool = False
+) -> data.Splits:
+    """Read the data; of each split at most `limit` mashups drawn at random, all if it is 0."""
+    splits = data.load(folder, seed)
+    held_out = {name: data.limited(h, limit, seed) for name, h in splits.held_out.items()}
+    train = History([]) if without_history else splits.train
+    return replace(splits, train=train, held_out=held_out)
 
 
 def _evaluated(name: str, router: Router, history: History) -> dict[str, Any]:

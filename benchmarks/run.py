@@ -2,7 +2,8 @@ r"""The one entry point of the benchmarks.
 
 ::
 
-    python benchmarks/run.py quality [--data DIR] [--vectors FILE.npz] [--full] [--only ROUTER ...]
+    python benchmarks/run.py quality [--data DIR] [--vectors FILE.npz] [--full] \
+        [--only ROUTER ...] [--without-history] [--limit N]
     python benchmarks/run.py learning_curve [--data DIR] [--vectors FILE.npz] [--sizes N ...] \
         [--draws N] [--limit N] [--plots DIR]
     python benchmarks/run.py trust [--data DIR] [--limit N] [--final]
@@ -116,6 +117,10 @@ def _quality(track: argparse.ArgumentParser) -> None:
     track.add_argument("--full", action="store_true", help="print every figure")
     names = [*quality.ROUTERS, *PEERS]
     track.add_argument("--only", nargs="+", metavar="ROUTER", choices=names, help="not all")
+    track.add_argument(
+        "--without-history", action="store_true", help="learn from specifications alone"
+    )
+    _limit(track, 0)
     _vectors(track)
 
 

@@ -66,6 +66,8 @@ from cnp_router.evaluation import (
     evaluate as evaluate,
     evaluate_completion as evaluate_completion,
     Evaluation as Evaluation,
+    learning_curve as learning_curve,
+    LearningCurve as LearningCurve,
     prequential as prequential,
     PrequentialEvaluation as PrequentialEvaluation,
     write_report as write_report,

@@ -19,7 +19,17 @@ from benchmarks.peers.peer import FittedPeer, Peer
 from cnp_router.catalog import Catalog
 from cnp_router.history import History
 
-__all__ = ["PEERS", "Entry", "FittedPeer", "Peer", "absence", "build", "fitted", "measurable"]
+__all__ = [
+    "PEERS",
+    "Entry",
+    "FittedPeer",
+    "Peer",
+    "absence",
+    "build",
+    "fitted",
+    "measurable",
+    "usual",
+]
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,7 @@ class Entry:
     packages: tuple[str, ...]
     needs_vectors: bool = False
     needs_history: bool = True
+    slow: bool = False  # measured only where it is asked for by name
 
 
 PEERS: dict[str, Entry] = {
@@ -44,7 +55,53 @@ PEERS: dict[str, Entry] = {
     ),
     "bm25s": Entry("benchmarks.peers.bm25", "Bm25s", ("bm25s", "Stemmer"), needs_history=False),
     "scikit-learn kNN": Entry("benchmarks.peers.neighbours", "Neighbours", ("sklearn",)),
+    "embedding search": Entry(
+        "benchmarks.peers.embeddings",
+        "EmbeddingSearch",
+        ("numpy",),
+        needs_vectors=True,
+        needs_history=False,
+    ),
+    "langgraph-bigtool": Entry(
+        "benchmarks.peers.tool_store",
+        "ToolStore",
+        ("langgraph_bigtool",),
+        needs_vectors=True,
+        needs_history=False,
+    ),
+    "toolrank": Entry(
+        "benchmarks.peers.tool_rank", "Toolrank", ("toolrank", "Stemmer"), needs_history=False
+    ),
+    "toolrank with vectors": Entry(
+        "benchmarks.peers.tool_rank",
+        "Toolrank",
+        ("toolrank", "Stemmer"),
+        needs_vectors=True,
+        needs_history=False,
+    ),
+    "graph-tool-call": Entry(
+        "benchmarks.peers.tool_graph",
+        "GraphToolCall",
+        ("graph_tool_call",),
+        needs_history=False,
+        slow=True,
+    ),
+    "graph-tool-call with vectors": Entry(
+        "benchmarks.peers.tool_graph",
+        "GraphToolCall",
+        ("graph_tool_call",),
+        needs_vectors=True,
+        needs_history=False,
+        slow=True,
+    ),
 }
+
+
+def usual() -> list[str]:
+    """Return the peers that are measured where none is named, and print which are too slow."""
+    for name in (name for name, entry in PEERS.items() if entry.slow):
+        print(f"{name}: slow, so measured by `quality --only` alone.")
+    return [name for name, entry in PEERS.items() if not entry.slow]
 
 
 def measurable(names: Iterable[str], *, has_vectors: bool) -> list[str]:

@@ -269,7 +269,7 @@ class SourceTool(BaseTool):
     Called asynchronously, or from a thread while the event loop of its sources runs. A failure is
     a message of status ``"error"``, which the model reads; the whole `CallResult` is the artifact.
 
-    Parameters
+    Attributes
     ----------
     api : Api
     called_by : SourceTools

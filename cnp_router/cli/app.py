@@ -25,6 +25,8 @@ from cnp_router.version import __version__
 COMMANDS = (
     "call",
     "compare",
+    "demo",
+    "doctor",
     "evaluate",
     "execute",
     "fit",

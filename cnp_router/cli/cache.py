@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from cnp_router.training import LearnedRouter
 
 
-def sample_router() -> LearnedRouter:
-    """Return the router of the bundled sample, from the cache if it is there and sound."""
+def sample_router(*, at_once: bool = False) -> LearnedRouter:
+    """Return the router of the bundled sample, from the cache if it is there and sound.
+
+    `at_once` is as in `Progress`.
+    """
     from cnp_router.datasets import load_sample
     from cnp_router.training import fit_router, load_router
 
-    place = _place()
+    place = sample_place()
     if place is not None:
         try:
             return load_router(place)
@@ -31,7 +34,7 @@ def sample_router() -> LearnedRouter:
             if os.path.lexists(place):
                 note(f"the kept model of the sample is fitted again: {exc}", "Note")
     sample = load_sample()
-    with Progress("Fitting on the bundled sample") as progress:
+    with Progress("Fitting on the bundled sample", at_once=at_once) as progress:
         router = fit_router(sample.catalog, sample.history, n_jobs=-1, progress=progress)
     try:
         if place is None:
@@ -61,7 +64,7 @@ def cache_folder() -> Path:
     return Path.home() / ".cache" / "cnp-router"
 
 
-def _place() -> Path | None:
+def sample_place() -> Path | None:
     """Return where the model of this version of the library and of the sample is kept."""
     digest = hashlib.sha256()
     folder = resources.files("cnp_router.datasets") / "sample"

@@ -115,7 +115,7 @@ def compare(
     if html is not None:
         from cnp_router.reports import write_html
 
-        write_html(comparison, html)
+        write_html(comparison, html, problem="" if failure is None else str(failure))
     if failure is not None:
         raise failure
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cnp_router.cli import options
 from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, number
+from cnp_router.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from cnp_router.evaluation import LearningCurve
 
 
 @options.command("cnp-router evaluate --model model --history held-out.jsonl")
@@ -22,6 +26,13 @@ from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, numbe
     is_flag=True,
     help="Also hide one API of each mashup of several, at random, and look for it from the text, "
     "from the other APIs, and from both.",
+)
+@click.option(
+    "--learning-curve",
+    "with_curve",
+    is_flag=True,
+    help="Also fit again on 0, 15, 60, 250, 1000 and all of the model's past mashups, and measure "
+    "each on the same requests. Takes several times as long as fitting.",
 )
 @options.target_recall
 @options.threshold
@@ -40,6 +51,7 @@ def evaluate(
     vectors: options.Vectors,
     histories: tuple[Path, ...],
     complete: bool,
+    with_curve: bool,
     undated: bool,
     html: Path | None,
     json_: bool,
@@ -52,7 +64,7 @@ def evaluate(
     left out and counted as skipped.
     """
     from cnp_router.evaluation import evaluate as evaluated
-    from cnp_router.evaluation import evaluate_completion
+    from cnp_router.evaluation import evaluate_completion, learning_curve
     from cnp_router.history import History
 
     router, history = fitted_router(model, vectors), History.read(histories)
@@ -61,18 +73,31 @@ def evaluate(
     result: dict[str, Any] = evaluation.to_dict()
     if complete:
         result["completion"] = evaluate_completion(router, history, dated=not undated).to_dict()
-    echo_json(result) if json_ else _echo(result)
+    curve = None
+    if with_curve:
+        with Progress("Learning curve") as progress:
+            curve = learning_curve(router, history, progress=progress, **how)
+        result["learning_curve"] = curve.to_dict()
     if html is not None:
         from cnp_router.reports import write_html
 
-        write_html(evaluation, html)
+        write_html(evaluation, html, curve=curve)
+    echo_json(result) if json_ else _echo(result, curve)
 
 
-def _echo(result: dict[str, Any]) -> None:
+def _echo(result: dict[str, Any], curve: LearningCurve | None) -> None:
     completion = result.pop("completion", None)
+    result.pop("learning_curve", None)
     echo_pairs(_pairs(result))
-    if completion is None:
-        return
+    if completion is not None:
+        _echo_completion(completion)
+    if curve is not None:
+        table = curve.table()
+        echo("", "learning curve, fitted again on parts of the past mashups")
+        echo_table(table.columns, table.rows, numbers=table.columns)
+
+
+def _echo_completion(completion: dict[str, Any]) -> None:
     requests = completion.pop("requests")
     depths = list(completion["text"])
     echo("", f"completion, one API hidden in each of {requests:,} mashups")

@@ -152,6 +152,7 @@ def _revise(file: Path, text: str | None, *, dry_run: bool, json_: bool) -> None
         "plans is told what this user asked for in the last 90 days.",
     ),
     click.option("--no-learn", is_flag=True, help="Do not let the model learn from it."),
+    options.html,
 )
 @options.folder(
     "--model",
@@ -209,10 +210,13 @@ def execute(
             )
             run.report(json_)
             run.learn_if_possible()
+            run.write_page()
         raise
     if run.planned is not None:
         run.report_plan(json_)
+        run.write_page()
         return
     run.report(json_)
     run.learn_if_possible()
+    run.write_page()
     run.check()

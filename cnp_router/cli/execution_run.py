@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cnp_router.online import Observer, Reputation
     from cnp_router.planning import Run
     from cnp_router.prediction import ParameterHints
-    from cnp_router.protocols import Ledger
+    from cnp_router.protocols import Ledger, ModelCall
     from cnp_router.sources import Sources
     from cnp_router.training import LearnedRouter
 
@@ -71,6 +71,7 @@ class How:
     timeout: float
     call_timeout: float
     no_learn: bool
+    html: Path | None
     user: str | None
     date: datetime.date | None
 
@@ -254,12 +255,19 @@ class ExecutionRun:
         OnlineStore(self.model / ONLINE_FILE, observers, read_only=True)
         return hints, reputation
 
+    @property
+    def _paid(self) -> list[ModelCall]:
+        """What models were asked."""
+        asked = self.drafted.calls if self.run is None else self.run.model_calls
+        if self.execution is not None and self.run is None:
+            asked = self.execution.model_calls
+        return list(asked)
+
     def report(self, json_: bool) -> None:
         """Print what came of it."""
         if self.execution is None:
             return
-        calls = self.execution.model_calls if self.run is None else self.run.model_calls
-        bill = self.chat.bill(calls)
+        bill = self.chat.bill(self._paid)
         if json_:
             echo_json(with_price((self.run or self.execution).to_dict(), bill))
         else:
@@ -267,6 +275,17 @@ class ExecutionRun:
             changed = () if self.catalog is None else changes(jobs, self.catalog)
             facts = price_facts(bill, self.chat.prices)
             echo_execution(self.execution, *changed, *run_facts(self.run), *facts)
+
+    def write_page(self) -> None:
+        """Write what came of it, or the plan that was only to be shown, as a report page."""
+        made = self.planned or self.run or self.execution
+        if self.how.html is None or made is None:
+            return
+        from cnp_router.reports import write_html
+
+        facts = tuple(price_facts(self.chat.bill(self._paid), self.chat.prices))
+        known = {} if self.planned is not None else {"catalog": self.catalog}
+        write_html(made, self.how.html, facts=facts, **known)
 
     def report_plan(self, json_: bool) -> None:
         """Print the plan that was only to be shown, and what it has cost."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
+from cnp_router.cli.completing import api_ids
 from cnp_router.cli.models import MEMORY_FILE, ONLINE_FILE, SEARCHES_FILE
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs
 from cnp_router.cli.progress import Progress
@@ -34,7 +35,13 @@ _NOT_REACHED = (
 @options.folder("--model", required=True, help="Folder of a model, or one that was observed into.")
 @options.several("--mashup", "mashups", metavar="ID", help="A mashup, and the run of the same id.")
 @options.several("--user", "users", metavar="NAME", help="All mashups and runs of this user.")
-@options.several("--api", "apis", metavar="ID", help="An API, with its part in mashups and runs.")
+@options.several(
+    "--api",
+    "apis",
+    metavar="ID",
+    shell_complete=api_ids,
+    help="An API, with its part in mashups and runs.",
+)
 @options.encoder_options
 @options.count("--jobs", "n_jobs", type=int, default=-1, help="Cores to use; -1, the default: all.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")

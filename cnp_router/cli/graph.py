@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
+from cnp_router.cli.completing import api_ids
 from cnp_router.cli.help_pages import Group
 from cnp_router.cli.models import fitted_router, read_past
 from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, number
@@ -62,7 +63,7 @@ def graph() -> None:
         "cnp-router graph next --directed --k 3 google-vision",
     ]
 )
-@click.argument("known", nargs=-1, required=True, metavar="ID...")
+@click.argument("known", nargs=-1, required=True, metavar="ID...", shell_complete=api_ids)
 @options.count("--k", default=10, show_default=True, help="How many to show.")
 @graph_options
 @options.as_json
@@ -110,7 +111,13 @@ def export(file: Path, min_count: int, graph: TransitionGraph) -> None:
 
 @graph.command(examples=["cnp-router graph draw maps.png --around google-maps"])
 @click.argument("file", type=options.PLACE)
-@options.several("--around", required=True, metavar="ID", help="API to draw in the middle.")
+@options.several(
+    "--around",
+    required=True,
+    metavar="ID",
+    shell_complete=api_ids,
+    help="API to draw in the middle.",
+)
 @graph_options
 def draw(file: Path, around: tuple[str, ...], graph: TransitionGraph) -> None:
     """Draw the neighbours of some APIs to FILE: .png or .svg. Needs matplotlib."""

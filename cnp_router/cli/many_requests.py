@@ -74,10 +74,12 @@ def read_requests(
         path, text = place, read_text(place)
     if place.suffix.lower() not in _OBJECTS and not text.lstrip().startswith("{"):
         lines = enumerate(text.split("\n"), start=1)
-        each = (Asked(number, line.strip()) for number, line in lines if line.strip())
+        found = [Asked(number, line.strip()) for number, line in lines if line.strip()]
     else:
-        each = _of_objects(text, path, catalog)
-    return [replace(asked, known=(*known, *asked.known), date=asked.date or date) for asked in each]
+        found = list(_of_objects(text, path, catalog))
+    return [
+        replace(asked, known=(*known, *asked.known), date=asked.date or date) for asked in found
+    ]
 
 
 def _of_objects(text: str, path: str | Path, catalog: Catalog) -> Iterator[Asked]:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 @options.round_options
 @options.chat_options("Who answers for the agents", "offline", ("manager", "contractor"))
 @options.file("--transcript", help="Write the round's messages there.")
+@options.html
 @options.as_json
 def negotiate(
     *,
@@ -62,6 +63,7 @@ def negotiate(
     settings: RoundSettings,
     chat: options.Chat,
     transcript: Path | None,
+    html: Path | None,
     json_: bool,
     protocol: Any,
     announce: Any,
@@ -94,6 +96,10 @@ def negotiate(
                 note(f"Paid until then: {paid.tokens:,} tokens ({of}).")
             if transcript is not None:
                 exc.transcript.write(transcript)
+            if html is not None:
+                from cnp_router.reports import write_html
+
+                write_html(exc.transcript, html, facts=(("Why", str(exc)),))
         raise
     bill = chat.bill(outcome.transcript.calls)
     if json_:
@@ -103,6 +109,10 @@ def negotiate(
         echo_pairs([*_facts(outcome), *price_facts(bill, chat.prices)])
     if transcript is not None:
         outcome.transcript.write(transcript)
+    if html is not None:
+        from cnp_router.reports import write_html
+
+        write_html(outcome, html, facts=tuple(price_facts(bill, chat.prices)))
     if outcome.failure:
         raise RoundFailedError(outcome.failure, outcome.transcript)
 

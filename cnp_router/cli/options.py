@@ -137,7 +137,21 @@ def _date(text: str | None) -> datetime.date | None:
         raise click.BadParameter(f"{exc}.") from None
 
 
-PROTOCOL = Registered("Protocols", "cnp_router.protocols", "PROTOCOLS")
+PROTOCOL = Registered(
+    "Protocols",
+    "cnp_router.protocols",
+    "PROTOCOLS",
+    completed=(
+        "learned",
+        "manager-led",
+        "contractor-led",
+        "collaborative",
+        "hierarchical",
+        "single-agent",
+        "auto",
+        "coordinated",
+    ),
+)
 PROVIDER = Registered("Language models, for --llm", "cnp_router.llm", "PROVIDERS")
 
 fitted_model = folder("--model", required=True, help="Folder of the model.")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -19,18 +22,19 @@ if TYPE_CHECKING:
 
     from cnp_router.routing import Recipient
 
-_WIDEST = 110
+_WIDEST = 110  # columns of prose: longer lines are hard to read; a table may be as wide as it can
 _GAP = 2
 _LEAST = 12  # columns of a text in a table
 _STYLES = {"Error": "bold red", "Warning": "yellow"}
 _NOT_ASCII = re.compile(r"[^\n -~]")
+_recorder: ContextVar[Console | None] = ContextVar("recorder", default=None)
 
 
-def echo(*lines: str) -> None:
+def echo(*lines: str, style: str = "") -> None:
     """Print lines of text, or an empty one, broken to the width of the terminal."""
     from rich.text import Text
 
-    _show(Text("\n".join(map(printable, lines))))
+    _show(Text("\n".join(map(printable, lines)), style=style))
 
 
 def echo_lines(text: str) -> None:
@@ -74,8 +78,8 @@ def echo_table(
         table.add_column(Text(above + head), justify=justify, no_wrap=right, overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    if needed - _GAP <= console(sys.stdout).width:
-        _show(table)
+    if needed - _GAP <= table_width():
+        _show(table, table_width())
         return
     for place, row in enumerate(cells):
         if place:
@@ -116,11 +120,39 @@ def echo_error(error: Exception) -> None:
     note(message, "Error")
 
 
-def console(stream: IO[str]) -> Console:
+def table_width() -> int:
+    """Return how many columns a table may have: all of the terminal's."""
+    recorder = _recorder.get()
+    return _terminal_width() if recorder is None else recorder.width
+
+
+@contextmanager
+def recording(width: int) -> Iterator[Console]:
+    """Record what is printed meanwhile, so many columns wide, and print none of it."""
+    from rich.console import Console
+
+    recorder = Console(
+        file=io.StringIO(),
+        record=True,
+        width=width,
+        force_terminal=True,
+        color_system="truecolor",
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    before = _recorder.set(recorder)
+    try:
+        yield recorder
+    finally:
+        _recorder.reset(before)
+
+
+def console(stream: IO[str], widest: int = _WIDEST) -> Console:
     """Return a console as wide as the terminal, or 80 columns, with colours only at a terminal."""
     from rich.console import Console
 
-    width = max(20, min(shutil.get_terminal_size((80, 24)).columns, _WIDEST))
+    width = min(_terminal_width(), widest)
     terminal = stream.isatty()
     colours = terminal and not os.environ.get("NO_COLOR")
     return Console(
@@ -153,8 +185,15 @@ def reasons(recipient: Recipient) -> str:
     return "; ".join(reason.text for reason in recipient.reasons[:2])
 
 
-def _show(renderable: RenderableType) -> None:
-    out = console(sys.stdout)
+def _terminal_width() -> int:
+    return max(20, shutil.get_terminal_size((80, 24)).columns)
+
+
+def _show(renderable: RenderableType, widest: int = _WIDEST) -> None:
+    if (recorder := _recorder.get()) is not None:
+        recorder.print(renderable)
+        return
+    out = console(sys.stdout, widest)
     with out.capture() as captured:
         out.print(renderable)
     # Not by the console itself: it takes a closed pipe for an end of its own.

@@ -1,4 +1,4 @@
-"""Progress of a long step: on standard error, at a terminal, and only after a second."""
+"""Progress of a long step, on standard error: at a terminal, and after a second or at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
-from cnp_router.cli.output import console
+from cnp_router.cli.output import console, note
 from cnp_router.printing import printable
 
 if TYPE_CHECKING:
@@ -20,10 +20,15 @@ _TICK = 0.2  # seconds
 
 
 class Progress:
-    """A bar that vanishes at the end. Call it with each step done."""
+    """A bar that vanishes at the end. Call it with each step done.
 
-    def __init__(self, title: str) -> None:
+    It comes when the step has taken a second. Where it is to come `at_once`, it does, and where
+    there is no terminal, a line says what is done now.
+    """
+
+    def __init__(self, title: str, *, at_once: bool = False) -> None:
         self._title = title
+        self._at_once = at_once
         self._start = monotonic()
         self._bar: Bar | None = None
 
@@ -38,6 +43,10 @@ class Progress:
         self._bar.update(task, description=said, completed=done, total=total or None)
 
     def __enter__(self) -> Self:
+        if self._at_once and sys.stderr.isatty():
+            self._bar = _started(printable(self._title))
+        elif self._at_once:
+            note(f"{self._title} ...")
         return self
 
     def __exit__(self, *error: object) -> None:

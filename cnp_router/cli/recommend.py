@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options, why_not
+from cnp_router.cli.completing import api_ids
 from cnp_router.cli.many_requests import check_output, read_requests, recommend_each
 from cnp_router.cli.models import asked_router
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table, reasons
@@ -49,7 +50,12 @@ _SURER = "--fallback broadcast asks everyone; --fallback llm asks a language mod
     "'description' and, if you like, 'id', 'date' and 'known'; a history will do. - reads "
     "standard input.",
 )
-@options.several("--known", metavar="ID", help="An API in use already: what else is needed?")
+@options.several(
+    "--known",
+    metavar="ID",
+    shell_complete=api_ids,
+    help="An API in use already: what else is needed?",
+)
 @options.request_date
 @options.router_model
 @options.file("--catalog", help="Route by the specifications of these APIs alone (JSON Lines).")
@@ -60,7 +66,13 @@ _SURER = "--fallback broadcast asks everyone; --fallback llm asks a language mod
 @options.all_fallbacks(default="none")
 @options.chat_options("Who names the categories for --fallback llm", "offline")
 @click.option("--all", "all_", is_flag=True, help=f"Show all recipients, not only {_ROWS}.")
-@click.option("--why-not", "wanted", metavar="ID", help="Say why this API is not recommended.")
+@click.option(
+    "--why-not",
+    "wanted",
+    metavar="ID",
+    shell_complete=api_ids,
+    help="Say why this API is not recommended.",
+)
 @options.file(
     "--output",
     help="Write the decisions on --requests there, as JSON Lines, instead of a table. The file is "
@@ -103,13 +115,13 @@ def recommend(
         from cnp_router.agents import CategoryFallback
 
         fallback = CategoryFallback(chat.model(router.catalog), router.catalog)
-    route = partial(router.route, fallback=fallback, **how)
+    how["fallback"] = fallback
     if requests is not None:
         check_output(output, requests)
         everyone = read_requests(requests, router.catalog, known=known, date=date)
-        recommend_each(everyone, route, output=output, json_=json_)
+        recommend_each(everyone, partial(router.route, **how), output=output, json_=json_)
         return
-    routing = route(text, known, date=date)
+    routing = router.route(text or "", known, date=date, **how)
     why = None
     if wanted:
         why = why_not.explained(

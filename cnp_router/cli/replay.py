@@ -106,12 +106,14 @@ class _Priced:
         help="Which of the priced models took the log's tokens.  [default: the only one]",
     ),
 )
+@options.html
 @options.as_json
 def replay(
     *,
     trajectories: tuple[Path, ...],
     warm: tuple[Path, ...],
     priced: _Priced | None,
+    html: Path | None,
     json_: bool,
     **how: Any,
 ) -> None:
@@ -128,6 +130,10 @@ def replay(
     log = read_trajectories(trajectories)
     before = read_trajectories(warm) if warm else ()
     found = prequential(None, log, warm=before, **options.given(**how))
+    if html is not None:
+        from cnp_router.reports import write_html
+
+        write_html(found, html, facts=tuple(_paid(found, priced)))
     if json_:
         echo_json(found.to_dict() | ({} if priced is None else {"price": priced.to_dict(found)}))
         return
@@ -145,11 +151,15 @@ def _facts(found: PrequentialEvaluation, priced: _Priced | None) -> Iterator[tup
     if found.exclude:
         yield "Not acted upon", ", ".join(found.exclude)
     yield "Cost", f"{counted(found.tokens, 'token')} and {found.seconds:,.1f} seconds"
+    yield from _paid(found, priced)
+    for name, method in found.methods.items():
+        yield f"ECE {name}", f"{method.calibration_error:.3f}"
+
+
+def _paid(found: PrequentialEvaluation, priced: _Priced | None) -> Iterator[tuple[str, str]]:
     if priced is not None:
         paid = money(priced.of(found.tokens_in, found.tokens_out), priced.prices.currency)
         yield "Price", f"{paid}, if {priced.model} took the tokens"
-    for name, method in found.methods.items():
-        yield f"ECE {name}", f"{method.calibration_error:.3f}"
 
 
 def _rows(name: str, method: PredictorEvaluation, priced: _Priced | None) -> Iterator[list[str]]:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from cnp_router.cli import options
+from cnp_router.cli.completing import listed_api_ids
 from cnp_router.cli.help_pages import Registered
 from cnp_router.exceptions import InputError, shown
 
@@ -58,6 +60,12 @@ WHERE = {
 
 class _Kind(Registered):
     """A kind of ``--where`` and its value, as in ``category=Maps``."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the kinds that begin so, with the sign that follows."""
+        return [CompletionItem(f"{kind}=") for kind in WHERE if kind.startswith(incomplete)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         kind, _, rest = str(value).partition("=")
@@ -118,13 +126,23 @@ def _ids(option: str, given: Iterable[str], catalog: Catalog) -> set[str]:
 restriction = options.gathered(
     "within",
     Restriction,
-    options.several("--among", metavar="ID,ID,...", help="Announce to no other APIs than these."),
-    options.several("--exclude", metavar="ID,ID,...", help="Do not announce to these APIs."),
+    options.several(
+        "--among",
+        metavar="ID,ID,...",
+        shell_complete=listed_api_ids,
+        help="Recommend and ask no other APIs than these.",
+    ),
+    options.several(
+        "--exclude",
+        metavar="ID,ID,...",
+        shell_complete=listed_api_ids,
+        help="Neither recommend nor ask these APIs.",
+    ),
     options.several(
         "--where",
         type=_Kind("Kinds of --where", "cnp_router.cli.restriction", "WHERE"),
         metavar="KIND=VALUE",
-        help="Announce only to these APIs. Values of one kind add up; of several kinds, an API "
-        "must fit each.",
+        help="Recommend and ask only these APIs. Values of one kind add up; of several kinds, "
+        "an API must fit each.",
     ),
 )

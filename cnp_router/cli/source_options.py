@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cnp_router.sources.configuration import SourceRef
     from cnp_router.sources.source import Source
 
-__all__ = ["LOCK", "Origins", "echo_diff", "echo_problem", "source_options"]
+__all__ = ["LOCK", "Origins", "echo_diff", "echo_problem", "source_options", "source_places"]
 
 LOCK = "cnp-router.lock"
 
@@ -119,9 +119,7 @@ def echo_diff(problem: SourceError) -> None:
         click.echo("\n".join(map(printable, problem.diff.split("\n"))), file=sys.stderr)
 
 
-source_options = options.gathered(
-    "origins",
-    Origins,
+_PLACES = (
     options.files(
         "--sources",
         "--mcp",
@@ -133,6 +131,12 @@ source_options = options.gathered(
         "--openapi", type=PLACE, metavar="[NAME=]FILE|URL", help="An OpenAPI document."
     ),
     options.several("--a2a", type=PLACE, metavar="[NAME=]URL", help="An A2A agent."),
+)
+source_places = options.gathered("origins", Origins, *_PLACES)
+source_options = options.gathered(
+    "origins",
+    Origins,
+    *_PLACES,
     options.file(
         "--lock",
         help="Keep accepted definitions there.  [default: beside the first file, its name with "

@@ -4,6 +4,7 @@ from cnp_router.evaluation.compare import compare, compare_async
 from cnp_router.evaluation.comparison import Comparison, ComparisonRow, Method
 from cnp_router.evaluation.evaluate import Evaluation, evaluate
 from cnp_router.evaluation.evaluate_completion import CompletionEvaluation, evaluate_completion
+from cnp_router.evaluation.learning_curve import LearningCurve, learning_curve
 from cnp_router.evaluation.prequential import PrequentialEvaluation, prequential
 from cnp_router.evaluation.report import comparison_tables, write_report
 from cnp_router.evaluation.table import Table
@@ -13,6 +14,7 @@ __all__ = [
     "ComparisonRow",
     "CompletionEvaluation",
     "Evaluation",
+    "LearningCurve",
     "Method",
     "PrequentialEvaluation",
     "Table",
@@ -21,6 +23,7 @@ __all__ = [
     "comparison_tables",
     "evaluate",
     "evaluate_completion",
+    "learning_curve",
     "prequential",
     "write_report",
 ]

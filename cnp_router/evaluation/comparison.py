@@ -26,6 +26,7 @@ __all__ = [
     "RoundFigures",
     "RoundResult",
     "Stage",
+    "StageCost",
     "TokensAre",
     "TokensOf",
 ]
@@ -85,6 +86,24 @@ class TokensOf:
         return tuple(cls(*key, *astuple(usage)) for key, usage in usages(calls).items())
 
 
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What a stage of a protocol costs: in one round, or on average."""
+
+    messages: _Amount = 0.0
+    model_calls: _Amount = 0.0
+    tokens_in: _Amount = 0.0
+    tokens_out: _Amount = 0.0
+
+    @property
+    def tokens(self) -> float:
+        """Tokens in and out."""
+        return self.tokens_in + self.tokens_out
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFigures:
     """What one method has done with one request. Small, so that a transcript need not be kept.
@@ -109,6 +128,7 @@ class RoundFigures:
     failed: NonNegativeInt
     hallucinated: NonNegativeInt
     paid: tuple[TokensOf, ...]
+    by_stage: dict[str, StageCost]
 
     @classmethod
     def of(cls, mashup: Mashup, outcome: Outcome) -> RoundFigures:
@@ -134,6 +154,10 @@ class RoundFigures:
             failed=sum(ledger.failures.values()),
             hallucinated=ledger.hallucinated,
             paid=TokensOf.each(outcome.transcript.calls),
+            by_stage={
+                name: StageCost(*map(float, (c.messages, c.model_calls, c.tokens_in, c.tokens_out)))
+                for name, c in ledger.by_stage.items()
+            },
         )
 
 
@@ -178,6 +202,9 @@ None
         without a usable reply, names that a model made up.
     paid : tuple of TokensOf
         The tokens of all rounds together, by role and model.
+    by_stage : mapping of str to StageCost
+        What a round costs at each stage of the protocol, those of `Ledger.by_stage`: means over all
+        rounds, also those without the stage.
     """
 
     method: Method
@@ -198,6 +225,7 @@ None
     failed: int = 0
     hallucinated: int = 0
     paid: tuple[TokensOf, ...] = ()
+    by_stage: Mapping[str, StageCost] = field(default_factory=dict)
 
     @classmethod
     def of(cls, method: Method, results: Sequence[RoundResult]) -> ComparisonRow:
@@ -217,6 +245,12 @@ None
             with_bids=len(stages["bid"]),
             **{name: sum(getattr(f, name) for f in figures) for name in _TOTALS},
             paid=TokensOf.each(each for f in figures for each in f.paid),
+            by_stage={
+                name: StageCost(
+                    **means([asdict(f.by_stage.get(name, StageCost())) for f in figures])
+                )
+                for name in dict.fromkeys(name for f in figures for name in f.by_stage)
+            },
         )
 
     def __repr__(self) -> str:
@@ -250,6 +284,15 @@ None
         return getattr(self.stages[stage], metric, None)
 
     @property
+    def by_role(self) -> dict[str, float]:
+        """Tokens of a round by who was asked, in and out: means."""
+        tokens: dict[str, float] = {}
+        for each in self.paid:
+            spent = (each.tokens_in + each.tokens_out) / self.rounds
+            tokens[each.role] = tokens.get(each.role, 0.0) + spent
+        return tokens
+
+    @property
     def trouble(self) -> dict[str, Any]:
         """What went wrong: ``failed_rounds failed late invented reason``; empty if nothing did."""
         counts = {
@@ -269,6 +312,7 @@ None
                 name: None if scores is None else rounded(scores.to_dict())
                 for name, scores in self.stages.items()
             },
+            "by_stage": {name: rounded(asdict(cost)) for name, cost in self.by_stage.items()},
         }
 
 

@@ -106,6 +106,10 @@ class Evaluation:
         return f"Evaluation({self.requests:,} requests, {figures}, F1 {f1}, ECE {error})"
 
     def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def table(self) -> Table:
+        """Return all figures, a row each."""
         groups = {name: g for name, g in self.to_dict().items() if isinstance(g, dict)}
         groups["fallback"] = {"share of requests below the threshold": self.fallback_rate}
         rows = [
@@ -116,7 +120,7 @@ class Evaluation:
         dates = "given" if self.dated else "not given"
         counts = f"{self.requests:,} requests, {self.skipped:,} skipped"
         title = f"{counts}; {self.with_date:,} dates {dates}"
-        return Table(title, ("of", "figure", "mean"), tuple(rows), labels=2)._repr_html_()
+        return Table(title, ("of", "figure", "mean"), tuple(rows), labels=2)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object; floats are rounded to six digits."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,26 @@ from cnp_router.evaluation.comparison import STAGES, Comparison, Stage
 from cnp_router.exceptions import MissingExtraError
 from cnp_router.files import atomic_write
 
-__all__ = ["PLOTS", "check_plots", "draw"]
+__all__ = [
+    "METRICS",
+    "PLOTS",
+    "check_plots",
+    "colours_of",
+    "draw",
+    "legend_marks",
+    "recall_against_tokens",
+    "scores_at_stage",
+]
 
 # Okabe and Ito's palette: distinct to people with any colour vision.
 _PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-_METRICS = dict(zip(("precision", "recall", "f1"), _PALETTE, strict=False))
+METRICS = {"precision": "precision", "recall": "recall", "f1": "F1"}
+"""Fields of `SetScores`, and what plots call them."""
+
 _MARKERS = ("o", "s", "^", "D")  # organisations, where there are several
 _GRID = "#e3e6ec"
 _INK = "#444444"
+_PAPER = "white"
 _ARROW = {"arrowstyle": "-|>", "shrinkA": 6, "shrinkB": 5, "linewidth": 1.4}
 _DPI = 150
 
@@ -48,59 +60,88 @@ def traffic(comparison: Comparison) -> Any:
     """Return recall against tokens: an arrow for each method, from broadcast to routed."""
     shown: dict[Stage, str] = {s: f"Recall, {STAGES[s]}" for s in ("bid", "final")}
     figure, panels = _panels(5.4, shown)
-    colours = _styles((row.method.protocol for row in comparison.rows), _PALETTE)
-    markers = _styles(comparison.contractors, _MARKERS)
     for stage, axes in panels.items():
-        axes.set_xscale("log")
-        for (protocol, organisation), rows in comparison.by_method().items():
-            spots = {
-                announcement: (row.tokens, recall)
-                for announcement, row in rows.items()
-                if (recall := row.score(stage, "recall")) is not None and row.tokens
-            }
-            _spots(axes, spots, colours[protocol], markers[organisation])
-            start = spots.pop("broadcast", None)
-            for end in spots.values() if start is not None else ():
-                style = _ARROW | {"color": colours[protocol]}
-                axes.annotate("", end, start, arrowprops=style)
-        _free_of_tokens(axes, comparison, stage, colours)
-        axes.set_xlabel("tokens per request, in and out")
+        recall_against_tokens(axes, comparison, stage, _PALETTE, paper=_PAPER)
         axes.grid(color=_GRID)
-        axes.margins(x=0.08)
-    panels["bid"].set_ylim(0, 1.02)
     panels["bid"].set_ylabel("recall")
-    _legend(figure, colours, markers)
+    colours = colours_of(comparison, _PALETTE)
+    marks = legend_marks(colours, comparison.contractors, ink=_INK, paper=_PAPER)
+    _legend(figure, marks)
     return figure
 
 
 def stages(comparison: Comparison) -> Any:
     """Return precision, recall and F1 at each stage, of each method, broadcast and routed."""
-    methods = comparison.by_method()
     titles = {stage: title.capitalize() for stage, title in STAGES.items()}
-    figure, panels = _panels(1.7 + 0.62 * len(methods), titles)
+    figure, panels = _panels(1.7 + 0.62 * len(comparison.by_method()), titles)
     for stage, axes in panels.items():
-        for place, rows in enumerate(methods.values()):
-            for number, (metric, colour) in enumerate(_METRICS.items()):
-                y = place + 0.22 * (number - 1)
-                spots = {
-                    announcement: (value, y)
-                    for announcement, row in rows.items()
-                    if (value := row.score(stage, metric)) is not None
-                }
-                _spots(axes, spots, colour, size=24)
-                if len(spots) > 1:
-                    ends = [value for value, _ in spots.values()]
-                    axes.plot(ends, [y] * len(ends), color=colour, linewidth=1.4, zorder=1)
-        axes.set_xlim(-0.02, 1.02)
+        scores_at_stage(axes, comparison, stage, _PALETTE, paper=_PAPER, line=_GRID)
         axes.grid(axis="x", color=_GRID)
-        for between in range(len(methods) - 1):
-            axes.axhline(between + 0.5, color=_GRID, linewidth=0.8)
+    metrics = dict(zip(METRICS.values(), _PALETTE, strict=False))
+    _legend(figure, legend_marks(metrics, (), ink=_INK, paper=_PAPER))
+    return figure
+
+
+def recall_against_tokens(
+    axes: Any, comparison: Comparison, stage: Stage, palette: Sequence[str], *, paper: str
+) -> None:
+    """Draw recall at a stage against tokens: an arrow for each method, broadcast to routed.
+
+    `paper` is the colour behind the plot.
+    """
+    axes.set_xscale("log")
+    colours = colours_of(comparison, palette)
+    markers = _styles(comparison.contractors, _MARKERS)
+    for (protocol, organisation), rows in comparison.by_method().items():
+        spots = {
+            announcement: (row.tokens, recall)
+            for announcement, row in rows.items()
+            if (recall := row.score(stage, "recall")) is not None and row.tokens
+        }
+        _spots(axes, spots, colours[protocol], paper, markers[organisation])
+        start = spots.pop("broadcast", None)
+        for end in spots.values() if start is not None else ():
+            style = _ARROW | {"color": colours[protocol]}
+            axes.annotate("", end, start, arrowprops=style)
+    _free_of_tokens(axes, comparison, stage, colours)
+    axes.set_xlabel("tokens per request, in and out")
+    axes.margins(x=0.08)
+    axes.set_ylim(0, 1.02)
+
+
+def scores_at_stage(
+    axes: Any,
+    comparison: Comparison,
+    stage: Stage,
+    palette: Sequence[str],
+    *,
+    paper: str,
+    line: str,
+) -> None:
+    """Draw precision, recall and F1 at a stage, of each method, broadcast and routed.
+
+    `paper` is the colour behind the plot, `line` that of the lines between methods.
+    """
+    methods = comparison.by_method()
+    for place, rows in enumerate(methods.values()):
+        for number, (metric, colour) in enumerate(zip(METRICS, palette, strict=False)):
+            y = place + 0.22 * (number - 1)
+            spots = {
+                announcement: (value, y)
+                for announcement, row in rows.items()
+                if (value := row.score(stage, metric)) is not None
+            }
+            _spots(axes, spots, colour, paper, size=24)
+            if len(spots) > 1:
+                ends = [value for value, _ in spots.values()]
+                axes.plot(ends, [y] * len(ends), color=colour, linewidth=1.4, zorder=1)
+    axes.set_xlim(-0.02, 1.02)
+    for between in range(len(methods) - 1):
+        axes.axhline(between + 0.5, color=line, linewidth=0.8)
     several = len(comparison.contractors) > 1
     names = [", ".join(method) if several else method[0] for method in methods]
-    panels["category"].set_yticks(range(len(methods)), names)
-    panels["category"].set_ylim(len(methods) - 0.5, -0.5)
-    _legend(figure, {name.replace("f1", "F1"): colour for name, colour in _METRICS.items()}, {})
-    return figure
+    axes.set_yticks(range(len(methods)), names)
+    axes.set_ylim(len(methods) - 0.5, -0.5)
 
 
 PLOTS: Mapping[str, Callable[[Comparison], Any]] = {
@@ -122,19 +163,30 @@ def _panels(height: float, titles: Mapping[Stage, str]) -> tuple[Any, dict[Stage
     return figure, panels
 
 
-def _styles(names: Iterable[str], styles: tuple[str, ...]) -> dict[str, str]:
+def colours_of(comparison: Comparison, palette: Sequence[str]) -> dict[str, str]:
+    """Return the colour of each protocol."""
+    return _styles((row.method.protocol for row in comparison.rows), palette)
+
+
+def _styles(names: Iterable[str], styles: Sequence[str]) -> dict[str, str]:
     return {name: styles[i % len(styles)] for i, name in enumerate(dict.fromkeys(names))}
 
 
 def _spots(
-    axes: Any, spots: Mapping[str, Any], colour: str, marker: str = "o", *, size: float = 46
+    axes: Any,
+    spots: Mapping[str, Any],
+    colour: str,
+    paper: str,
+    marker: str = "o",
+    *,
+    size: float = 46,
 ) -> None:
     """Draw a method's spots by announcement: broadcast as a ring, routed full."""
     for announcement, spot in spots.items():
         routed = announcement != "broadcast"
         axes.scatter(
             *spot, s=size if routed else 3.2 * size, marker=marker, linewidth=1.4,
-            facecolor=colour if routed else "white", edgecolor=colour, zorder=4 if routed else 3,
+            facecolor=colour if routed else paper, edgecolor=colour, zorder=4 if routed else 3,
         )  # fmt: skip
 
 
@@ -157,7 +209,10 @@ def _free_of_tokens(
         )  # fmt: skip
 
 
-def _legend(figure: Any, colours: Mapping[str, str], markers: Mapping[str, str]) -> None:
+def legend_marks(
+    colours: Mapping[str, str], organisations: Iterable[str], *, ink: str, paper: str
+) -> list[Any]:
+    """Return what a legend shows: colours, organisations if there are several, announcements."""
     from matplotlib.lines import Line2D
 
     def mark(label: str, face: str, *, edge: str = "", marker: str = "o", size: float = 7) -> Any:
@@ -167,8 +222,12 @@ def _legend(figure: Any, colours: Mapping[str, str], markers: Mapping[str, str])
         )  # fmt: skip
 
     marks = [mark(name, colour) for name, colour in colours.items()]
+    markers = _styles(organisations, _MARKERS)
     if len(markers) > 1:
-        marks += [mark(f"by {name}", _INK, marker=marker) for name, marker in markers.items()]
-    marks += [mark("broadcast", "white", edge=_INK, size=9), mark("routed", _INK)]
+        marks += [mark(f"by {name}", ink, marker=marker) for name, marker in markers.items()]
+    return [*marks, mark("broadcast", paper, edge=ink, size=9), mark("routed", ink)]
+
+
+def _legend(figure: Any, marks: Sequence[Any]) -> None:
     columns = len(marks) if len(marks) <= 8 else (len(marks) + 1) // 2
     figure.legend(handles=marks, loc="outside lower center", ncols=columns, frameon=False)

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cnp_router.evaluation.metrics import RiskCoverage, ece, risk_coverage
+from cnp_router.evaluation.metrics import (
+    ReliabilityBin,
+    RiskCoverage,
+    ece,
+    reliability,
+    risk_coverage,
+)
 from cnp_router.exceptions import InputError
 from cnp_router.prediction import PREDICTORS, NextToolPredictor
 from cnp_router.prediction.predictor import lessons
@@ -22,11 +28,15 @@ __all__ = [
     "AtThreshold",
     "PredictorEvaluation",
     "PrequentialEvaluation",
+    "Window",
     "prequential",
 ]
 
 THRESHOLDS = tuple(round(0.30 + 0.05 * n, 2) for n in range(14))
 """From .30 to .95 by .05."""
+
+_WINDOWS = 20
+_TARGET = 0.8  # accuracy that is worth acting upon
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +67,54 @@ class AtThreshold:
     tokens_out_saved: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a method predicted in some steps of a log that follow each other.
+
+    Parameters
+    ----------
+    first : int >= 1
+        The first of them, counted from the beginning of the log.
+    n_steps : int >= 1
+    coverage, accuracy, tokens_saved : float in [0, 1]
+        As in `AtThreshold`, of these steps alone; `accuracy` is None where nothing was predicted.
+    """
+
+    first: int
+    n_steps: int
+    coverage: float
+    accuracy: float | None
+    tokens_saved: float
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class PredictorEvaluation:
-    """How one predictor did: at each threshold asked for, and over all steps and predictions."""
+    """How one predictor did: at each threshold asked for, and over all steps and predictions.
+
+    Parameters
+    ----------
+    thresholds : tuple of AtThreshold
+    calibration_error : float in [0, 1]
+    risk_coverage : tuple of RiskCoverage
+    shown_at : float in [0, 1] or None, default=None
+        The threshold of `over_time`: that of `best`, which is known only at the end of the log; or
+        the lowest one, where none is accurate enough.
+    over_time : tuple of Window, default=()
+        At most 20, of about the same number of steps, in the order of the log.
+    reliability : tuple of ReliabilityBin, default=()
+        Of the confidence of every prediction.
+    """
 
     thresholds: tuple[AtThreshold, ...]
     calibration_error: float
     risk_coverage: tuple[RiskCoverage, ...]
+    shown_at: float | None = None
+    over_time: tuple[Window, ...] = ()
+    reliability: tuple[ReliabilityBin, ...] = ()
 
-    def best(self, accuracy: float = 0.8) -> AtThreshold | None:
+    def best(self, accuracy: float = _TARGET) -> AtThreshold | None:
         """Return the threshold that saves most tokens at an accuracy of at least `accuracy`."""
-        good = [at for at in self.thresholds if (at.accuracy or 0.0) >= accuracy]
-        return max(good, key=lambda at: at.tokens_saved, default=None)
+        return _best(self.thresholds, accuracy)
 
     def __repr__(self) -> str:
         best = self.best()
@@ -121,6 +167,13 @@ class PrequentialEvaluation:
             "calibration_error": {n: m.calibration_error for n, m in self.methods.items()},
             "risk_coverage": {
                 n: [asdict(point) for point in m.risk_coverage] for n, m in self.methods.items()
+            },
+            "reliability": {
+                n: [asdict(each) for each in m.reliability] for n, m in self.methods.items()
+            },
+            "over_time": {
+                n: {"threshold": m.shown_at, "windows": [asdict(each) for each in m.over_time]}
+                for n, m in self.methods.items()
             },
         }
 
@@ -187,6 +240,8 @@ def prequential(
     >>> result = prequential(None, log[5:], warm=log[:5], thresholds=[0.5])
     >>> result.methods["context"].thresholds[0].tokens_saved
     1.0
+    >>> [window.coverage for window in result.methods["context"].over_time][:3]
+    [1.0, 1.0, 1.0]
     """
     learners = [kind() for kind in PREDICTORS.values()] if predictors is None else list(predictors)
     names = [predictor.name for predictor in learners]
@@ -210,12 +265,18 @@ def prequential(
     def measured(predictor: NextToolPredictor) -> PredictorEvaluation:
         confidence, right, usable = _walk(predictor, trajectories, left_out)
         acted = np.where(usable, confidence, -1.0)
+        at = tuple(_at(theta, acted, right, tokens_in, tokens_out, seconds) for theta in thresholds)
+        best = _best(at, _TARGET)
+        shown_at = best.threshold if best else min(thresholds, default=None)
         return PredictorEvaluation(
-            thresholds=tuple(
-                _at(theta, acted, right, tokens_in, tokens_out, seconds) for theta in thresholds
-            ),
+            thresholds=at,
             calibration_error=ece(confidence, right),
             risk_coverage=risk_coverage(np.where(usable, confidence, 0.0), right & usable),
+            shown_at=shown_at,
+            over_time=()
+            if shown_at is None
+            else _over_time(acted >= shown_at, right, tokens_in + tokens_out),
+            reliability=reliability(confidence, right),
         )
 
     return PrequentialEvaluation(
@@ -268,6 +329,31 @@ def _at(
         tokens_in_saved=int(tokens_in[hits].sum()),
         tokens_out_saved=int(tokens_out[hits].sum()),
     )
+
+
+def _best(thresholds: tuple[AtThreshold, ...], accuracy: float) -> AtThreshold | None:
+    good = [at for at in thresholds if (at.accuracy or 0.0) >= accuracy]
+    return max(good, key=lambda at: at.tokens_saved, default=None)
+
+
+def _over_time(
+    predicted: NDArray[np.bool_], right: NDArray[np.bool_], tokens: NDArray[Any]
+) -> tuple[Window, ...]:
+    """Return what was predicted in each part of the log."""
+    hits = predicted & right
+    windows = []
+    for steps in np.array_split(np.arange(len(predicted)), min(_WINDOWS, len(predicted))):
+        acted, good = predicted[steps], hits[steps]
+        windows.append(
+            Window(
+                first=int(steps[0]) + 1,
+                n_steps=len(steps),
+                coverage=float(acted.mean()),
+                accuracy=float(good.sum() / acted.sum()) if acted.any() else None,
+                tokens_saved=_share(tokens[steps], good),
+            )
+        )
+    return tuple(windows)
 
 
 def _share(amounts: NDArray[Any], chosen: NDArray[np.bool_]) -> float:

@@ -26,7 +26,7 @@ from cnp_router.version import __version__
 
 __all__ = ["FORMAT_VERSION", "ResumeFile", "fingerprint"]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 _CHANGES_NO_FIGURE = ("budget", "max_concurrency")
 _NEW_FILE = "name another file, or one that does not exist"

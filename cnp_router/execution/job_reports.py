@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from cnp_router.execution.task_graph import Plan
@@ -18,6 +19,8 @@ _LOGGER = logging.getLogger(__name__)
 JobState = Literal[
     "waiting", "asking", "filling", "approving", "acting", "done", "failed", "skipped", "cancelled"
 ]
+
+_ENDS: tuple[JobState, ...] = ("done", "failed", "skipped", "cancelled")
 
 By = Literal["award", "re-award", "directed", "fallback", "direct", "earlier", "context"]
 
@@ -70,6 +73,9 @@ class Act:
     is_confidential : bool, default=False
         Whether what it gave never leaves its contractor: transcripts, reasons and what is learned
         leave it out.
+    began, ended : float >= 0, seconds, or None, default=None
+        After the beginning of the execution; from the filling of its inputs to what came back, with
+        the time in which a person was asked. None where nothing was done in this run of it.
     """
 
     api: str
@@ -81,6 +87,8 @@ class Act:
     filling: ModelCall | None = None
     dropped: tuple[str, ...] = ()
     is_confidential: bool = False
+    began: float | None = None
+    ended: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object."""
@@ -90,6 +98,8 @@ class Act:
             "inputs": dict(self.inputs),
             "attempts": self.attempts,
             "seconds": round(self.seconds, 6),
+            "began": _rounded(self.began),
+            "ended": _rounded(self.ended),
             "tokens": self.tokens,
             "dropped": list(self.dropped),
             "confidential": self.is_confidential,
@@ -131,6 +141,9 @@ class JobReport:
         Why its contractor was called without manager or coordinator, in words; empty if it was not.
     category : str or None
         Of the job, where the router has a classifier.
+    began, ended : float >= 0, seconds, or None
+        After the beginning of the execution. None for a job that was not begun in this run of it:
+        it was done before, or skipped.
     """
 
     id: str
@@ -145,6 +158,8 @@ class JobReport:
     is_in_turns: bool = False
     lost: str = ""
     category: str | None = None
+    began: float | None = None
+    ended: float | None = None
 
     @property
     def result(self) -> CallResult | None:
@@ -169,19 +184,37 @@ class JobReport:
             "problem": self.problem,
             "resumed": self.is_resumed,
             "lost": self.lost,
+            "began": _rounded(self.began),
+            "ended": _rounded(self.ended),
         }
 
 
 class Reports(dict[str, JobReport]):
-    """The reports of an execution on its way, by job; `watch` is told of each new state."""
+    """The reports of an execution on its way, by job; `watch` is told of each new state.
+
+    The execution begins when they are made.
+    """
 
     def __init__(self, watch: Callable[[JobEvent], object] | None = None) -> None:
         super().__init__()
         self._watch = watch
+        self._began = time.perf_counter()
+
+    def now(self) -> float:
+        """Return the seconds since the execution began."""
+        return time.perf_counter() - self._began
+
+    def add(self, job: str, act: Act, began: float) -> Act:
+        """Add to a report the act that has just ended, with its times, and return it."""
+        timed = replace(act, began=began, ended=self.now())
+        self[job].acts.append(timed)
+        return timed
 
     def enter(self, report: JobReport, state: JobState, api: str | None, text: str = "") -> None:
         """Say that a job has come into a state."""
         report.state = state
+        if state in _ENDS and report.began is not None and report.ended is None:
+            report.ended = self.now()
         if self._watch is None:
             return
         try:
@@ -324,6 +357,10 @@ class Execution:
     def __repr__(self) -> str:
         states = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         return f"Execution({len(self.jobs)} jobs: {states or 'none'}, {self.seconds:.1f} s)"
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)
 
 
 def _tokens(costs: Mapping[str, Cost]) -> dict[str, dict[str, int]]:

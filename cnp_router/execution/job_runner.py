@@ -50,7 +50,6 @@ class JobRunner:
             if awarded is None:
                 return False
             act, then = await self._acted(job, acting, awarded, by)
-            report.acts.append(act)
             result, failure = act.result, act.result.failure
             is_approved = await self._may_go_on(job, acting, act, then)
             then = "reaward" if is_approved else then
@@ -91,14 +90,15 @@ class JobRunner:
     async def _acted(
         self, job: Job, acting: Acting, awarded: AwardedApi, by: By
     ) -> tuple[Act, Then]:
-        """Have an API do its act, and let the negotiator see it."""
+        """Have an API do its act, report it, and let the negotiator see it."""
         negotiator, act, then = self.by.negotiator, None, None
+        began = self.reports.now()
         if negotiator is not None:
             negotiator.begin(awarded.api)
         try:
             act, then = await self.doer.act(job, awarded.api, by)
         except asyncio.CancelledError:
-            self._give_up(job, acting, awarded, by)
+            self._give_up(job, acting, awarded, by, began)
             raise
         finally:
             if negotiator is not None:
@@ -109,7 +109,7 @@ class JobRunner:
                     category=self.reports[job.id].category,
                     execution=self.doer.journal.execution if self.by.is_taught else None,
                 )
-        return act, then
+        return self.reports.add(job.id, act, began), then
 
     async def _may_go_on(self, job: Job, acting: Acting, act: Act, then: Then) -> bool:
         """Ask whether another one may do what may have been done already."""
@@ -121,13 +121,13 @@ class JobRunner:
         api = self.by.net.catalog[act.api]
         return await self.doer.caller.ask(Approval(job.id, api, dict(act.inputs), "repeat"))
 
-    def _give_up(self, job: Job, acting: Acting, awarded: AwardedApi, by: By) -> None:
+    def _give_up(self, job: Job, acting: Acting, awarded: AwardedApi, by: By, began: float) -> None:
         """Report a call that was broken off while it ran."""
         act = self.doer.given_up(job, awarded.api, by)
         failure = None if act is None else act.result.failure
         if act is None or failure is None:
             return
-        self.reports[job.id].acts.append(act)
+        self.reports.add(job.id, act, began)
         acting.failed(
             awarded,
             kind=failure.kind,

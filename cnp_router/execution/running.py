@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -47,7 +46,6 @@ class Running:
         self.by = means
         self.journal = journal
         self.how = how
-        self.began = time.perf_counter()
         self.n_before = journal.n_calls
         self.plan: Plan | None = None
         self.reports = Reports(means.watch)
@@ -115,6 +113,7 @@ class Running:
                 report.acts.append(replace(act, is_confidential=is_confidential))
                 self.reports.enter(report, "done", call.api, "done before")
                 return True
+            report.began = self.reports.now()
             try:
                 with telemetry.span("job", {"cnp_router.job.id": job.id}) as span:
                     is_done = bool(await run(job))  # type: ignore[misc]
@@ -263,7 +262,7 @@ class Running:
             tuple(
                 each if isinstance(each, Transcript) else each.transcript for each in self.rounds
             ),
-            time.perf_counter() - self.began,
+            self.reports.now(),
             self.problem,
             self.n_before,
             self.doer.sharing.problem,

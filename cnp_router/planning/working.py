@@ -178,7 +178,8 @@ class Working(Running):
             source = Api(success.api, success.api, effects="reads")  # of it, nothing is open
             self.journal.take(report.id, source, success.inputs, success.result)
             if not report.acts[-1].result.is_done:
-                report.acts.append(replace(success, by="earlier", attempts=0, seconds=0.0))
+                again = replace(success, by="earlier", attempts=0, seconds=0.0)
+                self.reports.add(report.id, again, self.reports.now())
         return True
 
     def shown_results(self, job: Job, most: int) -> dict[str, Any]:
@@ -254,17 +255,19 @@ class Working(Running):
         name = f"{work.job.id}\ncall {len(self._job_of) + 1}"  # no id of a job has such a character
         self._job_of[name] = work.job.id
         self.reports.enter(work.report, "acting", wanted.tool)
+        began = self.reports.now()
         try:
             with self._negotiated(work, api) as acted:
                 act, then = await self._act(work, name, api, wanted.inputs, is_new=is_new)
                 acted.append(act)
         except asyncio.CancelledError:  # it ran: what it did is not lost with it
             begun = self.doer.given_up(work.job, wanted.tool, "directed", name)
-            work.report.acts += [] if begun is None else [begun]
+            if begun is not None:
+                self.reports.add(work.job.id, begun, began)
             raise
         except SourceError as exc:
             return "failed", {"failed": "unavailable", "said": printable(str(exc), _MOST_SAID)}
-        work.report.acts.append(act)
+        act = self.reports.add(work.job.id, act, began)
         if act.result.is_done:
             work.success, work.n_called = act, work.n_called + 1
             key = act_key(self.journal.execution, name, api, wanted.inputs)

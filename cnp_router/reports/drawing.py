@@ -5,29 +5,30 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cnp_router.exceptions import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
-__all__ = ["COLOURS", "SERIES", "check_drawing", "drawn"]
+__all__ = ["COLOURS", "SERIES", "check_drawing", "drawn", "logarithmic", "shares", "thousands"]
 
 _NAMES = (
     *("ink", "soft", "line", "card", "well", "rest", "bar", "accent", "good", "unsure", "bad"),
-    *("s1", "s2", "s3", "s4", "s5", "s6"),
+    *("s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"),
 )
 COLOURS = {name: f"#0000{place:02x}" for place, name in enumerate(_NAMES, start=1)}
 """What to draw with, by CSS variable of the page: ``COLOURS["ink"]`` becomes ``var(--ink)``."""
 
-SERIES = tuple(COLOURS[f"s{number}"] for number in range(1, 7))
+SERIES = tuple(COLOURS[f"s{number}"] for number in range(1, 9))
 """The colours of several lines or bars side by side."""
 
 _VARIABLES = {value: f"var(--{name})" for name, value in COLOURS.items()}
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _HEAD = re.compile(r"\A.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
-_FONT = 11
+_FONT = 11.5
 _STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # names may hold a $
     "svg.fonttype": "none",
@@ -36,10 +37,13 @@ _STYLE: dict[Any, Any] = {
     "font.size": _FONT,
     "axes.titlesize": _FONT,
     "axes.labelsize": _FONT,
-    "xtick.labelsize": _FONT - 1,
-    "ytick.labelsize": _FONT - 1,
-    "legend.fontsize": _FONT - 1,
+    "xtick.labelsize": _FONT - 0.5,
+    "ytick.labelsize": _FONT - 0.5,
+    "legend.fontsize": _FONT - 0.5,
     "legend.frameon": False,
+    "legend.handlelength": 1.2,
+    "legend.handletextpad": 0.5,
+    "legend.columnspacing": 1.0,
     "text.color": COLOURS["ink"],
     "axes.labelcolor": COLOURS["soft"],
     "xtick.color": COLOURS["soft"],
@@ -110,3 +114,26 @@ def drawn(
         figure.savefig(out, format="svg", metadata=nothing)
     svg = _HEAD.sub("", out.getvalue())
     return _COLOUR.sub(lambda match: _VARIABLES[match[0]], svg).strip()
+
+
+def logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
+    """Make one of the axes logarithmic, with whole numbers beside it."""
+    axes.set(**{f"{which}scale": "log"})
+    thousands(getattr(axes, f"{which}axis"))
+
+
+def thousands(axis: Axis) -> None:
+    """Let an axis have whole numbers beside it, and no ticks between them."""
+    from matplotlib.ticker import NullLocator, StrMethodFormatter
+
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def shares(axis: Axis) -> None:
+    """Let an axis go from 0 to 1, in steps of a fifth."""
+    from matplotlib.ticker import FixedLocator, StrMethodFormatter
+
+    axis.set_view_interval(-0.02, 1.03, ignore=True)
+    axis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))
+    axis.set_major_formatter(StrMethodFormatter("{x:.1f}"))

@@ -2,27 +2,321 @@
 
 from __future__ import annotations
 
-from cnp_router.evaluation import Evaluation
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cnp_router.evaluation import Evaluation, LearningCurve, Table
+from cnp_router.evaluation.curves import RecallPoint
+from cnp_router.evaluation.learning_curve import LearningPoint
+from cnp_router.evaluation.metrics import ReliabilityBin
 from cnp_router.evaluation.table import count, share
-from cnp_router.reports.page import Page
+from cnp_router.reports.drawing import COLOURS, SERIES, drawn, logarithmic, shares
+from cnp_router.reports.page import Figure, Page, Section
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["evaluation_page"]
 
+_FIRST, _SECOND, _THIRD, *_ = SERIES
+_NO_CURVE = (
+    "The learning curve was not measured: it fits several times. Get it with "
+    "cnp-router evaluate --learning-curve, or give write_html a curve=learning_curve(...)."
+)
 
-def evaluation_page(evaluation: Evaluation) -> Page:
-    """Return the page of an evaluation."""
-    return Page("How good is the router?", (repr(evaluation),), _facts(evaluation))
+
+def evaluation_page(evaluation: Evaluation, *, curve: LearningCurve | None = None) -> Page:
+    """Return the page of an evaluation, with a learning curve where there is one."""
+    learned = Section("Learning curve", (_NO_CURVE,)) if curve is None else _learning(curve)
+    return Page(
+        "How good is the router?",
+        _lead(evaluation),
+        _facts(evaluation),
+        (
+            Section("Whom it asks", figures=(_recipients(evaluation), _depths(evaluation))),
+            Section(
+                "How sure it is, and how fast",
+                figures=(_reliability(evaluation), _speed(evaluation)),
+            ),
+            learned,
+            Section("All figures", tables=(evaluation.table(),)),
+        ),
+    )
+
+
+def _lead(evaluation: Evaluation) -> tuple[str, ...]:
+    skipped = ""
+    if evaluation.skipped:
+        skipped = (
+            f" {evaluation.skipped:,} more were skipped: they name an API that the router does not "
+            "know, or describe nothing."
+        )
+    dates = "without a date"
+    if evaluation.dated and evaluation.with_date:
+        dates = f"as of its date ({evaluation.with_date:,} have one)"
+    return (
+        f"{evaluation.requests:,} past requests that the router had not seen, each asked {dates}. "
+        "What it chose is compared with what was used. Figures are means over the requests."
+        f"{skipped}",
+    )
 
 
 def _facts(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
     recipients = evaluation.recipients
     return (
         ("requests", count(evaluation.requests)),
-        ("recall@5", share(evaluation.ranking["recall@5"])),
-        ("recall@20", share(evaluation.ranking["recall@20"])),
+        ("recall of the first 5 APIs", share(evaluation.ranking["recall@5"])),
+        ("recall of the first 20 APIs", share(evaluation.ranking["recall@20"])),
         ("F1 of the recommendation", share(evaluation.recommendation["f1"])),
-        ("recall of the recipients", share(recipients["recall"])),
-        ("recipients on average", count(recipients["mean"], 1)),
+        (
+            f"recall of the recipients, target {share(recipients['target_recall'])}",
+            share(recipients["recall"]),
+        ),
+        (f"recipients of {count(recipients['total'])}, mean", count(recipients["mean"], 1)),
         ("calibration error (ECE)", share(evaluation.calibration["ece"])),
-        ("requests below the threshold", f"{evaluation.fallback_rate:.0%}"),
+        ("requests below the threshold", f"{evaluation.fallback_rate:.1%}"),
     )
+
+
+def _recipients(evaluation: Evaluation) -> Figure:
+    """Return recall against recipients, with the point that was chosen."""
+    points, fixed = evaluation.curves.thresholds, evaluation.curves.depths
+    chosen, target = evaluation.recipients, evaluation.recipients["target_recall"]
+    at_fixed = float(
+        np.interp(chosen["mean"], [p.recipients for p in fixed], [p.recall for p in fixed])
+    )
+
+    def draw(axes: Axes) -> None:
+        axes.axhline(target, color=COLOURS["rest"], linewidth=1.2, linestyle=(0, (4, 3)))
+        _line(axes, fixed, lambda p: p.recall, COLOURS["rest"], "as many for every request")
+        _line(axes, points, lambda p: p.recall, _FIRST, "by probability")
+        axes.plot(
+            chosen["mean"], chosen["recall"], "o", color=_SECOND, markersize=9,
+            markeredgecolor=COLOURS["card"], label=f"chosen for a target of {share(target)}",
+        )  # fmt: skip
+        logarithmic(axes, "x")
+        shares(axes.yaxis)
+        axes.set_xlabel("recipients of a request, mean")
+        axes.set_ylabel("recall")
+        axes.legend(loc="lower right")
+
+    return Figure(
+        "Recall against recipients",
+        drawn(draw),
+        f"For a target recall of {share(target)}, {count(chosen['mean'], 1)} of "
+        f"{count(chosen['total'])} APIs are asked on average, and {share(chosen['recall'])} of "
+        f"what was used is among them. As many for every request would reach {share(at_fixed)}.",
+        Table.of(
+            "",
+            {
+                "from probability": lambda p: f"{p.threshold:.4f}",
+                "recipients": lambda p: count(p.recipients, 1),
+                "recall": lambda p: share(p.recall),
+                "requests with all": lambda p: share(p.complete),
+            },
+            points,
+            labels=0,
+        ),
+    )
+
+
+def _depths(evaluation: Evaluation) -> Figure:
+    points = evaluation.curves.depths
+
+    def draw(axes: Axes) -> None:
+        _line(axes, points, lambda p: p.recall, _FIRST, "recall", marker="o")
+        _line(axes, points, lambda p: p.complete, _THIRD, "requests with all they used", marker="s")
+        logarithmic(axes, "x")
+        shares(axes.yaxis)
+        axes.set_xlabel("first APIs of the ranking")
+        axes.set_ylabel("share")
+        axes.legend(loc="lower right")
+
+    five, twenty = (evaluation.ranking[f"recall@{k}"] for k in (5, 20))
+    return Figure(
+        "Recall by depth of the ranking",
+        drawn(draw),
+        f"The first 5 APIs hold {share(five)} of what was used, the first 20 {share(twenty)}; "
+        f"{share(evaluation.ranking['complete@20'])} of the requests have all they used among the "
+        "first 20.",
+        Table.of(
+            "",
+            {
+                "first APIs": lambda p: count(p.recipients),
+                "recall": lambda p: share(p.recall),
+                "requests with all": lambda p: share(p.complete),
+            },
+            points,
+            labels=0,
+        ),
+    )
+
+
+def _reliability(evaluation: Evaluation) -> Figure:
+    bins = evaluation.curves.reliability
+
+    def draw(axes: Axes) -> None:
+        counts = axes.twinx()
+        counts.bar(
+            [b.low for b in bins], [b.n for b in bins], [b.high - b.low for b in bins],
+            align="edge", color=COLOURS["line"], edgecolor=COLOURS["card"], linewidth=1,
+        )  # fmt: skip
+        logarithmic(counts, "y")
+        counts.grid(visible=False)
+        counts.set_ylabel("probabilities in a bin (bars)")
+        counts.set_ylim(0.7, max(b.n for b in bins) * 1.6)
+        axes.set_zorder(counts.get_zorder() + 1)
+        axes.vlines(
+            [b.predicted for b in bins], *zip(*(_interval(b) for b in bins), strict=True),
+            color=_FIRST, linewidth=1.2,
+        )  # fmt: skip
+        axes.plot([0, 1], [0, 1], color=COLOURS["rest"], linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.plot(
+            [b.predicted for b in bins], [b.observed for b in bins],
+            color=_FIRST, marker="o", markeredgecolor=COLOURS["card"],
+        )  # fmt: skip
+        shares(axes.xaxis)
+        shares(axes.yaxis)
+        axes.set_xlabel("predicted probability")
+        axes.set_ylabel("share that was used")
+
+    worst = max(bins, key=lambda b: b.n * abs(b.predicted - b.observed))
+    error = share(evaluation.calibration["ece"])
+    return Figure(
+        "Reliability of the probabilities",
+        drawn(draw),
+        f"On the dashed line a probability says how often the API is used. The mean distance from "
+        f"it is {error} (ECE, over each request's ten highest probabilities). What adds most to "
+        f"it: of {worst.n:,} predicted at {share(worst.predicted)}, {share(worst.observed)} were "
+        "used. Upright lines are 95% intervals (Wilson): a bin of few says little.",
+        Table.of(
+            "",
+            {
+                "probability": lambda b: f"{b.low:.2f} to {b.high:.2f}",
+                "how many": lambda b: count(b.n),
+                "predicted, mean": lambda b: share(b.predicted),
+                "used": lambda b: share(b.observed),
+                "from": lambda b: share(_interval(b)[0]),
+                "to": lambda b: share(_interval(b)[1]),
+            },
+            bins,
+        ),
+    )
+
+
+def _interval(each: ReliabilityBin) -> tuple[float, float]:
+    """Return between which shares the true one is, 95 % sure (Wilson, 1927)."""
+    z, n, p = 1.96, each.n, each.observed
+    middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    return middle - half, middle + half
+
+
+def _speed(evaluation: Evaluation) -> Figure:
+    levels = {float(name[1:]) / 100: ms for name, ms in evaluation.curves.latency_ms.items()}
+    p50, p95 = evaluation.latency_ms["p50"], evaluation.latency_ms["p95"]
+
+    def draw(axes: Axes) -> None:
+        axes.plot(list(levels.values()), list(levels), color=_FIRST)
+        for level, ms in ((0.5, p50), (0.95, p95)):
+            axes.plot(ms, level, "o", color=_SECOND, markeredgecolor=COLOURS["card"])
+            axes.annotate(
+                f"p{100 * level:.0f}  {ms:.1f} ms", (ms, level), xytext=(8, -4),
+                textcoords="offset points", va="top",
+            )  # fmt: skip
+        shares(axes.yaxis)
+        axes.set_xlim(0, 1.25 * levels[0.99])
+        axes.set_xlabel("milliseconds")
+        axes.set_ylabel("share of decisions within")
+
+    return Figure(
+        "Time of a decision",
+        drawn(draw),
+        f"Half of the requests are routed within {p50:.1f} ms, 95 of 100 within {p95:.1f} ms, on "
+        "the machine that evaluated. Beyond the 99th percentile the curve is cut.",
+        Table.of(
+            "",
+            {"share": lambda pair: share(pair[0]), "milliseconds": lambda pair: f"{pair[1]:.2f}"},
+            levels.items(),
+        ),
+    )
+
+
+def _learning(curve: LearningCurve) -> Section:
+    sizes = [point.mashups for point in curve.points]
+    lines: Mapping[str, Callable[[LearningPoint], float]] = {
+        "recall of the first 20": lambda point: point.evaluation.ranking["recall@20"],
+        "recall of the first 5": lambda point: point.evaluation.ranking["recall@5"],
+        "F1 of the recommendation": lambda point: point.evaluation.recommendation["f1"],
+    }
+    places = np.arange(len(sizes))
+
+    def draw(axes: Axes) -> None:
+        for (name, value), colour in zip(lines.items(), SERIES, strict=False):
+            values = [value(point) for point in curve.points]
+            axes.plot(
+                places, values, color=colour, marker="o", label=name,
+                markeredgecolor=COLOURS["card"],
+            )  # fmt: skip
+        _sizes(axes)
+        shares(axes.yaxis)
+        axes.set_ylabel("share")
+        axes.legend(loc="lower right")
+
+    def asked(axes: Axes) -> None:
+        means = [point.evaluation.recipients["mean"] for point in curve.points]
+        bars = axes.bar(places, means, 0.6, color=_FIRST)
+        axes.bar_label(bars, [count(mean, 1) for mean in means], padding=2, fontsize=10)
+        _sizes(axes)
+        axes.grid(visible=False, axis="x")
+        axes.margins(y=0.12)
+        axes.set_ylabel("recipients, mean")
+
+    def _sizes(axes: Axes) -> None:
+        axes.set_xticks(places, [f"{size:,}" for size in sizes])
+        axes.set_xlabel("past mashups")
+
+    first, last = (lines["recall of the first 5"](curve.points[i]) for i in (0, -1))
+    target = curve.points[-1].evaluation.recipients["target_recall"]
+    fewest, most = (curve.points[i].evaluation.recipients for i in (-1, 0))
+    return Section(
+        "Learning curve",
+        (
+            "The router was fitted again on parts of its past mashups, each within the next, and "
+            "asked the same requests.",
+        ),
+        (
+            Figure(
+                "What more history is worth",
+                drawn(draw),
+                f"The recall of the first 5 APIs is {share(first)} with {sizes[0]:,} past mashups "
+                f"and {share(last)} with {sizes[-1]:,}.",
+                curve.table(),
+            ),
+            Figure(
+                "Recipients that history saves",
+                drawn(asked),
+                f"For a target recall of {share(target)} the router asks {count(most['mean'], 1)} "
+                f"APIs with {sizes[0]:,} past mashups, and {count(fewest['mean'], 1)} with "
+                f"{sizes[-1]:,}; it finds {share(most['recall'])} and {share(fewest['recall'])} of "
+                "what was used.",
+            ),
+        ),
+    )
+
+
+def _line(
+    axes: Axes,
+    points: tuple[RecallPoint, ...],
+    value: Callable[[RecallPoint], float],
+    colour: str,
+    label: str,
+    marker: str = "",
+) -> None:
+    axes.plot(
+        [point.recipients for point in points], [value(point) for point in points],
+        color=colour, label=label, marker=marker, markersize=4,
+    )  # fmt: skip

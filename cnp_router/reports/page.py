@@ -27,7 +27,7 @@ _WIDEST_IN_GRID = 520
 _ID = re.compile(r"(?<=url\(#)[^)]+(?=\))")
 # What an SVG may hold: nothing that runs, loads, or is HTML.
 _ELEMENTS = {
-    *("svg", "g", "defs", "use", "symbol", "marker", "clipPath", "title", "desc"),
+    *("svg", "g", "defs", "use", "symbol", "marker", "pattern", "clipPath", "title", "desc"),
     *("path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text", "tspan"),
 }
 
@@ -176,6 +176,8 @@ def _embedded(figure: Figure, prefix: str, name: str) -> str:
         # The policy of the page allows no style attribute; the same as attributes of SVG.
         declared = dict(_declarations(element.attrib.pop("style", "")))
         attributes = {_local(key): value for key, value in element.attrib.items()} | declared
+        if f"#{attributes.get('id')}" not in figure.svg:
+            attributes.pop("id", None)
         element.attrib.clear()
         for key, value in attributes.items():
             element.set(key, _checked(figure, key, value, prefix))
@@ -200,7 +202,9 @@ def _checked(figure: Figure, key: str, value: str, prefix: str) -> str:
 def _declarations(style: str) -> Iterator[tuple[str, str]]:
     for declaration in style.split(";"):
         key, colon, value = declaration.partition(":")
-        if colon:
+        if key.strip() == "font":  # of older versions of matplotlib; the family is the page's
+            yield "font-size", value.partition("px")[0].split()[-1]
+        elif colon:
             yield key.strip(), value.strip()
 
 

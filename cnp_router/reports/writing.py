@@ -6,19 +6,31 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cnp_router.evaluation import Comparison, Evaluation
+from cnp_router.evaluation import Comparison, Evaluation, PrequentialEvaluation
 from cnp_router.exceptions import DataFileError, InputError, MissingExtraError
+from cnp_router.execution import Execution, Plan
 from cnp_router.files import as_path, atomic_write, check_writable
+from cnp_router.planning import Run
+from cnp_router.protocols import Outcome, Transcript
 from cnp_router.reports.comparison_page import comparison_page
 from cnp_router.reports.drawing import check_drawing
 from cnp_router.reports.evaluation_page import evaluation_page
+from cnp_router.reports.execution_page import execution_page, plan_page, run_page
 from cnp_router.reports.page import Page, rendered
+from cnp_router.reports.prequential_page import prequential_page
+from cnp_router.reports.round_page import outcome_page, transcript_page
 
 __all__ = ["PAGES", "check_html", "write_html"]
 
 PAGES: Mapping[type, Callable[..., Page]] = {
     Evaluation: evaluation_page,
     Comparison: comparison_page,
+    PrequentialEvaluation: prequential_page,
+    Execution: execution_page,
+    Run: run_page,
+    Plan: plan_page,
+    Outcome: outcome_page,
+    Transcript: transcript_page,
 }
 """Kind of result to the function that makes its page, of the result and a context by name."""
 

@@ -9,6 +9,7 @@ from cnp_router.catalog import Api
 from cnp_router.online import Reputation
 from cnp_router.routing import Reason, Router, Routing, shortlist
 from cnp_router.serving.search_answers import FoundTool
+from cnp_router.training.views import used_by
 
 __all__ = ["find"]
 
@@ -96,10 +97,8 @@ def _unquoted(reason: Reason, foreign: set[str]) -> Reason:
     """Return a reason that quotes nobody else's request."""
     if reason.kind != "history" or not foreign.intersection(reason.references):
         return reason
-    n = len(reason.references)
-    many = "a similar past request" if n == 1 else f"{n} similar past requests"
     left = tuple(name for name in reason.references if name not in foreign)
-    return Reason("history", f"used by {many}", left)
+    return Reason("history", used_by(len(reason.references)), left)
 
 
 def _nothing(query: str, router: Router) -> Routing:

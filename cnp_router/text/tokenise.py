@@ -15,7 +15,9 @@ __all__ = [
     "character_grams",
     "content_words",
     "grams_of",
+    "is_unspaced",
     "pieces",
+    "placed_words",
     "singular",
     "split_identifier",
     "standing_words",
@@ -119,6 +121,52 @@ def singular(word: str) -> str:
 def content_words(text: str) -> Iterator[str]:
     """Yield the words of a text without their plural, and without stop words."""
     return (singular(word) for word in words(text) if word not in STOP_WORDS)
+
+
+def placed_words(text: str) -> list[tuple[str, int, int]]:
+    """Return the `content_words` of a text, and where each begins and ends.
+
+    Without the parts of identifiers.
+
+    Examples
+    --------
+    >>> placed_words("Photos on maps")
+    [('photo', 0, 6), ('map', 10, 14)]
+    >>> placed_words("雨の地図")
+    [('雨の', 0, 2), ('の地', 1, 3), ('地図', 2, 4)]
+    """
+    text = text[:MAX_CHARACTERS]
+    plain = text.lower() if text.isascii() else "".join(map(_same_length, text))
+    spans = [match.span() for match in _TOKEN.finditer(plain)]
+    if not text.isascii():
+        spans = [span for each in spans for span in _pairs(plain, *each)]
+    read = [_content_word(plain[start:end]) for start, end in spans]
+    return [(word, *span) for word, span in zip(read, spans, strict=True) if word]
+
+
+def _pairs(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return where each two characters of a token are, if its script writes no spaces."""
+    if not is_unspaced(text[start]) or end - start < 2:
+        return [(start, end)]
+    return [(i, i + 2) for i in range(start, end - 1)]
+
+
+@lru_cache(maxsize=50_000)
+def _content_word(token: str) -> str:
+    """Return a word without its plural; nothing of a stop word."""
+    return "" if token in STOP_WORDS else singular(token.strip("_"))
+
+
+def is_unspaced(character: str) -> bool:
+    """Return whether it is of a script that writes no spaces."""
+    return _IS_UNSPACED.match(character) is not None
+
+
+@lru_cache(maxsize=10_000)
+def _same_length(character: str) -> str:
+    """Return a character as words have it, if that is one character."""
+    plain = unicodedata.normalize("NFKC", character).lower()
+    return plain if len(plain) == 1 else character
 
 
 def word_grams(text: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cnp_router.routing import Reason
 from cnp_router.text import cuts
-from cnp_router.training.views.past_requests import shortened
+from cnp_router.training.views.quotation import beginning
 
 __all__ = ["Compound", "clause_reasons", "prior_log_odds", "read"]
 
@@ -130,7 +130,7 @@ def clause_reasons(compound: Compound, positions: Sequence[int]) -> dict[int, Re
             # Of halves that say about the same, the shortest.
             row = int(np.where(own >= _SAME * best, lengths, lengths.max() + 1).argmin())
             text = compound.texts[row]
-            found[position] = Reason("clause", f"asked for in “{shortened(text)}”", (text,))
+            found[position] = Reason("clause", f"asked for in “{beginning(text)}”", (text,))
     return found
 
 

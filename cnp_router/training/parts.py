@@ -58,8 +58,9 @@ class Part:
             if marks := getattr(kind, "__metadata__", ()):
                 value, shape = getattr(self, name), tuple(sizes[m] for m in marks if m != ONES)
                 base = get_args(kind)[0]
-                is_dense = (get_origin(base) or base) is np.ndarray
-                expected = np.ndarray if is_dense else sparse.sparray
+                # NDArray is an alias, which does not say the same in all versions of numpy.
+                is_sparse = isinstance(base, type) and issubclass(base, sparse.sparray)
+                expected = sparse.sparray if is_sparse else np.ndarray
                 if not isinstance(value, expected) or value.shape != shape:
                     found = getattr(value, "shape", type(value))
                     raise ValueError(f"{name} of {type(self).__name__} is {found}, not {shape}")

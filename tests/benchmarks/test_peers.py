@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+import types
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 from xml.etree import ElementTree
@@ -111,14 +115,19 @@ class TestRegistry:
         )
         assert peers.measurable(["three"], has_vectors=True) == ["three"]
 
+    def test_slow_ones_are_measured_where_they_are_named(self, monkeypatch, capsys, fake):
+        there = {"one": fake, "slow": replace(fake, slow=True)}
+        monkeypatch.setattr(peers, "PEERS", there)
+        assert peers.usual() == ["one"]
+        assert capsys.readouterr().out == "slow: slow, so measured by `quality --only` alone.\n"
+        assert peers.measurable(["slow"], has_vectors=False) == ["slow"]
+
     @pytest.mark.filterwarnings("ignore")  # those of the peers are for them to mend
     @pytest.mark.parametrize("name", PEERS)
     def test_it_ranks(self, name, sample):
         """Where it is installed."""
         history = sample.history[:200]
-        rng = np.random.default_rng(0)
-        texts = [*history.texts, *map(specification_text, sample.catalog)]
-        vectors = dict(zip(texts, rng.normal(size=(len(texts), 4096)), strict=True))
+        vectors = meaningful(sample.catalog, history)
         if why := peers.absence(name, has_vectors=True):
             pytest.skip(why)
         peer = peers.build(name, vectors)
@@ -129,7 +138,8 @@ class TestRegistry:
             assert scores.shape == (len(sample.catalog),)
             assert np.isfinite(scores).all()
             seen += sample.catalog.ids[int(np.argmax(scores))] in mashup.apis
-        assert seen > (15 if name == "bm25s" else 40)  # which knows no past requests
+        by_words = name.startswith(("bm25s", "toolrank", "graph-tool-call"))
+        assert seen > (15 if by_words else 40)  # of specifications alone
         if not PEERS[name].needs_vectors:
             assert peer.scores("?! ...").shape == (len(sample.catalog),)
         if not PEERS[name].needs_history:
@@ -137,10 +147,124 @@ class TestRegistry:
             assert peer.scores(mashup.description).shape == (len(sample.catalog),)
 
 
+def meaningful(catalog, history):
+    """Vectors by text: of a request, near to those of the specifications that it needs."""
+    rng = np.random.default_rng(0)
+    said = {api.id: rng.normal(size=384) for api in catalog}
+    vectors = {specification_text(api): said[api.id] for api in catalog}
+    for mashup in history:
+        near = np.sum([said[api] for api in mashup.apis], axis=0)
+        vectors[mashup.description] = near + 0.1 * rng.normal(size=384)
+    return {text: each / np.linalg.norm(each) for text, each in vectors.items()}
+
+
+class TestStandIns:
+    """What is done with a library's answer, where a stand-in gives it."""
+
+    CATALOG = Catalog(
+        [
+            Api("maps", "Big Maps", "Shows places.", ("Mapping",), {"place": "str"}),
+            Api("sms", "sms", "Sends texts.", (), {"type": "object", "properties": {"to": {}}}),
+            Api("mail", "mail", "Sends mail."),
+        ]
+    )
+    VECTORS: ClassVar[dict] = {
+        **{specification_text(api): row for api, row in zip(CATALOG, np.eye(3), strict=True)},
+        "a text": np.array([0.6, 0.8, 0.0]),
+    }
+
+    def load(self, monkeypatch, module, stand_ins):
+        for name, parts in stand_ins.items():
+            stand_in = types.ModuleType(name)
+            stand_in.__dict__.update(parts)
+            monkeypatch.setitem(sys.modules, name, stand_in)
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        loaded = importlib.import_module(module)
+        # So that nothing later finds the module with the stand-in in it.
+        monkeypatch.delitem(sys.modules, module)
+        return loaded
+
+    def test_embedding_search_is_the_cosine(self):
+        peer = peers.build("embedding search", self.VECTORS)
+        peer.fit(self.CATALOG, History([]))
+        assert peer.scores("a text").tolist() == [0.6, 0.8, 0.0]
+
+    def test_the_order_of_a_store_becomes_scores(self, monkeypatch):
+        pytest.importorskip("langgraph")
+
+        def default(namespace, *, limit):
+            def retrieve(query, *, store):
+                return [item.key for item in store.search(namespace, query=query, limit=limit)]
+
+            return retrieve, None
+
+        stand_ins = {
+            "langgraph_bigtool": {},
+            "langgraph_bigtool.tools": {"get_default_retrieval_tool": default},
+        }
+        module = self.load(monkeypatch, "benchmarks.peers.tool_store", stand_ins)
+        peer = module.ToolStore(self.VECTORS)
+        peer.fit(self.CATALOG, History([]))
+        assert peer.scores("a text").tolist() == [19, 20, 18]
+
+    @pytest.mark.parametrize("vectors", [None, VECTORS])
+    def test_a_graph_is_given_tools_and_vectors(self, monkeypatch, vectors):
+        given = []
+
+        class ToolGraph:
+            def add_tools(self, tools):
+                given.extend(tools)
+
+            def retrieve_with_scores(self, request, *, top_k):
+                assert (request, top_k) == ("a text", 20)
+                return [types.SimpleNamespace(tool=given[2], score=0.5)]
+
+            def _get_retrieval_engine(self):
+                return types.SimpleNamespace(set_embedding_index=given.append)
+
+        class Index(dict):
+            def __init__(self, provider):
+                self.provider = provider
+
+            def add(self, name, vector):
+                self[name] = vector
+
+        stand_ins = {
+            "graph_tool_call": {"ToolGraph": ToolGraph},
+            "graph_tool_call.core": {},
+            "graph_tool_call.core.tool": {
+                "ToolSchema": types.SimpleNamespace,
+                "parse_mcp_tool": lambda tool: types.SimpleNamespace(**tool),
+            },
+            "graph_tool_call.retrieval": {},
+            "graph_tool_call.retrieval.embedding": {
+                "EmbeddingIndex": Index,
+                "wrap_embedding": lambda embed: embed,
+            },
+        }
+        module = self.load(monkeypatch, "benchmarks.peers.tool_graph", stand_ins)
+        peer = module.GraphToolCall(vectors)
+        peer.fit(self.CATALOG, History([]))
+        maps, sms, mail, *index = given
+        assert (maps.name, maps.description) == ("maps", "Big Maps: Shows places.")
+        assert maps.tags == ["Mapping"]
+        assert maps.inputSchema["properties"] == {"place": {"type": "str"}}
+        assert sms.inputSchema["properties"] == {"to": {}}
+        assert mail.inputSchema == {"type": "object", "properties": {}}
+        assert peer.scores("a text").tolist() == [0, 0, 0.5]
+        assert [each["sms"] for each in index] == ([] if vectors is None else [[0, 1, 0]])
+        for each in index:
+            assert each.provider(["a text"]) == [[0.6, 0.8, 0]]
+
+
 @pytest.fixture
 def main(monkeypatch, fake):
     """The entry point, with a fake peer, an absent one, and a router that is quick to fit."""
-    registered = {"fake": fake, "absent": Entry("nowhere", "Absent", ("no_such_package",))}
+    registered = {
+        "fake": replace(fake, needs_history=False),
+        "needing": fake,
+        "absent": Entry("nowhere", "Absent", ("no_such_package",)),
+    }
     for module in (peers, quality, learning_curve, run):
         monkeypatch.setattr(module, "PEERS", registered)
     monkeypatch.setattr(learning_curve, "fit_router", SpecificationRouter)
@@ -172,6 +296,22 @@ def test_quality_measures_them_in_the_same_run(main, folder, tmp_path, capsys):
     }  # fmt: skip
 
 
+def test_quality_without_history_on_a_part_of_the_requests(main, folder, tmp_path, capsys):
+    file = tmp_path / "quality.json"
+    only = ["--only", "popularity", "specification", "fake", "needing"]
+    part = ["--without-history", "--limit", "4"]
+    assert main(["quality", "--data", str(folder), *only, *part, "--json", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "Learned from 0 mashups" in out
+    assert "Requests: 4 of dev;" in out
+    assert "Rolling origin" not in out
+    routers = json.loads(file.read_text())["routers"]
+    assert list(routers) == ["specification", "fake"]
+    found = routers["fake"]["splits"]["dev"]["dated"]
+    assert (found["requests"], found["recommendation"]["mean_apis"]) == (4, 1)
+    assert Fake.fits == [set()]
+
+
 def test_quality_without_peers(main, folder, capsys):
     assert main(["quality", "--data", str(folder), "--only", "popularity"]) == 0
     assert "(peer)" not in capsys.readouterr().out
@@ -183,7 +323,7 @@ def test_the_learning_curve_has_them_warm_and_cold_apart(main, folder, tmp_path,
     assert main(["learning_curve", "--data", str(folder), *few]) == 0
     assert "absent: not installed (pip install --group peers)." in capsys.readouterr().out
     sizes = json.loads(file.read_text())["splits"]["dev"]
-    assert "fake" not in sizes["0"]["routers"]  # it needs history
+    assert "needing" not in sizes["0"]["routers"]  # it needs history
     assert sizes["0"]["requests"] == {"warm": 0, "cold": 10}
     assert 0 < sizes["15"]["requests"]["warm"] <= sizes["all"]["requests"]["warm"] <= 10
     none = sizes["0"]["routers"]["BM25"]

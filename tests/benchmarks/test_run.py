@@ -103,7 +103,10 @@ def test_dated_and_undated_and_a_rolling_origin(quality, sample, folder, tmp_pat
     asked = [(date - first).days for date in quality.Learned.asked if date]
     assert set(asked) == {*range(320, 330), *range(120, 140), *range(160, 180)}
     only = ["learned", "random"]
-    quality.run(argparse.Namespace(data=tmp_path, seed=0, only=only, full=True, vectors=None))
+    all_of_it = {"limit": 0, "without_history": False}
+    quality.run(
+        argparse.Namespace(data=tmp_path, seed=0, only=only, full=True, vectors=None, **all_of_it)
+    )
     main, rolling = capsys.readouterr().out.split("## Rolling origin")
     cells = [line.split("|")[1:4] for line in (main + rolling).splitlines() if line[:1] == "|"]
     rows = [[cell.strip() for cell in row] for row in cells]

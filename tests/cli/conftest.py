@@ -48,7 +48,7 @@ def run(monkeypatch, tmp_path):
 @pytest.fixture
 def place(run):
     """Where the router of the sample is kept."""
-    place = cache._place()
+    place = cache.sample_place()
     assert place is not None
     return place
 

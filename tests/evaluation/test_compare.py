@@ -174,7 +174,14 @@ class TestRows:
         assert document["trouble"] == []
         figures = "tokens_in tokens_out messages model_calls recipients waves mean_apis seconds"
         for row in document["rows"]:
-            assert list(row) == ["protocol", "announce", "organise", *figures.split(), "stages"]
+            assert list(row) == [
+                "protocol",
+                "announce",
+                "organise",
+                *figures.split(),
+                "stages",
+                "by_stage",
+            ]
             assert list(row["stages"]) == ["category", "bid", "final"]
             for scores in row["stages"].values():
                 assert scores is None or list(scores) == ["precision", "recall", "f1"]

@@ -106,6 +106,36 @@ class TestFigures:
         none = prequential([Scripted(*[("x", 0.9)] * 4)], log).methods["scripted"]
         assert none.best(0.8) is None
 
+    def test_what_was_predicted_over_the_log(self):
+        steps = [paid("a", 100, 1.0) for _ in range(41)]
+        answers = [("a", 0.9)] * 20 + [("x", 0.9)] * 2 + [(None, 0.0)] * 19
+        method = prequential(
+            [Scripted(*answers)], [run(0, "Rain?", *steps)], thresholds=[0.5, 0.95]
+        ).methods["scripted"]
+        windows = method.over_time
+        assert method.shown_at == 0.5
+        assert len(windows) == 20
+        assert [w.first for w in windows[:3]] == [1, 4, 6]
+        assert sum(w.n_steps for w in windows) == 41
+        assert (windows[0].coverage, windows[0].accuracy, windows[0].tokens_saved) == (1, 1, 1)
+        assert (windows[-1].coverage, windows[-1].accuracy, windows[-1].tokens_saved) == (
+            0,
+            None,
+            0,
+        )
+        whole = method.best()
+        assert sum(w.coverage * w.n_steps for w in windows) == pytest.approx(whole.coverage * 41)
+        saved = sum(w.tokens_saved * w.n_steps for w in windows)
+        assert saved == pytest.approx(whole.tokens_saved * 41)
+
+    def test_where_nothing_is_accurate_enough_the_lowest_threshold_is_shown(self):
+        log = [run(0, "Rain?", *["b"] * 3)]
+        method = prequential([Scripted(*[("a", 0.9)] * 3)], log, thresholds=[0.8, 0.6]).methods
+        assert method["scripted"].shown_at == 0.6
+        assert [w.accuracy for w in method["scripted"].over_time] == [0.0] * 3
+        none = prequential([Scripted(*[("a", 0.9)] * 3)], log, thresholds=[]).methods["scripted"]
+        assert (none.shown_at, none.over_time) == (None, ())
+
     def test_the_json_document(self):
         result = prequential(None, noisy(3), warm=noisy(3, seed=1))
         document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
@@ -121,6 +151,15 @@ class TestFigures:
                 "tokens_in_saved",
                 "tokens_out_saved",
                 "seconds_saved",
+            }
+        for name, said in document["over_time"].items():
+            assert said["threshold"] == result.methods[name].shown_at
+            assert set(said["windows"][0]) == {
+                "first",
+                "n_steps",
+                "coverage",
+                "accuracy",
+                "tokens_saved",
             }
 
 

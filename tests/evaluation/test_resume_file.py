@@ -51,11 +51,11 @@ def test_cut_off_anywhere_it_keeps_the_whole_lines(file, written):
         b"my diary",
         b"my diary\n",
         b'{"record": "something else"}\n',
-        b'{"record": "comparison", "format": 3}\n',
+        b'{"record": "comparison", "format": 4}\n',
         b"\xff\xfe\x00\n",
         b"\n",
         b"[1]\nrest",
-        b'{"record": "comparison", "format": 3, "settings": {"model": "tiny"}}',
+        b'{"record": "comparison", "format": 4, "settings": {"model": "tiny"}}',
     ],
 )
 def test_a_file_that_is_none_is_left_alone(file, content):
@@ -76,8 +76,8 @@ def test_other_settings_are_named(file, written):
 
 
 def test_another_format(file, written):
-    file.write_bytes(written.replace(b'"format": 3', b'"format": 9'))
-    with pytest.raises(DataFileError, match="written in format 9, this version has 3"):
+    file.write_bytes(written.replace(b'"format": 4', b'"format": 9'))
+    with pytest.raises(DataFileError, match="written in format 9, this version has 4"):
         ResumeFile(file, SETTINGS)
 
 

@@ -163,6 +163,23 @@ def test_a_failed_award_goes_to_the_next_one_and_then_to_the_fallback():
     assert job.problem == ""
 
 
+def test_each_job_and_each_act_has_its_times():
+    failed = CallFailure("tool", "broken")
+    world = World(sky__forecast=[failed], air__weather=['{"sky": "rain"}'], phone__send=["sent"])
+    execution = world.run(plan(FORECAST, NOTE))
+    rain, note = execution.jobs
+    assert len(rain.acts) == 2
+    for job in execution.jobs:
+        times = [job.began, *(t for act in job.acts for t in (act.began, act.ended)), job.ended]
+        assert times == sorted(times)
+        assert all(act.seconds <= act.ended - act.began for act in job.acts)
+    assert rain.ended <= note.began
+    assert note.ended <= execution.seconds
+    document = execution.to_dict()["jobs"][0]
+    assert document["began"] == round(rain.began, 6)
+    assert document["acts"][1]["ended"] == round(rain.acts[1].ended, 6)
+
+
 def test_only_then_the_job_fails_and_what_waits_for_it_is_skipped():
     failed = CallFailure("tool", "broken")
     world = World(sky__forecast=[failed], air__weather=[failed], ask__anyone=["4"])
@@ -170,6 +187,8 @@ def test_only_then_the_job_fails_and_what_waits_for_it_is_skipped():
     states = {job.id: job.state for job in execution.jobs}
     assert states == {"rain": "failed", "note": "skipped", "dice": "done"}
     assert execution.jobs[1].problem == "it waits for 'rain', which failed"
+    assert (execution.jobs[1].began, execution.jobs[1].ended) == (None, None)
+    assert execution.jobs[0].ended is not None
     assert "phone__send" not in world.calls
     assert not execution.is_done
 
@@ -231,6 +250,8 @@ def test_a_resumed_execution_repeats_nothing_that_was_done(tmp_path):
     assert again.calls == ["phone__send"]
     assert again.sources["phone"].calls[0].inputs == {"text": "Oslo: rain"}
     assert (execution.id, execution.jobs[0].is_resumed) == (first.id, True)
+    assert (execution.jobs[0].began, execution.jobs[0].acts[0].began) == (None, None)
+    assert execution.jobs[1].began is not None
     with pytest.raises(DataFileError, match="another request"):
         again.run(plan(FORECAST, request="Something else."), journal=file)
 
@@ -254,6 +275,8 @@ def test_the_time_of_an_execution_is_over():
     world = World(settings=settings, sky__forecast=[Delayed(5, "late")], air__weather=[])
     execution = world.run(plan(FORECAST, NOTE))
     assert [job.state for job in execution.jobs] == ["failed", "skipped"]
+    assert execution.jobs[0].ended - execution.jobs[0].began >= 0.1
+    assert execution.jobs[1].began is None
     assert "0.2 s" in execution.problem
     assert world.sources["sky"].cancelled
 
@@ -285,6 +308,7 @@ def test_cancelled_it_says_how_far_it_came():
     assert (rain.state, note.state) == ("done", "cancelled")
     assert note.problem == "it was cancelled; nobody knows whether phone__send did it"
     assert [(act.attempts, act.result.failure.kind) for act in note.acts] == [(1, "cancelled")]
+    assert rain.ended <= note.began <= note.acts[0].began <= note.acts[0].ended <= note.ended
     (_, transcript) = world.executor.last.transcripts
     assert transcript.ledger.executions["phone__send"].calls == 1
     assert world.sources["phone"].cancelled

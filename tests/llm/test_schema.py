@@ -239,17 +239,17 @@ def test_which_object_is_taken(text, data):
     ids=lambda text: text[:12] or "empty",
 )
 def test_texts_without_a_usable_object(text):
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(ChatAnswerError):
         read_answer(text, ANY)
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_an_endless_row_of_objects_is_read_in_bounded_time():
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(ChatAnswerError, match="is a required property"):
         read_answer('{"b": 1}' * 250_000, of(a={}) | {"required": ["a"]})
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_the_schema_goes_after_the_users_message():

@@ -400,10 +400,10 @@ class TestWhatIsNotUnderstood:
 
     @pytest.mark.parametrize("piece", [" ", "and ", "a, ", "between 1 and ", "no ", "law;"])
     def test_long_texts_take_no_time(self, piece):
-        before = time.process_time()
+        before = time.thread_time()
         read_wishes(piece * (10_000 // len(piece)), NOTHING, COURSES)
         topics_of(" " * 50_000)
-        assert time.process_time() - before < 5
+        assert time.thread_time() - before < 5
 
     def test_a_text_that_is_too_long(self):
         with pytest.raises(InputError, match="has 10,001 characters, and 10,000 are read"):

@@ -78,7 +78,7 @@ class CoUsageView(View):
 def _together(usage: sparse.csr_array) -> sparse.csr_array:
     """Return how many mashups used each two APIs."""
     together = sparse.csr_array(usage.T @ usage)
-    together.setdiag(0)
+    together -= sparse.csr_array(sparse.diags_array(together.diagonal()))
     together.eliminate_zeros()
     return together
 

@@ -121,7 +121,7 @@ class DenseView(View):
         (similarity,) = self._similarity(evidence.batch)
         far = similarity.mean() + _APART * similarity.std() if len(similarity) else 0
         rows = np.argsort(-similarity, kind="stable")[:CITED]
-        return citing(evidence.history, self.corpus, rows[similarity[rows] > far], positions)
+        return citing(evidence, self.corpus, rows[similarity[rows] > far], positions)
 
     def _similarity(self, batch: Batch) -> NDArray[Any]:
         """Return the cosine of each past request, at least 0: of shape (n_requests, n_mashups)."""

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.history import History
 from cnp_router.routing import Reason
 from cnp_router.text import dense_product, unit_rows
 from cnp_router.training.catalog_change import CatalogChange
-from cnp_router.training.corpus import Corpus, entries
+from cnp_router.training.corpus import Corpus, Specifications, entries
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import (
     replaced_columns,
@@ -23,13 +22,17 @@ from cnp_router.training.linear import (
     updated_weights,
 )
 from cnp_router.training.views.base import Batch, Dense, Evidence, Products, Sparse, View
+from cnp_router.training.views.quotation import best_quote
 
-__all__ = ["CITED", "HistoryView", "Neighbours", "citing", "similarities"]
+__all__ = ["CITED", "HistoryView", "Neighbours", "citing", "similarities", "used_by"]
 
 N_NEIGHBOURS = 40
 # How many past requests are looked at for a reason, and how similar one must be to be cited.
 CITED = 10
 _SIMILAR = 0.1
+# For how many APIs one of them is quoted, and of how many the best is chosen.
+_QUOTED = 5
+_COMPARED = 3
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ class HistoryView(View):
         """Return the similar past requests that used each API."""
         (near,) = self.neighbours(evidence.batch)
         rows = near.rows[:CITED][near.similarity[:CITED] >= _SIMILAR]
-        return citing(evidence.history, self.corpus, rows, positions)
+        return citing(evidence, self.corpus, rows, positions)
 
 
 def _with_means(
@@ -217,32 +220,52 @@ def nearest(similarity: NDArray[Any]) -> Neighbours:
 
 
 def citing(
-    history: History, corpus: Corpus, rows: NDArray[Any], positions: Sequence[int]
+    evidence: Evidence, corpus: Corpus, rows: NDArray[Any], positions: Sequence[int]
 ) -> dict[int, Reason]:
-    """Return as reasons which of some past requests used each of some APIs, the first one shown."""
+    """Return as reasons which of some past requests used each of some APIs.
+
+    For the first APIs, the past request is quoted of which a part fits the request and the API.
+    """
     used = entries(corpus.usage, rows)
     served: dict[int, list[int]] = {}
     for api, row in zip(used.index.tolist(), np.repeat(rows, used.sizes).tolist(), strict=True):
         served.setdefault(api, []).append(row)
-    return {i: _cited(history, served[i]) for i in positions if i in served}
+    history, quoting = evidence.history, _Quoting(evidence, corpus.specifications)
+    found = {}
+    for place, position in enumerate(positions):
+        if (own := served.get(position)) is None:
+            continue
+        text = used_by(len(own))
+        if place < _QUOTED:
+            colon = ":" if len(own) == 1 else ", such as"
+            text = f"{text}{colon} “{quoting.quote(own, position)}”"
+        found[position] = Reason("history", text, tuple(history[row].id for row in own))
+    return found
 
 
-def _cited(history: History, rows: Sequence[int]) -> Reason:
-    many = "a similar past request" if len(rows) == 1 else f"{len(rows)} similar past requests"
-    return Reason(
-        "history",
-        f"used by {many}, as “{shortened(history[rows[0]].description)}”",
-        tuple(history[row].id for row in rows),
-    )
+def used_by(n: int) -> str:
+    """Return that so many past requests used an API."""
+    return f"used by {'a similar past request' if n == 1 else f'{n} similar past requests'}"
 
 
-def shortened(text: str, limit: int = 60) -> str:
-    r"""Return the beginning of a text on one line.
+class _Quoting:
+    """Quotes past requests for one request."""
 
-    Examples
-    --------
-    >>> shortened("a  map of\nall bars", 8)
-    'a map of…'
-    """
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[:limit].rstrip() + "…"
+    def __init__(self, evidence: Evidence, specifications: Specifications) -> None:
+        self._history = evidence.history
+        self._encoder = specifications.encoders.word
+        self._wanted = self._terms(evidence.batch.requests.word.indices)
+        self._said: sparse.csc_array = specifications.once(
+            _Quoting, lambda: sparse.csc_array(specifications.word_columns)
+        )
+
+    def quote(self, rows: Sequence[int], api: int) -> str:
+        """Return what fits the request and an API best, of past requests that used it."""
+        places = self._said.indptr
+        said = self._terms(self._said.indices[places[api] : places[api + 1]])
+        texts = [self._history[row].description for row in rows[:_COMPARED]]
+        return best_quote(texts, self._wanted, said, self._encoder.idf)
+
+    def _terms(self, columns: NDArray[Any]) -> set[str]:
+        terms = self._encoder.terms_
+        return {terms[column] for column in columns.tolist()}
