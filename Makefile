@@ -14,7 +14,7 @@ READY := $(VENV)/.cnp-router-ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check benchmark format docs clean
+.PHONY: help demo test check benchmark format docs package clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ format: $(READY) ## format the code and fix what lint can fix
 
 docs: $(READY) ## run the commands shown in the docs and renew their output
 	$(BIN)/python scripts/docs_in_sync.py
+
+package: $(READY) ## build wheel and sdist, try them in fresh environments (takes minutes)
+	$(BIN)/python scripts/try_package.py
 
 clean: ## remove .venv, caches and build leftovers
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
