@@ -360,7 +360,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         labels=3,
         notes=[
             *notes,
-            f"Installed by {'uv' if shutil.which('uv') else 'pip'}; the sizes are without compiled files."
+            f"Installed by {'uv' if shutil.which('uv') else 'pip'}, without compiled files."
             f" It took {time.perf_counter() - start:.0f} s.",
         ],
     )
