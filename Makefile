@@ -19,8 +19,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## the tour: learn from the sample, route a request
-	$(BIN)/python examples/demo.py
+demo: $(READY) ## the tour: one request answered four ways, side by side
+	@$(BIN)/cnp-router demo
 
 test: $(READY) ## tests and doctests
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _WIDEST = 110  # columns of prose: longer lines are hard to read; a table may be as wide as it can
 _GAP = 2
 _LEAST = 12  # columns of a text in a table
+_UNBROKEN = 32  # columns up to which a column of names, without spaces, is not broken
 _STYLES = {"Error": "bold red", "Warning": "yellow"}
 _NOT_ASCII = re.compile(r"[^\n -~]")
 _recorder: ContextVar[Console | None] = ContextVar("recorder", default=None)
@@ -59,7 +60,8 @@ def echo_table(
 ) -> None:
     """Print a table; where the terminal is too narrow for it, a block of lines for each row.
 
-    The columns whose titles are in `numbers` are aligned to the right, and never broken.
+    The columns whose titles are in `numbers` are aligned to the right, and never broken. Others are
+    broken between words, and within a word only where it is very long.
     """
     from rich.cells import cell_len
     from rich.table import Table
@@ -72,10 +74,13 @@ def echo_table(
     for place, (title, head) in enumerate(zip(titles, heads, strict=True)):
         right = title in numbers
         widest = max(map(cell_len, [*head.split("\n"), *(row[place] for row in cells)]))
-        needed += _GAP + (widest if right else min(widest, _LEAST))
+        names = widest <= _UNBROKEN and not any(" " in row[place] for row in cells)
+        needed += _GAP + (widest if right or names else min(widest, _LEAST))
         above = "\n" * (max(h.count("\n") for h in heads) - head.count("\n"))
         justify: JustifyMethod = "right" if right else "left"
-        table.add_column(Text(above + head), justify=justify, no_wrap=right, overflow="fold")
+        table.add_column(
+            Text(above + head), justify=justify, no_wrap=right or names, overflow="fold"
+        )
     for row in cells:
         table.add_row(*map(Text, row))
     if needed - _GAP <= table_width():
@@ -97,6 +102,20 @@ def echo_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     table.add_column(overflow="fold")
     for label, value in pairs:
         table.add_row(Text(printable(label)), Text(printable(value)))
+    _show(table)
+
+
+def echo_columns(rows: Iterable[Sequence[str]], *, right: Collection[int] = ()) -> None:
+    """Print rows without a heading; the columns whose places are in `right` are aligned so."""
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [list(map(printable, row)) for row in rows]
+    table = Table.grid(padding=(0, _GAP, 0, 0))
+    for place in range(len(cells[0])):
+        table.add_column(justify="right" if place in right else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
     _show(table)
 
 

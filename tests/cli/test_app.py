@@ -64,7 +64,8 @@ class TestHelp:
         if example.split()[1] != "fit":
             shutil.copytree(sample_model, "model")
         result = run(*shlex.split(example)[1:])
-        assert (result.exit_code, result.stderr) == (0, "")
+        said = [line for line in result.stderr.splitlines() if not line.endswith(" ...")]
+        assert (result.exit_code, said) == (0, [])
         assert result.stdout
 
     def test_the_version(self, run):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.routing import Reason
+from cnp_router.routing.result import Reason, used_by
 from cnp_router.text import dense_product, unit_rows
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus, Specifications, entries
@@ -24,7 +24,7 @@ from cnp_router.training.linear import (
 from cnp_router.training.views.base import Batch, Dense, Evidence, Products, Sparse, View
 from cnp_router.training.views.quotation import best_quote
 
-__all__ = ["CITED", "HistoryView", "Neighbours", "citing", "similarities", "used_by"]
+__all__ = ["CITED", "HistoryView", "Neighbours", "citing", "similarities"]
 
 N_NEIGHBOURS = 40
 # How many past requests are looked at for a reason, and how similar one must be to be cited.
@@ -241,11 +241,6 @@ def citing(
             text = f"{text}{colon} “{quoting.quote(own, position)}”"
         found[position] = Reason("history", text, tuple(history[row].id for row in own))
     return found
-
-
-def used_by(n: int) -> str:
-    """Return that so many past requests used an API."""
-    return f"used by {'a similar past request' if n == 1 else f'{n} similar past requests'}"
 
 
 class _Quoting:
