@@ -119,8 +119,8 @@ def beginning(text: str, longest: int = LONGEST) -> str:
 
     Examples
     --------
-    >>> beginning("a  map of\nall bars", 8)
-    'a map of…'
+    >>> beginning("bars on a  map of\nour town", 14)
+    'bars on a map…'
     >>> beginning("雨が降りそうなら知らせて", 8)
     '雨が降りそうなら…'
     """
