@@ -115,6 +115,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Return a document as Python-Markdown needs it."""
+    page.meta.setdefault("search", {"boost": _boost(page.file.src_uri)})
     if page.file.src_uri == f"{REFERENCE}/README.md":
         markdown = f"{markdown}\n{_contents()}"
     markdown = re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
@@ -273,6 +274,13 @@ def _paths() -> dict[str, str]:
     pages = reference()
     count = Counter(name for names in pages.values() for name in names)
     return {n: _path(m, n) for m, names in pages.items() for n in names if count[n] == 1}
+
+
+def _boost(path: str) -> float:
+    """Return the weight of a page in a search: what explains comes before what lists."""
+    if path.startswith(("docs/tutorials/", "docs/glossary", "docs/troubleshooting")):
+        return 2.0
+    return 0.3 if path.startswith(REFERENCE) or not path.startswith(("docs/", "README")) else 1.0
 
 
 def _typed(types: str) -> str:

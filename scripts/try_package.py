@@ -7,8 +7,8 @@ installed alone and tried. With the first of them, so are the sdist, each extra 
 once more with the lowest versions that ``pyproject.toml`` allows. What is tried is in
 ``package_trials.py``; where an extra is missing, its error must name the pip command.
 
-The environments are temporary. Packages come from the index that pip is configured for. It exits
-with 1 if anything fails.
+The environments are temporary. It installs by uv, if that is on the path, or else by pip, from the
+index that it is configured for. It exits with 1 if anything fails.
 """
 
 from __future__ import annotations
@@ -96,6 +96,8 @@ def run(
 ) -> str:
     """Run a command in a folder and return its output; end all of it if that takes too long.
 
+    What it keeps for a while is kept in the folder, too.
+
     Raises
     ------
     PackageError
@@ -105,7 +107,7 @@ def run(
     with subprocess.Popen(
         command,
         cwd=folder,
-        env=environment,
+        env={**(os.environ if environment is None else environment), "TMPDIR": str(folder)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -221,12 +223,13 @@ class Trial:
 
     def _install(self, environment: Path, built: Path, extra: str, lowest: bool) -> None:
         run([self.python, "-m", "venv", "--without-pip", environment], self.folder, _TRIAL_SECONDS)
-        pip: list[str | Path] = [
-            *(sys.executable, "-m", "pip", "--python", environment / "bin" / "python")
-        ]
         wanted = f"{built}[{extra}]" if extra else str(built)
         pins = ["--only-binary", ":all:", *lowest_versions(extra)] if lowest else []
-        run([*pip, "install", "--quiet", wanted, *pins], self.folder, _INSTALL_SECONDS)
+        python = str(environment / "bin" / "python")
+        uv = shutil.which("uv")
+        command = [uv, "pip"] if uv else [sys.executable, "-m", "pip", "--python", python]
+        into = ["--python", python] if uv else ["--no-compile"]
+        run([*command, "install", "--quiet", *into, wanted, *pins], self.folder, _INSTALL_SECONDS)
 
 
 def lowest_versions(extra: str) -> list[str]:
@@ -355,7 +358,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         },
         rows,
         labels=3,
-        notes=[*notes, f"It took {time.perf_counter() - start:.0f} s."],
+        notes=[
+            *notes,
+            f"Installed by {'uv' if shutil.which('uv') else 'pip'}, without compiled files."
+            f" It took {time.perf_counter() - start:.0f} s.",
+        ],
     )
     sys.stdout.write(f"{table.markdown()}\n")
     return 1 if any(row.problems for row in rows) or not rows else 0

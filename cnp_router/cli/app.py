@@ -21,29 +21,17 @@ from cnp_router.exceptions import CnpRouterError
 from cnp_router.version import __version__
 
 # Each command is a function of its name, in a module of its name, imported when it is needed. Where
-# Python uses the name itself, both end in "_".
-COMMANDS = (
-    "call",
-    "compare",
-    "demo",
-    "doctor",
-    "evaluate",
-    "execute",
-    "fit",
-    "forget",
-    "graph",
-    "import",
-    "negotiate",
-    "next",
-    "observe",
-    "recommend",
-    "replay",
-    "sample",
-    "serve",
-    "sync",
-    "timetable",
-    "verify",
-)
+# Python uses the name itself, both end in "_". The help has them by what one wants to do.
+GROUPS = {
+    "Try it": ("demo", "sample"),
+    "Get an answer": ("recommend", "negotiate", "next", "timetable"),
+    "Learn": ("import", "fit", "observe", "graph"),
+    "Measure": ("evaluate", "compare", "replay"),
+    "Have it done": ("call", "execute"),
+    "Serve agents": ("serve",),
+    "Keep it up to date and sound": ("sync", "forget", "verify", "doctor"),
+}
+COMMANDS = tuple(sorted(name for names in GROUPS.values() for name in names))
 _BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE has ended
 
 
@@ -100,6 +88,7 @@ class _StderrHandler(logging.Handler):
 @click.group(
     "cnp-router",
     cls=Application,
+    groups=GROUPS,
     context_settings={"help_option_names": ["-h", "--help"]},
     examples=['cnp-router recommend "Send me a text message when it rains."'],
 )

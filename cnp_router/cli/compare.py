@@ -28,26 +28,28 @@ if TYPE_CHECKING:
     "protocols",
     type=options.PROTOCOL,
     metavar="NAME",
-    help="To compare.",
+    help="A protocol to compare.",
     default="all",
 )
 @options.several(
     "--announce",
     "announcements",
     type=click.Choice(["broadcast", "routed"]),
-    help="Whom to announce to.",
+    help="Whom to announce to: everyone the protocol reaches, or the router's recipients.",
     default="both",
 )
 @options.several(
     "--organise",
     "organisations",
     type=click.Choice(options.ORGANISATIONS),
-    help="Which APIs a contractor holds.",
+    help=options.HOLDS,
     default="api",
 )
 @options.max_size
-@click.option("--undated", is_flag=True, help="Do not give the router the dates of the mashups.")
-@options.count("--limit", help="Ask the first N requests only.")
+@options.undated
+@options.count(
+    "--limit", help="Ask the first N requests only: to try it before it costs much.  [default: all]"
+)
 @options.file("--resume", help="Keep each finished request there, and continue with the others.")
 @click.option(
     "--retry-failed", is_flag=True, help="Ask again where the round in the file of --resume failed."

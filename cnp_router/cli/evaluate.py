@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from cnp_router.cli import options
+from cnp_router.cli.evaluation_report import echo_evaluation
 from cnp_router.cli.models import fitted_router
-from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, number
+from cnp_router.cli.output import echo_json
 from cnp_router.cli.progress import Progress
-
-if TYPE_CHECKING:
-    from cnp_router.evaluation import LearningCurve
 
 
 @options.command("cnp-router evaluate --model model --history held-out.jsonl")
@@ -24,8 +21,8 @@ if TYPE_CHECKING:
 @click.option(
     "--complete",
     is_flag=True,
-    help="Also hide one API of each mashup of several, at random, and look for it from the text, "
-    "from the other APIs, and from both.",
+    help="Also hide one API of each mashup that has several, at random, and look for it from the "
+    "text, from the other APIs, and from both: how well --known works.",
 )
 @click.option(
     "--learning-curve",
@@ -42,7 +39,7 @@ if TYPE_CHECKING:
     default="none",
     help="What to do below the threshold: keep what was learned, or ask everyone.",
 )
-@click.option("--undated", is_flag=True, help="Do not give the router the dates of the mashups.")
+@options.undated
 @options.html
 @options.as_json
 def evaluate(
@@ -59,9 +56,9 @@ def evaluate(
 ) -> None:
     """Measure a model on mashups it has not seen.
 
-    Each mashup that has a date is asked as of that day. Values are averaged over the requests.
-    Mashups that name an API the model does not know are
-    left out and counted as skipped.
+    Each mashup is asked as a request, as of its date if it has one, and what it used is what was
+    needed. Figures are means over the requests; the word behind each is its name in JSON. Mashups
+    that name an API the model does not know are left out and counted.
     """
     from cnp_router.evaluation import evaluate as evaluated
     from cnp_router.evaluation import evaluate_completion, learning_curve
@@ -82,37 +79,4 @@ def evaluate(
         from cnp_router.reports import write_html
 
         write_html(evaluation, html, curve=curve)
-    echo_json(result) if json_ else _echo(result, curve)
-
-
-def _echo(result: dict[str, Any], curve: LearningCurve | None) -> None:
-    completion = result.pop("completion", None)
-    result.pop("learning_curve", None)
-    echo_pairs(_pairs(result))
-    if completion is not None:
-        _echo_completion(completion)
-    if curve is not None:
-        table = curve.table()
-        echo("", "learning curve, fitted again on parts of the past mashups")
-        echo_table(table.columns, table.rows, numbers=table.columns)
-
-
-def _echo_completion(completion: dict[str, Any]) -> None:
-    requests = completion.pop("requests")
-    depths = list(completion["text"])
-    echo("", f"completion, one API hidden in each of {requests:,} mashups")
-    echo_table(
-        ["", *depths],
-        ([f"  {name}", *map(number, figures.values())] for name, figures in completion.items()),
-        numbers=depths,
-    )
-
-
-def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in result.items():
-        if isinstance(value, dict):
-            yield "", ""
-            yield name, ""
-            yield from ((f"  {inner}", number(figure)) for inner, figure in value.items())
-        else:
-            yield name, number(value)
+    echo_json(result) if json_ else echo_evaluation(result, curve)

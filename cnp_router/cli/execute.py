@@ -122,7 +122,11 @@ def _revise(file: Path, text: str | None, *, dry_run: bool, json_: bool) -> None
         default="routed",
         help="To the recipients the router chooses, or to all that the protocol reaches.",
     ),
-    click.option("--fallback", metavar="API", help="Who gets a job that nobody else could do."),
+    click.option(
+        "--fallback",
+        metavar="API",
+        help="The tool that gets a job that nobody else could do.  [default: none]",
+    ),
     options.request_date,
     options.file("--profile", help="A text on the user, for who plans; executors are not told."),
     click.option(

@@ -18,6 +18,7 @@ __all__ = ["changes", "echo_execution"]
 
 _RESULT = 300  # characters of a result
 _INPUTS = 120  # of inputs
+_ASKED = "contractors asked"
 
 
 def echo_execution(execution: Execution, *more: tuple[str, str]) -> None:
@@ -28,10 +29,10 @@ def echo_execution(execution: Execution, *more: tuple[str, str]) -> None:
         said = job.problem or _result(job.acts[-1].result if job.acts else None)
         rows.append([job.id, job.state, asked, job.api or "", said])
     if rows:
-        heads = ["job", "state", "asked", "by", "result"]
+        heads = ["job", "state", _ASKED, "done by", "result"]
         if not any(row[2] for row in rows):
             heads, rows = [*heads[:2], *heads[3:]], [[*r[:2], *r[3:]] for r in rows]
-        echo_table(heads, rows)
+        echo_table(heads, rows, numbers=[_ASKED])
         echo()
     for act in execution.acts:
         failure = act.result.failure
@@ -83,7 +84,8 @@ def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
         yield "Jobs", f"{done} of {len(execution.jobs)} done{before}"
     if execution.plan is not None:
         levels = counted(len(execution.plan.levels), "level")
-        yield "Order", f"{levels}, parallelism {execution.plan.parallelism}"
+        together = counted(execution.plan.parallelism, "job")
+        yield "Order", f"{levels} one after the other, at most {together} at a time"
     moved = sum(act.by in ("re-award", "fallback") for act in acts)
     avoided = f", {execution.n_avoided} known already" if execution.n_avoided else ""
     calls = f"{execution.n_calls}, {execution.n_retries} repeated, {moved} awarded again"

@@ -41,6 +41,18 @@ def transition_graph(
     return TransitionGraph(directed=directed).fit(history, apis)
 
 
+_STATISTICS = {
+    "n_apis": "APIs",
+    "n_used": "APIs that some mashup uses",
+    "n_edges": "Pairs used together (edges)",
+    "n_loops": "APIs that follow themselves (loops)",
+    "density": "Share of the possible pairs (density)",
+    "isolated": "Used APIs without a pair (isolated)",
+    "mean_degree": "Pairs of a used API, on average",
+    "components": "Parts that no pair connects",
+    "largest_component": "APIs in the largest part",
+}
+
 graph_options = options.gathered(
     "graph",
     transition_graph,
@@ -77,7 +89,12 @@ def next(known: tuple[str, ...], k: int, json_: bool, graph: TransitionGraph) ->
         echo("Nothing has been used together with these yet.")
         return
     rows = ([n.api, f"{n.probability:.2f}", str(n.count)] for n in predicted)
-    echo_table(["API", "prob.", "observed"], rows, numbers=["prob.", "observed"])
+    echo_table(["API", "probability", "times seen"], rows, numbers=["probability", "times seen"])
+    echo(
+        "",
+        "Probability: from 0 to 1, that it comes next. Times seen: past mashups that used it with "
+        "these.",
+    )
 
 
 @graph.command(examples=["cnp-router graph stats --history mashups.jsonl"])
@@ -89,10 +106,7 @@ def stats(json_: bool, graph: TransitionGraph) -> None:
     if json_:
         echo_json(found)
         return
-    labels = {"n_apis": "APIs", "n_used": "used APIs", "n_edges": "edges", "n_loops": "loops"}
-    echo_pairs(
-        (labels.get(name, name.replace("_", " ")), number(value)) for name, value in found.items()
-    )
+    echo_pairs((_STATISTICS[name], number(value)) for name, value in found.items())
 
 
 @graph.command(examples=["cnp-router graph export graph.gexf"])

@@ -57,9 +57,30 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A group of commands, with examples."""
+    """A group of commands, with examples; `groups` are the names by what one wants to do."""
 
     command_class = Command
+
+    def __init__(
+        self, *args: Any, groups: Mapping[str, Sequence[str]] | None = None, **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self.groups = groups
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in their groups, each with its whole summary."""
+        names = self.list_commands(ctx)
+        width = max(map(len, names))  # one column of summaries for all groups
+        for title, group in (self.groups or {"Commands": names}).items():
+            found = {name: self.get_command(ctx, name) for name in group}
+            rows = [(name, _summary(each)) for name, each in found.items() if each is not None]
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{width}}", summary) for name, summary in rows])
+
+
+def _summary(command: click.Command) -> str:
+    """Return the first paragraph of a command's help, as one line."""
+    return " ".join((command.help or "").partition("\n\n")[0].split())
 
 
 class Registered(click.types.StringParamType):

@@ -75,7 +75,12 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     titles = ["source", "kind", "tools", *_EFFECTS, "seconds", "problem"]
     table = [[_shown(row[title]) for title in titles] for row in rows]
     echo_table(titles, table, numbers=["tools", *_EFFECTS, "seconds"])
-    echo()
+    echo(
+        "",
+        "Reads, writes, unknown: how many tools only read, how many change something, and how many "
+        "do not say. Seconds: to start and to list the tools.",
+        "",
+    )
     echo_pairs(_facts(output, loaded, sources, changes))
 
 
@@ -154,6 +159,9 @@ def _facts(
         yield "Refused", f"{', '.join(changes['changed'])} (changed; --accept takes them)"
     if changes["removed"]:
         yield "No longer there", ", ".join(changes["removed"])
+    if unknown := [api.id for api in loaded.apis if api.effects == "unknown"]:
+        how = "--trust, or trusted or effects in the file, say what only reads"
+        yield "Unknown", f"what {counted(len(unknown), 'tool')} may change: each call asks ({how})"
 
 
 def _shown(value: Any) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     default="contractor-led",
     show_default=True,
     metavar="NAME",
-    help="Who reasons about the request.",
+    help="Who takes which of the steps from the request to the APIs: see below.",
 )
 @options.choice(
     "--announce",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     "organisation",
     of=options.ORGANISATIONS,
     default="api",
-    help="How APIs are given to contractors.",
+    help=options.HOLDS,
 )
 @options.max_size
 @options.request_date
@@ -127,6 +127,24 @@ def _echo(outcome: Outcome) -> None:
     echo()
 
 
+# What the acts of FIPA are in plain words: one, and several.
+_ACTS = {
+    "request": ("request", "requests"),
+    "cfp": ("call for proposals", "calls for proposals"),
+    "propose": ("proposal", "proposals"),
+    "refuse": ("refusal", "refusals"),
+    "accept-proposal": ("award", "awards"),
+    "reject-proposal": ("rejection", "rejections"),
+    "inform": ("report", "reports"),
+    "failure": ("failure", "failures"),
+}
+
+
+def _messages(act: str, count: int) -> str:
+    one, several = _ACTS.get(act, (act, act))
+    return f"{count:,} {one if count == 1 else several}"
+
+
 def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
     from cnp_router.protocols import PROTOCOLS
 
@@ -147,7 +165,7 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
             yield "Evidence", f"for {outcome.transcript.evidence.replace('manager', 'the manager')}"
     if routing is not None:
         yield "Verdict", routing.verdict
-    kinds = ", ".join(f"{count:,} {name}" for name, count in ledger.messages.items())
+    kinds = ", ".join(_messages(name, count) for name, count in ledger.messages.items())
     yield "Messages", f"{ledger.n_messages:,} ({kinds})"
     usage = ledger.usage
     source = "as the server counts" if usage.source == "server" else "estimated"

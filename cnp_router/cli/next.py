@@ -45,7 +45,7 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
     'cnp-router next --model model --goal "Text me rain." --threshold 0.8 --json',
     "cnp-router next --model model --prefix openweather --exclude unknown",
 )
-@options.folder("--model", required=True, help="Folder that was observed into.")
+@options.folder("--model", required=True, help="Folder that was observed into: see observe.")
 @options.gathered(
     "run",
     _so_far,
@@ -64,8 +64,8 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
 @options.several("--exclude", metavar="TOOL", help="Never predict or choose this tool.")
 @options.share(
     "--threshold",
-    help="Act on a prediction from this confidence on.  [default: ask in the first 100 "
-    "trajectories, then falling from 0.9 to 0.6]",
+    help="Act on a prediction from this confidence on, from 0 to 1.  [default: never in the first "
+    "100 trajectories, then 0.9, falling to 0.6 as more is predicted rightly]",
 )
 @options.chat_options("Who is asked where the prediction is not acted upon", "nobody")
 @options.as_json
@@ -109,7 +109,7 @@ def _model(chat: options.Chat) -> ChatModel | None:
 
 def _echo(decided: RoutedTool, hints: tuple[Hint, ...]) -> None:
     rows = ([c.tool, f"{c.probability:.2f}"] for c in decided.candidates)
-    echo_table(["tool", "prob."], rows, numbers=["prob."])
+    echo_table(["tool", "probability"], rows, numbers=["probability"])
     echo()
     echo_pairs(_facts(decided, hints))
 

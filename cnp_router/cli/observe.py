@@ -106,4 +106,5 @@ def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Fitted model", f"{counted(result['new_to_model'], 'mashup')} new to it"
     runs, steps = counted(result["trajectories"], "run"), counted(result["steps"], "step")
     yield "Next tools", f"learned from {runs}, {steps}"
-    yield "Coverage", f"{result['coverage']:.2f}, so the threshold is {result['threshold']:.2f}"
+    coverage, threshold = f"{result['coverage']:.0%} of the steps", f"{result['threshold']:.2f}"
+    yield "Predicted", f"{coverage}, so predictions are acted upon from a confidence of {threshold}"

@@ -164,6 +164,11 @@ request_date = click.option(
     callback=lambda _, __, text: _date(text),
     help="The day the request is asked.  [default: that of the newest past mashup]",
 )
+undated = click.option(
+    "--undated",
+    is_flag=True,
+    help="Do not give the router the dates of the mashups, to see what they are worth.",
+)
 as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON document instead.")
 
 
@@ -186,14 +191,16 @@ threshold = share(
     "--threshold",
     default=0.6,
     show_default=True,
-    help="Below this confidence the fallback decides.",
+    help="How sure the router has to be, from 0 to 1: below this confidence --fallback decides. "
+    "Higher, and it decides more often.",
 )
 target_recall = share(
     "--target-recall",
     type=Finite(0, 1, min_open=True, max_open=True),
-    help="Share of the needed APIs to reach on average.  [default: 0.9]",
+    help="Ask as many as it takes to reach this share of the needed APIs on average. Higher, and "
+    "more are asked.  [default: 0.9]",
 )
-top_k = count("--top-k", help="Ask the first N instead.")
+top_k = count("--top-k", help="Ask the N most probable ones instead, whatever that reaches.")
 
 
 def selection(target_recall: float | None, top_k: int | None) -> SelectionRule:
@@ -211,8 +218,8 @@ all_fallbacks = functools.partial(
     choice,
     "--fallback",
     of=["none", "llm", "broadcast"],
-    help="What to do below the threshold: keep what was learned, widen to the categories that "
-    "the language model names, or ask everyone.",
+    help="What to do below the threshold: keep what was learned (none), ask also those of the "
+    "categories that a language model names (llm), or ask everyone (broadcast).",
 )
 
 
@@ -244,10 +251,19 @@ round_options = gathered(
     top_k,
     threshold,
     all_fallbacks(default="llm"),
-    count("--budget-tokens", help="Begin nothing that takes a round beyond so many tokens."),
-    count("--budget-messages", help="Begin nothing that takes a round beyond so many messages."),
-    seconds("--deadline", help="Ignore proposals later than this after the announcement."),
-    seconds("--bid-timeout", help="How long one contractor may take."),
+    count(
+        "--budget-tokens",
+        help="Begin nothing that takes a round beyond so many tokens.  [default: no limit]",
+    ),
+    count("--budget-messages", help="Likewise for its messages.  [default: no limit]"),
+    seconds(
+        "--deadline",
+        help="Ignore proposals later than this after the announcement.  [default: none is late]",
+    ),
+    seconds(
+        "--bid-timeout",
+        help="How long one contractor may take; then it has failed.  [default: no limit]",
+    ),
     seconds(
         "--timeout",
         default=1800.0,
@@ -258,6 +274,7 @@ round_options = gathered(
         "--iterate",
         type=click.IntRange(min=0),
         default=0,
+        show_default=True,
         help="After the awards, ask at most N more, often used with what was awarded.",
     ),
     choice(
@@ -270,10 +287,18 @@ round_options = gathered(
     click.option(
         "--waves",
         is_flag=True,
-        help="Call the recipients in waves, until enough is proposed, instead of at once.",
+        help="Call the recipients in waves, the most probable first, until enough is proposed, "
+        "instead of all at once: fewer tokens, more time.",
     ),
 )
-max_size = count("--max-size", help="The most APIs a contractor may hold.")
+max_size = count(
+    "--max-size",
+    help="The most APIs a contractor may hold; --organise size needs it.  [default: no limit]",
+)
+HOLDS = (
+    "Which APIs a contractor holds: one each, those of a category, those often used together "
+    "(community), or so many (size)."
+)
 ORGANISATIONS = ("api", "category", "community", "size")
 
 

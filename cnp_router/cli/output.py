@@ -105,6 +105,20 @@ def echo_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     _show(table)
 
 
+def echo_columns(rows: Iterable[Sequence[str]], *, right: Collection[int] = ()) -> None:
+    """Print rows without a heading; the columns whose places are in `right` are aligned so."""
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [list(map(printable, row)) for row in rows]
+    table = Table.grid(padding=(0, _GAP, 0, 0))
+    for place in range(len(cells[0])):
+        table.add_column(justify="right" if place in right else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    _show(table)
+
+
 def note(message: str, label: str = "") -> None:
     """Say something beside the result, in one line on standard error, after a coloured label."""
     from rich.text import Text

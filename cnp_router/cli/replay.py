@@ -28,6 +28,14 @@ _FIGURES = {
 }
 
 
+_LEGEND = (
+    "Method: what a step is predicted from. Threshold: the least confidence that is acted upon. "
+    "The others are shares, from 0 to 1. Coverage: of the steps, those that are predicted. "
+    "Accuracy: of these, those predicted rightly. Saved: of the tokens and seconds of the log; "
+    "less errors, the tokens of steps predicted wrongly are taken off."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Priced:
     """What the tokens of a log cost: those of one model, for a log does not say whose they are."""
@@ -81,14 +89,16 @@ class _Priced:
     "cnp-router replay --trajectories trajectories.jsonl --threshold 0.8 --json",
     "cnp-router replay --trajectories trajectories.jsonl --exclude unknown",
 )
-@options.files("--trajectories", help="The log to replay.", required=True)
+@options.files(
+    "--trajectories", help="The log to replay: what agents did, as JSON Lines.", required=True
+)
 @options.files("--warm", help="Trajectories to learn from beforehand.")
 @options.several(
     "--threshold",
     "thresholds",
     type=options.Finite(0, 1),
     metavar="X",
-    help="Act from this confidence on.",
+    help="Act on predictions from this confidence on, from 0 to 1.",
     default="0.3 to 0.95",
 )
 @options.several(
@@ -140,7 +150,7 @@ def replay(
     titles = ["threshold", *_FIGURES, *(["price saved"] if priced else [])]
     rows = (row for name, method in found.methods.items() for row in _rows(name, method, priced))
     echo_table(["method", *titles], rows, numbers=titles)
-    echo()
+    echo("", _LEGEND, "")
     echo_pairs(_facts(found, priced))
 
 
@@ -153,7 +163,8 @@ def _facts(found: PrequentialEvaluation, priced: _Priced | None) -> Iterator[tup
     yield "Cost", f"{counted(found.tokens, 'token')} and {found.seconds:,.1f} seconds"
     yield from _paid(found, priced)
     for name, method in found.methods.items():
-        yield f"ECE {name}", f"{method.calibration_error:.3f}"
+        off = f"{method.calibration_error:.3f} off on average (ECE; 0 is best)"
+        yield f"Confidence of {name}", off
 
 
 def _paid(found: PrequentialEvaluation, priced: _Priced | None) -> Iterator[tuple[str, str]]:

@@ -52,7 +52,8 @@ from cnp_router.cli.source_options import Origins, source_options
         "--share",
         type=options.Finite(0, 100),
         metavar="PERCENT",
-        help="Act on this share of the searches, drawn at random: 5, 25, 100.",
+        help="Act on this share of the searches, drawn at random, and only log the others: 5, 25, "
+        "100.  [default: all]",
     ),
     options.seconds(
         "--call-timeout", default=30.0, show_default=True, help="How long one call may take."
@@ -70,22 +71,33 @@ from cnp_router.cli.source_options import Origins, source_options
         show_default=True,
         help="How long what a call gave is used again.",
     ),
-    click.option("--no-learn", is_flag=True, help="Do not learn from what happens."),
+    click.option("--no-learn", is_flag=True, help="Do not let the model learn from what happens."),
 )
 @options.gathered(
     "door",
     Door,
     click.option("--http", is_flag=True, help="Serve HTTP: an API, MCP at /mcp, a page at /."),
-    click.option("--host", metavar="NAME", default="127.0.0.1", show_default=True, help="Where."),
+    click.option(
+        "--host",
+        metavar="NAME",
+        default="127.0.0.1",
+        show_default=True,
+        help="The address to listen at; 0.0.0.0 for others, too.",
+    ),
     click.option(
         "--port",
         type=click.IntRange(0, 65535),
         metavar="N",
         default=8000,
         show_default=True,
-        help="Its port; 0 for any that is free.",
+        help="The port to listen at; 0 for any that is free.",
     ),
-    options.count("--workers", default=1, show_default=True, help="How many processes serve."),
+    options.count(
+        "--workers",
+        default=1,
+        show_default=True,
+        help="How many processes serve; more answer more at once.",
+    ),
     click.option(
         "--token-env",
         metavar="NAME",
@@ -96,7 +108,11 @@ from cnp_router.cli.source_options import Origins, source_options
         "--timeout", default=60.0, show_default=True, help="How long a request may take."
     ),
     options.count(
-        "--max-body", metavar="BYTES", default=1_000_000, show_default=True, help="Of a request."
+        "--max-body",
+        metavar="BYTES",
+        default=1_000_000,
+        show_default=True,
+        help="The most that a request may send.",
     ),
     options.count(
         "--max-concurrent",

@@ -50,7 +50,8 @@ def tokens(part: Comparison) -> Table:
         "out": lambda row: count(row.tokens_out),
         "total": lambda row: count(row.tokens),
     }
-    return Table.of("Tokens of a request", columns, part.rows, labels=2)
+    note = "In: what models read. Out: what they wrote."
+    return Table.of("Tokens of a request", columns, part.rows, labels=2, notes=(note,))
 
 
 def prices(part: Comparison) -> Table | None:
@@ -92,11 +93,16 @@ def scores(part: Comparison) -> Table:
         ("protocol", "stage", "announcement", "precision", "recall", "F1"),
         tuple(cells),
         labels=3,
-        notes=tuple(
-            f"After bidding, {row.method.protocol} has means over the {row.with_bids:,} of "
-            f"{row.rounds:,} requests that were negotiated."
-            for row in part.rows
-            if row.with_bids not in (0, row.rounds)
+        notes=(
+            "From 0 to 1. Precision: of the APIs in play, the share that is needed. Recall: of "
+            "those needed, the share that is in play. F1: both in one. A protocol without bids has "
+            "no row after bidding.",
+            *(
+                f"After bidding, {row.method.protocol} has means over the {row.with_bids:,} of "
+                f"{row.rounds:,} requests that were negotiated."
+                for row in part.rows
+                if row.with_bids not in (0, row.rounds)
+            ),
         ),
     )
 
@@ -126,7 +132,11 @@ def savings(part: Comparison) -> Table | None:
                 figures = (*(count(each, 1) for each in times), share(bid), share(final))
                 cells.append((protocol, announcement, *figures))
     title = "Costs of a broadcast over those of routing, and the recall that routing keeps"
-    return Table(title, columns, tuple(cells), labels=2) if cells else None
+    note = (
+        "4.0 means that a broadcast costs four times as much. Recall kept: that of routing over "
+        "that of a broadcast, after bidding and of the final set; 1 and more loses nothing."
+    )
+    return Table(title, columns, tuple(cells), labels=2, notes=(note,)) if cells else None
 
 
 SECTIONS: tuple[Callable[[Comparison], Table | None], ...] = (
