@@ -41,6 +41,7 @@ format: $(READY) ## format the code and fix what lint can fix
 
 docs: $(READY) ## run the commands shown in the docs and renew their output
 	$(BIN)/python scripts/docs_in_sync.py
+	$(BIN)/python scripts/licences.py
 
 package: $(READY) ## build wheel and sdist, try them in fresh environments (takes minutes)
 	$(BIN)/python scripts/try_package.py
