@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import email
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -56,8 +57,9 @@ _LEFT_OUT = shutil.ignore_patterns(
 )
 _BESIDE = {
     *("LICENSE", "README.md", "CITATION.cff", "CHANGELOG.md", "MANIFEST.in", "pyproject.toml"),
-    *("PKG-INFO", "setup.cfg"),
+    *("PKG-INFO", "setup.cfg", "setup.py"),
 }
+_RELATIVE = re.compile(r"\]\((?!https?:|mailto:|#)[^)]*\)|\bsrc(?:set)?=\"(?!https?:)[^\"]*")
 _BUILD_SECONDS = 300
 _INSTALL_SECONDS = 600
 _TRIAL_SECONDS = 180
@@ -191,8 +193,11 @@ def _check_metadata(text: str, project: dict[str, object]) -> None:
     assert isinstance(extras, dict)
     if set(told.get_all("Provides-Extra", ())) != set(extras):
         raise PackageError(f"the wheel's extras are {told.get_all('Provides-Extra')}")
-    if "# cnp-router" not in str(told.get_payload()):
+    description = str(told.get_payload())
+    if "# cnp-router" not in description:
         raise PackageError("the wheel's description is not the README")
+    if broken := _RELATIVE.search(description):
+        raise PackageError(f"a package index cannot follow {broken[0]!r} of the README")
 
 
 class Trial:
