@@ -32,7 +32,7 @@ CITED = 10
 _SIMILAR = 0.1
 # For how many APIs one of them is quoted, and of how many the best is chosen.
 _QUOTED = 5
-_COMPARED = 3
+_COMPARED = 2
 
 
 @dataclass(frozen=True)
