@@ -44,11 +44,11 @@ docs: $(READY) ## run the commands shown in the docs and renew their output
 	$(BIN)/python scripts/docs_in_sync.py
 	$(BIN)/python scripts/licences.py
 
-package: $(READY) ## build wheel and sdist, try them in fresh environments (takes minutes)
-	$(BIN)/python scripts/try_package.py
-
 site: $(READY) ## the docs as a site, in site/: open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+package: $(READY) ## build wheel and sdist, try them in fresh environments (takes minutes)
+	$(BIN)/python scripts/try_package.py
 
 clean: ## remove .venv, caches and build leftovers
 	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
