@@ -42,6 +42,7 @@ format: $(READY) ## format the code and fix what lint can fix
 
 docs: $(READY) ## run the commands shown in the docs and renew their output
 	$(BIN)/python scripts/docs_in_sync.py
+	$(BIN)/python scripts/licences.py
 
 site: $(READY) ## the docs as a site, in site/: open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

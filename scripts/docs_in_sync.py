@@ -18,7 +18,8 @@ run in order in one empty folder, so that a later one finds the files of an earl
 documents are done at a time.
 
 A file that the reader is to write is a fenced block after ``<!-- file: NAME -->``: it is written to
-that folder when its turn comes, and never changed here.
+that folder when its turn comes, and never changed here. ``<!-- check: COMMAND -->`` runs a command
+that the text shows without its output, or with a piece of it: it must succeed.
 
 What differs from run to run compares equal, and is left as it stands: numbers before ``ms``,
 ``s``, ``seconds`` or ``minutes``, together with the space before them. What differs from machine to
@@ -53,10 +54,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _BLOCK = re.compile(
     r"^<!-- run(?P<varies> \(varies\))?: (?P<command>[^\n]+?) -->\n(?P<body>.*?)^<!-- end -->$"
+    r"|^<!-- check: (?P<check>[^\n]+?) -->$"
     r"|^<!-- file: (?P<file>[\w-]+\.\w+) -->\n```\w*\n(?P<content>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_MARK = re.compile(r"^<!-- (?:run\b|end\b|file\b)", re.MULTILINE)
+_MARK = re.compile(r"^<!-- (?:run\b|end\b|check\b|file\b)", re.MULTILINE)
 _DOCUMENTS = ("README.md", "docs/*.md", "docs/tutorials/*.md")
 _FENCED = re.compile(r"\s*(?P<fence>`{3,})(?P<language>\w*)\n.*^(?P=fence)\s*", re.M | re.DOTALL)
 _TIMEOUT = 600
@@ -172,6 +174,9 @@ def renewed(
         )
 
     def fill(match: re.Match[str]) -> str:
+        if match["check"]:
+            execute(match["check"])
+            return match[0]
         if match["file"]:
             write(match["file"], match["content"])
             return match[0]

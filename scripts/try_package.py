@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import email
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -56,8 +57,9 @@ _LEFT_OUT = shutil.ignore_patterns(
 )
 _BESIDE = {
     *("LICENSE", "README.md", "CITATION.cff", "CHANGELOG.md", "MANIFEST.in", "pyproject.toml"),
-    *("PKG-INFO", "setup.cfg"),
+    *("PKG-INFO", "setup.cfg", "setup.py"),
 }
+_RELATIVE = re.compile(r"\]\((?!https?:|mailto:|#)[^)]*\)|\bsrc(?:set)?=\"(?!https?:)[^\"]*")
 _BUILD_SECONDS = 300
 _INSTALL_SECONDS = 600
 _TRIAL_SECONDS = 180
@@ -191,8 +193,11 @@ def _check_metadata(text: str, project: dict[str, object]) -> None:
     assert isinstance(extras, dict)
     if set(told.get_all("Provides-Extra", ())) != set(extras):
         raise PackageError(f"the wheel's extras are {told.get_all('Provides-Extra')}")
-    if "# cnp-router" not in str(told.get_payload()):
+    description = str(told.get_payload())
+    if "# cnp-router" not in description:
         raise PackageError("the wheel's description is not the README")
+    if broken := _RELATIVE.search(description):
+        raise PackageError(f"a package index cannot follow {broken[0]!r} of the README")
 
 
 class Trial:
@@ -233,11 +238,13 @@ class Trial:
 
 
 def lowest_versions(extra: str) -> list[str]:
-    """Return what is needed for an extra, in the lowest versions that are allowed."""
+    """Return what an extra needs, or without one the base, in the lowest versions allowed.
+
+    Not both: some libraries of extras need newer ones than the base does.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
     pins = []
-    for line in [*project["dependencies"], *(extras[extra] if extra else ())]:
+    for line in project["optional-dependencies"][extra] if extra else project["dependencies"]:
         needed = Requirement(line)
         lowest = next(each.version for each in needed.specifier if each.operator == ">=")
         pins.append(f"{needed.name}=={lowest}")
@@ -354,7 +361,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "install [s]": lambda row: f"{row.seconds:.0f}",
             "size [MB]": lambda row: f"{row.megabytes:.0f}",
             "packages": lambda row: str(row.packages),
-            "result": lambda row: "; ".join(row.problems) or "works",
+            "result": lambda row: "fails" if row.problems else "works",
         },
         rows,
         labels=3,

@@ -69,7 +69,7 @@ def test_each_extra_is_tried(package: Any) -> None:
 
 @pytest.mark.parametrize("extra", ["", *PROJECT["optional-dependencies"]])
 def test_each_requirement_has_a_lowest_version(package: Any, extra: str) -> None:
-    lines = PROJECT["dependencies"] + PROJECT["optional-dependencies"].get(extra, [])
+    lines = PROJECT["optional-dependencies"].get(extra, PROJECT["dependencies"])
     assert [pin.partition("==")[0] for pin in package.lowest_versions(extra)] == [
         line.partition(">=")[0] for line in lines
     ]
@@ -83,3 +83,34 @@ def test_what_fails_is_said(package: Any, tmp_path: Path) -> None:
 def test_what_hangs_is_ended(package: Any, tmp_path: Path) -> None:
     with pytest.raises(package.PackageError, match=r"takes longer than 0\.5 s"):
         package.run([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path, 0.5)
+
+
+def test_links_lead_to_the_repository_where_it_is_known(
+    package: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("build")
+    pytest.importorskip("setuptools", "77")
+    (project := tmp_path / "project").mkdir()
+    for name in ("setup.py", "LICENSE"):
+        shutil.copy(ROOT / name, project)
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    urls = '[project.urls]\nRepository = "https://example.org/r/"\n\n[project.scripts]\n'
+    (project / "pyproject.toml").write_text(
+        text.replace("[project.scripts]\n", urls), encoding="utf-8"
+    )
+    (project / "README.md").write_text(
+        "# cnp-router\n[a](docs/a.md#b) [c](https://c.org) [d](#d) ![e](docs/e.png)\n"
+        '<img src="docs/f.svg" alt="f">\n',
+        encoding="utf-8",
+    )
+    (project / "cnp_router").mkdir()
+    (project / "cnp_router" / "__init__.py").touch()
+    monkeypatch.setattr(package, "ROOT", project)
+    wheel = package.build(tmp_path, isolated=False).wheel
+    with zipfile.ZipFile(wheel) as opened:
+        name = next(each for each in opened.namelist() if each.endswith("/METADATA"))
+        description = opened.read(name).decode()
+    assert "[a](https://example.org/r/blob/HEAD/docs/a.md#b) [c](https://c.org)" in description
+    assert "[d](#d)" in description
+    assert "![e](https://example.org/r/raw/HEAD/docs/e.png)" in description
+    assert '<img src="https://example.org/r/raw/HEAD/docs/f.svg" alt="f">' in description

@@ -71,19 +71,28 @@ def test_dates_are_given_unless_undated(evaluate, monkeypatch):
     document = json.loads(evaluate(*arguments, "--undated").stdout)
     assert (document["dated"], document["with_date"]) == (False, 1)
     assert set(asked) == {None}
-    table = evaluate("--undated").stdout.splitlines()
-    assert [line.split() for line in table[2:4]] == [["dated", "no"], ["with_date", "0"]]
+    assert "\nWith a date  0, which the router was not given\n" in evaluate("--undated").stdout
 
 
 def test_the_table(evaluate):
     result = evaluate()
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["requests", "20"]
-    for group, keys in KEYS.items():
-        assert any(line.startswith(group) for line in lines)
+    assert lines[0].split() == ["Requests", "20"]
+    assert max(map(len, lines)) <= 80
+    for keys in KEYS.values():
         for key in (keys or "").split():
-            assert any(line.startswith(f"  {key} ") for line in lines)
+            # What it is in words, the figure, and its name in JSON.
+            (row, *_) = (line for line in lines if line.endswith(f"  {key}"))
+            assert len(row.split()) > 4
+
+
+def test_each_figure_has_words_of_its_own(evaluate):
+    rows = [line.rsplit(maxsplit=2)[0] for line in evaluate().stdout.splitlines()]
+    groups = "\n".join(rows).split("\n\n")
+    for group in groups[1:]:
+        labels = [line for line in group.splitlines() if line.startswith("  ")]
+        assert len(labels) == len(set(labels))
 
 
 HITS = ["hit@1", "hit@5", "hit@10"]
@@ -103,10 +112,13 @@ def test_completion_is_one_more_key(evaluate):
 def test_the_table_of_completion(evaluate):
     completion = json.loads(evaluate("--json", "--complete").stdout)["completion"]
     lines = evaluate("--complete").stdout.splitlines()
-    assert lines[-5].endswith(f"one API hidden in each of {completion['requests']} mashups")
-    assert lines[-4].split() == HITS
-    for line, name in zip(lines[-3:], ("text", "graph", "both"), strict=True):
-        assert line.split() == [name, *(f"{completion[name][hit]:.3f}" for hit in HITS)]
+    assert any(f"hidden in each of {completion['requests']} mashups" in line for line in lines)
+    assert [line.split() for line in lines[-5:-3]] == [["first"] * 3, ["1", "5", "10"]]
+    words = {"text": "from the text", "graph": "from the other APIs", "both": "from both"}
+    for line, name in zip(lines[-3:], words, strict=True):
+        said, *figures = line.rsplit(maxsplit=3)
+        assert said.strip() == words[name]
+        assert figures == [f"{completion[name][hit]:.3f}" for hit in HITS]
 
 
 def test_completion_with_nothing_to_complete(evaluate, run, sample, sample_model):
@@ -116,7 +128,7 @@ def test_completion_with_nothing_to_complete(evaluate, run, sample, sample_model
     completion = json.loads(run(*arguments, "--json").stdout)["completion"]
     assert completion["requests"] == 0
     assert completion["both"] == dict.fromkeys(HITS)
-    assert run(*arguments).stdout.splitlines()[-1].split() == ["both", "-", "-", "-"]
+    assert run(*arguments).stdout.splitlines()[-1].split() == ["from", "both", "-", "-", "-"]
 
 
 def test_mashups_of_other_apis_are_counted(evaluate, sample):
