@@ -268,7 +268,7 @@ def _learning(curve: LearningCurve) -> Section:
         recipients = [point.evaluation.recipients for point in curve.points]
         bars = _behind(axes, "recipients, mean (bars)")
         drawn_bars = bars.bar(places, [r["mean"] for r in recipients], 0.6, color=COLOURS["line"])
-        bars.bar_label(drawn_bars, [count(r["mean"], 1) for r in recipients], padding=2)
+        bars.bar_label(drawn_bars, [count(r["mean"], 1) for r in recipients], label_type="center")
         bars.set_ylim(0, 1.25 * max(r["mean"] for r in recipients))
         axes.axhline(target, color=COLOURS["rest"], linewidth=1.2, linestyle=_DASHED)
         axes.plot(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cnp_router.evaluation import Comparison, Table
 from cnp_router.evaluation.comparison import (
     ComparisonRow,
@@ -91,3 +93,15 @@ def figures(announcement: str = "routed") -> RoundFigures:
             "bidding": StageCost(20 * times, 3, 800 * times, 100 * times),
         },
     )
+
+
+def is_scrolled(element: Any) -> bool:
+    """Whether a locator's element is scrolled to the right, within ten seconds.
+
+    Not by `wait_for_function`, which evaluates text in the page: its policy forbids that.
+    """
+    for _ in range(200):
+        if element.evaluate("(e) => e.scrollLeft") > 0:
+            return True
+        element.page.wait_for_timeout(50)
+    return False

@@ -15,6 +15,7 @@ from hostile_results import HOSTILE, execution_of, round_of
 from cnp_router import prequential
 from cnp_router.reports import write_html
 from cnp_router.trajectories import Step, Trajectory
+from tests.reports.report_pages import is_scrolled
 from tests.serving.page_server import CHROMIUM, Watch, browser
 
 pytestmark = pytest.mark.skipif(
@@ -72,9 +73,7 @@ def test_what_is_wide_scrolls_in_a_region_that_the_keyboard_reaches(chromium, ad
         wide[0].focus()
         looked_at.keyboard.press("ArrowRight")
         looked_at.keyboard.press("ArrowRight")
-        looked_at.wait_for_function(
-            "document.querySelector('figure.wide .scroll').scrollLeft > 0", timeout=20_000
-        )
+        assert is_scrolled(wide[0])
     looked_at.locator("summary").first.focus()
     looked_at.keyboard.press("Enter")
     assert looked_at.locator("details[open] table").first.is_visible()
