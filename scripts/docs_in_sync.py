@@ -14,10 +14,12 @@ where there is none yet); after ``console``, the block opens with ``$`` and the 
 
 Only ``cnp-router ...``, ``python examples/NAME.py ...`` and ``python NAME.py ...`` of a script that
 is in the document's folder are run, without a shell, 80 columns wide. The commands of one document
-run in order in one empty folder, so that a later one finds the files of an earlier one.
+run in order in one empty folder, so that a later one finds the files of an earlier one; several
+documents are done at a time.
 
 A file that the reader is to write is a fenced block after ``<!-- file: NAME -->``: it is written to
-that folder when its turn comes, and never changed here.
+that folder when its turn comes, and never changed here. ``<!-- check: COMMAND -->`` runs a command
+that the text shows without its output, or with a piece of it: it must succeed.
 
 What differs from run to run compares equal, and is left as it stands: numbers before ``ms``,
 ``s``, ``seconds`` or ``minutes``, together with the space before them. What differs from machine to
@@ -40,6 +42,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cnp_router.exceptions import CnpRouterError, DataFileError
@@ -51,10 +54,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _BLOCK = re.compile(
     r"^<!-- run(?P<varies> \(varies\))?: (?P<command>[^\n]+?) -->\n(?P<body>.*?)^<!-- end -->$"
+    r"|^<!-- check: (?P<check>[^\n]+?) -->$"
     r"|^<!-- file: (?P<file>[\w-]+\.\w+) -->\n```\w*\n(?P<content>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_MARK = re.compile(r"^<!-- (?:run\b|end\b|file\b)", re.MULTILINE)
+_MARK = re.compile(r"^<!-- (?:run\b|end\b|check\b|file\b)", re.MULTILINE)
 _DOCUMENTS = ("README.md", "docs/*.md", "docs/tutorials/*.md")
 _FENCED = re.compile(r"\s*(?P<fence>`{3,})(?P<language>\w*)\n.*^(?P=fence)\s*", re.M | re.DOTALL)
 _TIMEOUT = 600
@@ -170,6 +174,9 @@ def renewed(
         )
 
     def fill(match: re.Match[str]) -> str:
+        if match["check"]:
+            execute(match["check"])
+            return match[0]
         if match["file"]:
             write(match["file"], match["content"])
             return match[0]
@@ -196,6 +203,22 @@ def _write(folder: Path, name: str, content: str) -> None:
     (folder / name).write_text(content, encoding="utf-8")
 
 
+def _done(document: Path, *, check: bool) -> tuple[str, str] | CnpRouterError:
+    """Renew a document, or only `check`; return it as it was and as it is, or what is wrong."""
+    try:
+        old = read_text(document)
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder).resolve()
+            execute, write = functools.partial(run, folder=place), functools.partial(_write, place)
+            new = renewed(old, execute, write=write, keep_varying=check)
+        if new != old and not check:
+            with atomic_write(document) as out:
+                out.write(new)
+    except (DocsError, DataFileError) as exc:
+        return exc
+    return old, new
+
+
 def main(argv: Sequence[str] | None = None, *, root: Path = ROOT) -> int:
     """Renew or check all documents; return the exit code."""
     parser = argparse.ArgumentParser(
@@ -204,28 +227,20 @@ def main(argv: Sequence[str] | None = None, *, root: Path = ROOT) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing, show the difference")
     check = parser.parse_args(argv).check
     outdated = broken = False
-    for document in [file for pattern in _DOCUMENTS for file in sorted(root.glob(pattern))]:
-        name = str(document.relative_to(root))
-        try:
-            old = read_text(document)
-            with tempfile.TemporaryDirectory() as folder:
-                place = Path(folder).resolve()
-                execute = functools.partial(run, folder=place)
-                write = functools.partial(_write, place)
-                new = renewed(old, execute, write=write, keep_varying=check)
-            if new != old and not check:
-                with atomic_write(document) as out:
-                    out.write(new)
-        except (DocsError, DataFileError) as exc:
-            sys.stderr.write(f"{name}: {exc}\n")
-            broken = True
-            continue
-        if new != old:
-            outdated = True
-            lines = difflib.unified_diff(
-                old.splitlines(keepends=True), new.splitlines(keepends=True), name, f"{name} (run)"
-            )
-            sys.stdout.writelines(lines) if check else sys.stderr.write(f"{name}: renewed\n")
+    documents = [file for pattern in _DOCUMENTS for file in sorted(root.glob(pattern))]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # what takes time are the commands
+        done = pool.map(functools.partial(_done, check=check), documents)
+        for document, result in zip(documents, done, strict=True):
+            name = str(document.relative_to(root))
+            if isinstance(result, CnpRouterError):
+                sys.stderr.write(f"{name}: {result}\n")
+                broken = True
+                continue
+            old, new = (text.splitlines(keepends=True) for text in result)
+            if new != old:
+                outdated = True
+                lines = difflib.unified_diff(old, new, name, f"{name} (run)")
+                sys.stdout.writelines(lines) if check else sys.stderr.write(f"{name}: renewed\n")
     if outdated and check:
         sys.stderr.write("the docs are out of date (run: make docs)\n")
     return 1 if broken or (outdated and check) else 0

@@ -131,6 +131,12 @@ class TestFiles:
         assert done == ["a", ("own.py", "print('own')\n"), "b"]
         assert new == text
 
+    def test_a_command_that_is_only_checked(self, docs):
+        done = []
+        text = "<!-- check: a -->\n" + block("b", "new\n")
+        assert docs.renewed(text, lambda command: done.append(command) or "new") == text
+        assert done == ["a", "b"]
+
     @pytest.mark.parametrize("name", ["../own.py", "/own.py", "a/own.py", ".profile", "own"])
     def test_only_into_the_folder(self, docs, name):
         with pytest.raises(docs.DocsError, match="has no partner"):

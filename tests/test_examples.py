@@ -15,7 +15,6 @@ SAYS = {
     "contract_net.py": "contractor-led  broadcast       3",
     "copy_tools.py": "plan.json",
     "copy_timetable.py": "evening.jsonl",
-    "demo.py": "The announcement goes to ",
     "execute_plan.py": "tell: done, to +47 555: Oslo: rain until noon.",
     "fit_and_save.py": "the same after loading: True",
     "graph.py": "for Gephi: ['graph.gexf']",

@@ -159,6 +159,9 @@ def _facts(
         yield "Refused", f"{', '.join(changes['changed'])} (changed; --accept takes them)"
     if changes["removed"]:
         yield "No longer there", ", ".join(changes["removed"])
+    if unknown := [api.id for api in loaded.apis if api.effects == "unknown"]:
+        how = "--trust, or trusted or effects in the file, say what only reads"
+        yield "Unknown", f"what {counted(len(unknown), 'tool')} may change: each call asks ({how})"
 
 
 def _shown(value: Any) -> str:

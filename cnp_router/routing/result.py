@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cnp_router.catalog import ROWS_SHOWN, html_table
 from cnp_router.records import one_line, shown
 
-__all__ = ["Reason", "Recipient", "Routing", "Scores", "Source"]
+__all__ = ["Reason", "Recipient", "Routing", "Scores", "Source", "used_by"]
 
 Source = Literal["learned", "llm", "broadcast", "direct"]
 
@@ -94,6 +94,11 @@ class Reason:
     references: tuple[str, ...] = ()
 
     __repr__ = one_line
+
+
+def used_by(n: int) -> str:
+    """Return the reason that so many similar past requests used an API."""
+    return f"used by {'a similar past request' if n == 1 else f'{n} similar past requests'}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from cnp_router.catalog import Api
 from cnp_router.online import Reputation
 from cnp_router.routing import Reason, Router, Routing, shortlist
+from cnp_router.routing.result import used_by
 from cnp_router.serving.search_answers import FoundTool
-from cnp_router.training.views import used_by
 
 __all__ = ["find"]
 

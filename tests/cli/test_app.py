@@ -65,7 +65,8 @@ class TestHelp:
         if example.split()[1] != "fit":
             shutil.copytree(sample_model, "model")
         result = run(*shlex.split(example)[1:])
-        assert (result.exit_code, result.stderr) == (0, "")
+        said = [line for line in result.stderr.splitlines() if not line.endswith(" ...")]
+        assert (result.exit_code, said) == (0, [])
         assert result.stdout
 
     def test_all_commands_are_in_a_group_with_their_whole_summary(self, run):

@@ -144,3 +144,36 @@ def test_mashups_of_other_apis_are_counted(evaluate, sample):
 def test_both_are_required(run):
     assert run("evaluate", "--model", "m").exit_code == 2
     assert run("evaluate", "--history", "h").exit_code == 2
+
+
+def test_a_report_page(evaluate):
+    result = evaluate("--html", "report.html", "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["requests"] == 20
+    html = Path("report.html").read_text()
+    assert "Recall against recipients" in html
+    assert "cnp-router evaluate --learning-curve" in html
+
+
+def test_a_report_page_that_cannot_be_written_is_told_before_the_work(run):
+    arguments = ("evaluate", "--model", "none", "--history", "none")
+    result = run(*arguments, "--html", "nowhere/report.html")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "nowhere/report.html: its folder does not exist" in result.stderr
+
+
+def test_the_learning_curve(run, files, sample, tmp_path):
+    from cnp_router.training import fit_router
+
+    fit_router(sample.catalog, sample.history[:20], n_jobs=1).save("small")
+    arguments = ("evaluate", "--model", "small", "--history", "held-out.jsonl", "--learning-curve")
+    result = run(*arguments, "--json", "--html", "report.html", "--target-recall", 0.7)
+    document = json.loads(result.stdout)
+    points = document["learning_curve"]["points"]
+    assert [point["mashups"] for point in points] == [0, 15, 20]
+    assert {point["recipients"]["target_recall"] for point in points} == {0.7}
+    assert points[-1]["ranking"] == document["ranking"]
+    assert "What more history is worth" in Path("report.html").read_text()
+    lines = run(*arguments).stdout.splitlines()
+    assert "learning curve, fitted again on parts of the past mashups" in lines
+    assert [line.split()[0] for line in lines[-3:]] == ["0", "15", "20"]

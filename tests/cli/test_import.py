@@ -68,6 +68,13 @@ class TestImport:
         assert [api.effects for api in catalog] == ["reads", "writes"]
         assert LockFile("mcp.json.lock").sources == ("dice",)
 
+    def test_unknown_effects_and_their_cure(self, run, sources):
+        sources(entry={"effects": {"roll": "reads"}})
+        said = run("import", "--mcp", "mcp.json", "--output", "apis.jsonl").stdout
+        assert "\nUnknown   what 1 tool may change: each call asks (--trust, " in said
+        sources(entry={"effects": {"roll": "reads", "toss": "writes"}})
+        assert "\nUnknown" not in run("import", "--mcp", "mcp.json", "--output", "b.jsonl").stdout
+
     def test_a_second_time(self, run, sources):
         sources()
         first = run("import", "--mcp", "mcp.json", "--output", "apis.jsonl")

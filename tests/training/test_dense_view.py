@@ -150,7 +150,7 @@ def test_past_requests_that_mean_the_same_are_its_reason():
 
     [reason, _] = reasons("wetness", "rain")
     assert (reason.kind, reason.references) == ("history", ("past",))
-    assert reason.text == "used by a similar past request, as “rain today”"
+    assert reason.text == "used by a similar past request: “rain today”"
     assert [r.kind for r in reasons("dry", "rain")] == ["popularity"]
     kinds = [r.kind for r in reasons("rain today", "rain")]
     assert kinds.count("history") == 1

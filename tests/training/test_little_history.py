@@ -354,4 +354,4 @@ def test_the_words_that_speak_for_it_are_named_in_a_small_catalog_too():
     )
     best = fit_router(catalog).route("send a message to the team").recipients[0]
     assert best.contractor == "post"
-    assert best.reasons[0].text == "its specification says “send” and “message”"
+    assert best.reasons[0].text == "its specification says “send” and “message”, too"

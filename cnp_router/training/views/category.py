@@ -62,8 +62,9 @@ class CategoryView(View):
     def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
         """Return the most probable category of each API."""
         catalog, likely = self.corpus.specifications.catalog, evidence.categories
+        text = "the request is about its category, {} ({:.0%} sure)"
         reasons = {
-            (p, name): Reason("category", f"the request is about {name} ({p:.0%})", (name,))
+            (p, name): Reason("category", text.format(name, p), (name,))
             for name, p in likely.items()
         }
         found = {}

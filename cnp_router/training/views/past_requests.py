@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.routing import Reason
+from cnp_router.routing.result import Reason, used_by
 from cnp_router.text import dense_product, unit_rows
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus, Specifications, entries
@@ -24,7 +24,7 @@ from cnp_router.training.linear import (
 from cnp_router.training.views.base import Batch, Dense, Evidence, Products, Sparse, View
 from cnp_router.training.views.quotation import best_quote
 
-__all__ = ["CITED", "HistoryView", "Neighbours", "citing", "similarities", "used_by"]
+__all__ = ["CITED", "HistoryView", "Neighbours", "citing", "similarities"]
 
 N_NEIGHBOURS = 40
 # How many past requests are looked at for a reason, and how similar one must be to be cited.
@@ -32,7 +32,8 @@ CITED = 10
 _SIMILAR = 0.1
 # For how many APIs one of them is quoted, and of how many the best is chosen.
 _QUOTED = 5
-_COMPARED = 3
+_COMPARED = 2
+_KEPT = 500
 
 
 @dataclass(frozen=True)
@@ -243,11 +244,6 @@ def citing(
     return found
 
 
-def used_by(n: int) -> str:
-    """Return that so many past requests used an API."""
-    return f"used by {'a similar past request' if n == 1 else f'{n} similar past requests'}"
-
-
 class _Quoting:
     """Quotes past requests for one request."""
 
@@ -255,14 +251,19 @@ class _Quoting:
         self._history = evidence.history
         self._encoder = specifications.encoders.word
         self._wanted = self._terms(evidence.batch.requests.word.indices)
-        self._said: sparse.csc_array = specifications.once(
-            _Quoting, lambda: sparse.csc_array(specifications.word_columns)
+        # Specifications by API, and the words of those that were lately asked for.
+        self._by_api, self._said = specifications.once(
+            _Quoting, lambda: (sparse.csc_array(specifications.word_columns), {})
         )
 
     def quote(self, rows: Sequence[int], api: int) -> str:
         """Return what fits the request and an API best, of past requests that used it."""
-        places = self._said.indptr
-        said = self._terms(self._said.indices[places[api] : places[api + 1]])
+        if (said := self._said.get(api)) is None:
+            places = self._by_api.indptr
+            said = self._terms(self._by_api.indices[places[api] : places[api + 1]])
+            if len(self._said) >= _KEPT:
+                self._said.clear()
+            self._said[api] = said
         texts = [self._history[row].description for row in rows[:_COMPARED]]
         return best_quote(texts, self._wanted, said, self._encoder.idf)
 

@@ -81,7 +81,7 @@ class SpecificationView(View):
             for position in apis[wanted[apis]].tolist():
                 shared.setdefault(position, []).append(f"“{term}”")
         return {
-            position: Reason("specification", f"its specification says {_listed(terms[:3])}")
+            position: Reason("specification", f"its specification says {_listed(terms[:3])}, too")
             for position, terms in shared.items()
         }
 

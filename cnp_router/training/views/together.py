@@ -231,10 +231,10 @@ def applying(corpus: Corpus) -> tuple[type[View], ...]:
 
 @lru_cache(maxsize=1_000)
 def _experience(count: int) -> Reason:
-    """Return the reason that every API has: how many mashups used it."""
+    """Return the reason that every API has: how many past requests used it."""
     if not count:
         return Reason("specification", "new: only its specification is known")
-    return Reason("popularity", f"used by {count} past mashup{'s' * (count > 1)}")
+    return Reason("popularity", f"used by {count:,} past request{'s' * (count > 1)} in all")
 
 
 def _features(
