@@ -175,5 +175,5 @@ def test_the_learning_curve(run, files, sample, tmp_path):
     assert points[-1]["ranking"] == document["ranking"]
     assert "What more history is worth" in Path("report.html").read_text()
     lines = run(*arguments).stdout.splitlines()
-    assert "learning curve, fitted again on parts of the past mashups" in lines
+    assert "Fitted again on parts of the past mashups (learning curve)" in lines
     assert [line.split()[0] for line in lines[-3:]] == ["0", "15", "20"]
