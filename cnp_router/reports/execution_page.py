@@ -244,7 +244,7 @@ def _rounds(transcripts: tuple[Transcript, ...]) -> Section | None:
         sequence_figure(each, f"{each.protocol}: {printable(each.request, 90)}") for each in shown
     ]
     left = len(transcripts) - len(shown)
-    text = (f"{left:,} more rounds, with fewer messages, are not drawn.",) if left else ()
+    text = (f"Drawn are the longest rounds; {left:,} more are not.",) if left else ()
     title = "The round" if len(transcripts) == 1 else f"The rounds ({len(transcripts):,})"
     return Section(title, text, tuple(figures))
 

@@ -309,7 +309,7 @@ def _label(arrow: _Arrow, length: float) -> str:
             more = ", ".join(first.apis)
         elif isinstance(first, CallForProposals | Rejection):
             more = first.receiver
-    room = max(length - 16, 230) - 8 * len(said)
+    room = max(length - 16, 300) - 8 * len(said)
     more = fitted(more, room) if more and room > 40 else ""
     return f"{said}: {more}" if more else said
 

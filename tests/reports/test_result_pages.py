@@ -123,7 +123,7 @@ def test_only_rounds_in_which_somebody_was_asked_are_drawn():
     told = replace(EMPTY, transcripts=(named, asked, named))
     part = next(each for each in page_of(told).sections if each.title.startswith("The rounds"))
     assert len(part.figures) == 1
-    assert part.text == ("2 more rounds, with fewer messages, are not drawn.",)
+    assert part.text == ("Drawn are the longest rounds; 2 more are not.",)
     told = replace(EMPTY, transcripts=(asked,) * 9)
     part = next(each for each in page_of(told).sections if each.title.startswith("The rounds"))
     assert len(part.figures) == 5
