@@ -2,7 +2,7 @@
 
 FROM python:3.11.13-slim-bookworm AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY cnp_router cnp_router
 RUN python -m venv /opt/cnp-router \
   && /opt/cnp-router/bin/pip install --no-cache-dir '.[serve,mcp,openapi,a2a,redis]'

@@ -56,6 +56,7 @@ _FENCED_OR_INDENTED = re.compile(
 _BASES = re.compile(r'<p class="doc doc-class-bases">.*?</p>', re.DOTALL)
 # The type of a parameter: griffe reads `float, seconds` and `{"a", "b"}` as tuples.
 _TUPLE = re.compile(r"(?<=\(<code>)\((?P<types>(?:(?!</code>).)*)\)(?=</code>)", re.DOTALL)
+_NO_TEXT = re.compile(r"\s\u2013\s*<div class=\"doc-md-description\">\s*</div>")
 # What is a link, a program or a heading stays as it is.
 _CODE = re.compile(
     r"(?P<skipped><(?P<tag>a|autoref|pre|h[1-6])\b.*?</(?P=tag)>)|<code>(?P<text>[^<]*)</code>",
@@ -115,6 +116,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Return a document as Python-Markdown needs it."""
+    page.meta.setdefault("search", {"boost": _boost(page.file.src_uri)})
     if page.file.src_uri == f"{REFERENCE}/README.md":
         markdown = f"{markdown}\n{_contents()}"
     markdown = re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
@@ -125,6 +127,7 @@ def on_page_content(html: str, **_: Any) -> str:
     """Return a page without private bases of classes, and with links at the names in its prose."""
     # `::` before a program is of another markup; Markdown takes it for text.
     html = re.sub(r"<p>::</p>|(?<=:):(?=</p>\s*<div class=\"(?:language-\w+ )?highlight)", "", html)
+    html = _NO_TEXT.sub("", html)
     html = _TUPLE.sub(lambda match: _typed(match["types"]), html)
     html = _BASES.sub(lambda bases: "" if re.search(r">\s*_\w", bases[0]) else bases[0], html)
     paths = _paths()
@@ -273,6 +276,13 @@ def _paths() -> dict[str, str]:
     pages = reference()
     count = Counter(name for names in pages.values() for name in names)
     return {n: _path(m, n) for m, names in pages.items() for n in names if count[n] == 1}
+
+
+def _boost(path: str) -> float:
+    """Return the weight of a page in a search: what explains comes before what lists."""
+    if path.startswith(("docs/tutorials/", "docs/glossary", "docs/troubleshooting")):
+        return 2.0
+    return 0.3 if path.startswith(REFERENCE) or not path.startswith(("docs/", "README")) else 1.0
 
 
 def _typed(types: str) -> str:

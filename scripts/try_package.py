@@ -7,8 +7,8 @@ installed alone and tried. With the first of them, so are the sdist, each extra 
 once more with the lowest versions that ``pyproject.toml`` allows. What is tried is in
 ``package_trials.py``; where an extra is missing, its error must name the pip command.
 
-The environments are temporary. Packages come from the index that pip is configured for. It exits
-with 1 if anything fails.
+The environments are temporary. It installs by uv, if that is on the path, or else by pip, from the
+index that it is configured for. It exits with 1 if anything fails.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import email
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -56,8 +57,9 @@ _LEFT_OUT = shutil.ignore_patterns(
 )
 _BESIDE = {
     *("LICENSE", "README.md", "CITATION.cff", "CHANGELOG.md", "MANIFEST.in", "pyproject.toml"),
-    *("PKG-INFO", "setup.cfg"),
+    *("PKG-INFO", "setup.cfg", "setup.py"),
 }
+_RELATIVE = re.compile(r"\]\((?!https?:|mailto:|#)[^)]*\)|\bsrc(?:set)?=\"(?!https?:)[^\"]*")
 _BUILD_SECONDS = 300
 _INSTALL_SECONDS = 600
 _TRIAL_SECONDS = 180
@@ -96,6 +98,8 @@ def run(
 ) -> str:
     """Run a command in a folder and return its output; end all of it if that takes too long.
 
+    What it keeps for a while is kept in the folder, too.
+
     Raises
     ------
     PackageError
@@ -105,7 +109,7 @@ def run(
     with subprocess.Popen(
         command,
         cwd=folder,
-        env=environment,
+        env={**(os.environ if environment is None else environment), "TMPDIR": str(folder)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -189,8 +193,11 @@ def _check_metadata(text: str, project: dict[str, object]) -> None:
     assert isinstance(extras, dict)
     if set(told.get_all("Provides-Extra", ())) != set(extras):
         raise PackageError(f"the wheel's extras are {told.get_all('Provides-Extra')}")
-    if "# cnp-router" not in str(told.get_payload()):
+    description = str(told.get_payload())
+    if "# cnp-router" not in description:
         raise PackageError("the wheel's description is not the README")
+    if broken := _RELATIVE.search(description):
+        raise PackageError(f"a package index cannot follow {broken[0]!r} of the README")
 
 
 class Trial:
@@ -221,20 +228,23 @@ class Trial:
 
     def _install(self, environment: Path, built: Path, extra: str, lowest: bool) -> None:
         run([self.python, "-m", "venv", "--without-pip", environment], self.folder, _TRIAL_SECONDS)
-        pip: list[str | Path] = [
-            *(sys.executable, "-m", "pip", "--python", environment / "bin" / "python")
-        ]
         wanted = f"{built}[{extra}]" if extra else str(built)
         pins = ["--only-binary", ":all:", *lowest_versions(extra)] if lowest else []
-        run([*pip, "install", "--quiet", wanted, *pins], self.folder, _INSTALL_SECONDS)
+        python = str(environment / "bin" / "python")
+        uv = shutil.which("uv")
+        command = [uv, "pip"] if uv else [sys.executable, "-m", "pip", "--python", python]
+        into = ["--python", python] if uv else ["--no-compile"]
+        run([*command, "install", "--quiet", *into, wanted, *pins], self.folder, _INSTALL_SECONDS)
 
 
 def lowest_versions(extra: str) -> list[str]:
-    """Return what is needed for an extra, in the lowest versions that are allowed."""
+    """Return what an extra needs, or without one the base, in the lowest versions allowed.
+
+    Not both: some libraries of extras need newer ones than the base does.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
     pins = []
-    for line in [*project["dependencies"], *(extras[extra] if extra else ())]:
+    for line in project["optional-dependencies"][extra] if extra else project["dependencies"]:
         needed = Requirement(line)
         lowest = next(each.version for each in needed.specifier if each.operator == ">=")
         pins.append(f"{needed.name}=={lowest}")
@@ -351,11 +361,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             "install [s]": lambda row: f"{row.seconds:.0f}",
             "size [MB]": lambda row: f"{row.megabytes:.0f}",
             "packages": lambda row: str(row.packages),
-            "result": lambda row: "; ".join(row.problems) or "works",
+            "result": lambda row: "fails" if row.problems else "works",
         },
         rows,
         labels=3,
-        notes=[*notes, f"It took {time.perf_counter() - start:.0f} s."],
+        notes=[
+            *notes,
+            f"Installed by {'uv' if shutil.which('uv') else 'pip'}, without compiled files."
+            f" It took {time.perf_counter() - start:.0f} s.",
+        ],
     )
     sys.stdout.write(f"{table.markdown()}\n")
     return 1 if any(row.problems for row in rows) or not rows else 0

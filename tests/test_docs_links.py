@@ -83,7 +83,8 @@ def test_dead_ones_are_noticed(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
         "# Page\n\n[a](other.md#a-b-c) [b](other.md#a-b-c-1) [c](#page) [d](https://example.org/x)\n"
-        "[e](gone.md) [f](other.md#gone) [l](gone.md#gone) [g](#gone) [h](/other.md) [i](../../..)\n"
+        "[e](gone.md) [f](other.md#gone) [l](gone.md#gone) [g](#gone)\n"
+        "[h](/other.md) [i](../../..)\n"
         '![j](gone.svg) <img src="gone.png">\n\n```\n[k](gone-too.md)\n```\n`[l](gone.md)`\n'
     )
     assert problems(page) == [

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *DOCS]
 pytest.importorskip("mkdocs")
-SHOWN = SimpleNamespace(file=SimpleNamespace(src_uri="docs/any.md"))
+SHOWN = SimpleNamespace(meta={}, file=SimpleNamespace(src_uri="docs/any.md"))
 
 
 @pytest.fixture(scope="module")

@@ -88,6 +88,15 @@ def test_the_version_is_that_of_the_project():
     assert cnp_router.__version__ == project["version"]
 
 
+def test_the_citation_is_of_the_version_and_the_project():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    said = dict(re.findall(r"^([\w-]+): (.+)$", citation, re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert said["version"] == cnp_router.__version__
+    assert (said["title"], said["license"]) == (project["name"], project["license"])
+    assert said["cff-version"] == "1.2.0"
+
+
 def test_the_changelog_knows_the_version():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"\n## {cnp_router.__version__}" in changelog

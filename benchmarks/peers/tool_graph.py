@@ -78,7 +78,7 @@ def _tool(api: Api) -> ToolSchema:
 def _schema(api: Api) -> dict[str, Any]:
     """Return the parameters as a JSON Schema, also where they are names and types alone."""
     parameters = dict(api.parameters or {})
-    if "properties" in parameters:
+    if isinstance(parameters.get("properties"), Mapping):
         return parameters
     properties = {
         name: said if isinstance(said, Mapping) else {"type": str(said)}

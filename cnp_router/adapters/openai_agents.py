@@ -75,8 +75,9 @@ _TOOLS = tuple(get_origin(each) or each for each in get_args(Tool))
 class RoutedAgent(Agent[TContext]):
     """An agent whose model sees the few of its tools that the request needs.
 
-    It takes what an `Agent` takes, and two arguments more. All else is as with an `Agent`: tools of its MCP servers are chosen among the others, handoffs
-    are left as they are. So are tools that run at the provider, and those with ``defer_loading``,
+    It takes what an `Agent` takes, and two arguments more. All else is as with an `Agent`: tools
+    of its MCP servers are chosen among the others, handoffs are left as they are. So
+    are tools that run at the provider, and those with ``defer_loading``,
     which its own search finds. A tool named by ``tool_use_behavior`` or ``tool_choice`` is always
     shown. What was called before in the conversation stays (see `shown_in`), as a call of a tool
     that is not shown ends the run. Runs that share an agent keep their tools apart.

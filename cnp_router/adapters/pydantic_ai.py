@@ -89,10 +89,11 @@ _NO_TOOLS = ("tool-search", "capability-load")  # by which a model finds tools
 class RoutedToolset(WrapperToolset[AgentDepsT]):
     """A toolset of which a model sees the few tools that the request needs.
 
-    Its first argument is what it wraps. Wrap all that an agent has at once, since each wrapper shows up to `k` tools: a
-    ``CombinedToolset``, or `RoutedTools` for the agent's own as well. Tools with
-    ``defer_loading`` are left as they are. Those that ``tool_choice`` in the settings of the agent
-    names are always shown, and what was called before in the conversation stays (see `shown_in`).
+    Its first argument is what it wraps. Wrap all that an agent has at once, since each wrapper
+    shows up to `k` tools: a ``CombinedToolset``, or `RoutedTools` for the agent's own as well.
+    Tools with ``defer_loading`` are left as they are. Those that ``tool_choice`` in the settings of
+    the agent names are always shown, and what was called before in the conversation stays (see
+    `shown_in`).
     Runs that share a toolset keep their tools apart.
 
     Parameters

@@ -19,7 +19,20 @@ if TYPE_CHECKING:
     from cnp_router.protocols import RoundSettings
 
 
-@options.command("cnp-router compare --model model --history held-out.jsonl --limit 3")
+@options.command(
+    "cnp-router compare --model model --history held-out.jsonl --limit 3",
+    sections={
+        "model": "The router and the requests",
+        "protocols": "What is compared",
+        "limit": "How it runs",
+        "target_recall": "How many are asked",
+        "threshold": "Where the router is not sure",
+        "budget_tokens": "Limits of a round",
+        "iterate": "Further steps of a round",
+        "llm": "Language models",
+        "cache": "What is shown and kept",
+    },
+)
 @options.fitted_model
 @options.encoder_options
 @options.held_out

@@ -35,6 +35,7 @@ _EVERY = 17  # of the sample, one past request of so many is held out: 40
 _REASONS = 4
 _FITS = 80  # columns: the costs and what was found side by side
 _PICTURE = 72
+_HEADING = "bold cyan"
 _COSTS = ("asked", "messages", "tokens", "seconds")
 _MODEL = (
     "In both rounds the offline model answers, which compares texts: messages and tokens are those "
@@ -97,11 +98,11 @@ class _Tour:
     def saved(self) -> str:
         """What routing saves of a broadcast."""
         broadcast, routed = (self.means or self.answers)[2:]
-        asked = f"{routed.tokens / max(broadcast.tokens, 1):.0%} of the tokens"
+        share = f"{routed.tokens / max(broadcast.tokens, 1):.0%} of the tokens of the broadcast"
         if not self.means:
-            return f"The routed round takes {asked} of the broadcast."
+            return f"The routed round takes {share}."
         reached = f"{self.means[3].reached:.0%} of the contractors needed"
-        return f"The routed round takes {asked} of the broadcast, and reaches {reached}."
+        return f"On average, the routed round takes {share} and asks {reached}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as a JSON object; shares and counts that there are not are None."""
@@ -174,12 +175,12 @@ def _n_found(answer: Answer, needed: Sequence[str]) -> int | None:
 def _echo(tour: _Tour) -> None:
     took = "" if tour.seconds is None else f" in {tour.seconds:.1f} s"
     echo(f"Learned from {tour.n_learned_from} past requests what {tour.n_apis} APIs serve{took}.")
-    echo("", f"Request  {tour.request}", style="bold")
+    echo("", f"Request  {tour.request}", style=_HEADING)
     if tour.needed:
         echo(f"Needed   {', '.join(tour.needed)}")
     echo()
     _echo_answers(tour)
-    echo("", "Why the router says so", style="bold")
+    echo("", "Why the router says so", style=_HEADING)
     rows = (
         [each.contractor, f"{each.probability:.2f}", reasons(each)]
         for each in tour.routing.recipients[: max(_REASONS, len(tour.routing.recommendation))]
@@ -187,7 +188,9 @@ def _echo(tour: _Tour) -> None:
     echo_table(["API", "prob.", "why"], rows, numbers=["prob."])
     if tour.means:
         n = len(tour.held_out)
-        echo("", f"On average of {n} past requests that were held out while learning", style="bold")
+        echo(
+            "", f"On average of {n} past requests that were held out while learning", style=_HEADING
+        )
         _echo_means(tour.means)
         echo(
             "",
@@ -243,10 +246,10 @@ def _echo_means(means: Sequence[MeanAnswer]) -> None:
 
 def _echo_next(tour: _Tour) -> None:
     program, own = _program(), '"What you need."'
-    echo("", "What next", style="bold")
+    echo("", "What next", style=_HEADING)
     again = f"{program} demo {own}" if tour.needed else f"{program} demo"
     echo_lines(f"  {program} recommend {own}\n  {again}")
-    echo("", "With your own MCP servers", style="bold")
+    echo("", "With your own MCP servers", style=_HEADING)
     echo_lines("\n".join(f"  {program} {command}" for command in _MCP))
 
 

@@ -28,7 +28,7 @@ _INDENT = " " * 9
 @options.command(
     "cnp-router doctor",
     "cnp-router doctor --model model --sources mcp.json",
-    "cnp-router doctor --base-url http://localhost:11434/v1 --json",
+    "cnp-router doctor --json",
 )
 @options.folder("--model", help="Check the model in this folder, and what was observed there.")
 @source_places

@@ -85,7 +85,8 @@ def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
     if execution.plan is not None:
         levels = counted(len(execution.plan.levels), "level")
         together = counted(execution.plan.parallelism, "job")
-        yield "Order", f"{levels} one after the other, at most {together} at a time"
+        after = ", one after the other" if len(execution.plan.levels) > 1 else ""
+        yield "Order", f"{levels}{after}; at most {together} at a time"
     moved = sum(act.by in ("re-award", "fallback") for act in acts)
     avoided = f", {execution.n_avoided} known already" if execution.n_avoided else ""
     calls = f"{execution.n_calls}, {execution.n_retries} repeated, {moved} awarded again"

@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 @options.command(
     'cnp-router negotiate "Send me a text message when it rains."',
     'cnp-router negotiate --protocol auto --json "Text me when it rains."',
+    sections={
+        "model": "Who decides",
+        "protocol": "The round",
+        "target_recall": "How many are asked",
+        "threshold": "Where the router is not sure",
+        "budget_tokens": "Limits",
+        "iterate": "Further steps",
+        "llm": "Language models",
+        "transcript": "What is shown and kept",
+    },
 )
 @options.request_argument
 @options.router_model

@@ -181,11 +181,7 @@ def _html(_: click.Context, __: click.Parameter, path: Path | None) -> Path | No
     return path
 
 
-html = file(
-    "--html",
-    callback=_html,
-    help="Write a report page there too: one HTML file that needs no network.",
-)
+html = file("--html", callback=_html, help="Write a report page there too, as one HTML file.")
 
 threshold = share(
     "--threshold",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _WIDEST = 110  # columns of prose: longer lines are hard to read; a table may be as wide as it can
 _GAP = 2
 _LEAST = 12  # columns of a text in a table
+_UNBROKEN = 32  # columns up to which a column of names, without spaces, is not broken
 _STYLES = {"Error": "bold red", "Warning": "yellow"}
 _NOT_ASCII = re.compile(r"[^\n -~]")
 _recorder: ContextVar[Console | None] = ContextVar("recorder", default=None)
@@ -59,7 +60,8 @@ def echo_table(
 ) -> None:
     """Print a table; where the terminal is too narrow for it, a block of lines for each row.
 
-    The columns whose titles are in `numbers` are aligned to the right, and never broken.
+    The columns whose titles are in `numbers` are aligned to the right, and never broken. Others are
+    broken between words, and within a word only where it is very long.
     """
     from rich.cells import cell_len
     from rich.table import Table
@@ -72,10 +74,13 @@ def echo_table(
     for place, (title, head) in enumerate(zip(titles, heads, strict=True)):
         right = title in numbers
         widest = max(map(cell_len, [*head.split("\n"), *(row[place] for row in cells)]))
-        needed += _GAP + (widest if right else min(widest, _LEAST))
+        names = widest <= _UNBROKEN and not any(" " in row[place] for row in cells)
+        needed += _GAP + (widest if right or names else min(widest, _LEAST))
         above = "\n" * (max(h.count("\n") for h in heads) - head.count("\n"))
         justify: JustifyMethod = "right" if right else "left"
-        table.add_column(Text(above + head), justify=justify, no_wrap=right, overflow="fold")
+        table.add_column(
+            Text(above + head), justify=justify, no_wrap=right or names, overflow="fold"
+        )
     for row in cells:
         table.add_row(*map(Text, row))
     if needed - _GAP <= table_width():

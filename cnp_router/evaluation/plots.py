@@ -9,6 +9,7 @@ from typing import Any
 from cnp_router.evaluation.comparison import STAGES, Comparison, Stage
 from cnp_router.exceptions import MissingExtraError
 from cnp_router.files import atomic_write
+from cnp_router.printing import printable
 
 __all__ = [
     "METRICS",
@@ -32,6 +33,7 @@ _INK = "#444444"
 _PAPER = "white"
 _ARROW = {"arrowstyle": "-|>", "shrinkA": 6, "shrinkB": 5, "linewidth": 1.4}
 _DPI = 150
+_WIDEST = 24  # characters of a name
 
 
 def check_plots() -> None:
@@ -140,7 +142,7 @@ def scores_at_stage(
         axes.axhline(between + 0.5, color=line, linewidth=0.8)
     several = len(comparison.contractors) > 1
     names = [", ".join(method) if several else method[0] for method in methods]
-    axes.set_yticks(range(len(methods)), names)
+    axes.set_yticks(range(len(methods)), [printable(name, _WIDEST) for name in names])
     axes.set_ylim(len(methods) - 0.5, -0.5)
 
 
@@ -203,7 +205,7 @@ def _free_of_tokens(
         colour = colours[next(iter(names))]
         axes.axhline(recall, color=colour, linestyle="--", linewidth=1.4)
         axes.annotate(
-            f"{', '.join(names)}: no tokens", (0.99, recall),
+            f"{printable(', '.join(names), 2 * _WIDEST)}: no tokens", (0.99, recall),
             xycoords=("axes fraction", "data"), ha="right", xytext=(0, 3),
             textcoords="offset points", fontsize=9, color=colour,
         )  # fmt: skip
@@ -221,7 +223,7 @@ def legend_marks(
             markeredgecolor=edge or face, markeredgewidth=1.4, label=label,
         )  # fmt: skip
 
-    marks = [mark(name, colour) for name, colour in colours.items()]
+    marks = [mark(printable(name, _WIDEST), colour) for name, colour in colours.items()]
     markers = _styles(organisations, _MARKERS)
     if len(markers) > 1:
         marks += [mark(f"by {name}", ink, marker=marker) for name, marker in markers.items()]

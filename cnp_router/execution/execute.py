@@ -126,11 +126,29 @@ class Executor:
         self.negotiator = negotiator
         self.last: Execution | None = None
 
-    def execute_sync(self, request: str | Plan, **how: object) -> Execution:
+    def execute_sync(
+        self,
+        request: str | Plan,
+        *,
+        protocol: str | Protocol = "contractor-led",
+        announcement: Announcement = "routed",
+        among: Restriction | None = None,
+        date: datetime.date | None = None,
+        user: str | None = None,
+        journal: str | Path | Journal | None = None,
+    ) -> Execution:
         """Execute where there is no event loop; see `execute`."""
 
         async def run() -> Execution:
-            return await self.execute(request, **how)  # type: ignore[arg-type]
+            return await self.execute(
+                request,
+                protocol=protocol,
+                announcement=announcement,
+                among=among,
+                date=date,
+                user=user,
+                journal=journal,
+            )
 
         return run_sync(run, instead="await executor.execute(request)")
 

@@ -16,6 +16,7 @@ from cnp_router.evaluation.plots import (
 )
 from cnp_router.evaluation.report import about, ratios, trouble_table, warnings_of
 from cnp_router.evaluation.table import count, share
+from cnp_router.printing import printable
 from cnp_router.reports.drawing import COLOURS, SERIES, drawn, shares, thousands
 from cnp_router.reports.page import Figure, Page, Section
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison_page"]
 
+_WIDEST = 32  # characters of a method
 _WITHOUT_BROADCAST = "Nothing was both broadcast and routed, so nothing is saved here."
 _OF: Mapping[Stage, str] = {
     "category": "of the named categories",
@@ -49,8 +51,8 @@ def comparison_page(comparison: Comparison, *, problem: str = "") -> Page:
         tuple(_facts(comparison)),
         (
             *([wrong] if warnings or trouble else []),
-            Section("What routing saves", figures=tuple(_traffic(comparison))),
-            Section("What the tokens are spent on", figures=tuple(_spent(comparison))),
+            Section("What routing saves", figures=_traffic(comparison)),
+            _spent(comparison),
             Section("How good each stage is", figures=tuple(_scores(comparison))),
             *tables,
         ),
@@ -105,13 +107,14 @@ def _name(row: ComparisonRow, comparison: Comparison) -> str:
     return f"{method.protocol}, {method.announcement}{by}"
 
 
-def _traffic(comparison: Comparison) -> list[Figure]:
+def _traffic(comparison: Comparison) -> tuple[Figure, ...]:
     """Return recall against tokens, after bidding and in the end."""
-    return [
+    shown: tuple[Stage, ...] = ("bid", "final")
+    return tuple(
         _recall(comparison, stage)
-        for stage in ("bid", "final")
+        for stage in shown
         if any(row.stages[stage] is not None for row in comparison.rows)
-    ]
+    )
 
 
 def _recall(comparison: Comparison, stage: Stage) -> Figure:
@@ -173,18 +176,22 @@ def _change(value: float) -> str:
     return f"{value:+.3f}".replace("0.", ".", 1)
 
 
-def _spent(comparison: Comparison) -> list[Figure]:
+def _spent(comparison: Comparison) -> Section:
     """Return tokens by stage and by role, as stacked bars."""
+    title = "What the tokens are spent on"
+    if not any(row.tokens for row in comparison.rows):
+        return Section(title, ("No model was asked, so there are no tokens.",))
     by_stage = {
         row.method: {name: cost.tokens for name, cost in row.by_stage.items()}
         for row in comparison.rows
     }
     by_role = {row.method: row.by_role for row in comparison.rows}
-    return [
+    figures = (
         _stacked(comparison, "Tokens by stage of the protocol", by_stage),
         _stacked(comparison, "Share of the tokens by stage", by_stage, as_share=True),
         _stacked(comparison, "Tokens by role", by_role, preposition="by"),
-    ]
+    )
+    return Section(title, figures=figures)
 
 
 def _stacked(
@@ -216,17 +223,18 @@ def _stacked(
                 count(total), (total, place), xytext=(3, 0), textcoords="offset points",
                 va="center", fontsize=10.5,
             )  # fmt: skip
-        axes.set_yticks(range(len(rows)), [_name(row, comparison) for row in rows])
+        names_of_rows = [printable(_name(row, comparison), _WIDEST) for row in rows]
+        axes.set_yticks(range(len(rows)), names_of_rows)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
         if as_share:
             shares(axes.xaxis)
             axes.set_xlim(0, 1)
         else:
-            axes.set_xlim(0, 1.42 * max(before, default=1.0) or 1.0)
+            axes.set_xlim(0, 1.42 * max(before))
             axes.locator_params(axis="x", nbins=3)
             thousands(axes.xaxis)
-        axes.set_xlabel("share of the tokens" if as_share else "tokens per request, in and out")
+        axes.set_xlabel("share of the tokens" if as_share else "tokens per request")
         _legend(axes, None)
 
     columns: dict[str, Callable[[ComparisonRow], str]] = {
@@ -234,16 +242,15 @@ def _stacked(
         **{name: _shown(amount, name, as_share=as_share) for name in names},
         "total": lambda row: count(row.tokens),
     }
-    most = max(rows, key=lambda row: row.tokens or 0.0, default=None)
-    says = "No model was asked, so there are no tokens."
-    if most is not None and names:
-        name = max(names, key=lambda name: amount(most, name))
-        says = (
-            f"{_name(most, comparison)}, takes the most tokens, {count(most.tokens)} a request: "
-            f"{_shown(amount, name, as_share=as_share)(most)} of them {preposition} {name}."
-        )
+    most = max(rows, key=lambda row: row.tokens or 0.0)
+    name = max(names, key=lambda name: amount(most, name))
+    says = (
+        f"{_name(most, comparison)}, takes the most tokens, {count(most.tokens)} a request: "
+        f"{_shown(amount, name, as_share=as_share)(most)} of them {preposition} {name}."
+    )
     table = Table.of("", columns, rows)
-    return Figure(title, drawn(draw, height=110 + 20 * len(rows)), says, table)
+    width = 360 if len(comparison.contractors) == 1 else 440  # names are longer
+    return Figure(title, drawn(draw, width=width, height=110 + 20 * len(rows)), says, table)
 
 
 def _shown(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from cnp_router.exceptions import MissingExtraError
+from cnp_router.printing import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,8 +113,11 @@ def drawn(
         draw(figure.add_subplot(**axes))
         out = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(out, format="svg", metadata=nothing)
-    svg = _HEAD.sub("", out.getvalue())
+        with warnings.catch_warnings():
+            # The font only measures: the browser has its own, for any script.
+            warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
+            figure.savefig(out, format="svg", metadata=nothing)
+    svg = _HEAD.sub("", "\n".join(map(printable, out.getvalue().split("\n"))))
     return _COLOUR.sub(lambda match: _VARIABLES[match[0]], svg).strip()
 
 

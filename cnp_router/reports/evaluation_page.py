@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["evaluation_page"]
 
 _FIRST, _SECOND, _THIRD, *_ = SERIES
+_DASHED = (0, (4, 3))
 _NO_CURVE = (
     "The learning curve was not measured: it fits several times. Get it with "
     "cnp-router evaluate --learning-curve, or give write_html a curve=learning_curve(...)."
@@ -90,7 +91,7 @@ def _recipients(evaluation: Evaluation) -> Figure:
     )
 
     def draw(axes: Axes) -> None:
-        axes.axhline(target, color=COLOURS["rest"], linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.axhline(target, color=COLOURS["rest"], linewidth=1.2, linestyle=_DASHED)
         _line(axes, fixed, lambda p: p.recall, COLOURS["rest"], "as many for every request")
         _line(axes, points, lambda p: p.recall, _FIRST, "by probability")
         axes.plot(
@@ -159,21 +160,18 @@ def _reliability(evaluation: Evaluation) -> Figure:
     bins = evaluation.curves.reliability
 
     def draw(axes: Axes) -> None:
-        counts = axes.twinx()
+        counts = _behind(axes, "probabilities in a bin (bars)")
         counts.bar(
             [b.low for b in bins], [b.n for b in bins], [b.high - b.low for b in bins],
             align="edge", color=COLOURS["line"], edgecolor=COLOURS["card"], linewidth=1,
         )  # fmt: skip
         logarithmic(counts, "y")
-        counts.grid(visible=False)
-        counts.set_ylabel("probabilities in a bin (bars)")
         counts.set_ylim(0.7, max(b.n for b in bins) * 1.6)
-        axes.set_zorder(counts.get_zorder() + 1)
         axes.vlines(
             [b.predicted for b in bins], *zip(*(_interval(b) for b in bins), strict=True),
             color=_FIRST, linewidth=1.2,
         )  # fmt: skip
-        axes.plot([0, 1], [0, 1], color=COLOURS["rest"], linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.plot([0, 1], [0, 1], color=COLOURS["rest"], linewidth=1.2, linestyle=_DASHED)
         axes.plot(
             [b.predicted for b in bins], [b.observed for b in bins],
             color=_FIRST, marker="o", markeredgecolor=COLOURS["card"],
@@ -267,13 +265,19 @@ def _learning(curve: LearningCurve) -> Section:
         axes.legend(loc="lower right")
 
     def asked(axes: Axes) -> None:
-        means = [point.evaluation.recipients["mean"] for point in curve.points]
-        bars = axes.bar(places, means, 0.6, color=_FIRST)
-        axes.bar_label(bars, [count(mean, 1) for mean in means], padding=2, fontsize=10)
+        recipients = [point.evaluation.recipients for point in curve.points]
+        bars = _behind(axes, "recipients, mean (bars)")
+        drawn_bars = bars.bar(places, [r["mean"] for r in recipients], 0.6, color=COLOURS["line"])
+        bars.bar_label(drawn_bars, [count(r["mean"], 1) for r in recipients], padding=2)
+        bars.set_ylim(0, 1.25 * max(r["mean"] for r in recipients))
+        axes.axhline(target, color=COLOURS["rest"], linewidth=1.2, linestyle=_DASHED)
+        axes.plot(
+            places, [r["recall"] for r in recipients], color=_FIRST, marker="o",
+            markeredgecolor=COLOURS["card"],
+        )  # fmt: skip
         _sizes(axes)
-        axes.grid(visible=False, axis="x")
-        axes.margins(y=0.12)
-        axes.set_ylabel("recipients, mean")
+        shares(axes.yaxis)
+        axes.set_ylabel("recall of the recipients")
 
     def _sizes(axes: Axes) -> None:
         axes.set_xticks(places, [f"{size:,}" for size in sizes])
@@ -281,7 +285,7 @@ def _learning(curve: LearningCurve) -> Section:
 
     first, last = (lines["recall of the first 5"](curve.points[i]) for i in (0, -1))
     target = curve.points[-1].evaluation.recipients["target_recall"]
-    fewest, most = (curve.points[i].evaluation.recipients for i in (-1, 0))
+    before, after = (curve.points[i].evaluation.recipients for i in (0, -1))
     return Section(
         "Learning curve",
         (
@@ -297,12 +301,12 @@ def _learning(curve: LearningCurve) -> Section:
                 curve.table(),
             ),
             Figure(
-                "Recipients that history saves",
+                "Keeping the target recall",
                 drawn(asked),
-                f"For a target recall of {share(target)} the router asks {count(most['mean'], 1)} "
-                f"APIs with {sizes[0]:,} past mashups, and {count(fewest['mean'], 1)} with "
-                f"{sizes[-1]:,}; it finds {share(most['recall'])} and {share(fewest['recall'])} of "
-                "what was used.",
+                f"The target is {share(target)}. With {sizes[0]:,} past mashups the router asks "
+                f"{count(before['mean'], 1)} APIs and finds {share(before['recall'])} of what was "
+                f"used; with {sizes[-1]:,} it asks {count(after['mean'], 1)} and finds "
+                f"{share(after['recall'])}.",
             ),
         ),
     )
@@ -320,3 +324,12 @@ def _line(
         [point.recipients for point in points], [value(point) for point in points],
         color=colour, label=label, marker=marker, markersize=4,
     )  # fmt: skip
+
+
+def _behind(axes: Axes, label: str) -> Axes:
+    """Return axes for bars behind a plot, with a scale of their own on the right."""
+    bars: Axes = axes.twinx()
+    bars.grid(visible=False)
+    bars.set_ylabel(label)
+    axes.set_zorder(bars.get_zorder() + 1)
+    return bars

@@ -25,6 +25,7 @@ __all__ = ["execution_page", "plan_page", "run_page"]
 
 _RESULT = 600  # characters of a result
 _INPUTS = 160  # of inputs
+_TEXT = 1_000  # of a paragraph
 _MOST_ROWS = 200
 _MOST_ROUNDS = 5
 
@@ -93,9 +94,12 @@ def plan_page(plan: Plan, *, facts: Iterable[tuple[str, str]] = ()) -> Page:
         ("levels", count(len(plan.levels))),
         ("parallelism", count(plan.parallelism)),
     )
-    return Page(
-        "A plan, not executed", tuple(lead), tiles, (Section("Jobs", figures=(plan_figure(plan),)),)
-    )
+    section = Section("Jobs", figures=(plan_figure(plan),))
+    return Page("A plan, not executed", _limited(lead), tiles, (section,))
+
+
+def _limited(lead: Iterable[str]) -> tuple[str, ...]:
+    return tuple(printable(without_secrets(each), _TEXT) for each in lead)
 
 
 def _lead(execution: Execution, facts: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -137,7 +141,7 @@ def _page(
     if paid.tokens:
         sections.append(Section("Tokens", tables=(role_table(paid),)))
     title = "Done: an execution" if execution.is_done else "Not done: an execution"
-    return Page(title, tuple(lead), _facts(execution, paid), tuple(sections))
+    return Page(title, _limited(lead), _facts(execution, paid), tuple(sections))
 
 
 def _facts(execution: Execution, paid: Ledger) -> tuple[tuple[str, str], ...]:
@@ -233,16 +237,14 @@ def _rounds(transcripts: tuple[Transcript, ...]) -> Section | None:
     """Return the rounds in which somebody was asked; where there is none, the longest one."""
     if not transcripts:
         return None
-    most = sorted(transcripts, key=lambda each: -len(each.messages))
-    asked = [each for each in most if "cfp" in each.ledger.messages]
-    most = asked[:_MOST_ROUNDS] or most[:1]
-    shown = [each for each in transcripts if any(each is other for other in most)]
+    longest = sorted(range(len(transcripts)), key=lambda n: -len(transcripts[n].messages))
+    asked = [n for n in longest if "cfp" in transcripts[n].ledger.messages]
+    shown = [transcripts[n] for n in sorted(asked[:_MOST_ROUNDS] or longest[:1])]
     figures: list[Figure] = [
         sequence_figure(each, f"{each.protocol}: {printable(each.request, 90)}") for each in shown
     ]
     left = len(transcripts) - len(shown)
-    what = "with fewer messages" if asked else "each with one named API"
-    text = (f"{left:,} more rounds, {what}, are not drawn.",) if left else ()
+    text = (f"Drawn are the longest rounds; {left:,} more are not.",) if left else ()
     title = "The round" if len(transcripts) == 1 else f"The rounds ({len(transcripts):,})"
     return Section(title, text, tuple(figures))
 

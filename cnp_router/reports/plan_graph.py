@@ -165,6 +165,7 @@ def _timed(execution: Execution, rows: Sequence[_Row], path: Sequence[str]) -> s
         shapes.line([(x(at), _TOP - 6), (x(at), y + 4)], colour="line", width=1)
         said = time_text(at) if at else "0"
         shapes.text(x(at), _TOP - 12, said, size=11, colour="soft", anchor="middle")
+    _before(shapes, x(0), x(min(row.report.began for row in rows if row.report.began is not None)))
     starts = {_key(row): _start(row, execution, x) for row in rows}
     for is_critical in (False, True):  # what matters most on top
         for row in rows:
@@ -174,6 +175,18 @@ def _timed(execution: Execution, rows: Sequence[_Row], path: Sequence[str]) -> s
         _bar(shapes, row, places[_key(row)], x, starts[_key(row)], is_on_path=is_on_path)
     _legend(shapes, y + 22)
     return shapes.svg()
+
+
+def _before(shapes: Shapes, left: float, right: float) -> None:
+    """Draw the time before the first job, in which a round was held or a plan was made."""
+    if right - left > _ROOM_OF_BAR:
+        shapes.begin("Before the first job: proposals and awards, or planning")
+        shapes.box(left, _TOP + 4, right - left, 14, edge="rest", dash="2 3", radius=2)
+        shapes.text(
+            left + 5, _TOP + 15, fitted("before the first job", right - left - 8, size=10),
+            size=10, colour="soft",
+        )  # fmt: skip
+        shapes.end()
 
 
 def _key(row: _Row) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from cnp_router.evaluation.table import Table, count
 from cnp_router.printing import printable
 from cnp_router.protocols import Award, Failure, Outcome, Proposal, Refusal, Transcript
+from cnp_router.protocols.messages import Report
 from cnp_router.reports.page import Page, Section
 from cnp_router.reports.sequence import sequence_figure
 from cnp_router.reports.shapes import time_text
@@ -16,6 +17,7 @@ __all__ = ["outcome_page", "transcript_page"]
 
 _MOST_ROWS = 100
 _GROUNDS = 240  # characters
+_TEXT = 1_000  # of a paragraph
 
 
 def outcome_page(outcome: Outcome, *, facts: Iterable[tuple[str, str]] = ()) -> Page:
@@ -58,11 +60,11 @@ def outcome_page(outcome: Outcome, *, facts: Iterable[tuple[str, str]] = ()) -> 
         *([Section("Who proposed what", tables=(proposed,))] if proposed.rows else []),
         *([Section("Recipients", tables=(_recipients(outcome),))] if _known(outcome) else []),
     ]
-    return Page("A round of the Contract Net", tuple(lead), tiles, tuple(sections))
+    return Page("A round of the Contract Net", _limited(lead), tiles, tuple(sections))
 
 
 def transcript_page(transcript: Transcript, *, facts: Iterable[tuple[str, str]] = ()) -> Page:
-    """Return the page of a round that has no outcome, since it failed; see `outcome_page`."""
+    """Return the page of a round without its outcome, or one that failed; see `outcome_page`."""
     lead = [f"Request: {transcript.request}", f"Protocol: {transcript.protocol}"]
     lead += [transcript.failure] if transcript.failure else []
     lead += [f"{label}: {said}" for label, said in facts]
@@ -71,7 +73,13 @@ def transcript_page(transcript: Transcript, *, facts: Iterable[tuple[str, str]] 
         *_round(transcript),
         *([Section("Who proposed what", tables=(proposed,))] if proposed.rows else []),
     ]
-    return Page("A round that failed", tuple(lead), _facts(transcript), tuple(sections))
+    has_ended = any(isinstance(message, Report) for message in transcript.messages)
+    title = "A round of the Contract Net" if has_ended else "A round that failed"
+    return Page(title, _limited(lead), _facts(transcript), tuple(sections))
+
+
+def _limited(lead: Iterable[str]) -> tuple[str, ...]:
+    return tuple(printable(each, _TEXT) for each in lead)
 
 
 def _held(outcome: Outcome) -> str:

@@ -240,10 +240,11 @@ def _head_of(shapes: Shapes, x: float, y: float, name: str, many: int) -> None:
     if many:
         shapes.box(x - _BOX / 2 + 4, y + 4, _BOX, 34, fill="card", edge="rest", dash="3 3")
     shapes.box(x - _BOX / 2, y, _BOX, 34, fill="card", edge="rest" if many else "ink")
-    first, rest = _in_two(name, _BOX - 10)
+    first, rest = _in_two(name, _BOX - 6)
     if rest:
+        size = 10 if many else 11
         shapes.text(x, y + 14, first, size=11, bold=True, anchor="middle")
-        shapes.text(x, y + 28, rest, size=11, bold=not many, anchor="middle")
+        shapes.text(x, y + 28, rest, size=size, bold=not many, anchor="middle")
     else:
         shapes.text(x, y + 22, first, size=11, bold=True, anchor="middle")
     shapes.end()
@@ -254,10 +255,10 @@ def _in_two(name: str, width: float) -> tuple[str, str]:
     shown = printable(name)
     if fitted(shown, width, size=12) == shown:  # it is bold, and therefore wider
         return shown, ""
-    room = int(width / 7.2)
+    room = int(width / 7.1)
     cuts = [n for n in range(1, room + 1) if shown[n - 1 : n] in " -_/."]
     cut = max(cuts, default=room)
-    return shown[:cut].strip(), fitted(shown[cut:].strip(), width)
+    return shown[:cut].strip(), fitted(shown[cut:].strip(), width, size=10)
 
 
 def _arrow(shapes: Shapes, arrow: _Arrow, x: Mapping[str, float], y: float, cast: _Cast) -> None:
@@ -308,7 +309,7 @@ def _label(arrow: _Arrow, length: float) -> str:
             more = ", ".join(first.apis)
         elif isinstance(first, CallForProposals | Rejection):
             more = first.receiver
-    room = max(length - 16, 230) - 8 * len(said)
+    room = max(length - 16, 300) - 8 * len(said)
     more = fitted(more, room) if more and room > 40 else ""
     return f"{said}: {more}" if more else said
 

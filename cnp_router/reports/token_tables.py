@@ -17,7 +17,7 @@ def role_table(ledger: Ledger) -> Table:
     """Return messages, model calls and tokens by role."""
     columns = {
         "role": lambda item: item[0],
-        "messages sent": lambda item: count(item[1].messages),
+        **({"messages sent": lambda item: count(item[1].messages)} if ledger.messages else {}),
         "model calls": lambda item: count(item[1].model_calls),
         "tokens in": lambda item: count(item[1].tokens_in),
         "tokens out": lambda item: count(item[1].tokens_out),

@@ -165,7 +165,7 @@ class TestStandIns:
         [
             Api("maps", "Big Maps", "Shows places.", ("Mapping",), {"place": "str"}),
             Api("sms", "sms", "Sends texts.", (), {"type": "object", "properties": {"to": {}}}),
-            Api("mail", "mail", "Sends mail."),
+            Api("mail", "mail", "Sends mail.", (), {"properties": "str"}),
         ]
     )
     VECTORS: ClassVar[dict] = {
@@ -250,7 +250,7 @@ class TestStandIns:
         assert maps.tags == ["Mapping"]
         assert maps.inputSchema["properties"] == {"place": {"type": "str"}}
         assert sms.inputSchema["properties"] == {"to": {}}
-        assert mail.inputSchema == {"type": "object", "properties": {}}
+        assert mail.inputSchema["properties"] == {"properties": {"type": "str"}}
         assert peer.scores("a text").tolist() == [0, 0, 0.5]
         assert [each["sms"] for each in index] == ([] if vectors is None else [[0, 1, 0]])
         for each in index:

@@ -95,6 +95,7 @@ def files(run, sample):
     form = {"department": "Law and Politics", "year": 2, "min_credits": 8, "max_credits": 14}
     Path("form.json").write_text(json.dumps({**form, **likes, "free_day": True}))
     propose(Form.read("form.json")).write("timetable.json")
+    Path("requests.txt").write_text("Text me when it rains.\nPhotos on a map.\n")
     Path("zone.json").write_text('{"timezone": "Asia/Tokyo"}')
     Path("tools.json").write_text('{"tools": [{"name": "now", "inputSchema": {"type": "object"}}]}')
     Path("petstore.yaml").write_text(PETSTORE)

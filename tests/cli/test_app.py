@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 import pytest
 
-from cnp_router.cli.app import app
+from cnp_router.cli.app import COMMANDS as COMMAND_NAMES
+from cnp_router.cli.app import GROUPS, app
 from cnp_router.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,6 +69,17 @@ class TestHelp:
         assert (result.exit_code, said) == (0, [])
         assert result.stdout
 
+    def test_all_commands_are_in_a_group_with_their_whole_summary(self, run):
+        text = run("--help").stdout
+        assert "..." not in text
+        assert [line for line in text.splitlines() if line.endswith(":")][1:-1] == [
+            f"{title}:" for title in GROUPS
+        ]
+        grouped = [name for names in GROUPS.values() for name in names]
+        assert sorted(grouped) == list(COMMAND_NAMES)
+        for name in grouped:
+            assert f"\n  {name} " in text
+
     def test_the_version(self, run):
         assert run("--version").stdout == f"cnp-router, version {__version__}\n"
 
@@ -87,12 +99,12 @@ class TestHelp:
 
 class TestExitCodes:
     def test_usage(self, run):
-        result = run("recommend")
+        result = run("negotiate")
         assert result.exit_code == 2
         assert result.stdout == ""
         assert result.stderr == (
-            "Usage: cnp-router recommend [OPTIONS] TEXT\n"
-            "Try 'cnp-router recommend --help' for help.\n"
+            "Usage: cnp-router negotiate [OPTIONS] TEXT\n"
+            "Try 'cnp-router negotiate --help' for help.\n"
             "\n"
             "Error: Missing argument 'TEXT'.\n"
         )

@@ -284,7 +284,8 @@ def test_a_server_that_always_fails_is_an_error_with_its_reason(compare, failing
         " ".join(result.stderr.split())
     )
     assert "Traceback" not in result.stderr
-    result = compare(*ALONE, "--limit", 2, *server, "--json", "--report", "report")
+    both = ("--report", "report", "--html", "report.html")
+    result = compare(*ALONE, "--limit", 2, *server, "--json", *both)
     document = json.loads(result.stdout)
     assert result.exit_code == 1
     assert document["rows"][0]["tokens_in"] is None
@@ -292,7 +293,9 @@ def test_a_server_that_always_fails_is_an_error_with_its_reason(compare, failing
     for text in (document["trouble"][0]["reason"], " ".join(result.stderr.split())):
         assert "the GPU is" in text
     assert json.loads(Path("report/comparison.json").read_text()) == document
-    for text in (result.stderr, Path("report/comparison.md").read_text()):
+    html = Path("report.html").read_text()
+    assert "This comparison ended early: every round of" in html
+    for text in (result.stderr, Path("report/comparison.md").read_text(), html):
         assert "\x1b" not in text
 
 
@@ -367,3 +370,21 @@ def test_killed_it_goes_on_to_the_same_tables(process, compare, tmp_path, sample
     assert without_seconds(resumed) == without_seconds(compare(*some))
     assert file.read_bytes().startswith(kept)
     assert file.read_bytes().count(b"\n") == 25
+
+
+def test_a_report_page(compare):
+    result = compare(*QUICK, "--html", "report.html", "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["requests"] == 2
+    html = Path("report.html").read_text()
+    assert html.startswith("<!doctype html>")
+    assert "Tokens by stage of the protocol" in html
+
+
+def test_a_report_page_that_cannot_be_written_is_told_before_the_work(compare):
+    result = compare("--html", "nowhere/report.html")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "nowhere/report.html: its folder does not exist" in result.stderr
+    result = compare("--html", "held-out.jsonl")
+    assert result.exit_code == 1
+    assert "held-out.jsonl: is there already, and is not a report page" in result.stderr

@@ -71,19 +71,28 @@ def test_dates_are_given_unless_undated(evaluate, monkeypatch):
     document = json.loads(evaluate(*arguments, "--undated").stdout)
     assert (document["dated"], document["with_date"]) == (False, 1)
     assert set(asked) == {None}
-    table = evaluate("--undated").stdout.splitlines()
-    assert [line.split() for line in table[2:4]] == [["dated", "no"], ["with_date", "0"]]
+    assert "\nWith a date  0, which the router was not given\n" in evaluate("--undated").stdout
 
 
 def test_the_table(evaluate):
     result = evaluate()
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["requests", "20"]
-    for group, keys in KEYS.items():
-        assert any(line.startswith(group) for line in lines)
+    assert lines[0].split() == ["Requests", "20"]
+    assert max(map(len, lines)) <= 80
+    for keys in KEYS.values():
         for key in (keys or "").split():
-            assert any(line.startswith(f"  {key} ") for line in lines)
+            # What it is in words, the figure, and its name in JSON.
+            (row, *_) = (line for line in lines if line.endswith(f"  {key}"))
+            assert len(row.split()) > 4
+
+
+def test_each_figure_has_words_of_its_own(evaluate):
+    rows = [line.rsplit(maxsplit=2)[0] for line in evaluate().stdout.splitlines()]
+    groups = "\n".join(rows).split("\n\n")
+    for group in groups[1:]:
+        labels = [line for line in group.splitlines() if line.startswith("  ")]
+        assert len(labels) == len(set(labels))
 
 
 HITS = ["hit@1", "hit@5", "hit@10"]
@@ -103,10 +112,13 @@ def test_completion_is_one_more_key(evaluate):
 def test_the_table_of_completion(evaluate):
     completion = json.loads(evaluate("--json", "--complete").stdout)["completion"]
     lines = evaluate("--complete").stdout.splitlines()
-    assert lines[-5].endswith(f"one API hidden in each of {completion['requests']} mashups")
-    assert lines[-4].split() == HITS
-    for line, name in zip(lines[-3:], ("text", "graph", "both"), strict=True):
-        assert line.split() == [name, *(f"{completion[name][hit]:.3f}" for hit in HITS)]
+    assert any(f"hidden in each of {completion['requests']} mashups" in line for line in lines)
+    assert [line.split() for line in lines[-5:-3]] == [["first"] * 3, ["1", "5", "10"]]
+    words = {"text": "from the text", "graph": "from the other APIs", "both": "from both"}
+    for line, name in zip(lines[-3:], words, strict=True):
+        said, *figures = line.rsplit(maxsplit=3)
+        assert said.strip() == words[name]
+        assert figures == [f"{completion[name][hit]:.3f}" for hit in HITS]
 
 
 def test_completion_with_nothing_to_complete(evaluate, run, sample, sample_model):
@@ -116,7 +128,7 @@ def test_completion_with_nothing_to_complete(evaluate, run, sample, sample_model
     completion = json.loads(run(*arguments, "--json").stdout)["completion"]
     assert completion["requests"] == 0
     assert completion["both"] == dict.fromkeys(HITS)
-    assert run(*arguments).stdout.splitlines()[-1].split() == ["both", "-", "-", "-"]
+    assert run(*arguments).stdout.splitlines()[-1].split() == ["from", "both", "-", "-", "-"]
 
 
 def test_mashups_of_other_apis_are_counted(evaluate, sample):
@@ -132,3 +144,36 @@ def test_mashups_of_other_apis_are_counted(evaluate, sample):
 def test_both_are_required(run):
     assert run("evaluate", "--model", "m").exit_code == 2
     assert run("evaluate", "--history", "h").exit_code == 2
+
+
+def test_a_report_page(evaluate):
+    result = evaluate("--html", "report.html", "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["requests"] == 20
+    html = Path("report.html").read_text()
+    assert "Recall against recipients" in html
+    assert "cnp-router evaluate --learning-curve" in html
+
+
+def test_a_report_page_that_cannot_be_written_is_told_before_the_work(run):
+    arguments = ("evaluate", "--model", "none", "--history", "none")
+    result = run(*arguments, "--html", "nowhere/report.html")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "nowhere/report.html: its folder does not exist" in result.stderr
+
+
+def test_the_learning_curve(run, files, sample, tmp_path):
+    from cnp_router.training import fit_router
+
+    fit_router(sample.catalog, sample.history[:20], n_jobs=1).save("small")
+    arguments = ("evaluate", "--model", "small", "--history", "held-out.jsonl", "--learning-curve")
+    result = run(*arguments, "--json", "--html", "report.html", "--target-recall", 0.7)
+    document = json.loads(result.stdout)
+    points = document["learning_curve"]["points"]
+    assert [point["mashups"] for point in points] == [0, 15, 20]
+    assert {point["recipients"]["target_recall"] for point in points} == {0.7}
+    assert points[-1]["ranking"] == document["ranking"]
+    assert "What more history is worth" in Path("report.html").read_text()
+    lines = run(*arguments).stdout.splitlines()
+    assert "learning curve, fitted again on parts of the past mashups" in lines
+    assert [line.split()[0] for line in lines[-3:]] == ["0", "15", "20"]

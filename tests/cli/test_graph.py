@@ -34,8 +34,9 @@ def test_next(run, sample, source):
 
 def test_next_as_a_table(run):
     lines = run("graph", "next", "google-maps", "--k", 2).stdout.splitlines()
-    assert lines[0].split() == ["API", "prob.", "observed"]
-    assert len(lines) == 3
+    assert (lines[0].split(), lines[1].split()) == (["times"], ["API", "probability", "seen"])
+    assert lines[4] == ""
+    assert lines[5].startswith("Probability: from 0 to 1, that it comes next. Times seen: past")
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -63,7 +64,9 @@ def test_an_unknown_api(run):
 def test_stats(run, source):
     result = run("graph", "stats", *source)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("APIs               149\nused APIs          149\nedges")
+    assert result.stdout.startswith(
+        "APIs                                   149\nAPIs that some mashup uses             149\n"
+    )
     assert json.loads(run("graph", "stats", *source, "--json").stdout)["n_apis"] == 149
 
 

@@ -85,7 +85,7 @@ def test_the_text_output_says_what_it_cost_and_who_answered(negotiate):
     text = negotiate(REQUEST).stdout
     assert text.startswith("API ")
     assert "\nProtocol      contractor-led, routed, contractors by api\n" in text
-    assert " cfp, " in text
+    assert " calls for proposals, " in text
     assert "(estimated)\n" in text
     assert "\nVerdict       Sure: the confidence of 0." in text
     assert "\nModel         offline, " in text

@@ -344,7 +344,9 @@ class TestReplay:
         assert rows[:3] == [["context", "0.60"], ["backoff", "0.60"], ["first-order", "0.60"]]
         assert ["always-ask", "any"] in rows
         assert "60 steps in 20 runs\n" in text
-        assert "ECE context" in text
+        assert "Confidence of context " in text
+        assert " off on average (ECE; 0 is best)\n" in text
+        assert "Coverage: of the steps, those that are predicted" in " ".join(text.split())
 
     def test_excluding(self, run):
         ask = ("replay", "--trajectories", "good.jsonl", "--threshold", "0.6")

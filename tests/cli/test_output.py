@@ -20,6 +20,7 @@ from cnp_router.cli.output import (
     echo_table,
     note,
     number,
+    recording,
 )
 from cnp_router.cli.progress import Progress
 from cnp_router.printing import printable
@@ -61,6 +62,31 @@ def test_a_table(printed):
         "*  google-maps   0.91  named in the request, and used in 12 mashups like this\n"
         "                       one\n"
     )
+
+
+def test_a_table_takes_all_of_a_wide_terminal(printed):
+    why = "a b " * 44 + "end"
+    lines = printed(recommended, [["", "maps", "0.91", why]], columns=220).splitlines()
+    assert lines == ["  API   prob.  why", f"  maps   0.91  {why}"]
+
+
+@pytest.mark.parametrize("width", [34, 40, 50, 60])
+def test_a_name_is_not_broken(printed, width):
+    rows = [["", "firebase-cloud-messaging", "0.91", "its specification says what it is for"]]
+    assert "firebase-cloud-messaging" in printed(recommended, rows, columns=width)
+
+
+def test_what_is_recorded_is_not_printed(printed):
+    def write():
+        with recording(30) as recorder:
+            recommended(ROWS[:1])
+            echo("a b " * 20)
+        recorded.extend(recorder.export_text().splitlines())
+
+    recorded = []
+    assert printed(write, columns=100) == ""
+    assert "google-maps" in "".join(recorded)
+    assert max(map(len, recorded)) <= 30
 
 
 def test_a_narrow_table(printed):
@@ -178,13 +204,13 @@ class TestColours:
 class TestProgress:
     @pytest.fixture
     def shown(self, monkeypatch):
-        def shown(at, *, is_terminal=True, title="Fitting"):
+        def shown(at, *, is_terminal=True, title="Fitting", at_once=False):
             clock = iter([0.0, *at])
             stream = Terminal(is_terminal)
             monkeypatch.setenv("TERM", "xterm")
             monkeypatch.setattr("sys.stderr", stream)
-            monkeypatch.setattr(progress_module, "monotonic", lambda: next(clock, at[-1]))
-            with Progress(title) as progress:
+            monkeypatch.setattr(progress_module, "monotonic", lambda: next(clock, [0, *at][-1]))
+            with Progress(title, at_once=at_once) as progress:
                 for done in range(len(at)):
                     progress("folds", done + 1, 5)
             return stream.getvalue()
@@ -201,6 +227,14 @@ class TestProgress:
 
     def test_not_without_a_terminal(self, shown):
         assert shown([2.0, 3.0], is_terminal=False) == ""
+
+    def test_at_once_there_is_something_before_the_first_step(self, shown):
+        text = shown([], at_once=True)
+        assert "Fitting" in text
+        assert text.endswith("\x1b[2K")
+
+    def test_at_once_a_line_does_without_a_terminal(self, shown):
+        assert shown([0.1, 0.2], is_terminal=False, at_once=True) == "Fitting ...\n"
 
     def test_its_title_is_data_too(self, shown):
         text = shown([2.0], title="[red]\x9bA")

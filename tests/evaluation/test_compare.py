@@ -719,3 +719,31 @@ class TestErrors:
 
         with pytest.raises(InputError, match="await compare_async"):
             asyncio.run(main())
+
+
+def test_what_each_stage_costs_adds_up(run):
+    comparison = run(protocols=["manager-led", "contractor-led", "learned"])
+    for row in comparison.rows:
+        for name in ("messages", "model_calls", "tokens_in", "tokens_out"):
+            total = sum(getattr(cost, name) for cost in row.by_stage.values())
+            assert total == pytest.approx(getattr(row, name))
+        assert sum(row.by_role.values()) == pytest.approx(row.tokens)
+    led = comparison.row("contractor-led", "routed")
+    assert next(iter(led.by_stage)) == "request"
+    assert led.by_stage["bidding"].tokens > led.by_stage["API selection"].tokens > 0
+    document = led.to_dict()["by_stage"]["bidding"]
+    assert list(document) == ["messages", "model_calls", "tokens_in", "tokens_out"]
+
+
+def test_a_stage_that_some_rounds_do_not_have_is_a_mean_over_all(run):
+    from cnp_router.evaluation.comparison import ComparisonRow, RoundFigures, RoundResult, StageCost
+
+    row = run(protocols=["learned"]).rows[0]
+    assert set(row.by_stage) == {"request"}
+    method = row.method
+    some = dict.fromkeys(RoundFigures.__dataclass_fields__, 0)
+    some |= {"stages": {"category": None, "bid": None, "final": None}, "paid": ()}
+    with_it = RoundFigures(**some | {"by_stage": {"bidding": StageCost(2.0, 1.0, 8.0, 4.0)}})
+    without = RoundFigures(**some | {"by_stage": {}})
+    results = [RoundResult(method, "1", with_it), RoundResult(method, "2", without)]
+    assert ComparisonRow.of(method, results).by_stage == {"bidding": StageCost(1.0, 0.5, 4.0, 2.0)}

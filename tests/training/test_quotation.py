@@ -1,5 +1,7 @@
 """What a reason quotes of a past request."""
 
+# ruff: noqa: RUF001  (the commas of other scripts)
+
 from __future__ import annotations
 
 import unicodedata
@@ -120,6 +122,13 @@ def test_letters_and_their_marks_stay_together():
     assert set(inside.split()) == {"caf\u00e9"}
 
 
+def test_no_word_that_leads_on_is_the_last():
+    assert beginning("A bot that sorts photos by the year and by the place", 40) == (
+        "A bot that sorts photos by the year…"
+    )
+    assert quoted({"to"}, texts=["to be or not to be that is the question " * 9])
+
+
 def test_a_word_longer_than_a_quote_is_cut():
     quote = quoted({"x"}, texts=["x" * 500])
     assert 0 < len(quote) <= LONGEST + 2
@@ -135,7 +144,7 @@ def test_any_text(text, wanted, said):
     assert len(quote) <= LONGEST + 2
     line = unicodedata.normalize("NFC", " ".join(text.split()))
     assert quote.removeprefix("…").removesuffix("…") in line
-    assert bool(quote) == bool(line) or not line.strip(" \t,;:-–—(、，；：…")  # noqa: RUF001
+    assert bool(quote) == bool(line) or not line.strip(" \t,;:-–—(、，；：…")
 
 
 @given(st.text(max_size=400), st.integers(5, 70))

@@ -32,7 +32,8 @@ CITED = 10
 _SIMILAR = 0.1
 # For how many APIs one of them is quoted, and of how many the best is chosen.
 _QUOTED = 5
-_COMPARED = 3
+_COMPARED = 2
+_KEPT = 500
 
 
 @dataclass(frozen=True)
@@ -250,14 +251,19 @@ class _Quoting:
         self._history = evidence.history
         self._encoder = specifications.encoders.word
         self._wanted = self._terms(evidence.batch.requests.word.indices)
-        self._said: sparse.csc_array = specifications.once(
-            _Quoting, lambda: sparse.csc_array(specifications.word_columns)
+        # Specifications by API, and the words of those that were lately asked for.
+        self._by_api, self._said = specifications.once(
+            _Quoting, lambda: (sparse.csc_array(specifications.word_columns), {})
         )
 
     def quote(self, rows: Sequence[int], api: int) -> str:
         """Return what fits the request and an API best, of past requests that used it."""
-        places = self._said.indptr
-        said = self._terms(self._said.indices[places[api] : places[api + 1]])
+        if (said := self._said.get(api)) is None:
+            places = self._by_api.indptr
+            said = self._terms(self._by_api.indices[places[api] : places[api + 1]])
+            if len(self._said) >= _KEPT:
+                self._said.clear()
+            self._said[api] = said
         texts = [self._history[row].description for row in rows[:_COMPARED]]
         return best_quote(texts, self._wanted, said, self._encoder.idf)
 

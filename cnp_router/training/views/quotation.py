@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
-from cnp_router.text import is_unspaced, placed_words
+from cnp_router.text import STOP_WORDS, is_unspaced, placed_words
 
 __all__ = ["beginning", "best_quote"]
 
@@ -119,8 +119,8 @@ def beginning(text: str, longest: int = LONGEST) -> str:
 
     Examples
     --------
-    >>> beginning("a  map of\nall bars", 8)
-    'a map of…'
+    >>> beginning("bars on a  map of\nour town", 14)
+    'bars on a map…'
     >>> beginning("雨が降りそうなら知らせて", 8)
     '雨が降りそうなら…'
     """
@@ -150,11 +150,22 @@ def _left(line: str, part: _Part) -> int:
 
 
 def _right(line: str, least: int, most: int) -> int:
-    """Return where to end: at most there, between two words, and not before `least`."""
+    """Return where to end: at most there, between two words, and not before `least`.
+
+    And not with a word that leads on, such as "and".
+    """
     at = min(len(line), most)
     while at > least and not _is_border(line, at):
         at -= 1
-    return at if at > least or least else min(len(line), most)
+    if not at:
+        return min(len(line), most)
+    if at < len(line):
+        at = len(line[:at].rstrip())
+        while (space := line.rfind(" ", max(least, 1), at)) > 0:
+            if line[space + 1 : at].lower() not in STOP_WORDS:
+                break
+            at = space
+    return at
 
 
 def _is_border(line: str, at: int) -> bool:
