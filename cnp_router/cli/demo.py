@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ def demo(*, text: str | None, svg: Path | None, json_: bool) -> None:
         from cnp_router.cli.picture import write_picture
 
         with recording(_PICTURE) as recorder:
-            _echo(tour)
+            _echo(replace(tour, seconds=None))
         write_picture(recorder, svg, title="cnp-router demo", says=_in_words(tour))
 
 
