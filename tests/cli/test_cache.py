@@ -32,7 +32,7 @@ class TestFolder:
     def test_the_name_tells_the_version_and_the_sample(self, place, monkeypatch):
         assert place.name.startswith(f"sample-{__version__}-")
         monkeypatch.setattr(cache, "__version__", "9.9.9")
-        assert cache._place().name == place.name.replace(__version__, "9.9.9")
+        assert cache.sample_place().name == place.name.replace(__version__, "9.9.9")
 
     def test_a_user_without_a_home(self, run, fits, monkeypatch):
         def no_home():
