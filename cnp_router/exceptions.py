@@ -104,7 +104,7 @@ class DataFileError(InputError):
     def __init__(
         self, path: str | Path, problem: str, *, line: int | None = None, cure: str | None = None
     ) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self.problem = problem
         self.line = line
         self.cure = cure
@@ -172,7 +172,9 @@ class InfeasibleError(InputError):
         is_minimal: bool = True,
         conflict: Any = None,
     ) -> None:
-        self.reasons = {name: tuple(each) for name, each in reasons.items()}
+        self.reasons: dict[str, tuple[str, ...]] = {
+            name: tuple(each) for name, each in reasons.items()
+        }
         self.is_minimal = is_minimal
         self.conflict = conflict
         said = "; ".join(", ".join(each) for each in self.reasons.values())
@@ -317,8 +319,8 @@ class BudgetExceededError(ProtocolError):
 
     def __init__(self, what: str, costs: Mapping[str, int], allowed: Mapping[str, int]) -> None:
         self.what = what
-        self.costs = dict(costs)
-        self.allowed = dict(allowed)
+        self.costs: dict[str, int] = dict(costs)
+        self.allowed: dict[str, int] = dict(allowed)
         self.transcript: Any = None
         over = " and ".join(
             f"about {self.costs[unit]:,} {unit}, and the budget is {limit:,}"

@@ -119,6 +119,8 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     page.meta.setdefault("search", {"boost": _boost(page.file.src_uri)})
     if page.file.src_uri == f"{REFERENCE}/README.md":
         markdown = f"{markdown}\n{_contents()}"
+    if page.file.src_uri == "README.md":  # MkDocs leaves tags as they are
+        markdown = re.sub(r'\b(src|srcset|href)="docs/', r'\1="', markdown)
     markdown = re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
     return _FENCED_OR_INDENTED.sub(lambda match: match["fenced"] or "    ", markdown)
 

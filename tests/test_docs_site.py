@@ -172,3 +172,8 @@ class TestTexts:
     def test_examples_with_prompts_are_coloured_as_such(self, site):
         text = "```python\n>>> 1\n1\n```\n\n```python\nx = 1\n```\n"
         assert site.on_page_markdown(text, page=SHOWN) == text.replace("python\n>>>", "pycon\n>>>")
+
+    def test_a_picture_of_the_start_page_is_found_on_the_site(self, site):
+        start = SimpleNamespace(meta={}, file=SimpleNamespace(src_uri="README.md"))
+        shown = site.on_page_markdown('<img src="docs/images/demo.svg">\n', page=start)
+        assert shown == '<img src="images/demo.svg">\n'

@@ -107,7 +107,7 @@ class TestReading:
         assert error_of(read_text, file / "b.jsonl") == "b.jsonl: cannot be read: Not a directory"
 
     def test_a_path_that_no_system_has(self, tmp_path):
-        assert "cannot be read: embedded null byte" in error_of(read_text, tmp_path / "a\0b")
+        assert "cannot be read: embedded null" in error_of(read_text, tmp_path / "a\0b")
         assert "cannot be read: File name too long" in error_of(read_text, tmp_path / ("a" * 300))
 
     def test_no_permission_as_the_system_reports_it(self, file, monkeypatch):

@@ -115,6 +115,8 @@ def test_pages_are_shown_without_complaint(page, address):
             # The page never scrolls sideways; a wide table or program does so within it.
             wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert wider <= 0, (name, width)
+        lost = "[...document.images].filter((i) => i.complete && !i.naturalWidth).map((i) => i.src)"
+        assert page.evaluate(lost) == [], name
     assert watch.complaints == []
     assert [url for url in watch.urls if not url.startswith(address)] == []
 

@@ -69,6 +69,7 @@ def echo_evaluation(result: dict[str, Any], curve: LearningCurve | None) -> None
     if curve is not None:
         table = curve.table()
         echo("", "Fitted again on parts of the past mashups (learning curve)")
+        echo("Shares and errors are those above: recall@5, recall@20, f1, recall, ece.")
         echo_table(table.columns, table.rows, numbers=table.columns)
         for sentence in table.notes:
             echo("", sentence)

@@ -198,28 +198,30 @@ class TransitionGraph:
 
     def _set_counts(self, n_mashups: int, counts: Counts) -> None:
         self.n_mashups_ = n_mashups
-        self.apis_ = counts.apis
-        self.usage_ = counts.usage
-        self.co_usage_ = counts.co_usage
-        self.transitions_ = counts.transitions
+        self.apis_: tuple[str, ...] = counts.apis
+        self.usage_: NDArray[np.int64] = counts.usage
+        self.co_usage_: csr_array = counts.co_usage
+        self.transitions_: csr_array = counts.transitions
         self._positions = {api: position for position, api in enumerate(self.apis_)}
         usage = counts.usage.tolist()
         by_rank = sorted(range(len(usage)), key=lambda place: (-usage[place], counts.apis[place]))
-        self.tie_ranks = np.argsort(by_rank)
+        self.tie_ranks: NDArray[np.intp] = np.argsort(by_rank)
         if self.directed:
             raw = self.transitions_
             sources, targets, total = raw.sum(axis=1), raw.sum(axis=0), raw.sum()
         else:
             raw = self.co_usage_
             sources, targets, total = self.usage_, self.usage_, n_mashups
-        self.edges_ = at_least(self.min_support, raw)
-        self.transition_ = weighted(self.edges_, self.weighting, sources, targets, total)
-        self.prior_ = targets / max(targets.sum(), 1)
+        self.edges_: csr_array = at_least(self.min_support, raw)
+        self.transition_: csr_array = weighted(self.edges_, self.weighting, sources, targets, total)
+        self.prior_: NDArray[np.float64] = targets / max(targets.sum(), 1)
         # A weighting may drop every edge of a row: such a row has no evidence either.
         has_row = np.diff(self.transition_.indptr) > 0
         evidence = np.where(has_row, np.asarray(self.edges_.sum(axis=1), dtype=float), 0.0)
         s = self.smoothing
-        self.trust_ = evidence / (evidence + s) if s > 0 else np.ones_like(evidence)
+        self.trust_: NDArray[np.float64] = (
+            evidence / (evidence + s) if s > 0 else np.ones_like(evidence)
+        )
 
     def scores(self, known_positions: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Return how likely each API is the next one.

@@ -71,8 +71,8 @@ class ModelsByRole(ChatModel):
         self.default = default
         self.models: Mapping[str, ChatModel] = MappingProxyType(models)
         named = ", ".join(f"{role}: {model.name}" for role, model in models.items())
-        self.name = f"{default.name} ({named})" if named else default.name
-        self.server = default.server
+        self.name: str = f"{default.name} ({named})" if named else default.name
+        self.server: str | None = default.server
         self._open: list[AsyncExitStack] = []
 
     def model_of(self, role: str | None) -> ChatModel:

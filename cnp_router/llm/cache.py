@@ -50,8 +50,8 @@ class AnswerFolder:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        self.stats = CacheStats()
+        self.folder: Path = Path(folder)
+        self.stats: CacheStats = CacheStats()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as exc:

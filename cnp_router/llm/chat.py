@@ -327,8 +327,8 @@ class WrappedChatModel(ChatModel):
         if not isinstance(model, ChatModel):
             raise InputError(f"a ChatModel is needed, got {model!r} (derive from ChatModel)")
         self.model = model
-        self.name = model.name
-        self.server = model.server
+        self.name: str = model.name
+        self.server: str | None = model.server
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
         """Ask the wrapped model, and check the type of what it returns."""

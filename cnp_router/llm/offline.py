@@ -44,7 +44,7 @@ class OfflineChatModel(ChatModel):
         *,
         name: str = "offline",
     ) -> None:
-        self.answers = dict(answers)
+        self.answers: dict[type, Callable[[Any], Mapping[str, Any] | str]] = dict(answers)
         self.name = name
 
     async def complete(self, request: ChatRequest) -> ChatResponse:

@@ -72,10 +72,12 @@ class ContractNet:
         max_size: int | None = None,
         settings: RoundSettings | None = None,
     ) -> None:
-        self.catalog = check_instance("catalog", catalog, Catalog)
-        self.model = check_instance("model", model, ChatModel)
-        self.router = None if router is None else check_instance("router", router, Router)
-        self.settings = RoundSettings() if settings is None else settings
+        self.catalog: Catalog = check_instance("catalog", catalog, Catalog)
+        self.model: ChatModel = check_instance("model", model, ChatModel)
+        self.router: Router | None = (
+            router if router is None else check_instance("router", router, Router)
+        )
+        self.settings: RoundSettings = RoundSettings() if settings is None else settings
         check_instance("settings", self.settings, RoundSettings)
         self.organisation = organisation if isinstance(organisation, str) else "custom"
         if isinstance(organisation, str):
@@ -85,7 +87,7 @@ class ContractNet:
             raise InputError("max_size goes with an organisation, not with contractors of your own")
         else:
             contractors = tuple(organisation)
-        self.parties = Parties(catalog, contractors, router)
+        self.parties: Parties = Parties(catalog, contractors, router)
 
     def with_settings(self, **changes: Any) -> ContractNet:
         """Return the same contract net with some of its `RoundSettings` changed.

@@ -251,13 +251,14 @@ def _rounds(transcripts: tuple[Transcript, ...]) -> Section | None:
 
 def _turns(run: Run) -> Table:
     turns = run.turns[:_MOST_ROWS]
+    kept = {act.api for act in run.execution.acts if act.is_confidential}
     rows = tuple(
         (
             printable(turn.job, 60),
             str(turn.number),
             turn.kind,
             printable(turn.tool, 60),
-            printable(_json(dict(turn.inputs)), _INPUTS) if turn.tool else "",
+            HIDDEN if turn.tool in kept else printable(_json(dict(turn.inputs)), _INPUTS),
             printable(_json(turn.seen), 200),
         )
         for turn in turns

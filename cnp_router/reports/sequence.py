@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 
-from cnp_router.evaluation.table import Table, count
-from cnp_router.llm.redaction import without_secrets
+from cnp_router.evaluation.table import count
 from cnp_router.printing import printable
 from cnp_router.protocols import Transcript
 from cnp_router.protocols.messages import (
@@ -16,24 +13,21 @@ from cnp_router.protocols.messages import (
     USER,
     Award,
     CallForProposals,
-    Cancel,
     Failure,
     InformResult,
-    Message,
     Proposal,
-    Refusal,
     Rejection,
     Report,
-    Request,
 )
+from cnp_router.reports.lifelines import Arrow, Cast, arrows_of, bands_of
+from cnp_router.reports.message_texts import message_table, said_by
 from cnp_router.reports.page import Figure
 from cnp_router.reports.shapes import Shapes, fitted, time_text
 
-__all__ = ["said_by", "sequence_figure"]
+__all__ = ["sequence_figure"]
 
 MOST_LIFELINES = 12
 MOST_ARROWS = 60
-MOST_ROWS = 300  # of the table
 
 _FIRST = 54  # pixels from the left to the first lifeline
 _TO_MANAGER = 110
@@ -76,6 +70,7 @@ def sequence_figure(transcript: Transcript, title: str = "The round, message by 
 
     Examples
     --------
+    >>> from cnp_router.protocols.messages import Report, Request
     >>> transcript = Transcript("a map", "single-agent", "broadcast", "tiny", (
     ...     Request(id=1, sender="user", receiver="manager", text="a map"),
     ...     Report(id=2, sender="manager", receiver="user", in_reply_to=1, apis=("maps",))))
@@ -86,126 +81,17 @@ def sequence_figure(transcript: Transcript, title: str = "The round, message by 
     ('2', 'inform', 'manager', 'user')
     """
     for n_alone in range(MOST_LIFELINES - 2, 0, -1):
-        cast = _Cast.of(transcript.messages, n_alone)
-        arrows = _arrows(transcript.messages, cast)
+        cast = Cast.of(transcript.messages, n_alone)
+        arrows = arrows_of(transcript.messages, cast)
         if len(arrows) <= MOST_ARROWS and len(cast.lifelines) <= MOST_LIFELINES:
             break
     shown = arrows[: MOST_ARROWS - 1] + arrows[-1:] if len(arrows) > MOST_ARROWS else arrows
     svg = _drawn(shown, cast, transcript)
     says = _says(transcript, cast, len(arrows) - len(shown))
-    return Figure(title, svg, says, _table(transcript.messages))
+    return Figure(title, svg, says, message_table(transcript.messages))
 
 
-@dataclass(frozen=True)
-class _Cast:
-    """Who is drawn: each party's lifeline, and what each lifeline is called."""
-
-    lifeline_of: Mapping[str, str]
-    lifelines: Mapping[str, str]  # key to name
-    n_together: Mapping[str, int]
-
-    @classmethod
-    def of(cls, messages: Sequence[Message], n_alone: int) -> _Cast:
-        ranks = _ranks(messages)
-        by_rank = sorted(ranks, key=lambda name: ranks[name])
-        silent = [name for name in by_rank if ranks[name] == _SILENT]
-        if len(silent) > 2 or len(ranks) > n_alone:
-            # One place is for those who do not propose, and one for who has no place else.
-            loud = [name for name in by_rank if ranks[name] != _SILENT]
-            places = n_alone - bool(silent)
-            alone = loud if len(loud) <= places else loud[: max(places - 1, 0)]
-            crowd = loud[len(alone) :]
-        else:
-            alone, crowd, silent = by_rank, [], []
-        own = {name: f"={name}" for name in (USER, MANAGER, *alone)}
-        lifelines = {own[name]: name for name in (USER, MANAGER, *alone)}
-        lifelines |= {"crowd": f"{len(crowd):,} others propose"} if crowd else {}
-        what = _what(messages, silent)
-        others = " others" if alone or crowd else ""
-        lifelines |= {"silent": f"{len(silent):,}{others} {what}"} if silent else {}
-        own |= dict.fromkeys(crowd, "crowd") | dict.fromkeys(silent, "silent")
-        return cls(own, lifelines, {"crowd": len(crowd), "silent": len(silent)})
-
-
-_SILENT = 3
-
-
-def _ranks(messages: Sequence[Message]) -> dict[str, int]:
-    """Return of each contractor, by appearance, how little is to be seen of it.
-
-    0 for who manages a net of its own, 1 for who is awarded something, 2 for who proposes.
-    """
-    ranks: dict[str, int] = {}
-    for message in messages:
-        for name in (message.sender, message.receiver):
-            if name not in (USER, MANAGER):
-                ranks.setdefault(name, _SILENT)
-        if isinstance(message, Award):
-            ranks[message.receiver] = min(ranks[message.receiver], 1)
-        elif isinstance(message, Proposal):
-            ranks[message.sender] = min(ranks[message.sender], 2)
-        elif isinstance(message, CallForProposals) and message.sender != MANAGER:
-            ranks[message.sender] = 0
-    return ranks
-
-
-def _what(messages: Sequence[Message], silent: Iterable[str]) -> str:
-    """Return what those do who propose nothing."""
-    names = set(silent)
-    refuse = any(isinstance(m, Refusal) and m.sender in names for m in messages)
-    fail = any(isinstance(m, Failure) and m.sender in names for m in messages)
-    if refuse or fail:
-        return " or ".join(["refuse"] * refuse + ["fail"] * fail)
-    return "do not answer"
-
-
-@dataclass(slots=True)
-class _Arrow:
-    """Messages of one kind between the same two, in the same stage."""
-
-    band: tuple[str, int, int]
-    sender: str
-    receiver: str
-    messages: list[Message] = field(default_factory=list)
-
-    @property
-    def kind(self) -> str:
-        return self.messages[0].performative
-
-
-def _arrows(messages: Sequence[Message], cast: _Cast) -> list[_Arrow]:
-    bands = _bands(messages)
-    arrows: dict[tuple[object, ...], _Arrow] = {}
-    for message, band in zip(messages, bands, strict=True):
-        ends = cast.lifeline_of[message.sender], cast.lifeline_of[message.receiver]
-        key = (band, message.performative, *ends)
-        arrows.setdefault(key, _Arrow(band, *ends)).messages.append(message)
-    first = {band: place for place, band in reversed(list(enumerate(bands)))}
-    in_order = sorted(arrows.values(), key=lambda arrow: first[arrow.band])
-    # What one party sends to many at a time goes from the left to the right.
-    place = {key: number for number, key in enumerate(cast.lifelines)}
-    runs = groupby(in_order, key=lambda arrow: (arrow.band, arrow.kind, arrow.sender))
-    return [each for _, run in runs for each in sorted(run, key=lambda a: place[a.receiver])]
-
-
-def _bands(messages: Sequence[Message]) -> list[tuple[str, int, int]]:
-    """Return the stage of each message, with the iteration and wave of its call for proposals."""
-    found: dict[int, tuple[str, int, int]] = {}
-    for message in messages:
-        stage = message.stage
-        if stage == "request":
-            found[message.id] = ("report" if isinstance(message, Report) else stage, 0, 0)
-        elif stage == "execution":
-            found[message.id] = (stage, 0, 0)
-        elif isinstance(message, CallForProposals):
-            found[message.id] = (stage, message.iteration, message.wave)
-        elif not isinstance(message, Request):
-            _, iteration, wave = found.get(message.in_reply_to, ("", 1, 1))
-            found[message.id] = (stage, iteration, wave if stage == "bidding" else 0)
-    return [found[message.id] for message in messages]
-
-
-def _drawn(arrows: Sequence[_Arrow], cast: _Cast, transcript: Transcript) -> str:
+def _drawn(arrows: Sequence[Arrow], cast: Cast, transcript: Transcript) -> str:
     apart = min(max(_FOR_CONTRACTORS / max(len(cast.lifelines) - 2, 1), _APART), _FAR_APART)
     left, manager, *others = cast.lifelines
     x = {left: float(_FIRST), manager: _FIRST + max(apart, _TO_MANAGER)}
@@ -261,7 +147,7 @@ def _in_two(name: str, width: float) -> tuple[str, str]:
     return shown[:cut].strip(), fitted(shown[cut:].strip(), width, size=10)
 
 
-def _arrow(shapes: Shapes, arrow: _Arrow, x: Mapping[str, float], y: float, cast: _Cast) -> None:
+def _arrow(shapes: Shapes, arrow: Arrow, x: Mapping[str, float], y: float, cast: Cast) -> None:
     kind, begin, end = arrow.kind, x[arrow.sender], x[arrow.receiver]
     colour = _COLOURS.get(kind, "soft")
     dash = "6 4" if kind in _DASHED else ""
@@ -286,7 +172,7 @@ def _arrow(shapes: Shapes, arrow: _Arrow, x: Mapping[str, float], y: float, cast
     shapes.end()
 
 
-def _label(arrow: _Arrow, length: float) -> str:
+def _label(arrow: Arrow, length: float) -> str:
     """Return what stands at an arrow: its kind, how many, and what it is about."""
     kind, first, n = arrow.kind, arrow.messages[0], len(arrow.messages)
     said = f"{kind} \N{MULTIPLICATION SIGN} {n:,}" if n > 1 else kind
@@ -314,7 +200,7 @@ def _label(arrow: _Arrow, length: float) -> str:
     return f"{said}: {more}" if more else said
 
 
-def _title(arrow: _Arrow, cast: _Cast) -> str:
+def _title(arrow: Arrow, cast: Cast) -> str:
     """Return what is said of an arrow under the pointer."""
     n, first = len(arrow.messages), arrow.messages[0]
     names = {"sender": cast.lifelines[arrow.sender], "receiver": cast.lifelines[arrow.receiver]}
@@ -329,7 +215,7 @@ def _title(arrow: _Arrow, cast: _Cast) -> str:
 
 def _band_texts(transcript: Transcript) -> dict[tuple[str, int, int], str]:
     """Return the label of each stage: what came of it, its tokens, the time of its models."""
-    bands = _bands(transcript.messages)
+    bands = bands_of(transcript.messages)
     messages = dict(zip((m.id for m in transcript.messages), bands, strict=True))
     kinds: dict[tuple[str, int, int], Counter[str]] = {}
     for message, band in zip(transcript.messages, bands, strict=True):
@@ -384,35 +270,7 @@ def _band_of(stage: str, bands: Sequence[tuple[str, int, int]]) -> tuple[str, in
     return next((band for band in bands if band[0] == wanted), None)
 
 
-def said_by(message: Message, most: int = 200) -> str:
-    """Return what a message says, for a person, in at most so many characters."""
-    return printable(without_secrets(_said(message)), most)
-
-
-def _said(message: Message) -> str:  # noqa: PLR0911 one line a kind of message
-    if isinstance(message, Request):
-        return message.text
-    if isinstance(message, CallForProposals):
-        wanted = message.function or message.request or ""
-        return f"{wanted} (in {message.category})" if message.category else wanted
-    if isinstance(message, Proposal):
-        said = (f"{a.api}: {a.grounds}" if a.grounds else a.api for a in message.apis)
-        return ("too late: " if message.late else "") + "; ".join(said)
-    if isinstance(message, Refusal):
-        return ("too late: " if message.late else "") + message.grounds
-    if isinstance(message, Failure):
-        return f"{message.reason}: {message.error}" if message.error else message.reason
-    if isinstance(message, Award):
-        again = f" (instead of award {message.instead_of})" if message.instead_of else ""
-        return ", ".join(message.apis) + again
-    if isinstance(message, InformResult):
-        return f"{message.api}, {time_text(message.seconds)}: {message.text}"
-    if isinstance(message, Cancel):
-        return message.why
-    return "" if isinstance(message, Rejection) else ", ".join(message.apis)
-
-
-def _says(transcript: Transcript, cast: _Cast, n_left_out: int) -> str:
+def _says(transcript: Transcript, cast: Cast, n_left_out: int) -> str:
     names = [printable(name, 40) for name in cast.lifelines.values()]
     shown = f"{', '.join(names[:-1])} and {names[-1]}"
     counts = transcript.ledger.messages
@@ -426,28 +284,3 @@ def _says(transcript: Transcript, cast: _Cast, n_left_out: int) -> str:
     if n_left_out:
         said += f" {n_left_out:,} arrows are not drawn."
     return said
-
-
-def _table(messages: Sequence[Message]) -> Table:
-    """Return the messages; of very many, those that ask and refuse are left out first."""
-    told = [m for m in messages if not isinstance(m, CallForProposals | Refusal | Rejection)]
-    rest = [m for m in messages if isinstance(m, CallForProposals | Refusal | Rejection)]
-    kept = sorted((told + rest)[:MOST_ROWS], key=lambda message: message.id)
-    left = Counter(message.performative for message in (told + rest)[MOST_ROWS:])
-    kinds = ", ".join(f"{number:,} {name}" for name, number in left.items())
-    return Table(
-        "",
-        ("no.", "message", "from", "to", "what it says"),
-        tuple(
-            (
-                str(m.id),
-                m.performative,
-                printable(m.sender, 60),
-                printable(m.receiver, 60),
-                said_by(m),
-            )
-            for m in kept
-        ),
-        labels=5,
-        notes=(f"Not listed: {kinds}.",) if left else (),
-    )

@@ -68,11 +68,15 @@ def write_html(result: object, path: str | Path, **context: Any) -> None:
 
     Parameters
     ----------
-    result : Evaluation or Comparison
+    result : object
+        An `Evaluation`, `Comparison`, `PrequentialEvaluation`, `Execution`, `Run`, `Plan`,
+        `Outcome` or `Transcript`.
     path : str or Path
         Written at once or not at all.
     **context
-        What else the page can show: for an `Evaluation`, `curve` (a `LearningCurve`).
+        What else the page can show: for an `Evaluation`, `curve` (a `LearningCurve`); for an
+        `Execution` or `Run`, `catalog`, which says what may have changed something; for all but an
+        `Evaluation` and a `Comparison`, `facts` (pairs of label and text).
 
     Raises
     ------

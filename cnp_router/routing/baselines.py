@@ -63,7 +63,7 @@ class _HistoryBaseline(_Baseline):
         super().__init__(catalog)
         self._used = _usage(catalog, history)
         self.n_mashups = len(history)
-        self.usage = np.bincount(self._used.indices, minlength=len(catalog))
+        self.usage: NDArray[np.intp] = np.bincount(self._used.indices, minlength=len(catalog))
 
     def _others(self, used: NDArray[Any]) -> NDArray[Any]:
         """Return the share of the other mashups that use each API, given what a mashup used.
@@ -96,7 +96,9 @@ class BroadcastRouter(_Baseline):
     """
 
     _source: Source = "broadcast"
-    recall_control = RecallControl(np.empty(0), np.empty(0, dtype=np.intp), np.empty(0))
+    recall_control: RecallControl = RecallControl(
+        np.empty(0), np.empty(0, dtype=np.intp), np.empty(0)
+    )
 
     def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         return Scores(self.apis, np.full(len(self.apis), 1 / len(self.apis)))
@@ -167,7 +169,9 @@ class PopularityRouter(_HistoryBaseline):
 
     def __init__(self, catalog: Catalog, history: History) -> None:
         super().__init__(catalog, history)
-        self.recall_control = _measured(_sample(self._used), lambda _, used: self._others(used))
+        self.recall_control: RecallControl = _measured(
+            _sample(self._used), lambda _, used: self._others(used)
+        )
 
     def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         return Scores(self.apis, self.usage / self.n_mashups)
@@ -210,7 +214,9 @@ class SpecificationRouter(_Baseline):
         super().__init__(catalog)
         self._index = BM25([specification_text(api) for api in catalog])
         self._logistic: tuple[float, float, float] | None = None
-        self.n_mashups = 0 if history is None else len(check_instance("history", history, History))
+        self.n_mashups: int = (
+            0 if history is None else len(check_instance("history", history, History))
+        )
         if history is not None and self.n_mashups:
             self._calibrate(history)
 
@@ -237,7 +243,9 @@ class SpecificationRouter(_Baseline):
 
         sample = _sample(_usage(self.catalog, history))
         self._logistic = _platt((scores(i) for i, _ in sample), [used for _, used in sample])
-        self.recall_control = _measured(sample, lambda i, _: self._probabilities(scores(i)))
+        self.recall_control: RecallControl = _measured(
+            sample, lambda i, _: self._probabilities(scores(i))
+        )
 
     def _explain(self, evidence: Any, chosen: NDArray[np.intp]) -> Iterable[Reason | None]:
         shared = self._index.shared_words(evidence, chosen) if isinstance(evidence, str) else ()
@@ -298,7 +306,7 @@ class HistoryKNNRouter(_HistoryBaseline):
             similarities[place] = 0.0
             return self._vote(similarities, self._others(used))
 
-        self.recall_control = _measured(_sample(self._used), left_out)
+        self.recall_control: RecallControl = _measured(_sample(self._used), left_out)
 
     def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         (similarities,) = dense_product(self._encoder.transform([request]), self._by_word)

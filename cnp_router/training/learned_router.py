@@ -122,11 +122,11 @@ class LearnedRouter(Router):
     ) -> None:
         super().__init__(catalog.ids)
         self.catalog = catalog
-        self.history = history
-        self.n_mashups = len(history)
-        self.removed = tuple(summary.get("removed", ()))
+        self.history: History = history
+        self.n_mashups: int = len(history)
+        self.removed: tuple[str, ...] = tuple(summary.get("removed", ()))
         self.categories = categories
-        self.summary = summary
+        self.summary: dict[str, Any] = summary
         self.encoders = encoders
         self.views = views
         self.ranker = ranker

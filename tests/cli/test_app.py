@@ -71,7 +71,7 @@ class TestHelp:
 
     def test_all_commands_are_in_a_group_with_their_whole_summary(self, run):
         text = run("--help").stdout
-        assert "..." not in text
+        assert "..." not in text.partition("\n")[2]
         assert [line for line in text.splitlines() if line.endswith(":")][1:-1] == [
             f"{title}:" for title in GROUPS
         ]

@@ -53,7 +53,8 @@ class TestImport:
         sources(entry={"effects": {"roll": "reads", "toss": "writes"}})
         result = run("import", "--mcp", "mcp.json", "--output", "apis.jsonl")
         assert (result.exit_code, result.stderr) == (0, "")
-        table, facts = result.stdout.split("\n\n")
+        table, legend, facts = result.stdout.split("\n\n")
+        assert legend.startswith("Reads, writes, unknown: how many tools only read, how many")
         head, row = table.splitlines()
         assert head.split() == [
             "source", "kind", "tools", "reads", "writes", "unknown", "seconds", "problem",

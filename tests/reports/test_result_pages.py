@@ -110,6 +110,8 @@ def test_what_is_confidential_is_not_on_the_page():
     text = rendered(page_of(told))
     assert "Canary" not in text
     assert "confidential: it is kept, and not shown here" in text
+    turn = AgentTurn("pay", 1, "called", "hr__salary", {"who": "Canary-1"}, {"result": "hidden"})
+    assert "Canary" not in rendered(page_of(Run("react", told, (turn,), ())))
 
 
 def test_an_execution_without_jobs_says_why():

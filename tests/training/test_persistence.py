@@ -232,7 +232,7 @@ class TestSaving:
         assert str(caught.value) == f"{place}: its folder does not exist (create it first)"
 
     @pytest.mark.parametrize(
-        ("name", "reason"), [("m" * 300, "File name too long"), ("a\0b", "embedded null byte")]
+        ("name", "reason"), [("m" * 300, "File name too long"), ("a\0b", "embedded null")]
     )
     def test_a_name_that_no_file_can_have(self, little, tmp_path, name, reason):
         with pytest.raises(DataFileError, match=f"cannot be written: {reason}"):

@@ -16,6 +16,7 @@ from cnp_router.routing import Reason
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.prior import Belief
 from cnp_router.training.views.base import (
     Batch,
     Candidates,
@@ -73,19 +74,21 @@ class Views:
     def __init__(self, corpus: Corpus, views: dict[type[View], View]) -> None:
         self.corpus = corpus
         self._views = views
-        self.kinds = tuple(views)
-        self.score_names = tuple(name for view in self for name in view.scores)
+        self.kinds: tuple[type[View], ...] = tuple(views)
+        self.score_names: tuple[str, ...] = tuple(name for view in self for name in view.scores)
         told = [view.tells_fit for view in self for _ in view.scores]
         self._likeness = np.flatnonzero(told)
-        self.likeness_names = tuple(self.score_names[i] for i in self._likeness)
-        self.feature_names = (
+        self.likeness_names: tuple[str, ...] = tuple(self.score_names[i] for i in self._likeness)
+        self.feature_names: tuple[str, ...] = (
             *self.score_names,
             *(f"rank by {name}" for name in self.score_names),
             *(f"share of the best {name}" for name in self.score_names),
             *(name for view in self for name in view.extras),
             *(name for view in self for name in view.context),
         )
-        self.beliefs = {name: belief for view in self for name, belief in view.beliefs.items()}
+        self.beliefs: dict[str, Belief] = {
+            name: belief for view in self for name, belief in view.beliefs.items()
+        }
         parts: Products = {}
         for view in self:
             for encoder, matrices in view.products().items():
