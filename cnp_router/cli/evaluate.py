@@ -75,8 +75,8 @@ def evaluate(
         with Progress("Learning curve") as progress:
             curve = learning_curve(router, history, progress=progress, **how)
         result["learning_curve"] = curve.to_dict()
+    echo_json(result) if json_ else echo_evaluation(result, curve)
     if html is not None:
         from cnp_router.reports import write_html
 
         write_html(evaluation, html, curve=curve)
-    echo_json(result) if json_ else echo_evaluation(result, curve)

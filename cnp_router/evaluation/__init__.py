@@ -2,6 +2,7 @@
 
 from cnp_router.evaluation.compare import compare, compare_async
 from cnp_router.evaluation.comparison import Comparison, ComparisonRow, Method
+from cnp_router.evaluation.curves import EvaluationCurves
 from cnp_router.evaluation.evaluate import Evaluation, evaluate
 from cnp_router.evaluation.evaluate_completion import CompletionEvaluation, evaluate_completion
 from cnp_router.evaluation.learning_curve import LearningCurve, learning_curve
@@ -14,6 +15,7 @@ __all__ = [
     "ComparisonRow",
     "CompletionEvaluation",
     "Evaluation",
+    "EvaluationCurves",
     "LearningCurve",
     "Method",
     "PrequentialEvaluation",
