@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.evaluation_report import echo_evaluation
 from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import echo_json
@@ -16,7 +16,7 @@ from cnp_router.cli.progress import Progress
 
 @options.command("cnp-router evaluate --model model --history held-out.jsonl")
 @options.fitted_model
-@options.encoder_options
+@llm_options.encoder_options
 @options.held_out
 @click.option(
     "--complete",
@@ -45,7 +45,7 @@ from cnp_router.cli.progress import Progress
 def evaluate(
     *,
     model: Path,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     histories: tuple[Path, ...],
     complete: bool,
     with_curve: bool,

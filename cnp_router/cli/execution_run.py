@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options
 from cnp_router.cli.billing import price_facts, with_price
 from cnp_router.cli.execution_report import changes, echo_execution
 from cnp_router.cli.live_view import LiveView, approver, plan_offer
@@ -75,7 +75,7 @@ class How:
     user: str | None
     date: datetime.date | None
 
-    def check(self, chat: options.Chat) -> None:
+    def check(self, chat: llm_options.Chat) -> None:
         """Raise UsageError for options that do not go together."""
         for role in chat.roles:
             asked_by = [name for name, roles in _ROLES.items() if role in roles]
@@ -110,9 +110,9 @@ class ExecutionRun:
         wanted: str | Plan,
         origins: Origins,
         model: Path | None,
-        vectors: options.Vectors,
+        vectors: llm_options.Vectors,
         how: How,
-        chat: options.Chat,
+        chat: llm_options.Chat,
     ) -> None:
         from cnp_router.protocols.metered import Books
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.billing import model_facts, price, price_facts, with_price
 from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, note
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )
 @options.request_argument
 @options.router_model
-@options.encoder_options
+@llm_options.encoder_options
 @click.option(
     "--protocol",
     type=options.PROTOCOL,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 @options.max_size
 @options.request_date
 @options.round_options
-@options.chat_options("Who answers for the agents", "offline", ("manager", "contractor"))
+@llm_options.chat_options("Who answers for the agents", "offline", ("manager", "contractor"))
 @options.file("--transcript", help="Write the round's messages there.")
 @options.html
 @options.as_json
@@ -69,9 +69,9 @@ def negotiate(
     *,
     text: str,
     model: Path | None,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     settings: RoundSettings,
-    chat: options.Chat,
+    chat: llm_options.Chat,
     transcript: Path | None,
     html: Path | None,
     json_: bool,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.billing import money
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table, number
 from cnp_router.exceptions import InputError
@@ -46,7 +46,7 @@ class _Priced:
     @classmethod
     def read(cls, prices: Path | None, log_model: str | None) -> _Priced | None:
         """Return the prices that the options name; None if there are none."""
-        listed = options.read_prices(prices)
+        listed = llm_options.read_prices(prices)
         if listed is None:
             if log_model is not None:
                 raise click.UsageError("--log-model needs --prices.")
@@ -109,7 +109,7 @@ class _Priced:
 @options.gathered(
     "priced",
     _Priced.read,
-    options.prices,
+    llm_options.prices,
     click.option(
         "--log-model",
         metavar="NAME",
