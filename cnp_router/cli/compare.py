@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import llm_options, options
+from cnp_router.cli.html_page import write_page
 from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import echo, echo_json, echo_table, note
 from cnp_router.cli.progress import Progress
@@ -127,10 +128,8 @@ def compare(
         note(warning, "Warning")
     if report is not None:
         write_report(comparison, report)
-    if html is not None:
-        from cnp_router.reports import write_html
-
-        write_html(comparison, html, problem="" if failure is None else str(failure))
+    problem = "" if failure is None else str(failure)
+    write_page(comparison, html, aside=json_, problem=problem)
     if failure is not None:
         raise failure
 

@@ -9,6 +9,7 @@ import click
 
 from cnp_router.cli import llm_options, options
 from cnp_router.cli.evaluation_report import echo_evaluation
+from cnp_router.cli.html_page import write_page
 from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import echo_json
 from cnp_router.cli.progress import Progress
@@ -76,7 +77,4 @@ def evaluate(
             curve = learning_curve(router, history, progress=progress, **how)
         result["learning_curve"] = curve.to_dict()
     echo_json(result) if json_ else echo_evaluation(result, curve)
-    if html is not None:
-        from cnp_router.reports import write_html
-
-        write_html(evaluation, html, curve=curve)
+    write_page(evaluation, html, aside=json_, curve=curve)

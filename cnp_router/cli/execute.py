@@ -214,13 +214,13 @@ def execute(
             )
             run.report(json_)
             run.learn_if_possible()
-            run.write_page()
+            run.write_page(json_)
         raise
     if run.planned is not None:
         run.report_plan(json_)
-        run.write_page()
+        run.write_page(json_)
         return
     run.report(json_)
     run.learn_if_possible()
-    run.write_page()
+    run.write_page(json_)
     run.check()

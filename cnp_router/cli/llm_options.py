@@ -166,7 +166,11 @@ ROLES = {
     "planner": "writes the plan",
     "executor": "fills inputs, and does jobs in turns",
 }
-prices = file("--prices", help="What tokens cost, by model, as JSON; say what was paid.")
+prices = file(
+    "--prices",
+    help='What tokens cost, as JSON, to say what was paid: {"currency": "USD", "per": 1000000, '
+    '"models": {"NAME": {"in": 2, "out": 8}}}. See docs/planning.md, Prices.',
+)
 
 
 def _chat(

@@ -11,6 +11,7 @@ import click
 
 from cnp_router.cli import llm_options, options
 from cnp_router.cli.billing import model_facts, price, price_facts, with_price
+from cnp_router.cli.html_page import write_page
 from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, note
 from cnp_router.exceptions import BudgetExceededError, RoundFailedError
@@ -106,10 +107,7 @@ def negotiate(
                 note(f"Paid until then: {paid.tokens:,} tokens ({of}).")
             if transcript is not None:
                 exc.transcript.write(transcript)
-            if html is not None:
-                from cnp_router.reports import write_html
-
-                write_html(exc.transcript, html, facts=(("Why", str(exc)),))
+            write_page(exc.transcript, html, aside=True, facts=(("Why", str(exc)),))
         raise
     bill = chat.bill(outcome.transcript.calls)
     if json_:
@@ -119,10 +117,7 @@ def negotiate(
         echo_pairs([*_facts(outcome), *price_facts(bill, chat.prices)])
     if transcript is not None:
         outcome.transcript.write(transcript)
-    if html is not None:
-        from cnp_router.reports import write_html
-
-        write_html(outcome, html, facts=tuple(price_facts(bill, chat.prices)))
+    write_page(outcome, html, aside=json_, facts=tuple(price_facts(bill, chat.prices)))
     if outcome.failure:
         raise RoundFailedError(outcome.failure, outcome.transcript)
 

@@ -11,6 +11,7 @@ import click
 
 from cnp_router.cli import llm_options, options
 from cnp_router.cli.billing import money
+from cnp_router.cli.html_page import write_page
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table, number
 from cnp_router.exceptions import InputError
 
@@ -140,13 +141,14 @@ def replay(
     log = read_trajectories(trajectories)
     before = read_trajectories(warm) if warm else ()
     found = prequential(None, log, warm=before, **options.given(**how))
-    if html is not None:
-        from cnp_router.reports import write_html
-
-        write_html(found, html, facts=tuple(_paid(found, priced)))
     if json_:
         echo_json(found.to_dict() | ({} if priced is None else {"price": priced.to_dict(found)}))
-        return
+    else:
+        _echo(found, priced)
+    write_page(found, html, aside=json_, facts=tuple(_paid(found, priced)))
+
+
+def _echo(found: PrequentialEvaluation, priced: _Priced | None) -> None:
     titles = ["threshold", *_FIGURES, *(["price saved"] if priced else [])]
     rows = (row for name, method in found.methods.items() for row in _rows(name, method, priced))
     echo_table(["method", *titles], rows, numbers=titles)
