@@ -123,10 +123,10 @@ def _chosen(found: PrequentialEvaluation) -> str:
         if each.shown_at is not None
     )
     return (
-        f"Acting at a confidence of: {at}. That is the threshold that saves most tokens less errors "
-        "at an accuracy of at least .80, chosen at the end of the log; where none is so accurate, "
-        "the lowest one. A method that rises is still learning; where habits change, it falls. "
-        "Each point is a part of the log."
+        f"Acting at a confidence of: {at}. That is the threshold that saves most tokens less "
+        "errors at an accuracy of at least .80, chosen at the end of the log; where none is so "
+        "accurate, the lowest one. A method that rises is still learning; where habits change, it "
+        "falls. Each point is a part of the log."
     )
 
 
