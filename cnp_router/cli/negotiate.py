@@ -126,7 +126,7 @@ def _echo(outcome: Outcome) -> None:
     grounds = outcome.grounds()
     if outcome.recommendation:
         rows = ([name, grounds.get(name, "")] for name in outcome.recommendation)
-        echo_table(["API", "grounds"], rows)
+        echo_table(["API", "why"], rows)
     else:
         echo("No API was recommended.")
     echo()
