@@ -23,8 +23,8 @@ _MARKS = ("o", "s", "^", "D", "v", "P")
 
 _FEW = 20  # predictions in a bin: fewer say little of how often such a confidence is right
 _ADVICE_THRESHOLD = (
-    "Take the threshold where the right one is highest: a lower one saves more only as long as its "
-    "errors cost less than that."
+    "Take the threshold at which tokens saved less errors are highest. A lower one predicts more, "
+    "but its errors cost more than that saves."
 )
 _ADVICE_CONFIDENCE = (
     "Where a line is below the diagonal, fewer predictions are right than their confidence says: "
