@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.models import next_tool_router
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table
 
@@ -67,7 +67,7 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
     help="Act on a prediction from this confidence on, from 0 to 1.  [default: never in the first "
     "100 trajectories, then 0.9, falling to 0.6 as more is predicted rightly]",
 )
-@options.chat_options("Who is asked where the prediction is not acted upon", "nobody")
+@llm_options.chat_options("Who is asked where the prediction is not acted upon", "nobody")
 @options.as_json
 def next(
     *,
@@ -75,7 +75,7 @@ def next(
     run: Trajectory,
     exclude: tuple[str, ...],
     threshold: float | None,
-    chat: options.Chat,
+    chat: llm_options.Chat,
     json_: bool,
 ) -> None:
     """Predict the tool that an agent calls next."""
@@ -96,7 +96,7 @@ def next(
         _echo(decided, hints)
 
 
-def _model(chat: options.Chat) -> ChatModel | None:
+def _model(chat: llm_options.Chat) -> ChatModel | None:
     if chat.llm is None:
         return None
     if chat.is_server:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.models import online_file
 from cnp_router.cli.output import counted, echo_json, echo_pairs, note
 from cnp_router.cli.progress import Progress
@@ -23,7 +23,7 @@ from cnp_router.cli.progress import Progress
     required=True,
     help="Folder of a model, or a new one. What is learned is kept in DIR/online.sqlite.",
 )
-@options.encoder_options
+@llm_options.encoder_options
 @options.files("--trajectories", help="What agents did.")
 @options.files(
     "--history",
@@ -35,7 +35,7 @@ from cnp_router.cli.progress import Progress
 def observe(
     *,
     model: Path,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     trajectories: tuple[Path, ...],
     histories: tuple[Path, ...],
     json_: bool,

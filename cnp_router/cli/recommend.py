@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options, why_not
+from cnp_router.cli import llm_options, options, why_not
 from cnp_router.cli.completing import api_ids
 from cnp_router.cli.many_requests import check_output, read_requests, recommend_each
 from cnp_router.cli.models import asked_router
@@ -59,12 +59,12 @@ _SURER = "--fallback broadcast asks everyone; --fallback llm asks a language mod
 @options.request_date
 @options.router_model
 @options.file("--catalog", help="Route by the specifications of these APIs alone (JSON Lines).")
-@options.encoder_options
+@llm_options.encoder_options
 @restriction
 @options.gathered("select", options.selection, options.target_recall, options.top_k)
 @options.threshold
 @options.all_fallbacks(default="none")
-@options.chat_options("Who names the categories for --fallback llm", "offline")
+@llm_options.chat_options("Who names the categories for --fallback llm", "offline")
 @click.option("--all", "all_", is_flag=True, help=f"Show all recipients, not only {_ROWS}.")
 @click.option(
     "--why-not",
@@ -85,14 +85,14 @@ def recommend(
     requests: Path | None,
     model: Path | None,
     catalog: Path | None,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     known: tuple[str, ...],
     date: datetime.date | None,
     within: Restriction,
     select: SelectionRule,
     threshold: float,
     fallback: Any,
-    chat: options.Chat,
+    chat: llm_options.Chat,
     all_: bool,
     wanted: str | None,
     output: Path | None,
