@@ -61,7 +61,7 @@ T = TypeVar("T")
 Arrays = dict[str, NDArray[Any]]
 
 FORMAT = "cnp-router model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST, STATE, LOCK = "manifest.json", "state.json", "lock"
 MAX_WAIT = 60.0  # seconds for another process that saves
 

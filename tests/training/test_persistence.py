@@ -454,7 +454,7 @@ class TestDamage:
                 "manifest.json holds what no save writes",
             ),
             (
-                b'{"format": "cnp-router model", "format_version": 1}',
+                b'{"format": "cnp-router model", "format_version": 2}',
                 "manifest.json lacks 'generation'",
             ),
         ],
