@@ -60,6 +60,10 @@ class Evaluation:
         Whether each mashup that has a date was asked as of that day.
     with_date : int
         How many of the mashups evaluated have a date.
+    learned_from : int or None
+        How many of the mashups evaluated are among those the router learned from: with the same
+        text, but for case and white space, or with the same id and the same APIs. Figures of these
+        say nothing about later requests. None where the router keeps no history.
     ranking : mapping
         ``recall@5 recall@10 recall@20 recall@50 recall@100 ndcg@5 ndcg@10 map@10 complete@20``:
         of the APIs used, in the router's order of all APIs; those in `metrics.RANKING`.
@@ -90,6 +94,7 @@ class Evaluation:
     skipped: int
     dated: bool
     with_date: int
+    learned_from: int | None
     ranking: Mapping[str, float]
     recommendation: Mapping[str, float]
     categories: Mapping[str, float | None]
@@ -107,6 +112,21 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
+
+    @property
+    def learned_from_note(self) -> str:
+        """What one has to know where requests are among those learned from, else nothing."""
+        if not self.learned_from:
+            return ""
+        known = f"{self.learned_from:,} of {self.requests:,} requests"
+        if 2 * self.learned_from >= self.requests:
+            use = "the figures are of no use, for the router has seen the answers"
+        else:
+            use = "the figures are better than they will be, for the router has seen these answers"
+        return (
+            f"{known} are among those the model learned from: {use} "
+            "(evaluate on requests that it was not fitted on)"
+        )
 
     def table(self) -> Table:
         """Return all figures, a row each."""
@@ -130,6 +150,7 @@ class Evaluation:
             "skipped": self.skipped,
             "dated": self.dated,
             "with_date": self.with_date,
+            "learned_from": self.learned_from,
             **{name: rounded(getattr(self, name)) for name in groups},
             "fallback_rate": round(self.fallback_rate, 6),
             "latency_ms": rounded(self.latency_ms),
@@ -154,7 +175,8 @@ def evaluate(
         It is left as it is: these routings are not in its `source_counts`.
     history : History
         Mashups of which the router does not know every API are counted in ``skipped``. An API
-        that comes twice in a mashup counts once.
+        that comes twice in a mashup counts once. Those that the router learned from are evaluated
+        too, and counted in ``learned_from``.
     target_recall : float in (0, 1), default=0.9
         For the recipients.
     threshold : float in [0, 1], default=0.6
@@ -228,6 +250,7 @@ def evaluate(
         skipped=history.skipped + len(history) - len(mashups),
         dated=dated,
         with_date=sum(m.date is not None for m in mashups),
+        learned_from=_n_learned_from(router, mashups),
         ranking=means([r.ranking for r in results]),
         recommendation=means([r.recommendation for r in results]),
         categories=categories,
@@ -293,6 +316,15 @@ def request_figures(
         seconds=seconds,
         n_reached=n_reached(scores.probabilities[scores.order]),
     )
+
+
+def _n_learned_from(router: Router, mashups: Sequence[Mashup]) -> int | None:
+    """Return how many mashups are in the router's own history; None if it keeps none."""
+    past = getattr(router, "history", None)
+    if not isinstance(past, History):
+        return None
+    used = {mashup.id: set(mashup.apis) for mashup in past}
+    return sum(bool(past.asked(m.description)) or used.get(m.id) == set(m.apis) for m in mashups)
 
 
 def _places(router: Router, scores: Scores, mashup: Mashup) -> dict[str, int]:

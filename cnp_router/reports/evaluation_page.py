@@ -58,8 +58,11 @@ def _lead(evaluation: Evaluation) -> tuple[str, ...]:
     dates = "without a date"
     if evaluation.dated and evaluation.with_date:
         dates = f"as of its date ({evaluation.with_date:,} have one)"
+    seen = ", none of which the router had learned from" if evaluation.learned_from == 0 else ""
+    warnings = [f"Warning: {note}." for note in (evaluation.learned_from_note,) if note]
     return (
-        f"{evaluation.requests:,} past requests that the router had not seen, each asked {dates}. "
+        *warnings,
+        f"{evaluation.requests:,} past requests{seen}, each asked {dates}. "
         "What it chose is compared with what was used. Figures are means over the requests."
         f"{skipped}",
     )
