@@ -23,6 +23,7 @@ __all__ = ["evaluation_page"]
 
 _FIRST, _SECOND, _THIRD, *_ = SERIES
 _DASHED = (0, (4, 3))
+_FEW = 20  # no line goes through what is the mean of fewer
 _NO_CURVE = (
     "The learning curve was not measured: it fits several times. Get it with "
     "cnp-router evaluate --learning-curve, or give write_html a curve=learning_curve(...)."
@@ -161,6 +162,8 @@ def _depths(evaluation: Evaluation) -> Figure:
 
 def _reliability(evaluation: Evaluation) -> Figure:
     bins = evaluation.curves.reliability
+    many = [b for b in bins if b.n >= _FEW]
+    few = [b for b in bins if b.n < _FEW]
 
     def draw(axes: Axes) -> None:
         counts = _behind(axes, "probabilities in a bin (bars)")
@@ -176,8 +179,12 @@ def _reliability(evaluation: Evaluation) -> Figure:
         )  # fmt: skip
         axes.plot([0, 1], [0, 1], color=COLOURS["rest"], linewidth=1.2, linestyle=_DASHED)
         axes.plot(
-            [b.predicted for b in bins], [b.observed for b in bins],
+            [b.predicted for b in many], [b.observed for b in many],
             color=_FIRST, marker="o", markeredgecolor=COLOURS["card"],
+        )  # fmt: skip
+        axes.plot(
+            [b.predicted for b in few], [b.observed for b in few], "o",
+            markersize=4, markeredgecolor=_FIRST, markerfacecolor=COLOURS["card"],
         )  # fmt: skip
         shares(axes.xaxis)
         shares(axes.yaxis)
@@ -191,21 +198,30 @@ def _reliability(evaluation: Evaluation) -> Figure:
         drawn(draw),
         f"On the dashed line a probability says how often the API is used. The mean distance from "
         f"it is {error} (ECE, over each request's ten highest probabilities). What adds most to "
-        f"it: of {worst.n:,} predicted at {share(worst.predicted)}, {share(worst.observed)} were "
-        "used. Upright lines are 95% intervals (Wilson): a bin of few says little.",
+        f"it: {_used_of(worst)} predicted at {share(worst.predicted)} on average were used. "
+        f"Upright lines are 95% intervals (Wilson); rings stand for fewer than {_FEW} "
+        "probabilities each, which say little.",
         Table.of(
             "",
             {
                 "probability": lambda b: f"{b.low:.2f} to {b.high:.2f}",
                 "how many": lambda b: count(b.n),
                 "predicted, mean": lambda b: share(b.predicted),
-                "used": lambda b: share(b.observed),
+                "used": _used_of,
+                "as a share": lambda b: share(b.observed),
                 "from": lambda b: share(_interval(b)[0]),
                 "to": lambda b: share(_interval(b)[1]),
             },
             bins,
         ),
     )
+
+
+def _used_of(each: ReliabilityBin) -> str:
+    used = round(each.n * each.observed)
+    if used in (0, each.n):
+        return f"{'all' if used else 'none'} of {each.n:,}"
+    return f"{used:,} of {each.n:,}"
 
 
 def _interval(each: ReliabilityBin) -> tuple[float, float]:

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
+from dataclasses import replace
 
 import pytest
 
 from cnp_router.evaluation import evaluate, learning_curve
+from cnp_router.evaluation.metrics import ReliabilityBin
 from cnp_router.exceptions import DataFileError, InputError, MissingExtraError
 from cnp_router.history import History
 from cnp_router.reports import PAGES, check_html, rendered, write_html
@@ -98,6 +101,21 @@ class TestEvaluationPage:
         values = [value for _, value in facts]
         assert values[1] == f"{evaluation.ranking['recall@5']:.3f}"[1:]
         assert len(facts) == 8
+
+    def test_no_line_goes_through_what_few_say(self, evaluation):
+        bins = (
+            ReliabilityBin(0.0, 0.1, 300, 0.05, 0.1),
+            ReliabilityBin(0.4, 0.5, 3, 0.45, 0.0),
+            ReliabilityBin(0.9, 1.0, 40, 0.95, 1.0),
+        )
+        curves = replace(evaluation.curves, reliability=bins)
+        figure = evaluation_page(replace(evaluation, curves=curves)).sections[1].figures[0]
+        assert [row[3] for row in figure.table.rows] == ["30 of 300", "none of 3", "all of 40"]
+        assert "rings stand for fewer than 20" in figure.says
+        # The line and the dots of the two that are many; the ring of the one that is few.
+        (line,) = re.findall(r'd="([^"]*)"[^>]*stroke: var\(--s1\); stroke-width: 2', figure.svg)
+        assert len(re.findall("[ML]", line)) == 2
+        assert "fill: var(--card); stroke: var(--s1)" in figure.svg
 
     def test_it_says_how_to_get_a_learning_curve(self, evaluation):
         page = evaluation_page(evaluation)
