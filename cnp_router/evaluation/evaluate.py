@@ -16,6 +16,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.evaluation.curves import (
     LATENCY_LEVELS,
     EvaluationCurves,
+    by_confidence,
     by_depth,
     by_threshold,
     n_reached,
@@ -78,8 +79,13 @@ class Evaluation:
         APIs routed to, ``total`` number of APIs.
     calibration : mapping
         ``ece brier`` of each request's ten highest probabilities.
+    threshold : float in [0, 1]
+        Below this confidence the fallback decided.
     fallback_rate : float in [0, 1]
         Share of the requests whose confidence is below the threshold.
+    complete_if_sure : float in [0, 1] or None
+        Of the other requests, the share whose recipients hold all that was used; None if there are
+        none. That of other thresholds is in `curves`.
     latency_ms : mapping
         ``p50 p95`` of `Router.route`, in milliseconds of wall time.
     category_apis : mapping
@@ -100,7 +106,9 @@ class Evaluation:
     categories: Mapping[str, float | None]
     recipients: Mapping[str, float]
     calibration: Mapping[str, float]
+    threshold: float
     fallback_rate: float
+    complete_if_sure: float | None
     latency_ms: Mapping[str, float]
     category_apis: Mapping[str, float | None] = field(kw_only=True)
     curves: EvaluationCurves = field(kw_only=True)
@@ -145,6 +153,7 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object; floats are rounded to six digits."""
         groups = ("ranking", "recommendation", "categories", "recipients", "calibration")
+        sure = self.complete_if_sure
         return {
             "requests": self.requests,
             "skipped": self.skipped,
@@ -152,7 +161,9 @@ class Evaluation:
             "with_date": self.with_date,
             "learned_from": self.learned_from,
             **{name: rounded(getattr(self, name)) for name in groups},
+            "threshold": self.threshold,
             "fallback_rate": round(self.fallback_rate, 6),
+            "complete_if_sure": None if sure is None else round(sure, 6),
             "latency_ms": rounded(self.latency_ms),
         }
 
@@ -245,6 +256,9 @@ def evaluate(
     places = [r.places for r in results]
     latencies = [1000 * r.seconds for r in timed]
     categories, category_apis = _category_scores(router, mashups)
+    confidences = by_confidence(
+        [r.confidence for r in results], [r.is_complete for r in results], threshold
+    )
     return Evaluation(
         requests=len(mashups),
         skipped=history.skipped + len(history) - len(mashups),
@@ -261,13 +275,16 @@ def evaluate(
             "total": len(router.apis),
         },
         calibration={"ece": ece(probabilities, labels), "brier": brier(probabilities, labels)},
+        threshold=threshold,
         fallback_rate=sum(not r.is_confident for r in results) / len(results),
+        complete_if_sure=next(p.complete for p in confidences if p.threshold == threshold),
         latency_ms=percentiles(latencies),
         category_apis=category_apis,
         curves=EvaluationCurves(
             thresholds=by_threshold(places, [r.n_reached for r in results]),
             depths=by_depth(places, len(router.apis)),
             reliability=reliability(probabilities, labels),
+            confidences=confidences,
             latency_ms=percentiles(latencies, LATENCY_LEVELS),
         ),
     )
@@ -278,7 +295,8 @@ class RequestFigures:
     """The figures of one request, as in `Evaluation`; small, for it travels between processes.
 
     `places` says how many APIs come before each one used, `n_reached` how many recipients each
-    threshold of `EvaluationCurves` gives; empty where there are no probabilities.
+    threshold of `EvaluationCurves` gives; empty where there are no probabilities. `is_complete`
+    says whether the recipients hold all that was used, as the router chose them itself.
     """
 
     ranking: Mapping[str, float]
@@ -290,6 +308,8 @@ class RequestFigures:
     places: Mapping[str, int]
     seconds: float
     n_reached: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    confidence: float = 0.0
+    is_complete: bool = False
 
 
 def request_figures(
@@ -305,6 +325,9 @@ def request_figures(
     ranking = Ranking(ranked, mashup.apis)
     recommended = set_scores(routing.recommendation, mashup.apis)
     recall = set_scores(routing.contractors, mashup.apis).recall
+    own = routing
+    if routing.source != "learned":  # the confidence is that of what the router chose itself
+        own = router.decide(mashup.description, scores, **{**how, "fallback": "none"})
     return RequestFigures(
         ranking={name: metric(ranking, k) for name, (metric, k) in RANKING.items()},
         recommendation={**recommended.to_dict(), "mean_apis": len(routing.recommendation)},
@@ -315,6 +338,8 @@ def request_figures(
         places=_places(router, scores, mashup),
         seconds=seconds,
         n_reached=n_reached(scores.probabilities[scores.order]),
+        confidence=routing.confidence,
+        is_complete=set(own.contractors).issuperset(mashup.apis),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cnp_router.evaluation import Evaluation, LearningCurve, Table
-from cnp_router.evaluation.curves import RecallPoint
+from cnp_router.evaluation.curves import ConfidencePoint, RecallPoint
 from cnp_router.evaluation.learning_curve import LearningPoint
 from cnp_router.evaluation.metrics import ReliabilityBin
 from cnp_router.evaluation.table import count, share
@@ -23,6 +23,7 @@ __all__ = ["evaluation_page"]
 
 _FIRST, _SECOND, _THIRD, *_ = SERIES
 _DASHED = (0, (4, 3))
+_RING = {"markerfacecolor": COLOURS["card"]}
 _FEW = 20  # no line goes through what is the mean of fewer
 _NO_CURVE = (
     "The learning curve was not measured: it fits several times. Get it with "
@@ -40,9 +41,10 @@ def evaluation_page(evaluation: Evaluation, *, curve: LearningCurve | None = Non
         (
             Section("Whom it asks", figures=(_recipients(evaluation), _depths(evaluation))),
             Section(
-                "How sure it is, and how fast",
-                figures=(_reliability(evaluation), _speed(evaluation)),
+                "How sure it is",
+                figures=(_confidence(evaluation), _reliability(evaluation)),
             ),
+            Section("How fast it is", figures=(_speed(evaluation),)),
             learned,
             Section("All figures", tables=(evaluation.table(),)),
         ),
@@ -160,6 +162,65 @@ def _depths(evaluation: Evaluation) -> Figure:
     )
 
 
+def _confidence(evaluation: Evaluation) -> Figure:
+    """Return how often an answer is right above a confidence, with the threshold in use."""
+    points, used = evaluation.curves.confidences, evaluation.threshold
+    reached = [point for point in points if point.complete is not None]
+    many = [point for point in reached if point.requests >= _FEW]
+    few = [point for point in reached if point.requests < _FEW]
+
+    def draw(axes: Axes) -> None:
+        axes.axvline(used, color=_SECOND, linewidth=1.2, linestyle=_DASHED, label="in use")
+        axes.plot(
+            [p.threshold for p in points], [p.share for p in points],
+            color=COLOURS["rest"], label="requests that reach it",
+        )  # fmt: skip
+        for some, how in ((many, {"markerfacecolor": _FIRST}), (few, _RING)):
+            axes.plot(
+                [p.threshold for p in some], [_complete(p) for p in some], color=_FIRST, marker="o",
+                markersize=4, linestyle="-" if some is many else "none", **how,
+                label="of these, recipients hold all" if some is many else None,
+            )  # fmt: skip
+        shares(axes.xaxis)
+        shares(axes.yaxis)
+        axes.set_xlabel("threshold of the confidence")
+        axes.set_ylabel("share")
+        axes.legend(loc="lower left")
+
+    sure = next(point for point in points if point.threshold == used)
+    all_of_them = f"without a threshold it is {share(points[0].complete)}"
+    if sure.complete is None:
+        said = f"No request reaches the threshold in use, {used:g}; {all_of_them}."
+    else:
+        said = (
+            f"At the threshold in use, {used:g}, {sure.share:.0%} of the requests are sure, and of "
+            f"these {share(sure.complete)} have recipients that hold all that was used; "
+            f"{all_of_them}."
+        )
+    return Figure(
+        "Confidence, and how often the recipients hold all",
+        drawn(draw),
+        f"{said} To choose a threshold, take the lowest above which this is right often enough. "
+        f"Rings stand for fewer than {_FEW} requests.",
+        Table.of(
+            "",
+            {
+                "threshold": lambda p: (
+                    f"{p.threshold:g}{' (in use)' if p.threshold == used else ''}"
+                ),
+                "requests that reach it": lambda p: count(p.requests),
+                "their share": lambda p: share(p.share),
+                "of these, recipients hold all": lambda p: share(p.complete),
+            },
+            points,
+        ),
+    )
+
+
+def _complete(point: ConfidencePoint) -> float:
+    return math.nan if point.complete is None else point.complete
+
+
 def _reliability(evaluation: Evaluation) -> Figure:
     bins = evaluation.curves.reliability
     many = [b for b in bins if b.n >= _FEW]
@@ -184,7 +245,7 @@ def _reliability(evaluation: Evaluation) -> Figure:
         )  # fmt: skip
         axes.plot(
             [b.predicted for b in few], [b.observed for b in few], "o",
-            markersize=4, markeredgecolor=_FIRST, markerfacecolor=COLOURS["card"],
+            markersize=4, markeredgecolor=_FIRST, **_RING,
         )  # fmt: skip
         shares(axes.xaxis)
         shares(axes.yaxis)

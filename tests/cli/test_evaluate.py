@@ -20,7 +20,9 @@ KEYS = {
     "categories": "precision recall f1",
     "recipients": "target_recall recall mean p50 p95 total",
     "calibration": "ece brier",
+    "threshold": None,
     "fallback_rate": None,
+    "complete_if_sure": None,
     "latency_ms": "p50 p95",
 }
 
@@ -102,6 +104,8 @@ def test_the_table(evaluate):
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["Requests", "20"]
     assert max(map(len, lines)) <= 80
+    assert "  below 0.6" in result.stdout or "confidence is below 0.6" in result.stdout
+    assert "\nIf sure      the recipients hold all that was needed, in " in result.stdout
     for keys in KEYS.values():
         for key in (keys or "").split():
             # What it is in words, the figure, and its name in JSON.

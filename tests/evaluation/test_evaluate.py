@@ -43,7 +43,9 @@ KEYS = {
     "categories": ["precision", "recall", "f1"],
     "recipients": ["target_recall", "recall", "mean", "p50", "p95", "total"],
     "calibration": ["ece", "brier"],
+    "threshold": None,
     "fallback_rate": None,
+    "complete_if_sure": None,
     "latency_ms": ["p50", "p95"],
 }
 
