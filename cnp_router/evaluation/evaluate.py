@@ -21,6 +21,7 @@ from cnp_router.evaluation.curves import (
     by_threshold,
     n_reached,
 )
+from cnp_router.evaluation.figure_words import GROUPS, worded
 from cnp_router.evaluation.metrics import (
     RANKING,
     Ranking,
@@ -137,18 +138,26 @@ class Evaluation:
         )
 
     def table(self) -> Table:
-        """Return all figures, a row each."""
-        groups = {name: g for name, g in self.to_dict().items() if isinstance(g, dict)}
-        groups["fallback"] = {"share of requests below the threshold": self.fallback_rate}
+        """Return all figures, a row each, with what they are in words and their names in JSON."""
+        result = self.to_dict()
         rows = [
-            (group, name, _shown(group, name, value))
-            for group, figures in groups.items()
-            for name, value in figures.items()
+            (group.short, words, key, _shown(name, key, value))
+            for name, group in GROUPS.items()
+            for key, words, value in worded(result, name)
         ]
-        dates = "given" if self.dated else "not given"
-        counts = f"{self.requests:,} requests, {self.skipped:,} skipped"
-        title = f"{counts}; {self.with_date:,} dates {dates}"
-        return Table(title, ("of", "figure", "mean"), tuple(rows), labels=2)
+        sure = "Requests that are not sure"
+        below = f"share of them whose confidence is below {self.threshold:g}"
+        rows.append((sure, below, "fallback_rate", share(self.fallback_rate)))
+        others = "of the others, share whose recipients hold all"
+        rows.append((sure, others, "complete_if_sure", share(self.complete_if_sure)))
+        columns = ("of", "figure", "name in JSON", "value")
+        return Table(self._title(), columns, tuple(rows), labels=3)
+
+    def _title(self) -> str:
+        skipped = f"{self.skipped:,} more left out" if self.skipped else "none left out"
+        dates = f"{self.with_date:,} have a date" if self.with_date else "none has a date"
+        asked = ", and were asked as of that day" if self.dated else ", which was not given"
+        return f"{self.requests:,} requests, {skipped}; {dates}{asked if self.with_date else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object; floats are rounded to six digits."""
@@ -382,4 +391,6 @@ def _category_scores(
 
 def _shown(group: str, name: str, value: float | None) -> str:
     is_share = group not in ("recipients", "latency_ms") or name in ("target_recall", "recall")
-    return share(value) if is_share and name != "mean_apis" else count(value, 1)
+    if is_share and name != "mean_apis":
+        return share(value)
+    return count(value, 0 if name == "total" else 1)

@@ -121,14 +121,28 @@ def test_each_mashup_is_asked_as_of_its_date_or_none_is():
     evaluation = evaluate(router, history)
     assert router.dates[1:] == days  # the first is to warm up
     assert (evaluation.dated, evaluation.with_date) == (True, 2)
-    assert "2 dates given" in evaluation._repr_html_()
+    shown = evaluation._repr_html_()
+    assert "3 requests, none left out; 2 have a date, and were asked as of that day" in shown
     router.dates.clear()
     evaluation = evaluate(router, history, dated=False)
     assert set(router.dates) == {None}
     assert (evaluation.dated, evaluation.with_date) == (False, 2)
-    assert "2 dates not given" in evaluation._repr_html_()
+    assert "2 have a date, which was not given" in evaluation._repr_html_()
     with pytest.raises(InputError, match="dated must be true or false"):
         evaluate(router, history, dated=None)
+
+
+def test_the_table_says_what_each_figure_is(router, history):
+    table = evaluate(router, history).table()
+    assert table.title == "2 requests, none left out; none has a date"
+    figures = {row[2]: row for row in table.rows}
+    assert figures["ndcg@5"][:2] == (
+        *("All APIs, ranked (0 to 1, best 1)", "the same, the earlier the better, first 5"),
+    )
+    assert figures["total"][3] == "6"
+    assert figures["ece"][0] == "Probabilities (0 to 1, best 0)"
+    # Of six APIs, the first ten are all.
+    assert {name for name in figures if "@" in name} == {"recall@5", "ndcg@5"}
 
 
 def test_these_metrics_of_a_ranking_stay():
