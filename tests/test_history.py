@@ -100,7 +100,14 @@ class TestRead:
         line = '{"id": "m2", "description": "x", "apis": ["maps", "fax", "telex"]}'
         assert read_error(file, GOOD + line, catalog=catalog) == (
             "FILE, line 2: unknown API 'fax' "
-            "(add it to the catalog, or skip such mashups with unknown='skip')"
+            "(add it to the catalog, or skip such mashups: --unknown skip of fit, "
+            "unknown='skip' in Python)"
+        )
+
+    def test_an_unknown_api_with_a_name_like_a_known_one(self, file, catalog):
+        line = '{"id": "m2", "description": "x", "apis": ["mapps"]}'
+        assert "unknown API 'mapps' (did you mean 'maps'? Or add it to the catalog, or" in (
+            read_error(file, GOOD + line, catalog=catalog)
         )
 
     def test_an_unknown_api_is_skipped_and_counted_on_demand(self, file, catalog):
