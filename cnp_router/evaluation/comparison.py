@@ -283,6 +283,10 @@ None
         """Return a field of `SetScores` at a stage; None where no round had it."""
         return getattr(self.stages[stage], metric, None)
 
+    def is_whole_at(self, stage: Stage) -> bool:
+        """Whether all rounds had the stage, or none: else its scores are of some requests only."""
+        return stage != "bid" or self.with_bids in (0, self.rounds)
+
     @property
     def by_role(self) -> dict[str, float]:
         """Tokens of a round by who was asked, in and out: means."""

@@ -101,7 +101,7 @@ def scores(part: Comparison) -> Table:
                 f"After bidding, {row.method.protocol} has means over the {row.with_bids:,} of "
                 f"{row.rounds:,} requests that were negotiated."
                 for row in part.rows
-                if row.with_bids not in (0, row.rounds)
+                if not row.is_whole_at("bid")
             ),
         ),
     )
