@@ -122,7 +122,7 @@ def compare(
             how["dated"] = not undated
             comparison = compared(router.catalog, asked, History.read(histories), **how)
     except (KeyboardInterrupt, ProtocolError) as exc:
-        _note_how_to_continue(exc, how.get("resume"), *finished, cache)
+        _note_how_to_continue(exc, how.get("resume"), finished[0], finished[1], cache)
         if not isinstance(exc, RoundFailedError) or exc.comparison is None:
             raise
         failure, comparison = exc, exc.comparison
