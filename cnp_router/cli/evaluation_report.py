@@ -81,7 +81,10 @@ def _facts(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     asked = "asked as of that day" if result["dated"] else "which the router was not given"
     yield "With a date", f"{result['with_date']:,}, {asked}"
     share = f"{result['fallback_rate']:.1%} of the requests"
-    yield "Not sure", f"{share}, whose confidence is below the threshold"
+    yield "Not sure", f"{share}, whose confidence is below {result['threshold']:g}"
+    if result["complete_if_sure"] is not None:
+        right = f"{result['complete_if_sure']:.1%} of the other requests"
+        yield "If sure", f"the recipients hold all that was needed, in {right}"
 
 
 def _label(labels: dict[str, str], key: str) -> str:

@@ -16,6 +16,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.evaluation.curves import (
     LATENCY_LEVELS,
     EvaluationCurves,
+    by_confidence,
     by_depth,
     by_threshold,
     n_reached,
@@ -60,6 +61,10 @@ class Evaluation:
         Whether each mashup that has a date was asked as of that day.
     with_date : int
         How many of the mashups evaluated have a date.
+    learned_from : int or None
+        How many of the mashups evaluated are among those the router learned from: with the same
+        text, but for case and white space, or with the same id and the same APIs. Figures of these
+        say nothing about later requests. None where the router keeps no history.
     ranking : mapping
         ``recall@5 recall@10 recall@20 recall@50 recall@100 ndcg@5 ndcg@10 map@10 complete@20``:
         of the APIs used, in the router's order of all APIs; those in `metrics.RANKING`.
@@ -74,8 +79,13 @@ class Evaluation:
         APIs routed to, ``total`` number of APIs.
     calibration : mapping
         ``ece brier`` of each request's ten highest probabilities.
+    threshold : float in [0, 1]
+        Below this confidence the fallback decided.
     fallback_rate : float in [0, 1]
         Share of the requests whose confidence is below the threshold.
+    complete_if_sure : float in [0, 1] or None
+        Of the other requests, the share whose recipients hold all that was used; None if there are
+        none. That of other thresholds is in `curves`.
     latency_ms : mapping
         ``p50 p95`` of `Router.route`, in milliseconds of wall time.
     category_apis : mapping
@@ -90,12 +100,15 @@ class Evaluation:
     skipped: int
     dated: bool
     with_date: int
+    learned_from: int | None
     ranking: Mapping[str, float]
     recommendation: Mapping[str, float]
     categories: Mapping[str, float | None]
     recipients: Mapping[str, float]
     calibration: Mapping[str, float]
+    threshold: float
     fallback_rate: float
+    complete_if_sure: float | None
     latency_ms: Mapping[str, float]
     category_apis: Mapping[str, float | None] = field(kw_only=True)
     curves: EvaluationCurves = field(kw_only=True)
@@ -107,6 +120,21 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
+
+    @property
+    def learned_from_note(self) -> str:
+        """What one has to know where requests are among those learned from, else nothing."""
+        if not self.learned_from:
+            return ""
+        known = f"{self.learned_from:,} of {self.requests:,} requests"
+        if 2 * self.learned_from >= self.requests:
+            use = "the figures are of no use, for the router has seen the answers"
+        else:
+            use = "the figures are better than they will be, for the router has seen these answers"
+        return (
+            f"{known} are among those the model learned from: {use} "
+            "(evaluate on requests that it was not fitted on)"
+        )
 
     def table(self) -> Table:
         """Return all figures, a row each."""
@@ -125,13 +153,17 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object; floats are rounded to six digits."""
         groups = ("ranking", "recommendation", "categories", "recipients", "calibration")
+        sure = self.complete_if_sure
         return {
             "requests": self.requests,
             "skipped": self.skipped,
             "dated": self.dated,
             "with_date": self.with_date,
+            "learned_from": self.learned_from,
             **{name: rounded(getattr(self, name)) for name in groups},
+            "threshold": self.threshold,
             "fallback_rate": round(self.fallback_rate, 6),
+            "complete_if_sure": None if sure is None else round(sure, 6),
             "latency_ms": rounded(self.latency_ms),
         }
 
@@ -154,7 +186,8 @@ def evaluate(
         It is left as it is: these routings are not in its `source_counts`.
     history : History
         Mashups of which the router does not know every API are counted in ``skipped``. An API
-        that comes twice in a mashup counts once.
+        that comes twice in a mashup counts once. Those that the router learned from are evaluated
+        too, and counted in ``learned_from``.
     target_recall : float in (0, 1), default=0.9
         For the recipients.
     threshold : float in [0, 1], default=0.6
@@ -223,11 +256,15 @@ def evaluate(
     places = [r.places for r in results]
     latencies = [1000 * r.seconds for r in timed]
     categories, category_apis = _category_scores(router, mashups)
+    confidences = by_confidence(
+        [r.confidence for r in results], [r.is_complete for r in results], threshold
+    )
     return Evaluation(
         requests=len(mashups),
         skipped=history.skipped + len(history) - len(mashups),
         dated=dated,
         with_date=sum(m.date is not None for m in mashups),
+        learned_from=_n_learned_from(router, mashups),
         ranking=means([r.ranking for r in results]),
         recommendation=means([r.recommendation for r in results]),
         categories=categories,
@@ -238,13 +275,16 @@ def evaluate(
             "total": len(router.apis),
         },
         calibration={"ece": ece(probabilities, labels), "brier": brier(probabilities, labels)},
+        threshold=threshold,
         fallback_rate=sum(not r.is_confident for r in results) / len(results),
+        complete_if_sure=next(p.complete for p in confidences if p.threshold == threshold),
         latency_ms=percentiles(latencies),
         category_apis=category_apis,
         curves=EvaluationCurves(
             thresholds=by_threshold(places, [r.n_reached for r in results]),
             depths=by_depth(places, len(router.apis)),
             reliability=reliability(probabilities, labels),
+            confidences=confidences,
             latency_ms=percentiles(latencies, LATENCY_LEVELS),
         ),
     )
@@ -255,7 +295,8 @@ class RequestFigures:
     """The figures of one request, as in `Evaluation`; small, for it travels between processes.
 
     `places` says how many APIs come before each one used, `n_reached` how many recipients each
-    threshold of `EvaluationCurves` gives; empty where there are no probabilities.
+    threshold of `EvaluationCurves` gives; empty where there are no probabilities. `is_complete`
+    says whether the recipients hold all that was used, as the router chose them itself.
     """
 
     ranking: Mapping[str, float]
@@ -267,6 +308,8 @@ class RequestFigures:
     places: Mapping[str, int]
     seconds: float
     n_reached: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    confidence: float = 0.0
+    is_complete: bool = False
 
 
 def request_figures(
@@ -282,6 +325,9 @@ def request_figures(
     ranking = Ranking(ranked, mashup.apis)
     recommended = set_scores(routing.recommendation, mashup.apis)
     recall = set_scores(routing.contractors, mashup.apis).recall
+    own = routing
+    if routing.source != "learned":  # the confidence is that of what the router chose itself
+        own = router.decide(mashup.description, scores, **{**how, "fallback": "none"})
     return RequestFigures(
         ranking={name: metric(ranking, k) for name, (metric, k) in RANKING.items()},
         recommendation={**recommended.to_dict(), "mean_apis": len(routing.recommendation)},
@@ -292,7 +338,18 @@ def request_figures(
         places=_places(router, scores, mashup),
         seconds=seconds,
         n_reached=n_reached(scores.probabilities[scores.order]),
+        confidence=routing.confidence,
+        is_complete=set(own.contractors).issuperset(mashup.apis),
     )
+
+
+def _n_learned_from(router: Router, mashups: Sequence[Mashup]) -> int | None:
+    """Return how many mashups are in the router's own history; None if it keeps none."""
+    past = getattr(router, "history", None)
+    if not isinstance(past, History):
+        return None
+    used = {mashup.id: set(mashup.apis) for mashup in past}
+    return sum(bool(past.asked(m.description)) or used.get(m.id) == set(m.apis) for m in mashups)
 
 
 def _places(router: Router, scores: Scores, mashup: Mashup) -> dict[str, int]:

@@ -139,6 +139,7 @@ def shares(axis: Axis) -> None:
     """Let an axis go from 0 to 1, in steps of a fifth."""
     from matplotlib.ticker import FixedLocator, StrMethodFormatter
 
-    axis.set_view_interval(-0.02, 1.03, ignore=True)
+    # Not `set_view_interval`, which axes of a common scale do not hear of.
+    axis.axes.set(**{f"{axis.axis_name}lim": (-0.02, 1.03)})
     axis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))
     axis.set_major_formatter(StrMethodFormatter("{x:.1f}"))

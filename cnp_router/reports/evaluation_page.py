@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cnp_router.evaluation import Evaluation, LearningCurve, Table
-from cnp_router.evaluation.curves import RecallPoint
+from cnp_router.evaluation.curves import ConfidencePoint, RecallPoint
 from cnp_router.evaluation.learning_curve import LearningPoint
 from cnp_router.evaluation.metrics import ReliabilityBin
 from cnp_router.evaluation.table import count, share
@@ -23,6 +23,8 @@ __all__ = ["evaluation_page"]
 
 _FIRST, _SECOND, _THIRD, *_ = SERIES
 _DASHED = (0, (4, 3))
+_RING = {"markerfacecolor": COLOURS["card"]}
+_FEW = 20  # no line goes through what is the mean of fewer
 _NO_CURVE = (
     "The learning curve was not measured: it fits several times. Get it with "
     "cnp-router evaluate --learning-curve, or give write_html a curve=learning_curve(...)."
@@ -39,9 +41,10 @@ def evaluation_page(evaluation: Evaluation, *, curve: LearningCurve | None = Non
         (
             Section("Whom it asks", figures=(_recipients(evaluation), _depths(evaluation))),
             Section(
-                "How sure it is, and how fast",
-                figures=(_reliability(evaluation), _speed(evaluation)),
+                "How sure it is",
+                figures=(_confidence(evaluation), _reliability(evaluation)),
             ),
+            Section("How fast it is", figures=(_speed(evaluation),)),
             learned,
             Section("All figures", tables=(evaluation.table(),)),
         ),
@@ -58,8 +61,11 @@ def _lead(evaluation: Evaluation) -> tuple[str, ...]:
     dates = "without a date"
     if evaluation.dated and evaluation.with_date:
         dates = f"as of its date ({evaluation.with_date:,} have one)"
+    seen = ", none of which the router had learned from" if evaluation.learned_from == 0 else ""
+    warnings = [f"Warning: {note}." for note in (evaluation.learned_from_note,) if note]
     return (
-        f"{evaluation.requests:,} past requests that the router had not seen, each asked {dates}. "
+        *warnings,
+        f"{evaluation.requests:,} past requests{seen}, each asked {dates}. "
         "What it chose is compared with what was used. Figures are means over the requests."
         f"{skipped}",
     )
@@ -156,8 +162,69 @@ def _depths(evaluation: Evaluation) -> Figure:
     )
 
 
+def _confidence(evaluation: Evaluation) -> Figure:
+    """Return how often an answer is right above a confidence, with the threshold in use."""
+    points, used = evaluation.curves.confidences, evaluation.threshold
+    reached = [point for point in points if point.complete is not None]
+    many = [point for point in reached if point.requests >= _FEW]
+    few = [point for point in reached if point.requests < _FEW]
+
+    def draw(axes: Axes) -> None:
+        axes.axvline(used, color=_SECOND, linewidth=1.2, linestyle=_DASHED, label="in use")
+        axes.plot(
+            [p.threshold for p in points], [p.share for p in points],
+            color=COLOURS["rest"], label="requests that reach it",
+        )  # fmt: skip
+        for some, how in ((many, {"markerfacecolor": _FIRST}), (few, _RING)):
+            axes.plot(
+                [p.threshold for p in some], [_complete(p) for p in some], color=_FIRST, marker="o",
+                markersize=4, linestyle="-" if some is many else "none", **how,
+                label="of these, recipients hold all" if some is many else None,
+            )  # fmt: skip
+        shares(axes.xaxis)
+        shares(axes.yaxis)
+        axes.set_xlabel("threshold of the confidence")
+        axes.set_ylabel("share")
+        axes.legend(loc="lower left")
+
+    sure = next(point for point in points if point.threshold == used)
+    all_of_them = f"without a threshold it is {share(points[0].complete)}"
+    if sure.complete is None:
+        said = f"No request reaches the threshold in use, {used:g}; {all_of_them}."
+    else:
+        said = (
+            f"At the threshold in use, {used:g}, {sure.share:.0%} of the requests are sure, and of "
+            f"these {share(sure.complete)} have recipients that hold all that was used; "
+            f"{all_of_them}."
+        )
+    return Figure(
+        "Confidence, and how often the recipients hold all",
+        drawn(draw),
+        f"{said} To choose a threshold, take the lowest above which this is right often enough. "
+        f"Rings stand for fewer than {_FEW} requests.",
+        Table.of(
+            "",
+            {
+                "threshold": lambda p: (
+                    f"{p.threshold:g}{' (in use)' if p.threshold == used else ''}"
+                ),
+                "requests that reach it": lambda p: count(p.requests),
+                "their share": lambda p: share(p.share),
+                "of these, recipients hold all": lambda p: share(p.complete),
+            },
+            points,
+        ),
+    )
+
+
+def _complete(point: ConfidencePoint) -> float:
+    return math.nan if point.complete is None else point.complete
+
+
 def _reliability(evaluation: Evaluation) -> Figure:
     bins = evaluation.curves.reliability
+    many = [b for b in bins if b.n >= _FEW]
+    few = [b for b in bins if b.n < _FEW]
 
     def draw(axes: Axes) -> None:
         counts = _behind(axes, "probabilities in a bin (bars)")
@@ -173,8 +240,12 @@ def _reliability(evaluation: Evaluation) -> Figure:
         )  # fmt: skip
         axes.plot([0, 1], [0, 1], color=COLOURS["rest"], linewidth=1.2, linestyle=_DASHED)
         axes.plot(
-            [b.predicted for b in bins], [b.observed for b in bins],
+            [b.predicted for b in many], [b.observed for b in many],
             color=_FIRST, marker="o", markeredgecolor=COLOURS["card"],
+        )  # fmt: skip
+        axes.plot(
+            [b.predicted for b in few], [b.observed for b in few], "o",
+            markersize=4, markeredgecolor=_FIRST, **_RING,
         )  # fmt: skip
         shares(axes.xaxis)
         shares(axes.yaxis)
@@ -188,21 +259,30 @@ def _reliability(evaluation: Evaluation) -> Figure:
         drawn(draw),
         f"On the dashed line a probability says how often the API is used. The mean distance from "
         f"it is {error} (ECE, over each request's ten highest probabilities). What adds most to "
-        f"it: of {worst.n:,} predicted at {share(worst.predicted)}, {share(worst.observed)} were "
-        "used. Upright lines are 95% intervals (Wilson): a bin of few says little.",
+        f"it: {_used_of(worst)} predicted at {share(worst.predicted)} on average were used. "
+        f"Upright lines are 95% intervals (Wilson); rings stand for fewer than {_FEW} "
+        "probabilities each, which say little.",
         Table.of(
             "",
             {
                 "probability": lambda b: f"{b.low:.2f} to {b.high:.2f}",
                 "how many": lambda b: count(b.n),
                 "predicted, mean": lambda b: share(b.predicted),
-                "used": lambda b: share(b.observed),
+                "used": _used_of,
+                "as a share": lambda b: share(b.observed),
                 "from": lambda b: share(_interval(b)[0]),
                 "to": lambda b: share(_interval(b)[1]),
             },
             bins,
         ),
     )
+
+
+def _used_of(each: ReliabilityBin) -> str:
+    used = round(each.n * each.observed)
+    if used in (0, each.n):
+        return f"{'all' if used else 'none'} of {each.n:,}"
+    return f"{used:,} of {each.n:,}"
 
 
 def _interval(each: ReliabilityBin) -> tuple[float, float]:

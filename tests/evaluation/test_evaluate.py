@@ -37,12 +37,15 @@ KEYS = {
     "skipped": None,
     "dated": None,
     "with_date": None,
+    "learned_from": None,
     "ranking": list(RANKING),
     "recommendation": ["precision", "recall", "f1", "mean_apis"],
     "categories": ["precision", "recall", "f1"],
     "recipients": ["target_recall", "recall", "mean", "p50", "p95", "total"],
     "calibration": ["ece", "brier"],
+    "threshold": None,
     "fallback_rate": None,
+    "complete_if_sure": None,
     "latency_ms": ["p50", "p95"],
 }
 
@@ -190,6 +193,27 @@ def test_mashups_with_strange_apis_are_skipped_and_counted(router):
     )
     evaluation = evaluate(router, history)
     assert (evaluation.requests, evaluation.skipped) == (1, 6)
+
+
+def test_what_the_router_learned_from_is_counted(router, history):
+    assert evaluate(router, history).learned_from is None  # it keeps no history
+    router.history = History([Mashup("m1", "ONE  more", ("c", "a")), Mashup("m9", "two", ("b",))])
+    evaluation = evaluate(router, history)
+    assert evaluation.learned_from == 2  # by id and APIs, and by text
+    assert evaluation.to_dict()["learned_from"] == 2
+    assert "2 of 2 requests are among those the model learned" in evaluation.learned_from_note
+    assert "of no use" in evaluation.learned_from_note
+    # The same id of another request, as of another file, says nothing.
+    router.history = History([Mashup("m1", "other", ("b",)), Mashup("m2", "more", ("b",))])
+    evaluation = evaluate(router, history)
+    assert (evaluation.learned_from, evaluation.learned_from_note) == (0, "")
+
+
+def test_few_that_were_learned_from_flatter():
+    router = Table(ROWS)
+    router.history = History([Mashup("x", "one", ("a",))])
+    mashups = [Mashup("0", "one", ("a",)), *(Mashup(str(n), "two", ("b",)) for n in (1, 2))]
+    assert "better than they will be" in evaluate(router, History(mashups)).learned_from_note
 
 
 @pytest.mark.parametrize("mashups", [[], [Mashup("m1", "one", ("z",))]])

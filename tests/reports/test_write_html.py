@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
+from dataclasses import replace
 
 import pytest
 
 from cnp_router.evaluation import evaluate, learning_curve
+from cnp_router.evaluation.curves import ConfidencePoint
+from cnp_router.evaluation.metrics import ReliabilityBin
 from cnp_router.exceptions import DataFileError, InputError, MissingExtraError
 from cnp_router.history import History
 from cnp_router.reports import PAGES, check_html, rendered, write_html
@@ -99,15 +103,51 @@ class TestEvaluationPage:
         assert values[1] == f"{evaluation.ranking['recall@5']:.3f}"[1:]
         assert len(facts) == 8
 
+    def test_no_line_goes_through_what_few_say(self, evaluation):
+        bins = (
+            ReliabilityBin(0.0, 0.1, 300, 0.05, 0.1),
+            ReliabilityBin(0.4, 0.5, 3, 0.45, 0.0),
+            ReliabilityBin(0.9, 1.0, 40, 0.95, 1.0),
+        )
+        curves = replace(evaluation.curves, reliability=bins)
+        figure = evaluation_page(replace(evaluation, curves=curves)).sections[1].figures[1]
+        assert [row[3] for row in figure.table.rows] == ["30 of 300", "none of 3", "all of 40"]
+        assert "rings stand for fewer than 20" in figure.says
+        # The line and the dots of the two that are many; the ring of the one that is few.
+        (line,) = re.findall(r'd="([^"]*)"[^>]*stroke: var\(--s1\); stroke-width: 2', figure.svg)
+        assert len(re.findall("[ML]", line)) == 2
+        assert "fill: var(--card); stroke: var(--s1)" in figure.svg
+
+    def test_a_threshold_can_be_chosen(self, evaluation):
+        points = (
+            ConfidencePoint(0.0, 40, 1.0, 0.5),
+            ConfidencePoint(0.6, 30, 0.75, 0.8),
+            ConfidencePoint(0.9, 5, 0.125, 1.0),
+            ConfidencePoint(0.95, 0, 0.0, None),
+        )
+        curves = replace(evaluation.curves, confidences=points)
+        page = evaluation_page(replace(evaluation, curves=curves))
+        figure = page.sections[1].figures[0]
+        assert "At the threshold in use, 0.6, 75% of the requests are sure, and of" in figure.says
+        assert "these .800 have recipients that hold all" in figure.says
+        assert figure.table.rows == (
+            ("0", "40", "1.000", ".500"),
+            ("0.6 (in use)", "30", ".750", ".800"),
+            ("0.9", "5", ".125", "1.000"),
+            ("0.95", "0", ".000", "-"),
+        )
+        svg = evaluation_page(replace(evaluation, threshold=0.95, curves=curves)).sections[1]
+        assert "No request reaches the threshold in use, 0.95" in svg.figures[0].says
+
     def test_it_says_how_to_get_a_learning_curve(self, evaluation):
         page = evaluation_page(evaluation)
         assert "--learning-curve" in text_of(page)
-        assert [len(section.figures) for section in page.sections] == [2, 2, 0, 0]
+        assert [len(section.figures) for section in page.sections] == [2, 2, 1, 0, 0]
 
     def test_the_learning_curve(self, evaluation, sample):
         router = fit_router(sample.catalog, sample.history[:30])
         curve = learning_curve(router, sample.history[660:], sizes=[0, 10])
-        section = evaluation_page(evaluation, curve=curve).sections[2]
+        section = evaluation_page(evaluation, curve=curve).sections[3]
         assert [figure.title for figure in section.figures] == [
             "What more history is worth",
             "Keeping the target recall",
