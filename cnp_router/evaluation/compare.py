@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -237,7 +237,17 @@ async def compare_async(
         evidence=settings.evidence,
         tokens_are="server" if sources - {None} == {"server"} else "estimated",
         rows=tuple(
-            ComparisonRow.of(method, [finished[method, mashup.id] for mashup in mashups])
+            ComparisonRow.of(
+                method,
+                [finished[method, mashup.id] for mashup in mashups],
+                [
+                    finished[other, mashup.id]
+                    for other in methods
+                    if method.announcement == "routed"
+                    and other == replace(method, announcement="broadcast")
+                    for mashup in mashups
+                ],
+            )
             for method in methods
         ),
     )

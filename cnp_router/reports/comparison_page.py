@@ -11,6 +11,7 @@ from cnp_router.evaluation.plots import (
     METRICS,
     colours_of,
     legend_marks,
+    negotiated_in_part,
     recall_against_tokens,
     scores_at_stage,
 )
@@ -119,36 +120,45 @@ def _traffic(comparison: Comparison) -> tuple[Figure, ...]:
 
 def _recall(comparison: Comparison, stage: Stage) -> Figure:
     palette = SERIES
+    rows = [
+        row
+        for row in comparison.rows
+        if row.score(stage, "recall") is not None and row.is_whole_at(stage)
+    ]
 
     def draw(axes: Axes) -> None:
         recall_against_tokens(axes, comparison, stage, palette, paper=COLOURS["card"])
         thousands(axes.xaxis)
         shares(axes.yaxis)
         axes.set_ylabel(f"recall {_OF[stage]}")
-        shown = [row for row in comparison.rows if row.score(stage, "recall") is not None]
         colours = colours_of(comparison, palette)
         _legend(
             axes,
             legend_marks(
-                {name: colours[name] for name in dict.fromkeys(r.method.protocol for r in shown)},
+                {name: colours[name] for name in dict.fromkeys(r.method.protocol for r in rows)},
                 comparison.contractors,
                 ink=COLOURS["soft"],
                 paper=COLOURS["card"],
             ),
         )
 
+    without = negotiated_in_part(comparison, stage)
     columns: Mapping[str, Callable[[ComparisonRow], str]] = {
         "method": lambda row: _name(row, comparison),
         "tokens": lambda row: count(row.tokens),
         "recall": lambda row: share(row.score(stage, "recall")),
     }
-    rows = [row for row in comparison.rows if row.score(stage, "recall") is not None]
     return Figure(
         f"Recall {_OF[stage]}, against tokens",
         drawn(draw, height=300),
-        f"{_saved(comparison, stage)} Rings are broadcasts, dots are routed; each arrow leads from "
-        "a protocol's broadcast to its routed rounds.",
-        Table.of("", columns, rows),
+        " ".join(
+            [
+                f"{_saved(comparison, stage)} Rings are broadcasts, dots are routed; each arrow "
+                "leads from a protocol's broadcast to its routed rounds.",
+                *without,
+            ]
+        ),
+        Table.of("", columns, rows, notes=without),
     )
 
 

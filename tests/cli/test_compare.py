@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import signal
 import threading
 import time
@@ -348,7 +349,9 @@ def test_interrupted_it_says_how_to_go_on(process, sample, sample_model, tmp_pat
     started.send_signal(signal.SIGINT)
     out, err = started.communicate()
     assert (started.returncode, out) == (130, b"")
+    assert re.search(rb"\d+ of 520 rounds are finished\.", err)
     assert b"What is finished is in run.jsonl: continue with the same command." in err
+    assert b"Rounds that were begun are asked again in full: --cache DIR" in err
     assert err.endswith(b"Interrupted.\n")
     assert b"Traceback" not in err
 
