@@ -14,7 +14,8 @@ from xml.etree import ElementTree
 
 from cnp_router.evaluation.table import Table
 from cnp_router.exceptions import InputError, MissingExtraError
-from cnp_router.printing import printable
+from cnp_router.llm.redaction import without_secrets
+from cnp_router.reports.listing import limited
 from cnp_router.version import __version__
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def rendered(page: Page) -> str:
     """Return a page as HTML.
 
     It has no script and loads nothing: its policy, in a ``<meta>``, allows its own style and
-    nothing else. The ids of each figure are made its own.
+    nothing else. The ids of each figure are made its own. Secrets that can be told by name or shape
+    are masked in all texts.
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ def _template() -> Template:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
+        finalize=lambda value: limited(value) if type(value) is str else value,
     )
     return environment.from_string(template_source())
 
@@ -181,6 +183,8 @@ def _embedded(figure: Figure, prefix: str, name: str) -> str:
         element.attrib.clear()
         for key, value in attributes.items():
             element.set(key, _checked(figure, key, value, prefix))
+        element.text = without_secrets(element.text)
+        element.tail = without_secrets(element.tail)
     root.set("role", "img")
     root.set("aria-labelledby", name)
     _, _, width, height = _view_box(figure, root)
