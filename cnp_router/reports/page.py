@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -21,11 +22,12 @@ from cnp_router.version import __version__
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["Figure", "Page", "Section", "rendered", "template_source"]
+__all__ = ["Figure", "Page", "Section", "check_template", "rendered", "template_source"]
 
 # A figure that is wider than this has a row of its own, and scrolls where the screen is narrower.
 _WIDEST_IN_GRID = 520
-_ID = re.compile(r"(?<=url\(#)[^)]+(?=\))")
+_ID = re.compile(r"(?<=url\(#)[^)]+(?=\))", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"url\((?!#)", re.IGNORECASE)
 # What an SVG may hold: nothing that runs, loads, or is HTML.
 _ELEMENTS = {
     *("svg", "g", "defs", "use", "symbol", "marker", "pattern", "clipPath", "title", "desc"),
@@ -125,15 +127,15 @@ def rendered(page: Page) -> str:
     template = _template()
     from markupsafe import Markup
 
-    numbers = iter(range(1, 1 + sum(len(section.figures) for section in page.sections)))
+    numbers = count(1)
 
-    def embedded(figure: Figure, name: str) -> Any:
-        return Markup(_embedded(figure, f"f{next(numbers)}-", name))
+    def embedded(figure: Figure, name: str) -> tuple[Any, bool]:
+        svg, width = _embedded(figure, f"f{next(numbers)}-", name)
+        return Markup(svg), width > _WIDEST_IN_GRID
 
     html: str = template.render(
         page=page,
         embedded=embedded,
-        is_wide=_is_wide,
         style_hash=_style_hash(),
         version=__version__,
     )
@@ -146,12 +148,19 @@ def template_source() -> str:
     return files("cnp_router.reports").joinpath("template.html").read_text(encoding="utf-8")
 
 
-@cache
-def _template() -> Template:
+def check_template() -> None:
+    """Raise MissingExtraError if there is no jinja2."""
     try:
-        from jinja2 import Environment, StrictUndefined
+        import jinja2  # noqa: F401
     except ImportError as exc:
         raise MissingExtraError("a report page", package="jinja2", extra="report") from exc
+
+
+@cache
+def _template() -> Template:
+    check_template()
+    from jinja2 import Environment, StrictUndefined
+
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -168,9 +177,10 @@ def _style_hash() -> str:
     return b64encode(hashlib.sha256(style.encode()).digest()).decode()
 
 
-def _embedded(figure: Figure, prefix: str, name: str) -> str:
-    """Return the SVG of a figure for HTML: named, with ids that no other figure has."""
+def _embedded(figure: Figure, prefix: str, name: str) -> tuple[str, float]:
+    """Return the SVG of a figure for HTML, named, with ids that no other has; and its width."""
     root = _parsed(figure)
+    referred_to = {id_ for each in root.iter() for id_ in _references(each)}
     for element in root.iter():
         element.tag = _local(element.tag)
         if element.tag not in _ELEMENTS:
@@ -178,7 +188,7 @@ def _embedded(figure: Figure, prefix: str, name: str) -> str:
         # The policy of the page allows no style attribute; the same as attributes of SVG.
         declared = dict(_declarations(element.attrib.pop("style", "")))
         attributes = {_local(key): value for key, value in element.attrib.items()} | declared
-        if f"#{attributes.get('id')}" not in figure.svg:
+        if attributes.get("id") not in referred_to:
             attributes.pop("id", None)
         element.attrib.clear()
         for key, value in attributes.items():
@@ -190,7 +200,15 @@ def _embedded(figure: Figure, prefix: str, name: str) -> str:
     _, _, width, height = _view_box(figure, root)
     root.set("width", f"{width:g}")
     root.set("height", f"{height:g}")
-    return ElementTree.tostring(root, encoding="unicode")
+    return ElementTree.tostring(root, encoding="unicode"), width
+
+
+def _references(element: ElementTree.Element) -> Iterator[str]:
+    """Return the ids that an element refers to."""
+    for key, value in element.attrib.items():
+        if _local(key) == "href":
+            yield value.removeprefix("#")
+        yield from _ID.findall(value)
 
 
 def _checked(figure: Figure, key: str, value: str, prefix: str) -> str:
@@ -198,7 +216,9 @@ def _checked(figure: Figure, key: str, value: str, prefix: str) -> str:
         return prefix + value
     if key == "href" and value.startswith("#"):
         return f"#{prefix}{value[1:]}"
-    if key == "href" or key.lower().startswith("on") or re.search(r"url\((?!#)", value):
+    # In HTML, names of attributes are in no case.
+    is_refused = key.lower() in ("href", "style") or key.lower().startswith("on")
+    if is_refused or _ELSEWHERE.search(value):
         raise InputError(f"{figure.title}: an SVG cannot have {key}={value!r} in a report")
     return _ID.sub(lambda match: prefix + match[0], value)
 
@@ -210,10 +230,6 @@ def _declarations(style: str) -> Iterator[tuple[str, str]]:
             yield "font-size", value.partition("px")[0].split()[-1]
         elif colon:
             yield key.strip(), value.strip()
-
-
-def _is_wide(figure: Figure) -> bool:
-    return _view_box(figure, _parsed(figure))[2] > _WIDEST_IN_GRID
 
 
 def _view_box(figure: Figure, root: ElementTree.Element) -> tuple[float, float, float, float]:
