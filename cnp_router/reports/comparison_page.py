@@ -17,8 +17,8 @@ from cnp_router.evaluation.plots import (
 )
 from cnp_router.evaluation.report import about, ratios, trouble_table, warnings_of
 from cnp_router.evaluation.table import count, share
-from cnp_router.printing import printable
 from cnp_router.reports.drawing import COLOURS, SERIES, drawn, shares, thousands
+from cnp_router.reports.listing import limited
 from cnp_router.reports.page import Figure, Page, Section
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _stacked(
                 count(total), (total, place), xytext=(3, 0), textcoords="offset points",
                 va="center", fontsize=10.5,
             )  # fmt: skip
-        names_of_rows = [printable(_name(row, comparison), _WIDEST) for row in rows]
+        names_of_rows = [limited(_name(row, comparison), _WIDEST) for row in rows]
         axes.set_yticks(range(len(rows)), names_of_rows)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")

@@ -29,6 +29,7 @@ SERIES = tuple(COLOURS[f"s{number}"] for number in range(1, 9))
 
 _VARIABLES = {value: f"var(--{name})" for name, value in COLOURS.items()}
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+_TAG = re.compile(r"<[^>]*>")
 _HEAD = re.compile(r"\A.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
 _FONT = 11.5
 _STYLE: dict[Any, Any] = {
@@ -118,7 +119,11 @@ def drawn(
             warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
             figure.savefig(out, format="svg", metadata=nothing)
     svg = _HEAD.sub("", "\n".join(map(printable, out.getvalue().split("\n"))))
-    return _COLOUR.sub(lambda match: _VARIABLES[match[0]], svg).strip()
+    return _TAG.sub(lambda tag: _coloured(tag[0]), svg).strip()
+
+
+def _coloured(tag: str) -> str:
+    return _COLOUR.sub(lambda colour: _VARIABLES[colour[0]], tag)
 
 
 def logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from cnp_router.evaluation.table import count
-from cnp_router.printing import printable
 from cnp_router.protocols import Transcript
 from cnp_router.protocols.messages import (
     MANAGER,
@@ -20,6 +19,7 @@ from cnp_router.protocols.messages import (
     Report,
 )
 from cnp_router.reports.lifelines import Arrow, Cast, arrows_of, bands_of
+from cnp_router.reports.listing import limited
 from cnp_router.reports.message_texts import message_table, said_by
 from cnp_router.reports.page import Figure
 from cnp_router.reports.shapes import Shapes, fitted, time_text
@@ -138,7 +138,7 @@ def _head_of(shapes: Shapes, x: float, y: float, name: str, many: int) -> None:
 
 def _in_two(name: str, width: float) -> tuple[str, str]:
     """Return a name as one or two lines."""
-    shown = printable(name)
+    shown = limited(name)
     if fitted(shown, width, size=12) == shown:  # it is bold, and therefore wider
         return shown, ""
     room = int(width / 7.1)
@@ -271,7 +271,7 @@ def _band_of(stage: str, bands: Sequence[tuple[str, int, int]]) -> tuple[str, in
 
 
 def _says(transcript: Transcript, cast: Cast, n_left_out: int) -> str:
-    names = [printable(name, 40) for name in cast.lifelines.values()]
+    names = [limited(name, 40) for name in cast.lifelines.values()]
     shown = f"{', '.join(names[:-1])} and {names[-1]}"
     counts = transcript.ledger.messages
     kinds = ", ".join(f"{number:,} {name}" for name, number in counts.items())

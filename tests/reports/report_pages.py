@@ -18,6 +18,7 @@ from cnp_router.reports import Figure, Page, Section
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>$x^2$\x1b[31m\u202e\"'&{{7*7}}</style><script>alert(1)</script>"
+    " #ff0000 #000001"
 )
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} 40">'

@@ -57,6 +57,11 @@ def test_a_colour_that_the_page_does_not_have_is_an_error():
         drawn(lambda axes: axes.plot([0, 1], color="red"))
 
 
+def test_a_text_can_name_colours():
+    svg = drawn(lambda axes: axes.set_xlabel("a > #ff0000 #000001"))
+    assert ">a &gt; #ff0000 #000001</text>" in svg
+
+
 def test_any_script_can_be_drawn_and_nothing_steers():
     svg = drawn(lambda axes: axes.set_xlabel("日本語 \x1b[31m \u202e"))
     assert ">日本語 \\x1b[31m \\u202e</text>" in svg
