@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from cnp_router.cli import cache, models
 from cnp_router.cli.finding import Finding, failure, ok
 from cnp_router.cli.output import counted
+from cnp_router.exceptions import CnpRouterError
 
 if TYPE_CHECKING:
     from cnp_router.cli.source_options import Origins
@@ -93,14 +94,43 @@ def sample_found() -> Finding:
 
 def sources_found(origins: Origins, timeout: float) -> list[Finding]:
     """Return what each source answers, started for it; the lock file is compared, and stays."""
-    about = "sources"
-    try:
-        with redirect_stdout(sys.stderr):  # what modules and functions print is no result
-            opened = origins.opened()
-            lock, opened.lock = opened.lock, None
-            return asyncio.run(_each_source(opened, lock, timeout))
-    except Exception as exc:  # whatever is wrong with the file of sources, or their libraries
-        return [_masked(failure(about, exc))]
+    with redirect_stdout(sys.stderr):  # what modules and functions print is no result
+        usable, found = _usable(origins)
+        try:
+            if usable:
+                opened = usable.opened()
+                lock, opened.lock = opened.lock, None
+                found += asyncio.run(_each_source(opened, lock, timeout))
+        except Exception as exc:  # whatever is wrong with them together, or their libraries
+            found.append(_masked(failure("sources", exc)))
+    return found
+
+
+def _usable(origins: Origins) -> tuple[Origins, list[Finding]]:
+    """Return the places of sources that can be read, and what is wrong with each other one."""
+    from cnp_router.sources.configuration import read_a2a, read_openapi, read_sources
+
+    problems: list[Finding] = []
+
+    def readable(places: tuple[Any, ...], read: Callable[[Any], object]) -> tuple[Any, ...]:
+        good = []
+        for each in places:
+            try:
+                read(each)
+            except Exception as exc:  # the others are looked at all the same
+                problems.append(_masked(failure("sources", exc)))
+            else:
+                good.append(each)
+        return tuple(good)
+
+    usable = dataclasses.replace(
+        origins,
+        files=readable(origins.files, read_sources),
+        openapi=readable(origins.openapi, read_openapi),
+        a2a=readable(origins.a2a, read_a2a),
+        lock=origins.lock_file(),  # beside the first file, also where that cannot be read
+    )
+    return usable, problems
 
 
 async def _each_source(sources: Sources, lock: Any, timeout: float) -> list[Finding]:
@@ -163,9 +193,8 @@ def encoder_found(url: str, name: str | None, model: Path | None, timeout: float
 
     def found() -> Finding:
         from cnp_router.llm import OpenAIEncoder
-        from cnp_router.storage import summary_of
 
-        which = name or (summary_of(model).get("encoder") if model else None)
+        which = name or _encoder_of(model)
         if not which:
             said = _named_models(url, timeout)
             return ok(about, f"{said}; --encoder-model NAME has one make vectors")
@@ -179,6 +208,18 @@ def encoder_found(url: str, name: str | None, model: Path | None, timeout: float
         return ok(about, f"{which}: vectors of {counted(size, 'number')} in {seconds:.1f} s")
 
     return _tried(about, found, "start the server, and end its URL in /v1")
+
+
+def _encoder_of(model: Path | None) -> str | None:
+    """Return the name of the encoder of a model; what is wrong with the model is said of it."""
+    from cnp_router.storage import summary_of
+
+    if model is None:
+        return None
+    try:
+        return summary_of(model).get("encoder")
+    except CnpRouterError:
+        return None
 
 
 def context_found(place: str, timeout: float) -> Finding:
