@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["context_found", "encoder_found", "language_model_found", "model_found",
            "observed_found", "sample_found", "sources_found"]  # fmt: skip
 
+_LET = "let the user who runs this read and write it and its folder"
 _SQLITE = b"SQLite format 3\0"
 _TOGETHER = 4  # sources that start at a time
 
@@ -252,8 +253,10 @@ def observed_found(file: Path) -> Finding:
             return _file_found(about, file, "something is kept")
         from cnp_router.online import OnlineStore
 
+        if file.exists() and not os.access(file, os.R_OK):
+            return Finding("problem", about, "may not be read by this user", _LET)
         sequence, _ = OnlineStore.records_after(file, sys.maxsize)
-        return ok(about, f"can be read, {counted(sequence, 'record')}")
+        return _written(about, file, f"can be read, {counted(sequence, 'record')}")
 
     return _tried(about, found)
 
@@ -265,11 +268,21 @@ def _file_found(about: str, file: Path, when: str) -> Finding:
             cure = "create the folder, or name another file"
             return Finding("problem", about, "is not there, nor a folder to make it in", cure)
         return ok(about, f"is not there yet; it is made when {when}")
+    if not os.access(file, os.R_OK):
+        return Finding("problem", about, "may not be read by this user", _LET)
     with file.open("rb") as data:
         first = data.read(len(_SQLITE))
     if first not in (b"", _SQLITE):
         return Finding("problem", about, "is not a SQLite file", "name another file")
-    return ok(about, f"can be read, {file.stat().st_size / 1e6:.1f} MB")
+    return _written(about, file, f"can be read, {file.stat().st_size / 1e6:.1f} MB")
+
+
+def _written(about: str, file: Path, said: str) -> Finding:
+    """Return what was said of a file that can be read, or that it can only be read."""
+    folder = file.absolute().parent
+    if os.access(file, os.W_OK) and os.access(folder, os.W_OK | os.X_OK):
+        return ok(about, said)
+    return Finding("warning", about, f"{said}; this user may not write there", _LET)
 
 
 def _tried(about: str, find: Callable[[], Finding], cure: str = "") -> Finding:

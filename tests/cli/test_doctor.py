@@ -381,6 +381,24 @@ class TestReachable:
         assert about(doctor("--store", "seen.sqlite"), "store")["said"] == "can be read, 1 record"
         assert about(doctor("--store", "none.sqlite"), "store")["status"] == "problem"
 
+    @pytest.mark.parametrize(
+        ("option", "refused", "status"),
+        [
+            ("--context", os.R_OK, "problem"),
+            ("--context", os.W_OK, "warning"),
+            ("--store", os.W_OK, "warning"),
+        ],
+    )
+    def test_a_file_that_may_not_be_used(self, doctor, monkeypatch, option, refused, status):
+        with OnlineStore("seen.sqlite", []) as store:
+            store.observe(Mashup("m1", "rain", ("twilio",)))
+        access = os.access
+        monkeypatch.setattr(
+            os, "access", lambda path, mode, **_: not mode & refused and access(path, mode)
+        )
+        found = about(doctor(option, "seen.sqlite"), option.removeprefix("--"))
+        assert (found["status"], found["cure"][:27]) == (status, "let the user who runs this ")
+
 
 class TestText:
     def test_a_line_each_and_a_total(self, run, monkeypatch):
