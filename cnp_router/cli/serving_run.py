@@ -21,11 +21,12 @@ from cnp_router.cli import llm_options
 from cnp_router.cli.models import SEARCHES_FILE, asked_router, online_file
 from cnp_router.cli.output import note
 from cnp_router.cli.source_options import Origins
-from cnp_router.exceptions import InputError, MissingExtraError
+from cnp_router.exceptions import DataFileError, InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from cnp_router.context import SharedContext
     from cnp_router.serving.clients import Client, Clients
+    from cnp_router.serving import SearchLog
     from cnp_router.serving.gateway import Gateway
     from cnp_router.serving.workers import Worker
     from cnp_router.sources import Sources
@@ -111,6 +112,19 @@ def _extra(purpose: str) -> Iterator[None]:
     except ImportError as exc:
         package = str(exc.name).partition(".")[0]
         raise MissingExtraError(purpose, package=package, extra="serve") from exc
+
+
+def _search_log(file: Path) -> SearchLog:
+    from cnp_router.context.sqlite_file import is_refused
+    from cnp_router.serving import SearchLog
+
+    try:
+        return SearchLog(file)
+    except DataFileError as exc:
+        if not is_refused(exc.__cause__):
+            raise
+        cure = "let the user who serves write to that folder, or serve with --no-learn"
+        raise DataFileError(file, exc.problem, cure=cure) from exc
 
 
 @dataclass(frozen=True)
@@ -204,7 +218,7 @@ class Serving:
     @asynccontextmanager
     async def _gateway(self, folder: Path, *, many: bool) -> AsyncIterator[Gateway]:
         """Open sources and gateway; what has no place of its own is kept in the folder."""
-        from cnp_router.serving import Gateway, GatewaySettings, SearchLog, Teaching
+        from cnp_router.serving import Gateway, GatewaySettings, Teaching
 
         asked = self.decisions
         settings = GatewaySettings(
@@ -225,7 +239,7 @@ class Serving:
                 context = self._context(sources, folder, many=many)
                 if context is not None:
                     await stack.enter_async_context(context)
-                log = stack.enter_context(SearchLog(kept / SEARCHES_FILE))
+                log = stack.enter_context(_search_log(kept / SEARCHES_FILE))
                 gateway = Gateway(
                     router,
                     router.catalog,

@@ -457,6 +457,22 @@ class TestUsage:
         assert said.startswith("Error: nowhere") and said.count("\n") == 1
         assert nothing_is_left(folder)
 
+    def test_a_model_whose_folder_may_not_be_written(self, run, monkeypatch):
+        home = FunctionSource("home", [forecast, dig], effects={"forecast": "reads"})
+        fit_router(Catalog(asyncio.run(home.apis()))).save("model")
+        made = os.open
+
+        def refused(path, *arguments):
+            if Path(path).name == "searches.sqlite":
+                raise PermissionError(13, "Permission denied")
+            return made(path, *arguments)
+
+        monkeypatch.setattr("os.open", refused)
+        result = run("serve", "--model", "model", "--http", "--port", "0")
+        assert result.exit_code == 1
+        cure = "(let the user who serves write to that folder, or serve with --no-learn)"
+        assert result.stderr.splitlines()[-1].endswith(cure)
+
     def test_a_port_in_use(self, run):
         from cnp_router.serving.workers import listen
 
