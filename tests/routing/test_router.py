@@ -355,7 +355,7 @@ class TestRoute:
             "fallback": "none",
             "source": "learned",
             "n_mashups": 4,
-            "verdict": "Not sure: the confidence of 0.38 is below the threshold of 0.60, and no "
-            "fallback is allowed. Its probabilities are rough: they were learned from only 4 past "
+            "verdict": "Not sure: the confidence of 0.38 is below the threshold of 0.60, so an "
+            "API that is needed may be missing. Its probabilities are rough: they were learned from only 4 past "
             "requests of yours.",
         }
