@@ -81,4 +81,5 @@ def evaluate(
     if html is not None:
         from cnp_router.reports import write_html
 
-        write_html(evaluation, html, curve=curve)
+        files = [str(path) for path in histories]
+        write_html(evaluation, html, curve=curve, model=str(model), histories=files)
