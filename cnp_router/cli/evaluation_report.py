@@ -45,7 +45,7 @@ def _facts(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Not sure", f"{share}, whose confidence is below {result['threshold']:g}"
     if result["complete_if_sure"] is not None:
         right = f"{result['complete_if_sure']:.1%} of the other requests"
-        yield "If sure", f"the recipients hold all that was needed, in {right}"
+        yield "If sure", f"{right} have recipients that hold all they needed"
 
 
 def _echo_completion(completion: dict[str, Any]) -> None:
