@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cnp_router.evaluation import Evaluation, LearningCurve, Table
 from cnp_router.evaluation.curves import ConfidencePoint, RecallPoint
-from cnp_router.evaluation.learning_curve import LearningPoint
 from cnp_router.evaluation.metrics import ReliabilityBin
 from cnp_router.evaluation.table import count, share
-from cnp_router.reports.drawing import COLOURS, SERIES, drawn, logarithmic, shares
+from cnp_router.reports.drawing import COLOURS, SERIES, behind, drawn, logarithmic, shares
+from cnp_router.reports.learning_section import learning_section
 from cnp_router.reports.page import Figure, Page, Section
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def evaluation_page(
 
     It says the names of the model's folder and of the files with the requests, where given.
     """
-    learned = Section("Learning curve", (_NO_CURVE,)) if curve is None else _learning(curve)
+    learned = Section("Learning curve", (_NO_CURVE,)) if curve is None else learning_section(curve)
     return Page(
         "How good is the router?",
         (*_lead(evaluation), _provenance(evaluation, model, histories)),
@@ -56,7 +57,7 @@ def evaluation_page(
             ),
             Section("How fast it is", figures=(_speed(evaluation),)),
             learned,
-            Section("All figures", tables=(evaluation.table(),)),
+            _all_figures(evaluation),
         ),
     )
 
@@ -143,6 +144,17 @@ def _facts(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
 def _shown_depths(evaluation: Evaluation) -> list[int]:
     """Return the depths that say something: the first of no more APIs than that are all."""
     return [k for k in (5, 20) if k < evaluation.recipients["total"]]
+
+
+def _all_figures(evaluation: Evaluation) -> Section:
+    """Return all figures, a table for each group: on a phone, one is wide enough."""
+    table = evaluation.table()
+    _, *columns = table.columns
+    tables = tuple(
+        Table(title, tuple(columns), tuple(row[1:] for row in rows), labels=2)
+        for title, rows in groupby(table.rows, key=lambda row: row[0])
+    )
+    return Section("All figures", (f"{table.title}.",), tables=tables)
 
 
 def _recipients(evaluation: Evaluation) -> Figure:
@@ -294,7 +306,7 @@ def _reliability(evaluation: Evaluation) -> Figure:
     few = [b for b in bins if b.n < _FEW]
 
     def draw(axes: Axes) -> None:
-        counts = _behind(axes, "probabilities in a bin (bars)")
+        counts = behind(axes, "probabilities in a bin (bars)")
         counts.bar(
             [b.low for b in bins], [b.n for b in bins], [b.high - b.low for b in bins],
             align="edge", color=COLOURS["line"], edgecolor=COLOURS["card"], linewidth=1,
@@ -390,86 +402,6 @@ def _speed(evaluation: Evaluation) -> Figure:
     )
 
 
-def _learning(curve: LearningCurve) -> Section:
-    sizes = [point.mashups for point in curve.points]
-    lines: Mapping[str, Callable[[LearningPoint], float]] = {
-        "recall of the first 20": lambda point: point.evaluation.ranking["recall@20"],
-        "recall of the first 5": lambda point: point.evaluation.ranking["recall@5"],
-        "F1 of the recommendation": lambda point: point.evaluation.recommendation["f1"],
-    }
-    places = np.arange(len(sizes))
-
-    def draw(axes: Axes) -> None:
-        for (name, value), colour in zip(lines.items(), SERIES, strict=False):
-            values = [value(point) for point in curve.points]
-            axes.plot(
-                places, values, color=colour, marker="o", label=name,
-                markeredgecolor=COLOURS["card"],
-            )  # fmt: skip
-        _sizes(axes)
-        shares(axes.yaxis)
-        axes.set_ylabel("share")
-        axes.legend(loc="lower right")
-
-    def asked(axes: Axes) -> None:
-        recipients = [point.evaluation.recipients for point in curve.points]
-        bars = _behind(axes, "recipients, mean (bars)")
-        drawn_bars = bars.bar(places, [r["mean"] for r in recipients], 0.6, color=COLOURS["line"])
-        bars.bar_label(drawn_bars, [count(r["mean"], 1) for r in recipients], label_type="center")
-        bars.set_ylim(0, 1.25 * max(r["mean"] for r in recipients))
-        axes.axhline(target, color=COLOURS["rest"], linewidth=1.2, linestyle=_DASHED)
-        axes.plot(
-            places, [r["recall"] for r in recipients], color=_FIRST, marker="o",
-            markeredgecolor=COLOURS["card"],
-        )  # fmt: skip
-        _sizes(axes)
-        shares(axes.yaxis)
-        axes.set_ylabel("recall of the recipients")
-
-    def _sizes(axes: Axes) -> None:
-        axes.set_xticks(places, [f"{size:,}" for size in sizes])
-        axes.set_xlabel("past mashups")
-
-    first, last = (lines["recall of the first 5"](curve.points[i]) for i in (0, -1))
-    target = curve.points[-1].evaluation.recipients["target_recall"]
-    before, after = (curve.points[i].evaluation.recipients for i in (0, -1))
-    return Section(
-        "Learning curve",
-        (
-            "The router was fitted again on parts of its past mashups, each within the next, and "
-            "asked the same requests.",
-        ),
-        (
-            Figure(
-                "What more history is worth",
-                drawn(draw),
-                f"The recall of the first 5 APIs is {share(first)} with {sizes[0]:,} past mashups "
-                f"and {share(last)} with {sizes[-1]:,}.",
-                curve.table(),
-            ),
-            Figure(
-                "Keeping the target recall",
-                drawn(asked),
-                f"The target is {share(target)}. With {sizes[0]:,} past mashups the router asks "
-                f"{count(before['mean'], 1)} APIs and finds {share(before['recall'])} of what was "
-                f"used; with {sizes[-1]:,} it asks {count(after['mean'], 1)} and finds "
-                f"{share(after['recall'])}.",
-                Table.of(
-                    "",
-                    {
-                        "past requests": lambda point: count(point.mashups),
-                        "recipients": lambda point: count(point.evaluation.recipients["mean"], 1),
-                        "recall": lambda point: share(point.evaluation.recipients["recall"]),
-                        "target": lambda point: share(target),
-                    },
-                    curve.points,
-                    labels=0,
-                ),
-            ),
-        ),
-    )
-
-
 def _line(
     axes: Axes,
     points: tuple[RecallPoint, ...],
@@ -482,12 +414,3 @@ def _line(
         [point.recipients for point in points], [value(point) for point in points],
         color=colour, label=label, marker=marker, markersize=4,
     )  # fmt: skip
-
-
-def _behind(axes: Axes, label: str) -> Axes:
-    """Return axes for bars behind a plot, with a scale of their own on the right."""
-    bars: Axes = axes.twinx()
-    bars.grid(visible=False)
-    bars.set_ylabel(label)
-    axes.set_zorder(bars.get_zorder() + 1)
-    return bars

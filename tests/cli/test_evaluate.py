@@ -108,7 +108,7 @@ def test_the_table(evaluate):
     assert lines[0].split() == ["Requests", "20"]
     assert max(map(len, lines)) <= 80
     assert "% of the requests, whose confidence is below 0.6\nIf sure " in result.stdout
-    assert "% of the other requests have recipients that hold all they needed\n\n" in result.stdout
+    assert "% of the others have recipients that hold all they needed\n\n" in result.stdout
     for keys in KEYS.values():
         for key in (keys or "").split():
             # What it is in words, the figure, and its name in JSON.
