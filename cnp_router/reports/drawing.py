@@ -149,7 +149,8 @@ def shares(axis: Axis) -> None:
     from matplotlib.ticker import FixedLocator, StrMethodFormatter
 
     # Not `set_view_interval`, which axes of a common scale do not hear of.
-    axis.axes.set(**{f"{axis.axis_name}lim": (-0.02, 1.03)})
+    which = "x" if axis is axis.axes.xaxis else "y"
+    axis.axes.set(**{f"{which}lim": (-0.02, 1.03)})
     axis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))
     axis.set_major_formatter(StrMethodFormatter("{x:.1f}"))
 

@@ -24,7 +24,6 @@ __all__ = ["evaluation_page"]
 
 _FIRST, _SECOND, _THIRD, *_ = SERIES
 _DASHED = (0, (4, 3))
-_RING = {"markerfacecolor": COLOURS["card"]}
 _ENOUGH = 100  # requests, from which the figures are worth something
 _FEW = 20  # no line goes through what is the mean of fewer
 _NO_CURVE = (
@@ -254,10 +253,10 @@ def _confidence(evaluation: Evaluation) -> Figure:
             [p.threshold for p in points], [p.share for p in points],
             color=COLOURS["rest"], label="requests that reach it",
         )  # fmt: skip
-        for some, how in ((many, {"markerfacecolor": _FIRST}), (few, _RING)):
+        for some, inside in ((many, _FIRST), (few, COLOURS["card"])):
             axes.plot(
                 [p.threshold for p in some], [_complete(p) for p in some], color=_FIRST, marker="o",
-                markersize=4, linestyle="-" if some is many else "none", **how,
+                markersize=4, linestyle="-" if some is many else "none", markerfacecolor=inside,
                 label="of these, recipients hold all" if some is many else None,
             )  # fmt: skip
         shares(axes.xaxis)
@@ -324,7 +323,7 @@ def _reliability(evaluation: Evaluation) -> Figure:
         )  # fmt: skip
         axes.plot(
             [b.predicted for b in few], [b.observed for b in few], "o",
-            markersize=4, markeredgecolor=_FIRST, **_RING,
+            markersize=4, markeredgecolor=_FIRST, markerfacecolor=COLOURS["card"],
         )  # fmt: skip
         shares(axes.xaxis)
         shares(axes.yaxis)
