@@ -79,4 +79,5 @@ def evaluate(
             curve = learning_curve(router, history, progress=progress, **how)
         result["learning_curve"] = curve.to_dict()
     echo_json(result) if json_ else echo_evaluation(result, curve)
-    write_page(evaluation, html, aside=json_, curve=curve)
+    context = {"model": str(model), "histories": [str(path) for path in histories]}
+    write_page(evaluation, html, aside=json_, curve=curve, **context)

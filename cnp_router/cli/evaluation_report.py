@@ -44,8 +44,8 @@ def _facts(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     share = f"{result['fallback_rate']:.1%} of the requests"
     yield "Not sure", f"{share}, whose confidence is below {result['threshold']:g}"
     if result["complete_if_sure"] is not None:
-        right = f"{result['complete_if_sure']:.1%} of the other requests"
-        yield "If sure", f"the recipients hold all that was needed, in {right}"
+        right = f"{result['complete_if_sure']:.1%} of the others"
+        yield "If sure", f"{right} have recipients that hold all they needed"
 
 
 def _echo_completion(completion: dict[str, Any]) -> None:

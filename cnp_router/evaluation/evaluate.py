@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import datetime
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -62,6 +64,10 @@ class Evaluation:
         Whether each mashup that has a date was asked as of that day.
     with_date : int
         How many of the mashups evaluated have a date.
+    days : tuple of two dates, or None
+        The first and the last of these dates; None if none has one.
+    n_mashups : int or None
+        How many past requests the router learned from; None where it does not say.
     learned_from : int or None
         How many of the mashups evaluated are among those the router learned from: with the same
         text, but for case and white space, or with the same id and the same APIs. Figures of these
@@ -92,6 +98,10 @@ class Evaluation:
     category_apis : mapping
         ``precision recall f1`` of all APIs in the predicted categories, against the APIs used;
         None each as for `categories`. Not part of `to_dict`.
+    standard_errors : mapping
+        Of the means in `ranking`, `recommendation` and `recipients` (``recall mean``), by the same
+        names: how far they are off by chance alone; None each of one request. Not part of
+        `to_dict`.
     curves : EvaluationCurves
         What is drawn: recall by recipients, reliability, latency. Not part of `to_dict`; it has
         one of its own.
@@ -101,6 +111,8 @@ class Evaluation:
     skipped: int
     dated: bool
     with_date: int
+    days: tuple[datetime.date, datetime.date] | None
+    n_mashups: int | None
     learned_from: int | None
     ranking: Mapping[str, float]
     recommendation: Mapping[str, float]
@@ -112,6 +124,7 @@ class Evaluation:
     complete_if_sure: float | None
     latency_ms: Mapping[str, float]
     category_apis: Mapping[str, float | None] = field(kw_only=True)
+    standard_errors: Mapping[str, Mapping[str, float | None]] = field(kw_only=True)
     curves: EvaluationCurves = field(kw_only=True)
 
     def __repr__(self) -> str:
@@ -168,6 +181,8 @@ class Evaluation:
             "skipped": self.skipped,
             "dated": self.dated,
             "with_date": self.with_date,
+            "days": None if self.days is None else [day.isoformat() for day in self.days],
+            "n_mashups": self.n_mashups,
             "learned_from": self.learned_from,
             **{name: rounded(getattr(self, name)) for name in groups},
             "threshold": self.threshold,
@@ -265,6 +280,7 @@ def evaluate(
     places = [r.places for r in results]
     latencies = [1000 * r.seconds for r in timed]
     categories, category_apis = _category_scores(router, mashups)
+    days = [mashup.date for mashup in mashups if mashup.date is not None]
     confidences = by_confidence(
         [r.confidence for r in results], [r.is_complete for r in results], threshold
     )
@@ -272,7 +288,9 @@ def evaluate(
         requests=len(mashups),
         skipped=history.skipped + len(history) - len(mashups),
         dated=dated,
-        with_date=sum(m.date is not None for m in mashups),
+        with_date=len(days),
+        days=(min(days), max(days)) if days else None,
+        n_mashups=router.n_mashups,
         learned_from=_n_learned_from(router, mashups),
         ranking=means([r.ranking for r in results]),
         recommendation=means([r.recommendation for r in results]),
@@ -289,6 +307,11 @@ def evaluate(
         complete_if_sure=next(p.complete for p in confidences if p.threshold == threshold),
         latency_ms=percentiles(latencies),
         category_apis=category_apis,
+        standard_errors={
+            "ranking": _standard_errors([r.ranking for r in results]),
+            "recommendation": _standard_errors([r.recommendation for r in results]),
+            "recipients": _standard_errors([r.recipients for r in results]),
+        },
         curves=EvaluationCurves(
             thresholds=by_threshold(places, [r.n_reached for r in results]),
             depths=by_depth(places, len(router.apis)),
@@ -350,6 +373,16 @@ def request_figures(
         confidence=routing.confidence,
         is_complete=set(own.contractors).issuperset(mashup.apis),
     )
+
+
+def _standard_errors(figures: Sequence[Mapping[str, float]]) -> dict[str, float | None]:
+    """Return the standard error of the mean of each figure; None of one request."""
+    if len(figures) < 2:
+        return dict.fromkeys(figures[0])
+    root = math.sqrt(len(figures))
+    return {
+        name: float(np.std([each[name] for each in figures], ddof=1)) / root for name in figures[0]
+    }
 
 
 def _n_learned_from(router: Router, mashups: Sequence[Mashup]) -> int | None:

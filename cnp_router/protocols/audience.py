@@ -85,8 +85,8 @@ async def _routing(
     routing = router.decide(request, scores, fallback=fallback, **how)
     if ask is not None and settings.fallback == "llm" and not (routing.is_confident or categories):
         logger.warning(
-            "the fallback llm does nothing: confidence %.2f is below %.2f, and no API has a category "
-            "to ask more of",
+            "the fallback llm does nothing: confidence %.2f is below %.2f, and no API has a "
+            "category to ask more of",
             *(routing.confidence, settings.threshold),
         )
     return routing

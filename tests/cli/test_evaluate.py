@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ KEYS = {
     "skipped": None,
     "dated": None,
     "with_date": None,
+    "days": None,
+    "n_mashups": None,
     "learned_from": None,
     "ranking": " ".join(RANKING),
     "recommendation": "precision recall f1 mean_apis",
@@ -104,8 +107,8 @@ def test_the_table(evaluate):
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["Requests", "20"]
     assert max(map(len, lines)) <= 80
-    assert "  below 0.6" in result.stdout or "confidence is below 0.6" in result.stdout
-    assert "\nIf sure      the recipients hold all that was needed, in " in result.stdout
+    assert "% of the requests, whose confidence is below 0.6\nIf sure " in result.stdout
+    assert "% of the others have recipients that hold all they needed\n\n" in result.stdout
     for keys in KEYS.values():
         for key in (keys or "").split():
             # What it is in words, the figure, and its name in JSON.
@@ -179,6 +182,10 @@ def test_a_report_page(evaluate):
     assert json.loads(result.stdout)["requests"] == 20
     html = Path("report.html").read_text()
     assert "Recall against recipients" in html
+    assert re.search(
+        r"learned from 680 past requests over 149 APIs \(.*model\); requests from", html
+    )
+    assert "requests from held-out.jsonl; threshold of the confidence 0.6" in html
     assert "cnp-router evaluate --learning-curve" in html
 
 

@@ -37,6 +37,8 @@ KEYS = {
     "skipped": None,
     "dated": None,
     "with_date": None,
+    "days": None,
+    "n_mashups": None,
     "learned_from": None,
     "ranking": list(RANKING),
     "recommendation": ["precision", "recall", "f1", "mean_apis"],
@@ -121,6 +123,8 @@ def test_each_mashup_is_asked_as_of_its_date_or_none_is():
     evaluation = evaluate(router, history)
     assert router.dates[1:] == days  # the first is to warm up
     assert (evaluation.dated, evaluation.with_date) == (True, 2)
+    assert evaluation.days == (days[0], days[2])
+    assert evaluation.to_dict()["days"] == ["2012-02-29", "2013-01-01"]
     shown = evaluation._repr_html_()
     assert "3 requests, none left out; 2 have a date, and were asked as of that day" in shown
     router.dates.clear()
@@ -194,6 +198,14 @@ def test_by_hand(router, history):
     assert evaluation.fallback_rate == 0
     assert evaluate(router, history, threshold=0.95).fallback_rate == 1
     assert 0 < evaluation.latency_ms["p50"] <= evaluation.latency_ms["p95"] < 1000
+
+
+def test_standard_errors_by_hand(router, history):
+    errors = evaluate(router, history).standard_errors
+    # Of two values, half their distance: recall@5 is 1 and 0, recipients are 2 and 5.
+    assert errors["ranking"]["recall@5"] == pytest.approx(0.5)
+    assert errors["recipients"]["mean"] == pytest.approx(1.5)
+    assert set(evaluate(router, history[:1]).standard_errors["ranking"].values()) == {None}
 
 
 def test_mashups_with_strange_apis_are_skipped_and_counted(router):

@@ -4,14 +4,17 @@ import builtins
 import os
 import re
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
+from cnp_router.catalog import Api, Catalog
 from cnp_router.evaluation import evaluate, learning_curve
-from cnp_router.evaluation.curves import ConfidencePoint
+from cnp_router.evaluation.curves import ConfidencePoint, RecallPoint
 from cnp_router.evaluation.metrics import ReliabilityBin
+from cnp_router.evaluation.table import share
 from cnp_router.exceptions import DataFileError, InputError, MissingExtraError
-from cnp_router.history import History
+from cnp_router.history import History, Mashup
 from cnp_router.reports import PAGES, check_html, rendered, write_html
 from cnp_router.reports.comparison_page import comparison_page
 from cnp_router.reports.evaluation_page import evaluation_page
@@ -102,6 +105,44 @@ class TestEvaluationPage:
         values = [value for _, value in facts]
         assert values[1] == f"{evaluation.ranking['recall@5']:.3f}"[1:]
         assert len(facts) == 8
+        error = 1.96 * evaluation.standard_errors["ranking"]["recall@5"]
+        assert facts[1][0] == f"recall of the first 5 APIs, ± {share(error)}"
+        assert facts[-1][0] == "requests below the threshold of 0.6"
+
+    def test_it_says_what_it_is_about(self, evaluation):
+        page = evaluation_page(evaluation, model="m<odel", histories=["a.jsonl", "b.jsonl"])
+        assert page.lead[-1] == (
+            "Router that learned from 200 past requests over 149 APIs (m<odel); requests from "
+            "a.jsonl, b.jsonl; threshold of the confidence 0.6; target recall 0.9."
+        )
+        assert page.lead[0].startswith("Warning: there are fewer than 100 requests")
+        days = (date(2012, 2, 29), date(2013, 1, 1))
+        many = evaluation_page(replace(evaluation, requests=100, days=days, n_mashups=None))
+        assert many.lead[-1].startswith("Router over 149 APIs; dated 2012-02-29 to 2013-01-01; ")
+        assert not any("Warning" in paragraph for paragraph in many.lead)
+
+    @pytest.mark.parametrize(
+        ("recall", "said"),
+        [(1.0, "adapting pays."), (0.0, "does not pay."), (None, "makes no difference.")],
+    )
+    def test_whether_adapting_pays(self, evaluation, recall, said):
+        points = tuple(RecallPoint(n, 0.5, 0.5) for n in (1.0, 149.0))
+        recipients = {**evaluation.recipients, "recall": 0.5 if recall is None else recall}
+        curves = replace(evaluation.curves, depths=points)
+        page = evaluation_page(replace(evaluation, recipients=recipients, curves=curves))
+        figure = page.sections[0].figures[0]
+        assert "the same number for every request would find .500" in figure.says
+        assert figure.says.endswith(said)
+
+    def test_of_few_apis_no_depth_is_all_of_them(self):
+        apis = Catalog([Api(name, name) for name in "abcdef"])
+        past = History([Mashup("1", "one", ("a",)), Mashup("2", "two", ("b",))])
+        page = evaluation_page(evaluate(PopularityRouter(apis, past), past))
+        assert not any("first 20" in label for label, _ in page.facts)
+        assert any("first 5" in label for label, _ in page.facts)
+        names = [row[1] for table in page.sections[-1].tables for row in table.rows]
+        assert "recall@5" in names
+        assert "recall@20" not in names
 
     def test_no_line_goes_through_what_few_say(self, evaluation):
         bins = (
@@ -152,9 +193,11 @@ class TestEvaluationPage:
             "What more history is worth",
             "Keeping the target recall",
         ]
-        assert [row[0] for row in section.figures[0].table.rows] == ["0", "10", "30"]
+        for figure in section.figures:
+            assert [row[0] for row in figure.table.rows] == ["0", "10", "30"]
+        assert {row[3] for row in section.figures[1].table.rows} == {".900"}
 
-    def test_each_figure_says_something_and_most_have_a_table(self, evaluation):
+    def test_each_figure_says_something_and_has_a_table(self, evaluation):
         figures = [f for s in evaluation_page(evaluation).sections for f in s.figures]
         assert all(len(figure.says) > 40 and figure.table.rows for figure in figures)
 
