@@ -19,6 +19,7 @@ from cnp_router.cli.progress import Progress
 from cnp_router.exceptions import DataFileError
 from cnp_router.files import (
     atomic_write,
+    check_not_csv,
     check_writable,
     is_same_file,
     objects_of,
@@ -73,6 +74,7 @@ def read_requests(
         text = text_of(options.standard_input(), path)
     else:
         path, text = place, read_text(place)
+    check_not_csv(text, path)
     if place.suffix.lower() not in _OBJECTS and not text.lstrip().startswith("{"):
         lines = enumerate(text.split("\n"), start=1)
         found = [Asked(number, line.strip()) for number, line in lines if line.strip()]

@@ -165,8 +165,11 @@ def _facts(found: PrequentialEvaluation, priced: _Priced | None) -> Iterator[tup
     yield "Cost", f"{counted(found.tokens, 'token')} and {found.seconds:,.1f} seconds"
     yield from _paid(found, priced)
     for name, method in found.methods.items():
+        if not method.predicts:
+            continue
         off = f"{method.calibration_error:.3f} off on average (ECE; 0 is best)"
         yield f"Confidence of {name}", off
+    yield "Advice", found.advice
 
 
 def _paid(found: PrequentialEvaluation, priced: _Priced | None) -> Iterator[tuple[str, str]]:

@@ -179,6 +179,19 @@ class TestLines:
         assert result.stderr.count("\n") == 1
         assert Path("decisions.jsonl").read_text() == "old"
 
+    @pytest.mark.parametrize("name", ["tickets.csv", "tickets.txt", "-"])
+    def test_a_spreadsheet_is_not_asked_line_by_line(self, recommend, name):
+        text = "ticket,day,text,used\n1,2026-01-09,Where is my parcel?,orders\n"
+        Path("tickets.csv").write_text(text)
+        Path("tickets.txt").write_text(text)
+        result = recommend(name, input=text)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "this looks like CSV (make it JSON Lines: docs/data.md, " in result.stderr
+
+    def test_commas_in_a_sentence_are_no_columns(self, recommend):
+        Path("requests.txt").write_text("photos, maps\nWeather, by text\nrain\n")
+        assert json.loads(recommend("requests.txt", "--json").stdout)["requests"] == 3
+
     def test_no_such_file(self, recommend):
         assert "none.txt: no such file (check the path)" in recommend("none.txt").stderr
 

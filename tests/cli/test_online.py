@@ -362,6 +362,8 @@ class TestReplay:
         assert "60 steps in 20 runs\n" in text
         assert "Confidence of context " in text
         assert " off on average (ECE; 0 is best)\n" in text
+        assert "Confidence of always-ask" not in text
+        assert "Advice                     Act on " in text
         assert "Coverage: of the steps, those that are predicted" in " ".join(text.split())
 
     def test_excluding(self, run):
