@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -217,10 +218,10 @@ async def compare_async(
         )
         for name in dict.fromkeys(method.organisation for method in methods)
     }
+    facts = fingerprint(catalog, known, model, router, settings, max_size, dated=dated)
     with ExitStack() as stack:
         file = None
         if resume is not None:
-            facts = fingerprint(catalog, known, model, router, settings, max_size, dated=dated)
             file = stack.enter_context(ResumeFile(resume, facts))
         rounds = _Rounds(nets, named, methods, mashups, dated, progress, file)
         finished = await rounds.run(concurrent_requests, retry_failed=retry_failed)
@@ -235,6 +236,13 @@ async def compare_async(
             for role in ("manager", "contractor", "single-agent")
         ),
         evidence=settings.evidence,
+        run={
+            "date": datetime.date.today().isoformat(),
+            "apis": len(catalog),
+            "mashups": len(known),
+            "organisations": list(nets),
+            **facts,
+        },
         tokens_are="server" if sources - {None} == {"server"} else "estimated",
         rows=tuple(
             ComparisonRow.of(

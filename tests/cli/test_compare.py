@@ -49,6 +49,10 @@ def test_one_document(compare):
     assert (document["requests"], document["contractors"]) == (1, 149)
     assert (document["model"], document["tokens_are"]) == ("offline", "estimated")
     assert len(document["rows"]) == 13
+    run = document["run"]
+    assert (run["apis"], run["mashups"], run["select"]) == (149, 20, "TargetRecall(target=0.9)")
+    assert (run["threshold"], run["fallback"], run["waves"]) == (0.6, "llm", None)
+    assert {"cnp-router", "date", "catalog", "history", "router", "server"} <= run.keys()
     broadcast = document["rows"][3]
     assert (broadcast["protocol"], broadcast["announce"]) == ("contractor-led", "broadcast")
     assert (broadcast["organise"], broadcast["recipients"]) == ("api", 149)
