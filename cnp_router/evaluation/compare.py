@@ -20,6 +20,7 @@ from cnp_router.evaluation.comparison import (
     RoundFigures,
     RoundResult,
 )
+from cnp_router.evaluation.evaluate import n_learned_from
 from cnp_router.evaluation.resume import ResumeFile, fingerprint
 from cnp_router.exceptions import (
     BudgetExceededError,
@@ -236,6 +237,7 @@ async def compare_async(
             for role in ("manager", "contractor", "single-agent")
         ),
         evidence=settings.evidence,
+        learned_from=None if router is None else n_learned_from(router, mashups),
         run={
             "date": datetime.date.today().isoformat(),
             "apis": len(catalog),

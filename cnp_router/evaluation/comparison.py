@@ -383,6 +383,8 @@ class Comparison:
         Protocols without contractors are asked once, and stand with the organisation ``"api"``.
     prices : Prices or None, default=None
         With them, tables and `to_dict` say what a round costs.
+    learned_from : int or None, default=None
+        How many of the requests are among those the router learned from; see `Evaluation`.
     run : mapping of str to JSON value
         What was run: version, date, sizes and digests of the data, model, and all settings.
     """
@@ -396,6 +398,7 @@ class Comparison:
     rows: tuple[ComparisonRow, ...]
     evidence: EvidenceFor = "none"
     prices: Prices | None = None
+    learned_from: int | None = None
     run: Mapping[str, Any] = field(default_factory=dict)
 
     def row(
@@ -416,6 +419,7 @@ class Comparison:
         return {
             "requests": self.requests,
             "skipped": self.skipped,
+            "learned_from": self.learned_from,
             "contractors": next(iter(self.contractors.values())),
             "model": self.model,
             "tokens_are": self.tokens_are,

@@ -264,7 +264,7 @@ def evaluate(
         skipped=history.skipped + len(history) - len(mashups),
         dated=dated,
         with_date=sum(m.date is not None for m in mashups),
-        learned_from=_n_learned_from(router, mashups),
+        learned_from=n_learned_from(router, mashups),
         ranking=means([r.ranking for r in results]),
         recommendation=means([r.recommendation for r in results]),
         categories=categories,
@@ -343,7 +343,7 @@ def request_figures(
     )
 
 
-def _n_learned_from(router: Router, mashups: Sequence[Mashup]) -> int | None:
+def n_learned_from(router: Router, mashups: Sequence[Mashup]) -> int | None:
     """Return how many mashups are in the router's own history; None if it keeps none."""
     past = getattr(router, "history", None)
     if not isinstance(past, History):

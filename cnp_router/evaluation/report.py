@@ -314,8 +314,17 @@ def _plain(value: Any) -> str:
 
 
 def warnings_of(comparison: Comparison) -> list[str]:
-    """Return a sentence for each method of which more than 5 % of the rounds or calls failed."""
+    """Return what spoils the figures: requests that the router knew, many failed rounds or calls.
+
+    Many are more than 5 % of those of a method.
+    """
     warnings = []
+    if comparison.learned_from:
+        warnings.append(
+            f"{comparison.learned_from:,} of {comparison.requests:,} requests are among those the "
+            "model learned from: what is routed looks better than it will be (compare on requests "
+            "that it was not fitted on)."
+        )
     for row in comparison.rows:
         rounds = row.rounds + row.failed_rounds
         for what, failed, total, worth in (
