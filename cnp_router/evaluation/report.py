@@ -46,6 +46,11 @@ _ONE_AGENT = (
     "it selects."
 )
 
+_NOTHING_NEGOTIATED = (
+    "coordinated has the scores of learned: where no contractor declares what it can do, there is "
+    "nothing to negotiate."
+)
+
 Columns = dict[str, Callable[[ComparisonRow], str]]
 
 _METHOD: Columns = {
@@ -108,6 +113,7 @@ def scores(part: Comparison) -> Table:
         notes=(
             "From 0 to 1. Precision: of the APIs in play, the share that is needed. Recall: of "
             "those needed, the share that is in play. F1: both in one.",
+            *([_NOTHING_NEGOTIATED] if _same(part, "learned", "coordinated") else []),
             *([_ONE_AGENT] if any(_CANDIDATES in row for row in cells) else []),
             *(
                 f"After bidding, {row.method.protocol} has means over the {row.with_bids:,} of "
@@ -117,6 +123,12 @@ def scores(part: Comparison) -> Table:
             ),
         ),
     )
+
+
+def _same(part: Comparison, *protocols: str) -> bool:
+    """Whether protocols have the same scores."""
+    found = [row.stages for row in part.rows if row.method.protocol in protocols]
+    return len(found) == len(protocols) and all(stages == found[0] for stages in found)
 
 
 def _stage(protocol: str, stage: Stage) -> str:

@@ -292,6 +292,24 @@ def test_a_price_of_no_tokens_does_not_say_that_a_server_counted_them(comparison
     assert found == ["estimated", "estimated"]
 
 
+def test_where_nothing_is_negotiated_coordinated_is_said_to_be_learned(comparison):
+    some = (*comparison.rows, row("coordinated", "routed", 0, None))
+    said = "coordinated has the scores of learned: "
+    assert said in markdown(replace(comparison, rows=some))
+    assert said not in markdown(comparison)
+    other = replace(some[-1], stages={"category": None, "bid": None, "final": None})
+    assert said not in markdown(replace(comparison, rows=(*comparison.rows, other)))
+
+
+def test_what_is_free_of_tokens_is_seen_each_by_its_colour(comparison):
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    some = replace(comparison, rows=(*comparison.rows, row("coordinated", "routed", 0, None)))
+    recall_against_tokens(axes, some, "final", PALETTE, paper="white")
+    assert len({line.get_color() for line in axes.lines}) == 2
+
+
 def test_organisations_have_tables_of_their_own(comparison):
     both = replace(
         comparison,
