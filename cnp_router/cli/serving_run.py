@@ -25,8 +25,8 @@ from cnp_router.exceptions import DataFileError, InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from cnp_router.context import SharedContext
-    from cnp_router.serving.clients import Client, Clients
     from cnp_router.serving import SearchLog
+    from cnp_router.serving.clients import Client, Clients
     from cnp_router.serving.gateway import Gateway
     from cnp_router.serving.workers import Worker
     from cnp_router.sources import Sources

@@ -220,6 +220,8 @@ None
         rounds, also those without the stage.
     standard_errors : mapping of str to float or None
         Of the means ``tokens recall f1``, the last two of the final set; see `standard_error`.
+    uncalled : int
+        In how many rounds no contractor received an announcement.
     against_broadcast : mapping of str to PairedDifference
         Of the same figures: a routed round's less those of the broadcast for the same request, over
         the requests where neither failed. Empty where the protocol was not broadcast, too.
@@ -246,6 +248,7 @@ None
     by_stage: Mapping[str, StageCost] = field(default_factory=dict)
     standard_errors: Mapping[str, float | None] = field(default_factory=dict)
     against_broadcast: Mapping[str, PairedDifference] = field(default_factory=dict)
+    uncalled: int = 0
 
     @classmethod
     def of(
@@ -281,6 +284,7 @@ None
                 for name, of in _UNCERTAIN.items()
             },
             against_broadcast=_differences(results, broadcast),
+            uncalled=sum(f.recipients == 0 for f in figures),
         )
 
     def __repr__(self) -> str:
@@ -347,6 +351,7 @@ None
                 for name, scores in self.stages.items()
             },
             "by_stage": {name: rounded(asdict(cost)) for name, cost in self.by_stage.items()},
+            "uncalled": self.uncalled,
             "standard_errors": rounded(self.standard_errors),
             "routed_less_broadcast": {
                 name: rounded(asdict(found)) for name, found in self.against_broadcast.items()
@@ -378,6 +383,10 @@ class Comparison:
         Protocols without contractors are asked once, and stand with the organisation ``"api"``.
     prices : Prices or None, default=None
         With them, tables and `to_dict` say what a round costs.
+    learned_from : int or None, default=None
+        How many of the requests are among those the router learned from; see `Evaluation`.
+    run : mapping of str to JSON value
+        What was run: version, date, sizes and digests of the data, model, and all settings.
     """
 
     requests: int
@@ -389,6 +398,8 @@ class Comparison:
     rows: tuple[ComparisonRow, ...]
     evidence: EvidenceFor = "none"
     prices: Prices | None = None
+    learned_from: int | None = None
+    run: Mapping[str, Any] = field(default_factory=dict)
 
     def row(
         self, protocol: str, announcement: str, organisation: str = "api"
@@ -408,10 +419,12 @@ class Comparison:
         return {
             "requests": self.requests,
             "skipped": self.skipped,
+            "learned_from": self.learned_from,
             "contractors": next(iter(self.contractors.values())),
             "model": self.model,
             "tokens_are": self.tokens_are,
             "evidence": self.evidence,
+            "run": dict(self.run),
             "rows": [{**row.to_dict(), **self._price(row)} for row in self.rows],
             "trouble": [{**row.method.to_dict(), **row.trouble} for row in troubled],
         }
@@ -420,7 +433,10 @@ class Comparison:
         if self.prices is None:
             return {}
         bill = row.price(self.prices)
-        return {"price": None if bill is None else bill.to_dict()}
+        if bill is None:
+            return {"price": None}
+        source = {} if row.paid else {"tokens_are": self.tokens_are}  # there are none to count
+        return {"price": bill.to_dict() | source}
 
     def by_method(self) -> dict[tuple[str, str], dict[str, ComparisonRow]]:
         """Return the rows of each protocol and organisation, by announcement."""

@@ -224,7 +224,9 @@ def _free_of_tokens(
             lines.setdefault(recall, {})[row.method.protocol] = None
     for recall, names in lines.items():
         colour = colours[next(iter(names))]
-        axes.axhline(recall, color=colour, linestyle="--", linewidth=1.4)
+        for place, name in enumerate(names):  # those of one recall take turns on the line
+            dashes = (5 * place, (5, 5 * max(len(names) - 1, 1)))
+            axes.axhline(recall, color=colours[name], linestyle=dashes, linewidth=1.4)
         axes.annotate(
             f"{printable(', '.join(names), 2 * _WIDEST)}: no tokens", (0.99, recall),
             xycoords=("axes fraction", "data"), ha="right", xytext=(0, 3),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cnp_router.evaluation import Comparison, ComparisonRow, Table, comparison_tables
@@ -15,7 +16,16 @@ from cnp_router.evaluation.plots import (
     recall_against_tokens,
     scores_at_stage,
 )
-from cnp_router.evaluation.report import about, ratios, trouble_table, warnings_of
+from cnp_router.evaluation.report import (
+    about,
+    dearer,
+    is_dearer,
+    pairs,
+    ratios,
+    run_table,
+    trouble_table,
+    warnings_of,
+)
 from cnp_router.evaluation.table import count, share
 from cnp_router.reports.drawing import COLOURS, SERIES, drawn, shares, thousands
 from cnp_router.reports.listing import limited
@@ -39,7 +49,8 @@ def comparison_page(comparison: Comparison, *, problem: str = "") -> Page:
     """Return the page of a comparison; `problem` is why it ended early, if it did."""
     ended = (f"This comparison ended early: {problem}",) if problem else ()
     warnings = (*ended, *warnings_of(comparison))
-    trouble = trouble_table(comparison)
+    trouble, run = trouble_table(comparison), run_table(comparison)
+    more = [dearer(*pair) for pair in pairs(comparison) if is_dearer(*pair)]
     wrong = Section("What went wrong", warnings, tables=() if trouble is None else (trouble,))
     tables = [
         Section(f"Contractors by {organisation}: {comparison.contractors[organisation]:,}",
@@ -52,10 +63,15 @@ def comparison_page(comparison: Comparison, *, problem: str = "") -> Page:
         tuple(_facts(comparison)),
         (
             *([wrong] if warnings or trouble else []),
-            Section("What routing saves", figures=_traffic(comparison)),
+            Section(
+                "What routing saves, and where it is dearer" if more else "What routing saves",
+                tuple(more),
+                figures=_traffic(comparison),
+            ),
             _spent(comparison),
             Section("How good each stage is", figures=tuple(_scores(comparison))),
             *tables,
+            *([Section("What was run", tables=(replace(run, title=""),))] if run else []),
         ),
     )
 
@@ -93,13 +109,7 @@ def _final_f1(row: ComparisonRow) -> float:
 
 def _best_routed(comparison: Comparison) -> tuple[ComparisonRow, ComparisonRow] | None:
     """Return, of what was both broadcast and routed, the pair of the highest F1 when routed."""
-    return max(_pairs(comparison), key=lambda pair: _final_f1(pair[1]), default=None)
-
-
-def _pairs(comparison: Comparison) -> list[tuple[ComparisonRow, ComparisonRow]]:
-    """Return what was both broadcast and routed."""
-    methods = comparison.by_method().values()
-    return [(m["broadcast"], m["routed"]) for m in methods if {"broadcast", "routed"} <= m.keys()]
+    return max(pairs(comparison), key=lambda pair: _final_f1(pair[1]), default=None)
 
 
 def _name(row: ComparisonRow, comparison: Comparison) -> str:
@@ -165,7 +175,7 @@ def _recall(comparison: Comparison, stage: Stage) -> Figure:
 def _saved(comparison: Comparison, stage: Stage) -> str:
     """Return a sentence on the tokens that routing saves, and the recall it keeps."""
     times, gains = [], []
-    for broadcast, routed in _pairs(comparison):
+    for broadcast, routed in pairs(comparison):
         ratio = ratios(broadcast, routed)["tokens"]
         before, after = (row.score(stage, "recall") for row in (broadcast, routed))
         if ratio is not None and before is not None and after is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from cnp_router.evaluation.table import Table, count
 from cnp_router.protocols import Award, Failure, Outcome, Proposal, Refusal, Transcript
 from cnp_router.protocols.messages import Report
+from cnp_router.reports.lifelines import category_managers
 from cnp_router.reports.listing import limited
 from cnp_router.reports.page import Page, Section
 from cnp_router.reports.sequence import sequence_figure
@@ -52,7 +53,13 @@ def outcome_page(outcome: Outcome, *, facts: Iterable[tuple[str, str]] = ()) -> 
     lead += [f"{label}: {said}" for label, said in facts]
     first = ("APIs recommended", count(len(outcome.recommendation)))
     asked = f"{len(outcome.recipients):,} of {outcome.n_contractors:,}"
-    tiles = (first, ("contractors asked", asked), *_facts(outcome.transcript))
+    managers = len(category_managers(outcome.transcript))
+    tiles = (
+        first,
+        ("contractors asked", asked),
+        *([("category managers asked", count(managers))] if managers else []),
+        *_facts(outcome.transcript),
+    )
     proposed = _proposals(outcome.transcript)
     sections = [
         Section("Recommendation", tables=(_recommendation(outcome),)),
@@ -118,6 +125,8 @@ def _recommendation(outcome: Outcome) -> Table:
         for name in outcome.recommendation[:_MOST_ROWS]
     )
     notes = () if rows else ("No API was recommended.",)
+    if not any(said for _, said in rows):
+        return Table("", ("API",), tuple(row[:1] for row in rows), notes=notes)
     return Table("", ("API", "grounds"), rows, labels=2, notes=notes)
 
 

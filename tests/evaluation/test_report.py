@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from cnp_router.evaluation import Comparison, ComparisonRow, Method, comparison_tables, write_report
-from cnp_router.evaluation.comparison import RoundResult
+from cnp_router.evaluation.comparison import RoundResult, TokensOf
 from cnp_router.evaluation.metrics import SetScores
 from cnp_router.evaluation.plots import PALETTE, recall_against_tokens
 from cnp_router.evaluation.report import (
@@ -22,6 +22,7 @@ from cnp_router.evaluation.report import (
     warnings_of,
 )
 from cnp_router.exceptions import DataFileError, MissingExtraError
+from cnp_router.llm import Prices
 from cnp_router.protocols import PROTOCOLS
 from cnp_router.reports.drawing import SERIES
 from tests.reports.report_pages import figures
@@ -262,18 +263,51 @@ def test_routed_less_broadcast_is_paired(comparison):
     some = replace(comparison, rows=rows)
     *_, paired, errors = comparison_tables(some)["api"]
     assert paired.rows == (
-        (
-            "contractor-led",
-            "4",
-            "-100 (-126 to -74)",
-            "+.000 (+.000 to +.000)",
-            "+.000 (+.000 to +.000)",
-        ),
+        ("contractor-led", "tokens", "-100", "-126", "-74", "4"),
+        ("contractor-led", "recall", "+.000", "+.000", "+.000", "4"),
+        ("contractor-led", "F1", "+.000", "+.000", "+.000", "4"),
     )
     assert errors.rows[1] == ("contractor-led", "routed", "127", ".000", ".000")
     document = some.to_dict()["rows"][1]
     assert document["routed_less_broadcast"]["tokens"]["mean"] == -100
     assert document["standard_errors"]["f1"] == 0
+
+
+def test_it_says_what_was_run(comparison):
+    assert "What was run" not in markdown(comparison)
+    run = {"cnp-router": "1.2", "date": "2026-01-31", "target_recall": 0.9, "server": None}
+    text = markdown(replace(comparison, run=run))
+    assert "| target recall | 0.9        |" in text
+    assert "| server        | no         |" in text
+    assert replace(comparison, run=run).to_dict()["run"] == run
+
+
+def test_a_price_of_no_tokens_does_not_say_that_a_server_counted_them(comparison):
+    prices = Prices("USD", {})
+    asked = replace(comparison.rows[2], paid=(TokensOf("manager", "tiny", 1, 1, "estimated", 0),))
+    some = replace(
+        comparison, prices=prices, tokens_are="estimated", rows=(comparison.rows[0], asked)
+    )
+    found = [row["price"]["tokens_are"] for row in some.to_dict()["rows"]]
+    assert found == ["estimated", "estimated"]
+
+
+def test_where_nothing_is_negotiated_coordinated_is_said_to_be_learned(comparison):
+    some = (*comparison.rows, row("coordinated", "routed", 0, None))
+    said = "coordinated has the scores of learned: "
+    assert said in markdown(replace(comparison, rows=some))
+    assert said not in markdown(comparison)
+    other = replace(some[-1], stages={"category": None, "bid": None, "final": None})
+    assert said not in markdown(replace(comparison, rows=(*comparison.rows, other)))
+
+
+def test_what_is_free_of_tokens_is_seen_each_by_its_colour(comparison):
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    some = replace(comparison, rows=(*comparison.rows, row("coordinated", "routed", 0, None)))
+    recall_against_tokens(axes, some, "final", PALETTE, paper="white")
+    assert len({line.get_color() for line in axes.lines}) == 2
 
 
 def test_organisations_have_tables_of_their_own(comparison):

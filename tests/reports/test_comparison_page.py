@@ -19,3 +19,24 @@ def test_what_was_negotiated_in_part_is_left_out_and_named():
     assert "auto, routed" not in [row[0] for row in after_bidding.table.rows]
     assert "auto, routed" in [row[0] for row in final.table.rows]
     assert said not in final.says
+
+
+def test_where_a_broadcast_asks_nobody_routing_is_said_to_be_dearer():
+    broadcast, routed, *others = comparison().rows
+    rows = (replace(broadcast, tokens_in=90.0, tokens_out=9.0, uncalled=4, rounds=7), routed)
+    page = comparison_page(replace(comparison(), rows=(*rows, *others)))
+    assert page.sections[0].title == "What routing saves, and where it is dearer"
+    said = "manager-led: routing is dearer than a broadcast, which asks nobody in 4 of 7 requests."
+    assert page.sections[0].text == (said,)
+    assert said in [note for s in page.sections for table in s.tables for note in table.notes]
+    assert comparison_page(comparison()).sections[0].title == "What routing saves"
+
+
+def test_a_single_agent_has_candidates_and_no_bids():
+    tables = [table for s in comparison_page(comparison()).sections for table in s.tables]
+    scores = next(table for table in tables if "F1" in table.columns and "stage" in table.columns)
+    stages = {(row[0], row[1]) for row in scores.rows}
+    assert ("single-agent", "candidates") in stages
+    assert ("single-agent", "after bidding") not in stages
+    assert ("manager-led", "after bidding") in stages
+    assert any(note.startswith("Candidates: ") for note in scores.notes)
