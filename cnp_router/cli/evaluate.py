@@ -10,7 +10,7 @@ import click
 from cnp_router.cli import options
 from cnp_router.cli.evaluation_report import echo_evaluation
 from cnp_router.cli.models import fitted_router
-from cnp_router.cli.output import echo_json
+from cnp_router.cli.output import echo_json, note
 from cnp_router.cli.progress import Progress
 
 
@@ -67,6 +67,8 @@ def evaluate(
     router, history = fitted_router(model, vectors), History.read(histories)
     how = {"dated": not undated, **options.given(**how)}
     evaluation = evaluated(router, history, **how)
+    if learned := evaluation.learned_from_note:
+        note(learned, "Warning")
     result: dict[str, Any] = evaluation.to_dict()
     if complete:
         result["completion"] = evaluate_completion(router, history, dated=not undated).to_dict()
@@ -79,4 +81,5 @@ def evaluate(
     if html is not None:
         from cnp_router.reports import write_html
 
-        write_html(evaluation, html, curve=curve)
+        files = [str(path) for path in histories]
+        write_html(evaluation, html, curve=curve, model=str(model), histories=files)

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = ["COLOURS", "SERIES", "check_drawing", "drawn", "logarithmic", "shares", "thousands"]
+__all__ = [
+    "COLOURS",
+    "SERIES",
+    "behind",
+    "check_drawing",
+    "drawn",
+    "logarithmic",
+    "shares",
+    "thousands",
+]
 
 _NAMES = (
     *("ink", "soft", "line", "card", "well", "rest", "bar", "accent", "good", "unsure", "bad"),
@@ -144,6 +153,17 @@ def shares(axis: Axis) -> None:
     """Let an axis go from 0 to 1, in steps of a fifth."""
     from matplotlib.ticker import FixedLocator, StrMethodFormatter
 
-    axis.set_view_interval(-0.02, 1.03, ignore=True)
+    # Not `set_view_interval`, which axes of a common scale do not hear of.
+    which = "x" if axis is axis.axes.xaxis else "y"
+    axis.axes.set(**{f"{which}lim": (-0.02, 1.03)})
     axis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))
     axis.set_major_formatter(StrMethodFormatter("{x:.1f}"))
+
+
+def behind(axes: Axes, label: str) -> Axes:
+    """Return axes for bars behind a plot, with a scale of their own on the right."""
+    bars: Axes = axes.twinx()
+    bars.grid(visible=False)
+    bars.set_ylabel(label)
+    axes.set_zorder(bars.get_zorder() + 1)
+    return bars

@@ -71,7 +71,8 @@ def write_html(result: object, path: str | Path, **context: Any) -> None:
     path : str or Path
         Written at once or not at all.
     **context
-        What else the page can show: for an `Evaluation`, `curve` (a `LearningCurve`); for an
+        What else the page can show: for an `Evaluation`, `curve` (a `LearningCurve`), and
+        `model` and `histories`, the names of the folder and the files that it is of; for an
         `Execution` or `Run`, `catalog`, which says what may have changed something; for all but an
         `Evaluation` and a `Comparison`, `facts` (pairs of label and text).
 
