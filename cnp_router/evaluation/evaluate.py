@@ -291,7 +291,7 @@ def evaluate(
         with_date=len(days),
         days=(min(days), max(days)) if days else None,
         n_mashups=router.n_mashups,
-        learned_from=_n_learned_from(router, mashups),
+        learned_from=n_learned_from(router, mashups),
         ranking=means([r.ranking for r in results]),
         recommendation=means([r.recommendation for r in results]),
         categories=categories,
@@ -385,7 +385,7 @@ def _standard_errors(figures: Sequence[Mapping[str, float]]) -> dict[str, float 
     }
 
 
-def _n_learned_from(router: Router, mashups: Sequence[Mashup]) -> int | None:
+def n_learned_from(router: Router, mashups: Sequence[Mashup]) -> int | None:
     """Return how many mashups are in the router's own history; None if it keeps none."""
     past = getattr(router, "history", None)
     if not isinstance(past, History):
