@@ -100,7 +100,7 @@ def _savings(replays: dict[str, PrequentialEvaluation]) -> list[list[str]]:
     rows = [head]
     for name, result in replays.items():
         for method, measured in result.methods.items():
-            best = measured.best(_ACCURACY)
+            best = measured.best(_ACCURACY, less_errors=False)
             figures = _figures(best) if best else ["none", *[""] * 5]
             rows.append([name, method, *figures, number(measured.calibration_error)])
     return rows

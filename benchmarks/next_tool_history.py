@@ -165,7 +165,7 @@ def _replayed(
     for learning, replayed in ((False, Frozen(predictor)), (True, predictor)):
         method = prequential([replayed], one.log).methods[predictor.name]
         at = next(at for at in method.thresholds if at.threshold == _THRESHOLD)
-        best = method.best(_ACCURACY)
+        best = method.best(_ACCURACY, less_errors=False)
         points.append(
             HistoryPoint(
                 log=one.name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
 import stat
 import sys
@@ -22,6 +23,7 @@ __all__ = [
     "alone",
     "as_path",
     "atomic_write",
+    "check_not_csv",
     "check_writable",
     "is_same_file",
     "lock",
@@ -46,6 +48,8 @@ _WRITING: dict[type[BaseException], tuple[str, str]] = {
     NotADirectoryError: ("its folder does not exist", "create it first"),
 }
 JSON_VALUES = "use strings, finite numbers, true, false, null, lists and objects"
+_CSV = (".csv", ".tsv")
+_HEADER = re.compile(r"\s*\"?[\w-]+\"?(?:([,;\t])\"?[\w-]+\"?)(?:\1\"?[\w-]+\"?)*\s*")
 _DEVICE_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
@@ -87,6 +91,7 @@ def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def objects_of(text: str, path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield ``(line number, object)`` as `read_jsonl` does, of a text that was read already."""
+    check_not_csv(text, path)
     cure = "write one JSON object a line"
     # Split on "\n" alone: str.splitlines would also break inside JSON strings (U+2028).
     for number, line in enumerate(text.split("\n"), start=1):
@@ -96,6 +101,21 @@ def objects_of(text: str, path: str | Path) -> Iterator[tuple[int, dict[str, Any
                 problem = f"expected a JSON object, got {type(record).__name__}"
                 raise DataFileError(path, problem, line=number, cure=cure)
             yield number, record
+
+
+def check_not_csv(text: str, path: str | Path) -> None:
+    """Raise DataFileError where a text that is to be something else looks like a spreadsheet.
+
+    Its file is called so, or its first line names columns and the next has as many values.
+    """
+    first, _, rest = text.lstrip("\ufeff\n\r ").partition("\n")
+    if first.startswith("{"):
+        return
+    names = _HEADER.fullmatch(first)
+    many = names and rest.partition("\n")[0].count(names[1]) >= first.count(names[1])
+    if many or Path(path).suffix.lower() in _CSV:
+        cure = "make it JSON Lines: docs/data.md, From a spreadsheet, says how"
+        raise DataFileError(path, "this looks like CSV", cure=cure)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import difflib
 import functools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -223,9 +224,12 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         for record, mashup in read_records(path, "mashup", parse_mashup):
             strangers = [a for a in mashup.apis if catalog is not None and a not in catalog]
             if strangers and unknown == "error":
+                close = difflib.get_close_matches(strangers[0], catalog.ids if catalog else (), n=1)
                 raise record.error(
                     f"unknown API {strangers[0]!r}",
-                    cure="add it to the catalog, or skip such mashups with unknown='skip'",
+                    cure=f"{f'did you mean {close[0]!r}? Or ' if close else ''}add it to the "
+                    "catalog, or skip such mashups: --unknown skip of fit, unknown='skip' in "
+                    "Python",
                 )
             if strangers:
                 skipped += 1

@@ -115,7 +115,8 @@ def string_tuple(name: str, value: Iterable[str]) -> tuple[str, ...]:
     """Return several strings as a tuple. One bare string is refused: nobody means its letters."""
     each = _each(value, str, bytes, Mapping)
     if each is None:
-        raise InputError(f"{name} must be a list of strings, got {shown(value)}")
+        cure = f" (give [{shown(value)}])" if isinstance(value, str) else ""
+        raise InputError(f"{name} must be a list of strings, got {shown(value)}{cure}")
     items = tuple(each)
     try:
         "".join(items).encode()

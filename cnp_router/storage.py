@@ -21,6 +21,7 @@ import math
 import os
 import re
 import secrets
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -60,7 +61,7 @@ T = TypeVar("T")
 Arrays = dict[str, NDArray[Any]]
 
 FORMAT = "cnp-router model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST, STATE, LOCK = "manifest.json", "state.json", "lock"
 MAX_WAIT = 60.0  # seconds for another process that saves
 
@@ -428,12 +429,19 @@ def _manifest(folder: Path) -> dict[str, Any]:
         denied = isinstance(exc.__cause__, PermissionError)
         if missing or not (denied or os.path.lexists(folder / MANIFEST)):
             name = str(folder) if str(folder).isprintable() else repr(str(folder))
-            raise ModelNotFoundError(f"{name}: no model there (fit one first)") from exc
+            cure = f"cnp-router fit --catalog FILE --output {_in_a_shell(folder)} makes one"
+            raise ModelNotFoundError(f"{name}: no model there ({cure})") from exc
         raise _damaged(folder, f"{MANIFEST}: {exc.problem}") from exc
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         what = f"{MANIFEST} lacks {exc}" if isinstance(exc, KeyError) else exc
         raise _damaged(folder, what) from exc
     return manifest
+
+
+def _in_a_shell(folder: Path) -> str:
+    """Return a folder as a word of a command line."""
+    name = str(folder)
+    return shlex.quote(name) if name.isprintable() else "DIR"
 
 
 def _damaged(folder: Path, what: object) -> ModelCorruptError:

@@ -50,7 +50,7 @@ class TestRead:
             ),
             (
                 '{"id": "maps", "name": "Maps", "categories": "Mapping"}',
-                "field 'categories' must be a list of strings, got 'Mapping'",
+                "field 'categories' must be a list of strings, got 'Mapping' (give ['Mapping'])",
             ),
             (
                 '{"id": "maps", "name": "Maps", "categories": ["Mapping", 1]}',

@@ -56,7 +56,7 @@ class TestRead:
             ),
             (
                 '{"id": "m2", "description": "x", "apis": "a"}',
-                "field 'apis' must be a list of strings, got 'a'",
+                "field 'apis' must be a list of strings, got 'a' (give ['a'])",
             ),
             (
                 '{"id": "m2", "description": "x", "apis": ["a"], "ordered": 1}',
@@ -96,11 +96,33 @@ class TestRead:
             Mashup("b", "t", ("x", "x"), ("C",), "N", datetime.date(2013, 6, 25), True),
         ]
 
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("past.csv", "Where is my parcel?\n"),
+            ("past.tsv", "id"),
+            ("past.jsonl", 'ticket,day,text,used\n1,2026-01-09,"Where is it, please?",orders\n'),
+            ("past.jsonl", '"ticket";"text"\r\n1;Where?\r\n'),
+            ("past.jsonl", "\nid\tdescription\n1\tWhere?\n"),
+        ],
+    )
+    def test_a_spreadsheet_is_called_one(self, tmp_path, name, text):
+        (tmp_path / name).write_text(text, newline="")
+        with pytest.raises(DataFileError, match=r"this looks like CSV \(make it JSON Lines: docs"):
+            History.read(tmp_path / name)
+
     def test_an_unknown_api_is_an_error(self, file, catalog):
         line = '{"id": "m2", "description": "x", "apis": ["maps", "fax", "telex"]}'
         assert read_error(file, GOOD + line, catalog=catalog) == (
             "FILE, line 2: unknown API 'fax' "
-            "(add it to the catalog, or skip such mashups with unknown='skip')"
+            "(add it to the catalog, or skip such mashups: --unknown skip of fit, "
+            "unknown='skip' in Python)"
+        )
+
+    def test_an_unknown_api_with_a_name_like_a_known_one(self, file, catalog):
+        line = '{"id": "m2", "description": "x", "apis": ["mapps"]}'
+        assert "unknown API 'mapps' (did you mean 'maps'? Or add it to the catalog, or" in (
+            read_error(file, GOOD + line, catalog=catalog)
         )
 
     def test_an_unknown_api_is_skipped_and_counted_on_demand(self, file, catalog):
@@ -183,7 +205,9 @@ class TestHistory:
             History(mashups)
 
     def test_apis_as_one_string(self):
-        with pytest.raises(InputError, match=r"^apis must be a list of strings, got 'sms'$"):
+        with pytest.raises(
+            InputError, match=r"^apis must be a list of strings, got 'sms' \(give \['sms'\]\)$"
+        ):
             Mashup("m", "x", "sms")
 
     def test_lists_are_kept_as_tuples(self):

@@ -66,7 +66,9 @@ def cache_folder() -> Path:
 
 def sample_place() -> Path | None:
     """Return where the model of this version of the library and of the sample is kept."""
-    digest = hashlib.sha256()
+    from cnp_router.storage import FORMAT_VERSION
+
+    digest = hashlib.sha256(str(FORMAT_VERSION).encode())
     folder = resources.files("cnp_router.datasets") / "sample"
     for name in ("apis.jsonl", "mashups.jsonl"):
         digest.update((folder / name).read_bytes())

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
+from cnp_router.cli.html_page import write_page
 from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import echo, echo_json, echo_table, note
 from cnp_router.cli.progress import Progress
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     },
 )
 @options.fitted_model
-@options.encoder_options
+@llm_options.encoder_options
 @options.held_out
 @options.several(
     "--protocol",
@@ -74,18 +75,18 @@ if TYPE_CHECKING:
 )
 @options.folder("--report", help="Write JSON, Markdown and pictures there too.")
 @options.round_options
-@options.chat_options("Who answers for the agents", "offline", ("manager", "contractor"))
+@llm_options.chat_options("Who answers for the agents", "offline", ("manager", "contractor"))
 @options.folder("--cache", help="Keep the server's answers there, and reuse them.")
 @options.html
 @options.as_json
 def compare(
     *,
     model: Path,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     histories: tuple[Path, ...],
     report: Path | None,
     settings: RoundSettings,
-    chat: options.Chat,
+    chat: llm_options.Chat,
     cache: Path | None,
     html: Path | None,
     json_: bool,
@@ -132,10 +133,8 @@ def compare(
         note(warning, "Warning")
     if report is not None:
         write_report(comparison, report)
-    if html is not None:
-        from cnp_router.reports import write_html
-
-        write_html(comparison, html, problem="" if failure is None else str(failure))
+    problem = "" if failure is None else str(failure)
+    write_page(comparison, html, aside=json_, problem=problem)
     if failure is not None:
         raise failure
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.evaluation_report import echo_evaluation
+from cnp_router.cli.html_page import write_page
 from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import echo_json, note
 from cnp_router.cli.progress import Progress
@@ -16,7 +17,7 @@ from cnp_router.cli.progress import Progress
 
 @options.command("cnp-router evaluate --model model --history held-out.jsonl")
 @options.fitted_model
-@options.encoder_options
+@llm_options.encoder_options
 @options.held_out
 @click.option(
     "--complete",
@@ -45,7 +46,7 @@ from cnp_router.cli.progress import Progress
 def evaluate(
     *,
     model: Path,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     histories: tuple[Path, ...],
     complete: bool,
     with_curve: bool,
@@ -78,8 +79,5 @@ def evaluate(
             curve = learning_curve(router, history, progress=progress, **how)
         result["learning_curve"] = curve.to_dict()
     echo_json(result) if json_ else echo_evaluation(result, curve)
-    if html is not None:
-        from cnp_router.reports import write_html
-
-        files = [str(path) for path in histories]
-        write_html(evaluation, html, curve=curve, model=str(model), histories=files)
+    files = [str(path) for path in histories]
+    write_page(evaluation, html, aside=json_, curve=curve, model=str(model), histories=files)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.execution_run import ExecutionRun, How
 from cnp_router.cli.output import console, echo, echo_json, note
 from cnp_router.cli.source_options import Origins, source_options
@@ -163,8 +163,8 @@ def _revise(file: Path, text: str | None, *, dry_run: bool, json_: bool) -> None
     help="Folder of a model, which learns from what happens.  [default: the specifications of "
     "the tools]",
 )
-@options.encoder_options
-@options.chat_options(
+@llm_options.encoder_options
+@llm_options.chat_options(
     "Who answers for the agents and fills inputs",
     "offline",
     ("manager", "contractor", "planner", "executor"),
@@ -181,9 +181,9 @@ def execute(
     text: str | None,
     origins: Origins,
     model: Path | None,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     how: How,
-    chat: options.Chat,
+    chat: llm_options.Chat,
     revise: Path | None,
     json_: bool,
 ) -> None:
@@ -214,13 +214,13 @@ def execute(
             )
             run.report(json_)
             run.learn_if_possible()
-            run.write_page()
+            run.write_page(json_)
         raise
     if run.planned is not None:
         run.report_plan(json_)
-        run.write_page()
+        run.write_page(json_)
         return
     run.report(json_)
     run.learn_if_possible()
-    run.write_page()
+    run.write_page(json_)
     run.check()

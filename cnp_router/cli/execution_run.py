@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options
 from cnp_router.cli.billing import price_facts, with_price
 from cnp_router.cli.execution_report import changes, echo_execution
+from cnp_router.cli.html_page import write_page
 from cnp_router.cli.live_view import LiveView, approver, plan_offer
 from cnp_router.cli.models import ONLINE_FILE
 from cnp_router.cli.output import console, counted, echo, echo_json, echo_pairs, note
@@ -75,7 +76,7 @@ class How:
     user: str | None
     date: datetime.date | None
 
-    def check(self, chat: options.Chat) -> None:
+    def check(self, chat: llm_options.Chat) -> None:
         """Raise UsageError for options that do not go together."""
         for role in chat.roles:
             asked_by = [name for name, roles in _ROLES.items() if role in roles]
@@ -110,9 +111,9 @@ class ExecutionRun:
         wanted: str | Plan,
         origins: Origins,
         model: Path | None,
-        vectors: options.Vectors,
+        vectors: llm_options.Vectors,
         how: How,
-        chat: options.Chat,
+        chat: llm_options.Chat,
     ) -> None:
         from cnp_router.protocols.metered import Books
 
@@ -276,16 +277,14 @@ class ExecutionRun:
             facts = price_facts(bill, self.chat.prices)
             echo_execution(self.execution, *changed, *run_facts(self.run), *facts)
 
-    def write_page(self) -> None:
+    def write_page(self, json_: bool) -> None:
         """Write what came of it, or the plan that was only to be shown, as a report page."""
         made = self.planned or self.run or self.execution
-        if self.how.html is None or made is None:
+        if made is None:
             return
-        from cnp_router.reports import write_html
-
         facts = tuple(price_facts(self.chat.bill(self._paid), self.chat.prices))
         known = {} if self.planned is not None else {"catalog": self.catalog}
-        write_html(made, self.how.html, facts=facts, **known)
+        write_page(made, self.how.html, aside=json_, facts=facts, **known)
 
     def report_plan(self, json_: bool) -> None:
         """Print the plan that was only to be shown, and what it has cost."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.models import read_past, size
 from cnp_router.cli.output import counted, echo_pairs
 from cnp_router.cli.progress import Progress
@@ -29,7 +29,7 @@ from cnp_router.cli.progress import Progress
     default="error",
     help="What to do with a mashup that names an API the catalog does not have.",
 )
-@options.encoder_options
+@llm_options.encoder_options
 @options.count(
     "--seed",
     "random_state",
@@ -47,7 +47,7 @@ def fit(
     output: Path,
     overwrite: bool,
     unknown: Any,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     **how: Any,
 ) -> None:
     """Learn a router from past mashups and save it to a folder.

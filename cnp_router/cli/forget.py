@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.completing import api_ids
 from cnp_router.cli.models import MEMORY_FILE, ONLINE_FILE, SEARCHES_FILE
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs
@@ -42,7 +42,7 @@ _NOT_REACHED = (
     shell_complete=api_ids,
     help="An API, with its part in mashups and runs.",
 )
-@options.encoder_options
+@llm_options.encoder_options
 @options.count("--jobs", "n_jobs", type=int, default=-1, help="Cores to use; -1, the default: all.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @options.as_json
@@ -52,7 +52,7 @@ def forget(
     mashups: tuple[str, ...],
     users: tuple[str, ...],
     apis: tuple[str, ...],
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     n_jobs: int,
     dry_run: bool,
     json_: bool,

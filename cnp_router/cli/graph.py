@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.completing import api_ids
 from cnp_router.cli.help_pages import Group
 from cnp_router.cli.models import fitted_router, read_past
@@ -26,7 +26,7 @@ def transition_graph(
     **encoder: Any,
 ) -> TransitionGraph:
     """Return the graph that the options ask for."""
-    vectors = options.Vectors(**encoder)
+    vectors = llm_options.Vectors(**encoder)
     if model and (histories or catalog):
         raise click.UsageError("--model takes no --history and no --catalog.")
     if catalog and not histories:
@@ -60,7 +60,7 @@ graph_options = options.gathered(
     options.files("--history", "histories", help="Past mashups, instead of the bundled sample."),
     options.file("--catalog", help="The APIs, with --history."),
     click.option("--directed", is_flag=True, help="Learn from the order of ordered mashups."),
-    *options.ENCODER,
+    *llm_options.ENCODER,
 )
 
 

@@ -86,32 +86,32 @@ def _summary(command: click.Command) -> str:
 class Registered(click.types.StringParamType):
     """A name in a registry, a `mapping` of names to objects with a ``summary``.
 
-    Its `module` is imported only when the names are needed; `title` heads them in the help.
-    `completed` are the names for the shell, where importing the module takes long.
+    Its `module` is imported only when a name is completed or checked; `title` heads the names in
+    the help.
     """
 
     name = "name"
 
-    def __init__(
-        self, title: str, module: str, mapping: str, *, completed: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, title: str, module: str, mapping: str) -> None:
         self.title, self._module, self._mapping = title, module, mapping
-        self.completed = tuple(completed)
+
+    @property
+    def _registry(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = getattr(importlib.import_module(self._module), self._mapping)
+        return found
 
     def entries(self) -> dict[str, str]:
         """Return the names, and what is said of each."""
-        registry = getattr(importlib.import_module(self._module), self._mapping)
-        return {name: each.summary for name, each in registry.items()}
+        return {name: each.summary for name, each in self._registry.items()}
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Return the names that begin so."""
-        names = self.completed or self.entries()
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in self._registry if name.startswith(incomplete)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name, which must be in the registry."""
         if ctx is not None and ctx.resilient_parsing:  # the shell completes: it is not used
             return str(value)
-        return str(click.Choice(list(self.entries())).convert(value, param, ctx))
+        return str(click.Choice(list(self._registry)).convert(value, param, ctx))

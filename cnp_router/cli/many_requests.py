@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli import options
-from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, json_text
+from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table, json_text
 from cnp_router.cli.progress import Progress
 from cnp_router.exceptions import DataFileError
 from cnp_router.files import (
     atomic_write,
+    check_not_csv,
     check_writable,
     is_same_file,
     objects_of,
@@ -37,6 +38,7 @@ __all__ = ["Asked", "check_output", "read_requests", "recommend_each"]
 _STDIN = Path("-")
 _OBJECTS = (".json", ".jsonl", ".ndjson")
 _SHOWN = 30  # characters of a request in the table
+_WIDENED = {"llm": "model asked", "broadcast": "all asked"}  # what a fallback has done
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ def read_requests(
         text = text_of(options.standard_input(), path)
     else:
         path, text = place, read_text(place)
+    check_not_csv(text, path)
     if place.suffix.lower() not in _OBJECTS and not text.lstrip().startswith("{"):
         lines = enumerate(text.split("\n"), start=1)
         found = [Asked(number, line.strip()) for number, line in lines if line.strip()]
@@ -160,7 +163,7 @@ def _echo_table(decided: Iterable[tuple[Asked, Routing]], *, with_ids: bool) -> 
             *([asked.id or ""] if with_ids else []),
             printable(asked.description, _SHOWN),
             ", ".join(routing.recommendation) if routing.fits else "-",
-            f"{len(routing.recipients):,}",
+            f"{len(routing.recipients):,}" if _is_announced(routing) else "-",
             f"{routing.confidence:.2f}",
             _verdict(routing),
         ]
@@ -171,17 +174,21 @@ def _echo_table(decided: Iterable[tuple[Asked, Routing]], *, with_ids: bool) -> 
     echo_table(titles, rows, numbers=["recipients", "confidence"])
     echo(
         "",
-        "Recipients: how many contractors are asked. Confidence: the probability, 0 to 1, that "
-        "they cover all that the request needs.",
+        "Recipients: how many contractors are asked (- where nothing fits: nobody is). "
+        "Confidence: the probability, 0 to 1, that they cover all that the request needs.",
         "",
     )
+
+
+def _is_announced(routing: Routing) -> bool:
+    """Return whether anybody is asked: what nothing fits is announced only by a fallback."""
+    return routing.fits or routing.source in _WIDENED
 
 
 def _verdict(routing: Routing) -> str:
     said = "sure" if routing.is_confident else "not sure"
     said = said if routing.fits else "nothing fits"
-    widened = {"llm": "model asked", "broadcast": "all asked"}
-    return f"{said}, {widened[routing.source]}" if routing.source in widened else said
+    return f"{said}, {_WIDENED[routing.source]}" if routing.source in _WIDENED else said
 
 
 class _Summary:
@@ -189,24 +196,32 @@ class _Summary:
 
     def __init__(self) -> None:
         self._verdicts: Counter[str] = Counter()
-        self._recipients = self._reachable = 0
+        self._announced = self._recipients = self._reachable = 0
 
     def add(self, routing: Routing) -> None:
         kind = "not_sure" if not routing.is_confident else "sure"
         self._verdicts[kind if routing.fits else "nothing_fits"] += 1
-        self._recipients += len(routing.recipients)
-        self._reachable += routing.n_reachable
+        if _is_announced(routing):
+            self._announced += 1
+            self._recipients += len(routing.recipients)
+            self._reachable += routing.n_reachable
 
     @property
-    def _share(self) -> float:
-        return 1 - self._recipients / self._reachable
+    def _mean(self) -> float | None:
+        return self._recipients / self._announced if self._announced else None
+
+    @property
+    def _share(self) -> float | None:
+        return 1 - self._recipients / self._reachable if self._announced else None
 
     def to_dict(self) -> dict[str, Any]:
-        kinds = {kind: self._verdicts[kind] for kind in ("sure", "not_sure", "nothing_fits")}
-        n = self._verdicts.total()
-        mean = round(self._recipients / n, 6)
-        saved = round(self._share, 6)
-        return {"requests": n, **kinds, "mean_recipients": mean, "share_of_messages_saved": saved}
+        figures = {"mean_recipients": self._mean, "share_of_messages_saved": self._share}
+        return {
+            "requests": self._verdicts.total(),
+            **{kind: self._verdicts[kind] for kind in ("sure", "not_sure", "nothing_fits")},
+            "not_announced": self._verdicts.total() - self._announced,
+            **{name: None if x is None else round(x, 6) for name, x in figures.items()},
+        }
 
     def facts(self) -> Iterator[tuple[str, str]]:
         n = self._verdicts.total()
@@ -215,6 +230,11 @@ class _Summary:
             for kind in ("sure", "not_sure", "nothing_fits")
         )
         yield "Requests", f"{n:,}: {verdicts}"
-        mean, reach = self._recipients / n, self._reachable / n
-        yield "Recipients", f"{mean:.1f} of {reach:,.0f} contractors on average"
+        if self._mean is None or self._share is None:
+            yield "Recipients", "none: nothing fits any of the requests"
+            return
+        reach, none = self._reachable / self._announced, n - self._announced
+        without = f"; {counted(none, 'request')} {'has' if none == 1 else 'have'} none"
+        mean = f"{self._mean:.1f} of {reach:,.0f} contractors on average"
+        yield "Recipients", mean + (without if none else "")
         yield "Messages saved", f"{self._share:.0%} of those of broadcasts"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cnp_router.catalog import Api
-    from cnp_router.cli.options import Vectors
+    from cnp_router.cli.llm_options import Vectors
     from cnp_router.history import History, UnknownPolicy
     from cnp_router.llm import ChatModel
     from cnp_router.prediction import NextToolPolicy, NextToolRouter

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.billing import model_facts, price, price_facts, with_price
+from cnp_router.cli.html_page import write_page
 from cnp_router.cli.models import fitted_router
 from cnp_router.cli.output import echo, echo_json, echo_pairs, echo_table, note
 from cnp_router.exceptions import BudgetExceededError, RoundFailedError
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 )
 @options.request_argument
 @options.router_model
-@options.encoder_options
+@llm_options.encoder_options
 @click.option(
     "--protocol",
     type=options.PROTOCOL,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 @options.max_size
 @options.request_date
 @options.round_options
-@options.chat_options("Who answers for the agents", "offline", ("manager", "contractor"))
+@llm_options.chat_options("Who answers for the agents", "offline", ("manager", "contractor"))
 @options.file("--transcript", help="Write the round's messages there.")
 @options.html
 @options.as_json
@@ -69,9 +70,9 @@ def negotiate(
     *,
     text: str,
     model: Path | None,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     settings: RoundSettings,
-    chat: options.Chat,
+    chat: llm_options.Chat,
     transcript: Path | None,
     html: Path | None,
     json_: bool,
@@ -106,10 +107,7 @@ def negotiate(
                 note(f"Paid until then: {paid.tokens:,} tokens ({of}).")
             if transcript is not None:
                 exc.transcript.write(transcript)
-            if html is not None:
-                from cnp_router.reports import write_html
-
-                write_html(exc.transcript, html, facts=(("Why", str(exc)),))
+            write_page(exc.transcript, html, aside=True, facts=(("Why", str(exc)),))
         raise
     bill = chat.bill(outcome.transcript.calls)
     if json_:
@@ -119,10 +117,7 @@ def negotiate(
         echo_pairs([*_facts(outcome), *price_facts(bill, chat.prices)])
     if transcript is not None:
         outcome.transcript.write(transcript)
-    if html is not None:
-        from cnp_router.reports import write_html
-
-        write_html(outcome, html, facts=tuple(price_facts(bill, chat.prices)))
+    write_page(outcome, html, aside=json_, facts=tuple(price_facts(bill, chat.prices)))
     if outcome.failure:
         raise RoundFailedError(outcome.failure, outcome.transcript)
 
@@ -131,7 +126,7 @@ def _echo(outcome: Outcome) -> None:
     grounds = outcome.grounds()
     if outcome.recommendation:
         rows = ([name, grounds.get(name, "")] for name in outcome.recommendation)
-        echo_table(["API", "grounds"], rows)
+        echo_table(["API", "why"], rows)
     else:
         echo("No API was recommended.")
     echo()

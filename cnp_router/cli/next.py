@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.models import next_tool_router
-from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table
+from cnp_router.cli.output import cold_start, counted, echo, echo_json, echo_pairs, echo_table
 
 if TYPE_CHECKING:
     from cnp_router.llm import ChatModel
-    from cnp_router.prediction import Hint, RoutedTool
+    from cnp_router.prediction import Hint, NextToolRouter, RoutedTool
     from cnp_router.trajectories import Trajectory
 
 _WHY_UNSURE = {
-    "cold-start": "too few trajectories have been observed (--threshold to act all the same)",
     "threshold": "the confidence is below the threshold",
     "unknown": "nothing like this has been observed",
 }
@@ -67,7 +67,7 @@ def _so_far(goal: str | None, prefixes: tuple[str, ...], steps: Path | None) -> 
     help="Act on a prediction from this confidence on, from 0 to 1.  [default: never in the first "
     "100 trajectories, then 0.9, falling to 0.6 as more is predicted rightly]",
 )
-@options.chat_options("Who is asked where the prediction is not acted upon", "nobody")
+@llm_options.chat_options("Who is asked where the prediction is not acted upon", "nobody")
 @options.as_json
 def next(
     *,
@@ -75,7 +75,7 @@ def next(
     run: Trajectory,
     exclude: tuple[str, ...],
     threshold: float | None,
-    chat: options.Chat,
+    chat: llm_options.Chat,
     json_: bool,
 ) -> None:
     """Predict the tool that an agent calls next."""
@@ -87,16 +87,21 @@ def next(
     router = next_tool_router(model, policy, _model(chat))
     decided = router.predict_next(run.steps, Context(run.goal))
     hints = router.hints(decided.tool, run.steps) if decided.tool else ()
+    new = dict.fromkeys(step.tool for step in run.steps if step.tool not in router.observed)
     if json_:
-        echo_json({**decided.to_dict(), "hints": [hint.to_dict() for hint in hints]})
-    elif decided.tool is None:
+        hinted = [hint.to_dict() for hint in hints]
+        echo_json({**decided.to_dict(), "never_observed": list(new), "hints": hinted})
+        return
+    if decided.tool is None:
         besides = ", besides what is excluded" if exclude else ""
         echo(f"Nothing is known of what comes next{besides}.")
     else:
-        _echo(decided, hints)
+        _echo(decided, hints, router)
+    if new:
+        echo_pairs(("Never observed", f"{tool}{_near(tool, router)}") for tool in new)
 
 
-def _model(chat: options.Chat) -> ChatModel | None:
+def _model(chat: llm_options.Chat) -> ChatModel | None:
     if chat.llm is None:
         return None
     if chat.is_server:
@@ -107,18 +112,27 @@ def _model(chat: options.Chat) -> ChatModel | None:
     return OfflineChatModel({ChooseTool: offline_choice})
 
 
-def _echo(decided: RoutedTool, hints: tuple[Hint, ...]) -> None:
+def _near(tool: str, router: NextToolRouter) -> str:
+    close = difflib.get_close_matches(tool, router.observed, n=1)
+    return f": did you mean {close[0]}?" if close else ""
+
+
+def _echo(decided: RoutedTool, hints: tuple[Hint, ...], router: NextToolRouter) -> None:
     rows = ([c.tool, f"{c.probability:.2f}"] for c in decided.candidates)
     echo_table(["tool", "probability"], rows, numbers=["probability"])
     echo()
-    echo_pairs(_facts(decided, hints))
+    echo_pairs(_facts(decided, hints, router))
 
 
-def _facts(decided: RoutedTool, hints: tuple[Hint, ...]) -> Iterator[tuple[str, str]]:
+def _facts(
+    decided: RoutedTool, hints: tuple[Hint, ...], router: NextToolRouter
+) -> Iterator[tuple[str, str]]:
     who = {"llm": "chosen by the language model", "none": "undecided: the caller has to decide"}
     yield "Next", f"{decided.tool} ({who.get(decided.source, f'predicted by {decided.source}')})"
     yield "Confidence", f"{decided.confidence:.2f}, with a threshold of {decided.threshold:.2f}"
-    if decided.unsure:
+    if decided.unsure == "cold-start":
+        yield "Not acted upon", f"{cold_start(router)} (--threshold to act all the same)"
+    elif decided.unsure:
         yield "Not acted upon", _WHY_UNSURE.get(decided.unsure, decided.unsure)
     if decided.hallucinated:
         yield "Hallucinated", ", ".join(decided.hallucinated)

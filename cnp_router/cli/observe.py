@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.models import online_file
-from cnp_router.cli.output import counted, echo_json, echo_pairs, note
+from cnp_router.cli.output import cold_start, counted, echo_json, echo_pairs, note
 from cnp_router.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from cnp_router.prediction import NextToolRouter
 
 
 @options.command(
@@ -23,7 +26,7 @@ from cnp_router.cli.progress import Progress
     required=True,
     help="Folder of a model, or a new one. What is learned is kept in DIR/online.sqlite.",
 )
-@options.encoder_options
+@llm_options.encoder_options
 @options.files("--trajectories", help="What agents did.")
 @options.files(
     "--history",
@@ -35,7 +38,7 @@ from cnp_router.cli.progress import Progress
 def observe(
     *,
     model: Path,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     trajectories: tuple[Path, ...],
     histories: tuple[Path, ...],
     json_: bool,
@@ -87,6 +90,7 @@ def observe(
         "steps": router.n_steps,
         "coverage": router.coverage,
         "threshold": router.threshold,
+        "trajectories_needed": router.policy.ask_first,
     }
     if changed:
         note(
@@ -94,10 +98,10 @@ def observe(
             "before under the same id (give a new id)",
             "Warning",
         )
-    echo_json(result) if json_ else echo_pairs(_pairs(result))
+    echo_json(result) if json_ else echo_pairs(_pairs(result, router))
 
 
-def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _pairs(result: dict[str, Any], router: NextToolRouter) -> Iterator[tuple[str, str]]:
     repeated = result["repeated"]
     again = f" ({repeated:,} had been observed before)" if repeated else ""
     yield "Observed", f"{counted(result['observed'], 'record')}{again}"
@@ -107,4 +111,7 @@ def _pairs(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     runs, steps = counted(result["trajectories"], "run"), counted(result["steps"], "step")
     yield "Next tools", f"learned from {runs}, {steps}"
     coverage, threshold = f"{result['coverage']:.0%} of the steps", f"{result['threshold']:.2f}"
-    yield "Predicted", f"{coverage}, so predictions are acted upon from a confidence of {threshold}"
+    acts = f"so predictions are acted upon from a confidence of {threshold}"
+    if router.n_trajectories < router.policy.ask_first:
+        acts = cold_start(router)
+    yield "Predicted", f"{coverage}, {acts}"

@@ -20,6 +20,7 @@ from cnp_router.printing import is_harmless, printable
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod, RenderableType
 
+    from cnp_router.prediction import NextToolRouter
     from cnp_router.routing import Recipient
 
 _WIDEST = 110  # columns of prose: longer lines are hard to read; a table may be as wide as it can
@@ -188,6 +189,12 @@ def console(stream: IO[str], widest: int = _WIDEST) -> Console:
 def counted(n: int, noun: str) -> str:
     """Return a number and what it counts: ``1 step``, ``2,000 steps``."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def cold_start(router: NextToolRouter) -> str:
+    """Return how many runs have been observed, of those needed before a prediction counts."""
+    of = counted(router.policy.ask_first, "run")
+    return f"{router.n_trajectories:,} of the {of} needed before it acts"
 
 
 def number(value: float | None) -> str:

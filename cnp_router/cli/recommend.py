@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options, why_not
+from cnp_router.cli import llm_options, options, why_not
 from cnp_router.cli.completing import api_ids
 from cnp_router.cli.many_requests import check_output, read_requests, recommend_each
 from cnp_router.cli.models import asked_router
@@ -18,7 +18,7 @@ from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_tab
 from cnp_router.cli.restriction import Restriction, restriction
 
 if TYPE_CHECKING:
-    from cnp_router.routing import Routing, SelectionRule
+    from cnp_router.routing import Router, Routing, SelectionRule
 
 _ROWS = 10
 _SURER = "--fallback broadcast asks everyone; --fallback llm asks a language model who else may fit"
@@ -59,12 +59,12 @@ _SURER = "--fallback broadcast asks everyone; --fallback llm asks a language mod
 @options.request_date
 @options.router_model
 @options.file("--catalog", help="Route by the specifications of these APIs alone (JSON Lines).")
-@options.encoder_options
+@llm_options.encoder_options
 @restriction
 @options.gathered("select", options.selection, options.target_recall, options.top_k)
 @options.threshold
 @options.all_fallbacks(default="none")
-@options.chat_options("Who names the categories for --fallback llm", "offline")
+@llm_options.chat_options("Who names the categories for --fallback llm", "offline")
 @click.option("--all", "all_", is_flag=True, help=f"Show all recipients, not only {_ROWS}.")
 @click.option(
     "--why-not",
@@ -85,14 +85,14 @@ def recommend(
     requests: Path | None,
     model: Path | None,
     catalog: Path | None,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     known: tuple[str, ...],
     date: datetime.date | None,
     within: Restriction,
     select: SelectionRule,
     threshold: float,
     fallback: Any,
-    chat: options.Chat,
+    chat: llm_options.Chat,
     all_: bool,
     wanted: str | None,
     output: Path | None,
@@ -125,14 +125,14 @@ def recommend(
     why = None
     if wanted:
         why = why_not.explained(
-            router, routing, within, wanted, _chosen_how(routing, select), date=date
+            router, routing, within, wanted, _chosen_how(router, routing, select), date=date
         )
     if json_:
         echo_json(routing.to_dict() | ({"why_not": why} if why else {}))
         return
     if routing.fits or all_:
         _echo_table(routing, all_)
-        echo_pairs(_facts(routing, select))
+        echo_pairs(_facts(router, routing, select))
     else:
         more = ", allow more" if routing.is_restricted else ""
         echo(routing.verdict, f"Say it in other words{more}, or see what comes nearest with --all.")
@@ -157,45 +157,52 @@ def _check_usage(
 
 
 def _echo_table(routing: Routing, all_: bool) -> None:
-    everyone, recommended = routing.recipients, routing.recommendation
+    everyone = routing.recipients
+    recommended = routing.recommendation if routing.fits else ()
     shown = everyone if all_ else everyone[: max(_ROWS, len(recommended))]
     rows = (
         [
-            "*" if recipient.contractor in recommended else "",
+            *(["*" if recipient.contractor in recommended else ""] if routing.fits else []),
             recipient.contractor,
             f"{recipient.probability:.2f}",
             reasons(recipient),
         ]
         for recipient in shown
     )
-    echo_table(["", "API", "probability", "why"], rows, numbers=["probability"])
+    titles = ["API", "probability", "why"]
+    echo_table(["", *titles] if routing.fits else titles, rows, numbers=["probability"])
     if more := len(everyone) - len(shown):
         most = everyone[len(shown)].probability
         rest = counted(more, "more recipient")
         least = f"{most:.2f} or less" if most >= 0.005 else "0.00"
         echo(f"... and {rest} of probability {least} (--all shows them)")
-    echo("Marked *: recommended. Probability: from 0 to 1, that the request needs the API.", "")
+    marked = "Marked *: recommended. " if routing.fits else ""
+    echo(f"{marked}Probability: from 0 to 1, that the request needs the API.", "")
 
 
-def _chosen_how(routing: Routing, rule: SelectionRule) -> str:
+def _chosen_how(router: Router, routing: Routing, rule: SelectionRule) -> str:
     if routing.source != "learned":
         return "as the fallback says"
+    if not routing.fits:
+        return "those that come nearest"
     target = getattr(rule, "target", None)
     if target is None:
         return "as many as asked for"
-    return (
-        f"{'aiming' if routing.is_rough else 'enough'} to reach {target:.0%} of the needed APIs "
-        "on average"
-    )
+    sure = "enough" if router.promises_recall else "aiming"
+    return f"{sure} to reach {target:.0%} of the needed APIs on average"
 
 
-def _facts(routing: Routing, rule: SelectionRule) -> Iterator[tuple[str, str]]:
+def _facts(router: Router, routing: Routing, rule: SelectionRule) -> Iterator[tuple[str, str]]:
     label = "Recommended" if routing.fits else "Nearest"
     yield label, ", ".join(routing.recommendation)
     if routing.known:
         yield "In use already", ", ".join(routing.known)
     asked, reach = len(routing.recipients), routing.n_reachable
-    how = _chosen_how(routing, rule)
+    if not routing.fits and routing.source == "learned":
+        yield "Recipients", "none: nothing fits"
+        yield "Verdict", routing.verdict
+        return
+    how = _chosen_how(router, routing, rule)
     allowed, of = ("allowed ", f" (of {routing.n_apis})") if routing.is_restricted else ("", "")
     yield "Recipients", f"{asked} of {counted(reach, f'{allowed}contractor')}{of}, {how}"
     yield "Verdict", routing.verdict

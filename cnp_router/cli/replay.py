@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.billing import money
+from cnp_router.cli.html_page import write_page
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table, number
 from cnp_router.exceptions import InputError
 
@@ -46,7 +47,7 @@ class _Priced:
     @classmethod
     def read(cls, prices: Path | None, log_model: str | None) -> _Priced | None:
         """Return the prices that the options name; None if there are none."""
-        listed = options.read_prices(prices)
+        listed = llm_options.read_prices(prices)
         if listed is None:
             if log_model is not None:
                 raise click.UsageError("--log-model needs --prices.")
@@ -109,7 +110,7 @@ class _Priced:
 @options.gathered(
     "priced",
     _Priced.read,
-    options.prices,
+    llm_options.prices,
     click.option(
         "--log-model",
         metavar="NAME",
@@ -140,13 +141,14 @@ def replay(
     log = read_trajectories(trajectories)
     before = read_trajectories(warm) if warm else ()
     found = prequential(None, log, warm=before, **options.given(**how))
-    if html is not None:
-        from cnp_router.reports import write_html
-
-        write_html(found, html, facts=tuple(_paid(found, priced)))
     if json_:
         echo_json(found.to_dict() | ({} if priced is None else {"price": priced.to_dict(found)}))
-        return
+    else:
+        _echo(found, priced)
+    write_page(found, html, aside=json_, facts=tuple(_paid(found, priced)))
+
+
+def _echo(found: PrequentialEvaluation, priced: _Priced | None) -> None:
     titles = ["threshold", *_FIGURES, *(["price saved"] if priced else [])]
     rows = (row for name, method in found.methods.items() for row in _rows(name, method, priced))
     echo_table(["method", *titles], rows, numbers=titles)
@@ -163,8 +165,11 @@ def _facts(found: PrequentialEvaluation, priced: _Priced | None) -> Iterator[tup
     yield "Cost", f"{counted(found.tokens, 'token')} and {found.seconds:,.1f} seconds"
     yield from _paid(found, priced)
     for name, method in found.methods.items():
+        if not method.predicts:
+            continue
         off = f"{method.calibration_error:.3f} off on average (ECE; 0 is best)"
         yield f"Confidence of {name}", off
+    yield "Advice", found.advice
 
 
 def _paid(found: PrequentialEvaluation, priced: _Priced | None) -> Iterator[tuple[str, str]]:

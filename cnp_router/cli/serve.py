@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.serving_run import Decisions, Door, Serving
 from cnp_router.cli.source_options import Origins, source_options
 
@@ -31,7 +31,7 @@ from cnp_router.cli.source_options import Origins, source_options
     "the tools; without tools, the bundled sample]",
 )
 @options.file("--catalog", help="Route to the APIs of a catalog, with neither model nor tools.")
-@options.encoder_options
+@llm_options.encoder_options
 @options.gathered(
     "decisions",
     Decisions,
@@ -133,7 +133,7 @@ def serve(
     origins: Origins,
     model: Path | None,
     catalog: Path | None,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     decisions: Decisions,
     door: Door,
 ) -> None:

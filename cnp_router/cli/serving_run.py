@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options
 from cnp_router.cli.models import SEARCHES_FILE, asked_router, online_file
 from cnp_router.cli.output import note
 from cnp_router.cli.source_options import Origins
@@ -120,7 +120,7 @@ class Serving:
     origins: Origins
     model: Path | None
     catalog: Path | None
-    vectors: options.Vectors
+    vectors: llm_options.Vectors
     decisions: Decisions
     door: Door
 

@@ -12,7 +12,7 @@ from cnp_router.exceptions import InputError, SourceError
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
-    from cnp_router.cli.options import Vectors
+    from cnp_router.cli.llm_options import Vectors
     from cnp_router.sources import Sources
     from cnp_router.training import LearnedRouter
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.import_ import load_showing
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs, echo_table
 from cnp_router.cli.source_options import Origins, echo_diff, echo_problem, source_options
@@ -79,7 +79,7 @@ _FIELDS = ("name", "description", "categories", "parameters", "effects")
     help="Instead of sources, all APIs that there are now, as JSON Lines: what is not among them "
     "is removed.",
 )
-@options.encoder_options
+@llm_options.encoder_options
 @click.option("--dry-run", is_flag=True, help="Say what differs, and leave the model as it is.")
 @options.as_json
 def sync(
@@ -88,7 +88,7 @@ def sync(
     origins: Origins,
     gone: tuple[str, ...],
     catalog: Path | None,
-    vectors: options.Vectors,
+    vectors: llm_options.Vectors,
     dry_run: bool,
     json_: bool,
 ) -> None:

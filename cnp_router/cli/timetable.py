@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.output import console, echo, echo_json, echo_pairs, note
 from cnp_router.exceptions import CnpRouterError, DataFileError, ExecutionError
 from cnp_router.files import is_same_file
@@ -46,7 +46,7 @@ Method = Literal["solver", "plan", "react"]
     help="The best timetable by a solver; or one by language models: a plan by a planner, whose "
     "jobs executors do, or one agent that chooses call after call.",
 )
-@options.chat_options(
+@llm_options.chat_options(
     "Who plans and chooses, with --method plan or react", "nobody", ("planner", "executor")
 )
 @options.as_json
@@ -58,7 +58,7 @@ def timetable(
     courses: Path | None,
     ask_: bool | None,
     method: Method,
-    chat: options.Chat,
+    chat: llm_options.Chat,
     json_: bool,
 ) -> None:
     """Make a timetable that keeps every rule of a form.
@@ -90,7 +90,7 @@ def timetable(
         )
 
 
-def _check(method: Method, chat: options.Chat) -> None:
+def _check(method: Method, chat: llm_options.Chat) -> None:
     """Raise UsageError for options that do not go together."""
     if method == "solver" and (chat.llm is not None or chat.roles):
         raise click.UsageError("A language model goes with --method plan or react.")
@@ -124,7 +124,7 @@ def _read_form(path: Path, courses: Sequence[Course]) -> Form:
 def _by_models(
     form: Form,
     method: Literal["plan", "react"],
-    chat: options.Chat,
+    chat: llm_options.Chat,
     courses: Sequence[Course],
     file: Path | None,
     reading: Reading | None,
@@ -152,7 +152,11 @@ def _by_models(
 
 
 def _print(
-    proposal: Proposal, reading: Reading | None, run: Run | None, chat: options.Chat, json_: bool
+    proposal: Proposal,
+    reading: Reading | None,
+    run: Run | None,
+    chat: llm_options.Chat,
+    json_: bool,
 ) -> None:
     """Print what was understood, the timetable, and what models took for it."""
     from cnp_router.cli.billing import price_facts, with_price

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cnp_router.cli import options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.models import fitted_router, size
 from cnp_router.cli.output import counted, echo_json, echo_pairs
 
 
 @options.command("cnp-router verify --model model")
 @options.fitted_model
-@options.encoder_options
+@llm_options.encoder_options
 @options.as_json
-def verify(*, model: Path, vectors: options.Vectors, json_: bool) -> None:
+def verify(*, model: Path, vectors: llm_options.Vectors, json_: bool) -> None:
     """Check that a model is to the last bit what was saved.
 
     Compares every file with its checksum, loads the router, and has it learn what was observed

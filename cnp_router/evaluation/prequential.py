@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -112,13 +113,43 @@ class PredictorEvaluation:
     over_time: tuple[Window, ...] = ()
     reliability: tuple[ReliabilityBin, ...] = ()
 
-    def best(self, accuracy: float = _TARGET) -> AtThreshold | None:
-        """Return the threshold that saves most tokens at an accuracy of at least `accuracy`."""
-        return _best(self.thresholds, accuracy)
+    @property
+    def predicts(self) -> bool:
+        """Whether it predicted anything: `AlwaysAsk` does not."""
+        return any(each.predicted > 0 for each in self.reliability)
+
+    def best(self, accuracy: float = _TARGET, *, less_errors: bool = True) -> AtThreshold | None:
+        """Return the best threshold at which what is predicted is right often enough.
+
+        Parameters
+        ----------
+        accuracy : float in [0, 1], default=0.8
+            Thresholds at which less than this share of the predicted steps is right are left out.
+        less_errors : bool, default=True
+            The best has the highest `tokens_saved_net`: a step predicted wrongly costs its tokens,
+            for it has to be done again. Otherwise it has the highest `tokens_saved`, as if errors
+            cost nothing: that is the lowest threshold that is accurate enough.
+
+        Returns
+        -------
+        AtThreshold or None
+            None where none is accurate enough.
+
+        Examples
+        --------
+        >>> low = AtThreshold(0.3, 0.9, 0.8, 0.70, 0.45, 0.7)
+        >>> high = AtThreshold(0.4, 0.8, 0.9, 0.65, 0.50, 0.6)
+        >>> found = PredictorEvaluation((low, high), 0.02, ())
+        >>> found.best().threshold, found.best(less_errors=False).threshold
+        (0.4, 0.3)
+        """
+        return _best(self.thresholds, accuracy, less_errors=less_errors)
 
     def __repr__(self) -> str:
         best = self.best()
-        saved = f"{best.tokens_saved:.3f} at {best.threshold:.2f}" if best else "nothing"
+        saved = "nothing"
+        if best is not None:
+            saved = f"{best.tokens_saved_net:.3f} less errors at {best.threshold:.2f}"
         return f"PredictorEvaluation(saves {saved}, ECE {self.calibration_error:.3f})"
 
 
@@ -147,6 +178,32 @@ class PrequentialEvaluation:
     methods: dict[str, PredictorEvaluation]
     exclude: tuple[str, ...] = ()
     tokens_in: int = 0
+
+    @property
+    def best(self) -> tuple[str, AtThreshold] | None:
+        """The method and threshold that save most: by `PredictorEvaluation.best`, if any is."""
+        each = {name: at for name, m in self.methods.items() if (at := m.best()) is not None}
+        return max(each.items(), key=lambda item: item[1].tokens_saved_net, default=None)
+
+    @property
+    def advice(self) -> str:
+        """What to do, in a sentence."""
+        if not self.tokens:
+            return "The log has no tokens, so what predictions would save cannot be weighed."
+        if self.best is None:
+            return (
+                f"Act on no prediction yet: at none of these thresholds is {_TARGET:.0%} of what "
+                "is predicted right."
+            )
+        name, at = self.best
+        if at.tokens_saved_net <= 0:
+            return "Act on no prediction: what is predicted wrongly costs as much as is saved."
+        return (
+            f"Act on {name} from a confidence of {at.threshold:.2f} on: where at least "
+            f"{_TARGET:.0%} of what is predicted is right, this saves most tokens less errors, "
+            f"{at.tokens_saved_net:.1%} of the log's; {at.coverage:.0%} of the steps are "
+            f"predicted, {at.accuracy:.0%} of these rightly."
+        )
 
     @property
     def tokens_out(self) -> int:
@@ -331,9 +388,12 @@ def _at(
     )
 
 
-def _best(thresholds: tuple[AtThreshold, ...], accuracy: float) -> AtThreshold | None:
-    good = [at for at in thresholds if (at.accuracy or 0.0) >= accuracy]
-    return max(good, key=lambda at: at.tokens_saved, default=None)
+def _best(
+    thresholds: tuple[AtThreshold, ...], accuracy: float, *, less_errors: bool = True
+) -> AtThreshold | None:
+    good = [at for at in thresholds if at.accuracy is not None and at.accuracy >= accuracy]
+    saved = attrgetter("tokens_saved_net" if less_errors else "tokens_saved")
+    return max(good, key=saved, default=None)
 
 
 def _over_time(

@@ -35,7 +35,7 @@ __all__ = ["Filled", "Filler"]
 
 _ATTEMPTS = 2  # an answer, and its repair
 _MOST_SHOWN = 300  # characters of a problem
-_MOST_SAID = 80  # of the description of a parameter
+_MOST_SAID = 60  # of the description of a parameter
 # Of the outline of a result, and of those of all results together.
 _MOST_ENTRIES = 100
 _MOST_IN_ALL = 300
@@ -296,15 +296,18 @@ class _Filling:
 
     def open(self, missing: list[Parameter]) -> ExecutionError:
         """Return the error that says what nobody gave."""
-        named = ", ".join(
-            repr(each.name)
-            + (f" ({printable(said, _MOST_SAID)})" if (said := each.description) else "")
-            for each in missing
-        )
+        named = ", ".join(repr(each.name) for each in missing)
+        if len(missing) == 1 and (said := missing[0].description):
+            named += f" ({printable(said, _MOST_SAID)})"
         cure = "name it in the request, or give it in the inputs of the plan"
         answers = None if self.model is None else unwrapped(self.model, FillInputs.role)
         if answers is None or isinstance(answers, OfflineChatModel):
-            cure = "say it in the request, give it in a plan, or fill it by a language model, --llm"
+            first = printable(missing[0].name, _MOST_SAID)
+            cure = (
+                f'write "{first}: ..." in the request, give "inputs" in a plan, or use --llm (an '
+                "address or a date alone is only taken for an input whose name or format says "
+                '"email" or "date")'
+            )
         return self.error(f"no value for {printable(named, _MOST_SHOWN)}: {cure}")
 
     def error(self, problem: str) -> ExecutionError:

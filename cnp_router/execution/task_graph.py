@@ -125,7 +125,7 @@ class Plan:
     ([['place', 'phone'], ['forecast'], ['text']], 2)
     >>> print(plan.draw())
     Text me when it rains in Kyoto.
-    4 jobs on 3 levels, parallelism 2
+    4 jobs on 3 levels, at most 2 jobs at a time
     <BLANKLINE>
     level 1
       place     maps__find {"name": "Kyoto"}
@@ -269,7 +269,7 @@ class Plan:
         counts = f"{n} job{'s'[: n != 1]} on {levels} level{'s'[: levels != 1]}"
         lines = [
             printable(self.request, max(width, 20)),
-            f"{counts}, parallelism {self.parallelism}",
+            f"{counts}, at most {self.parallelism} job{'s'[: self.parallelism != 1]} at a time",
             *([printable(self.guideline, max(3 * width, 60))] if self.guideline else []),
             "",
         ]

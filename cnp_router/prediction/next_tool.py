@@ -122,6 +122,12 @@ class NextToolRouter:
             return tuple(self._choice().apis)
 
     @property
+    def observed(self) -> tuple[str, ...]:
+        """The tools that have been observed, but for steps that failed, in order of first use."""
+        with self._lock:
+            return tuple(self._observed)
+
+    @property
     def coverage(self) -> float:
         """The share of the last 500 steps measured that could have been predicted.
 

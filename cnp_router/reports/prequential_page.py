@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from inspect import getdoc
+from types import MappingProxyType
 from typing import Any
 
 from cnp_router.evaluation import PrequentialEvaluation
 from cnp_router.evaluation.prequential import AtThreshold, PredictorEvaluation, Window
 from cnp_router.evaluation.table import Table, count, share
+from cnp_router.prediction import PREDICTORS
 from cnp_router.reports.drawing import SERIES, drawn
 from cnp_router.reports.page import Figure, Page, Section
 
@@ -16,6 +20,16 @@ __all__ = ["prequential_page"]
 
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)), (0, (3, 3)))
 _MARKS = ("o", "s", "^", "D", "v", "P")
+
+_FEW = 20  # predictions in a bin: fewer say little of how often such a confidence is right
+_ADVICE_THRESHOLD = (
+    "Take the threshold where the right one is highest: a lower one saves more only as long as its "
+    "errors cost less than that."
+)
+_ADVICE_CONFIDENCE = (
+    "Where a line is below the diagonal, fewer predictions are right than their confidence says: "
+    "act from a higher threshold on there."
+)
 
 Points = Sequence[tuple[float, float | None]]
 
@@ -43,12 +57,13 @@ def prequential_page(
     >>> log = [Trajectory(f"t{n}", "Rain?", steps) for n in range(10)]
     >>> page = prequential_page(prequential(None, log))
     >>> [section.title for section in page.sections]
-    ['Over the log', 'Which threshold', 'How sure it is', 'All thresholds']
+    ['The methods', 'Over the log', 'Which threshold', 'How sure it is', 'All thresholds']
     """
     predicting = _predicting(found)
     silent = [name for name in found.methods if name not in predicting.methods]
     before = f", after {found.n_warm:,} others were learned" if found.n_warm else ""
     lead = [
+        found.advice,
         f"{found.n_steps:,} steps in {found.n_trajectories:,} runs{before}. Each step is predicted "
         "from what came before it only, and then learned.",
         *([f"Not acted upon: {', '.join(found.exclude)}"] if found.exclude else []),
@@ -56,12 +71,21 @@ def prequential_page(
         *(f"{label}: {said}" for label, said in facts),
     ]
     sections = (
+        Section("The methods", _methods(found)),
         Section("Over the log", (_chosen(predicting),), _over_time(predicting)),
-        Section("Which threshold", figures=_by_threshold(predicting)),
-        Section("How sure it is", figures=_confidence(predicting)),
+        Section("Which threshold", (_ADVICE_THRESHOLD,), _by_threshold(predicting)),
+        Section("How sure it is", (_ADVICE_CONFIDENCE,), _confidence(predicting)),
         Section("All thresholds", tables=(_thresholds(found),)),
     )
     return Page("What predicting the next tool would save", tuple(lead), _facts(found), sections)
+
+
+def _methods(found: PrequentialEvaluation) -> tuple[str, ...]:
+    """Return a line about each method: the summary of its predictor, where it is one of ours."""
+    kinds = ((name, PREDICTORS.get(name)) for name in found.methods)
+    return tuple(
+        f"{name}: {(getdoc(kind) or '').partition(chr(10))[0]}" for name, kind in kinds if kind
+    )
 
 
 def _predicting(found: PrequentialEvaluation) -> PrequentialEvaluation:
@@ -81,11 +105,11 @@ def _facts(found: PrequentialEvaluation) -> tuple[tuple[str, str], ...]:
         ("tokens", count(found.tokens)),
         ("seconds", count(found.seconds, 1)),
     ]
-    best = [(name, at) for name, each in found.methods.items() if (at := each.best()) is not None]
-    if best:
-        name, at = max(best, key=lambda item: item[1].tokens_saved)
+    if found.best is not None:
+        name, at = found.best
         tiles += [
-            (f"tokens saved: {name} at {at.threshold:.2f}", share(at.tokens_saved)),
+            (f"tokens saved less errors: {name} at {at.threshold:.2f}", _net(at)),
+            ("tokens it saves", share(at.tokens_saved)),
             ("its coverage", share(at.coverage)),
             ("its accuracy", share(at.accuracy)),
         ]
@@ -99,9 +123,10 @@ def _chosen(found: PrequentialEvaluation) -> str:
         if each.shown_at is not None
     )
     return (
-        f"Acting at a confidence of: {at}. That is the threshold that saves most at an accuracy of "
-        "at least .80, chosen at the end of the log; where none is so accurate, the lowest one. "
-        "Each point is a part of the log."
+        f"Acting at a confidence of: {at}. That is the threshold that saves most tokens less "
+        "errors at an accuracy of at least .80, chosen at the end of the log; where none is so "
+        "accurate, the lowest one. A method that rises is still learning; where habits change, it "
+        "falls. Each point is a part of the log."
     )
 
 
@@ -129,9 +154,10 @@ def _by_threshold(found: PrequentialEvaluation) -> tuple[Figure, ...]:
 
     axis, share_of = "act from this confidence on", "share of tokens"
     saved, less = of(lambda at: at.tokens_saved), of(lambda at: at.tokens_saved_net)
+    least = min([0.0, *(at.tokens_saved_net for m in found.methods.values() for at in _rising(m))])
     return (
-        _lines("Tokens saved by threshold", saved, axis, share_of),
-        _lines("Tokens saved less errors", less, axis, share_of, least=None),
+        _lines("Tokens saved by threshold", saved, axis, share_of, least=least),
+        _lines("Tokens saved less errors", less, axis, share_of, least=least),
     )
 
 
@@ -144,8 +170,14 @@ def _confidence(found: PrequentialEvaluation) -> tuple[Figure, ...]:
         name: [(each.predicted, each.observed) for each in method.reliability]
         for name, method in found.methods.items()
     }
+    few = {
+        name: {each.predicted for each in method.reliability if each.n < _FEW}
+        for name, method in found.methods.items()
+    }
     errors = ", ".join(
-        f"{name} {share(each.calibration_error)}" for name, each in found.methods.items()
+        f"{name} {share(each.calibration_error)}"
+        for name, each in found.methods.items()
+        if each.predicts
     )
     reliable = _lines(
         "Reliability of the confidence",
@@ -153,8 +185,12 @@ def _confidence(found: PrequentialEvaluation) -> tuple[Figure, ...]:
         "confidence",
         "share that was right",
         is_diagonal=True,
+        apart=few,
     )
-    said = f"{reliable.says} On the dotted diagonal, confidence is honest. ECE: {errors}."
+    said = (
+        f"{reliable.says} On the dotted diagonal, confidence is honest. Hollow marks, not joined, "
+        f"are of fewer than {_FEW} predictions. ECE: {errors or 'nothing was predicted'}."
+    )
     return (
         _lines(
             "Accuracy against coverage", against, "coverage, the surest first", "accuracy",
@@ -162,6 +198,11 @@ def _confidence(found: PrequentialEvaluation) -> tuple[Figure, ...]:
         ),
         Figure(reliable.title, reliable.svg, said, reliable.table),
     )  # fmt: skip
+
+
+def _net(at: AtThreshold) -> str:
+    saved = at.tokens_saved_net
+    return share(saved) if saved >= 0 else f"{saved:.3f}"
 
 
 def _rising(method: PredictorEvaluation) -> list[AtThreshold]:
@@ -174,11 +215,15 @@ def _lines(
     across: str,
     up: str,
     *,
-    least: float | None = 0.0,
+    least: float = 0.0,
     marked: bool = True,
     is_diagonal: bool = False,
+    apart: Mapping[str, Collection[float]] = MappingProxyType({}),
 ) -> Figure:
-    """Return a line for each method, told apart by colour, dash and mark."""
+    """Return a line for each method, told apart by colour, dash and mark.
+
+    Points whose place across is in `apart` are not joined with the others.
+    """
 
     def draw(axes: Any) -> None:
         if is_diagonal:
@@ -187,19 +232,26 @@ def _lines(
             there = [(x, y) for x, y in points if y is not None]
             if not there:
                 continue
+            lone = apart.get(name, ())
+            style: dict[str, Any] = {
+                "color": SERIES[number % len(SERIES)],
+                "marker": _MARKS[number % len(_MARKS)] if marked else None,
+                "markersize": 4.5,
+            }
             axes.plot(
-                *zip(*there, strict=True),
+                [x for x, _ in there],
+                [math.nan if x in lone else y for x, y in there],
                 label=name,
-                color=SERIES[number % len(SERIES)],
                 linestyle=_DASHES[number % len(_DASHES)],
-                marker=_MARKS[number % len(_MARKS)] if marked else None,
-                markersize=4.5,
                 linewidth=1.8,
+                **style,
             )
+            hollow = [(x, y) for x, y in there if x in lone]
+            if hollow:
+                axes.plot(*zip(*hollow, strict=True), linestyle="", fillstyle="none", **style)
         axes.set_xlabel(across)
         axes.set_ylabel(up)
-        if least is not None:
-            axes.set_ylim(least - 0.03, 1.03)
+        axes.set_ylim(least - 0.03, 1.03)
         if axes.lines and any(lines.values()):
             axes.figure.legend(loc="outside lower center", ncols=2)
 
@@ -235,15 +287,16 @@ def _thresholds(found: PrequentialEvaluation) -> Table:
     rows = tuple(
         (
             name,
-            f"{at.threshold:.2f}",
+            f"{at.threshold:.2f}" if acted else "any",
             share(at.coverage),
             share(at.accuracy),
             share(at.tokens_saved),
-            f"{at.tokens_saved_net:.3f}",
+            _net(at),
             share(at.seconds_saved),
         )
         for name, each in found.methods.items()
-        for at in _rising(each)
+        for acted in [any(at.coverage for at in each.thresholds)]
+        for at in (_rising(each) if acted else _rising(each)[:1])
     )
     columns = (
         *("method", "threshold", "coverage", "accuracy"),

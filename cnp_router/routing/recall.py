@@ -50,6 +50,9 @@ class RecallControl:
         then; negative before it.
     shift : float, default=0.0
         What is added to the log-odds of every threshold.
+    is_promise : bool, default=True
+        Whether the target is promised: not where some of the requests are made up, for want of
+        past ones.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class RecallControl:
     request: NDArray[Any]
     months: NDArray[Any]
     shift: float = 0.0
+    is_promise: bool = True
 
     def __repr__(self) -> str:
         return f"RecallControl({len(self.needed)} uses in {self.n_requests} requests)"

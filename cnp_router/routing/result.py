@@ -137,7 +137,7 @@ class Routing:
         Most probable first; never empty.
     recommendation : tuple of str
         The APIs that the router itself would use: the recipients of the highest expected F1. Never
-        empty: whether anything fits is in `answerable`.
+        empty: where nothing fits (`fits`), those that come nearest.
     confidence : float in [0, 1]
         Probability that the recipients the router chose cover all that the request needs.
     source : {"learned", "llm", "broadcast", "direct"}

@@ -93,6 +93,11 @@ class Router(ABC):
     def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         """Return the probabilities, given the positions of the known APIs and the day."""
 
+    @property
+    def promises_recall(self) -> bool:
+        """Whether a `TargetRecall` is promised, and not only aimed at; see `RecallControl`."""
+        return self.recall_control is not None and self.recall_control.is_promise
+
     def score(
         self, request: str, known: Iterable[str] = (), *, date: datetime.date | None = None
     ) -> Scores:
@@ -304,15 +309,26 @@ class Router(ABC):
         Returns
         -------
         tuple of str
-            API ids, most probable first, without the known ones.
+            API ids, most probable first, without the known ones; none where nothing fits
+            (`Routing.fits`). What comes nearest then is `Routing.recommendation`.
 
         Raises
         ------
         InputError
             As in `route`.
+
+        Examples
+        --------
+        >>> from cnp_router import Api, Catalog, fit_router
+        >>> router = fit_router(Catalog([Api("sms", "SMS", "Sends text messages to phones."),
+        ...                              Api("maps", "Maps", "Shows places on a map.")]))
+        >>> router.recommend("Send a text message to a phone.")
+        ('sms',)
+        >>> router.recommend("What is 7 times 8?")
+        ()
         """
         routing = self.route(request, known, among=among, exclude=exclude, date=date)
-        return routing.recommendation
+        return routing.recommendation if routing.fits else ()
 
     def _chosen(
         self, rule: SelectionRule, scores: Scores, allowed: NDArray[np.intp]

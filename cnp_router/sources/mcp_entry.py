@@ -77,9 +77,11 @@ def entry_fields(name: str, fields: Mapping[str, Any], folder: Path) -> dict[str
             )
         if given.get(_TYPES[kind]) is None:
             raise InputError(f"field 'type' is {kind!r}, and field {_TYPES[kind]!r} is missing")
-    if isinstance(given.get("cwd"), str):
-        given["cwd"] = folder / given["cwd"]
     command = given.get("command")
+    if command is not None and given.get("cwd") is None:
+        given["cwd"] = folder.absolute()
+    elif isinstance(given.get("cwd"), str):
+        given["cwd"] = folder / given["cwd"]
     if isinstance(command, str) and os.sep in command:
         given["command"] = str(folder.absolute() / command)
     return given

@@ -206,7 +206,8 @@ class McpServer(Source):
             of the settings `max_bytes`, `mode` and `start_timeout`. What other programs keep there
             for themselves is passed over; a warning names it.
         folder : Path
-            What relative paths in `command` and `cwd` are relative to.
+            What relative paths in `command` and `cwd` are relative to, and where a command without
+            `cwd` is started.
         trusted : bool
         secrets : iterable of str, default=()
             As those of the class.

@@ -75,6 +75,7 @@ class Decision(Part):
     request: NDArray[Any]
     months: NDArray[Any]
     shift: float = 0.0
+    is_promise: bool = True
 
     def adapted(
         self, views: Views, ranker: Ranker, requests: EncodedRequests, usage: sparse.csr_array
@@ -134,6 +135,7 @@ class Decision(Part):
             np.array([p for own in needed for p in own]),
             np.repeat(np.arange(len(needed)), [len(own) for own in needed]),
             np.array(months),
+            is_promise=prior is None,
         )
         missing = decision.missing(answers)
         if prior is not None:
@@ -169,7 +171,9 @@ class Decision(Part):
     @cached_property
     def recall_control(self) -> RecallControl:
         """The threshold for a target recall."""
-        return RecallControl(self.needed, self.request, self.months, self.shift)
+        return RecallControl(
+            self.needed, self.request, self.months, self.shift, is_promise=self.is_promise
+        )
 
 
 def confidence_rows(answer: Answer) -> Iterator[tuple[NDArray[Any], bool]]:

@@ -54,6 +54,7 @@ def check_parts(router: LearnedRouter) -> None:
     every = np.array_equal(np.unique(request), np.arange(len(months)))
     sound = needed.dtype.kind == months.dtype.kind == "f" and (needed >= 0).all()
     _require(bool(every and sound and (needed <= 1).all()), "probabilities of what was needed")
+    _require(isinstance(decision.is_promise, bool), "whether the recall is promised")
     has_categories = views[CategoryView].weights.shape[1] > 0
     _require((router.categories is not None) == has_categories, "names of the categories")
 

@@ -51,7 +51,7 @@ def load_router(path: str | Path, *, encoder: Encoder | None = None) -> LearnedR
     >>> load_router("no-such-model")
     Traceback (most recent call last):
         ...
-    cnp_router.exceptions.ModelNotFoundError: no-such-model: no model there (fit one first)
+    cnp_router.exceptions.ModelNotFoundError: no-such-model: no model there (...)
     """
 
     def build(folder: Path, state: dict[str, Any], summary: dict[str, Any]) -> LearnedRouter:
@@ -85,7 +85,7 @@ def verify_router(path: str | Path, *, encoder: Encoder | None = None) -> Learne
     >>> verify_router("no-such-model")
     Traceback (most recent call last):
         ...
-    cnp_router.exceptions.ModelNotFoundError: no-such-model: no model there (fit one first)
+    cnp_router.exceptions.ModelNotFoundError: no-such-model: no model there (...)
     """
     verify_model(path)
     return load_router(path, encoder=encoder)

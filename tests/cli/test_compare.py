@@ -387,7 +387,7 @@ def test_killed_it_goes_on_to_the_same_tables(process, compare, tmp_path, sample
 
 def test_a_report_page(compare):
     result = compare(*QUICK, "--html", "report.html", "--json")
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, "Page: report.html\n")
     assert json.loads(result.stdout)["requests"] == 2
     html = Path("report.html").read_text()
     assert html.startswith("<!doctype html>")

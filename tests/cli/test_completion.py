@@ -56,8 +56,13 @@ class TestWords:
         values = [value for _, value in completed("negotiate", "--protocol", "")]
         assert values == list(PROTOCOLS)
 
-    def test_names_that_are_listed_are_those_of_the_registry(self):
-        assert list(options.PROTOCOL.completed) == list(PROTOCOLS)
+    def test_another_protocol_is_completed_and_taken(self, monkeypatch):
+        monkeypatch.setattr(
+            "cnp_router.protocols.PROTOCOLS", {**PROTOCOLS, "own": PROTOCOLS["learned"]}
+        )
+        found = options.PROTOCOL.shell_complete(None, None, "o")
+        assert [item.value for item in found] == ["own"]
+        assert options.PROTOCOL.convert("own", None, None) == "own"
 
     def test_nothing_slow_is_imported(self, completed, tmp_path):
         heavy = ["numpy", "scipy", "sklearn", "networkx", "openai", "pydantic", "rich"]
@@ -67,7 +72,7 @@ class TestWords:
             "atexit.register(lambda: print('plain,' + ' '.join(set(heavy) & set(sys.modules))))\n"
             f"{CLI}\n"
         )
-        for words in (["re"], ["recommend", "--known", "twi"], ["negotiate", "--protocol", "l"]):
+        for words in (["re"], ["recommend", "--known", "twi"], ["negotiate", "--pro"]):
             assert completed(*words, code=code)[-1] == ("plain", "")
 
 

@@ -245,7 +245,7 @@ class TestFitted:
 
     def test_none(self, doctor):
         found = about(doctor("--model", "none"), "model")
-        assert (found["status"], "no model there (fit one first)" in found["said"]) == (
+        assert (found["status"], "cnp-router fit --catalog FILE --output" in found["said"]) == (
             "problem", True,
         )  # fmt: skip
 

@@ -103,7 +103,7 @@ def test_a_dry_run_calls_nothing(execute, tools):
     tools(LOOK, TELL)
     result = execute("--plan", "plan.json", "--dry-run", "--allow-write")
     assert result.exit_code == 0
-    assert "2 jobs on 2 levels, parallelism 1" in result.stdout
+    assert "2 jobs on 2 levels, at most 1 job at a time" in result.stdout
     assert sent() == ""
     tools({"id": "a", "task": "x", "after": ["b"]}, {"id": "b", "task": "x", "after": ["a"]})
     result = execute("--plan", "plan.json", "--dry-run")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cnp_router.cli.execution_run import ExecutionRun
-from cnp_router.cli.options import Chat
+from cnp_router.cli.llm_options import Chat
 from cnp_router.testing import ScriptedChatModel
 
 TOOLS = '''

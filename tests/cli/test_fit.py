@@ -76,7 +76,8 @@ def test_unknown_apis(run, fits, tmp_path):
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         "Error: more.jsonl, line 1: unknown API 'rainfall' "
-        "(add it to the catalog, or skip such mashups with unknown='skip')\n"
+        "(add it to the catalog, or skip such mashups: --unknown skip of fit, "
+        "unknown='skip' in Python)\n"
     )
     assert not (tmp_path / "model").exists()
     result = run("fit", *FILES, "--history", "more.jsonl", "--output", "m", "--unknown", "skip")

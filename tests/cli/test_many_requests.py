@@ -42,11 +42,25 @@ class TestTable:
         assert rows[0].startswith("Send me a text")
         assert f" {len(first.recipients)} " in rows[0]
         assert rows[0].endswith(f"{first.confidence:.2f}  sure")
-        assert rows[-1].split()[:3] == ["qwzx", "vrrk", "-"]
-        assert rows[-1].endswith("nothing fits")
+        assert rows[-1].split() == ["qwzx", "vrrk", "-", "-", "0.00", "nothing", "fits"]
         assert "Confidence: the probability, 0 to 1" in legend
         assert facts.startswith("Requests        3: 2 sure, 0 not sure, 1 nothing fits\n")
         assert max(map(len, result.stdout.splitlines())) <= 80
+
+    def test_what_nothing_fits_is_not_in_the_means(self, recommend, requests, sample_router):
+        asked = [len(sample_router.route(text).recipients) for text in TEXTS[:2]]
+        said = " ".join(recommend(requests).stdout.split())
+        mean = sum(asked) / 2
+        assert f"{mean:.1f} of 149 contractors on average; 1 request has none" in said
+        document = json.loads(recommend(requests, "--json").stdout)
+        assert (document["mean_recipients"], document["not_announced"]) == (mean, 1)
+        assert document["share_of_messages_saved"] == pytest.approx(1 - mean / 149, abs=1e-6)
+
+    def test_nothing_fits_any(self, recommend):
+        Path("r.txt").write_text(TEXTS[2])
+        assert "none: nothing fits any of the requests" in recommend("r.txt").stdout
+        document = json.loads(recommend("r.txt", "--json").stdout)
+        assert (document["mean_recipients"], document["share_of_messages_saved"]) == (None, None)
 
     def test_ids_where_there_are_some(self, recommend, sample):
         sample.history[:3].write("history.jsonl")
@@ -59,6 +73,7 @@ class TestTable:
         result = recommend(requests, "--threshold", 1, "--fallback", "broadcast")
         assert "not sure" in result.stdout
         assert " 149 " in result.stdout
+        assert "149.0 of 149 contractors on average\n" in result.stdout  # of all three
 
 
 class TestDocuments:
@@ -163,6 +178,19 @@ class TestLines:
         assert message in result.stderr
         assert result.stderr.count("\n") == 1
         assert Path("decisions.jsonl").read_text() == "old"
+
+    @pytest.mark.parametrize("name", ["tickets.csv", "tickets.txt", "-"])
+    def test_a_spreadsheet_is_not_asked_line_by_line(self, recommend, name):
+        text = "ticket,day,text,used\n1,2026-01-09,Where is my parcel?,orders\n"
+        Path("tickets.csv").write_text(text)
+        Path("tickets.txt").write_text(text)
+        result = recommend(name, input=text)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "this looks like CSV (make it JSON Lines: docs/data.md, " in result.stderr
+
+    def test_commas_in_a_sentence_are_no_columns(self, recommend):
+        Path("requests.txt").write_text("photos, maps\nWeather, by text\nrain\n")
+        assert json.loads(recommend("requests.txt", "--json").stdout)["requests"] == 3
 
     def test_no_such_file(self, recommend):
         assert "none.txt: no such file (check the path)" in recommend("none.txt").stderr

@@ -49,6 +49,15 @@ class TestObserve:
         assert "0 records (20 had been observed before)" in text
         assert "learned from 20 runs, 60 steps" in text
         assert "Fitted model" not in text and told["new_to_model"] is None
+        assert "of the steps, 20 of the 100 runs needed before it acts\n" in text
+        assert "acted upon from" not in text and told["trajectories_needed"] == 100
+
+    def test_enough_runs_act_from_a_confidence_on(self, run):
+        runs = [Trajectory(f"t{n}", "Rain?", (Step("weather"), Step("sms"))) for n in range(100)]
+        write_trajectories("many.jsonl", runs)
+        text = run("observe", "--model", "m", "--trajectories", "many.jsonl").stdout
+        assert "so predictions are acted upon from a confidence of 0." in " ".join(text.split())
+        assert "needed before" not in text
 
     def test_one_of_each(self, run):
         write_trajectories("one.jsonl", [Trajectory("t", "Rain?", (Step("weather"),))])
@@ -260,10 +269,17 @@ class TestNext:
         text = next_("--prefix", "weather").stdout
         assert text.startswith("tool ")
         assert "Next            maps (undecided: the caller has to decide)" in text
-        assert "Not acted upon  too few trajectories have been observed" in text
+        assert "Not acted upon  20 of the 100 runs needed before it acts (--threshold to" in text
         assert "from weather's inputs, city (20 of 20 times)" in text
         sure = next_("--prefix", "weather", "--threshold", "0.6").stdout
         assert "maps (predicted by context)" in sure and "Not acted upon" not in sure
+
+    def test_a_tool_that_was_never_observed(self, next_):
+        text = next_("--prefix", "wether,maps,zzz,zzz").stdout
+        assert "Never observed  wether: did you mean weather?\nNever observed  zzz\n" in text
+        said = document(next_("--prefix", "wether,maps,zzz", "--json"))
+        assert said["never_observed"] == ["wether", "zzz"]
+        assert "Never observed" not in next_("--prefix", "weather,maps").stdout
 
     def test_the_offline_model_decides(self, next_):
         said = document(next_("--prefix", "weather", "--llm", "offline", "--json"))
@@ -346,6 +362,8 @@ class TestReplay:
         assert "60 steps in 20 runs\n" in text
         assert "Confidence of context " in text
         assert " off on average (ECE; 0 is best)\n" in text
+        assert "Confidence of always-ask" not in text
+        assert "Advice                     Act on " in text
         assert "Coverage: of the steps, those that are predicted" in " ".join(text.split())
 
     def test_excluding(self, run):

@@ -76,6 +76,14 @@ class TestTable:
         assert [line.split()[1] for line in lines if line.startswith("*")] == list(names[:12])
         assert "... and 2 more recipients of probability 0.90 or less (--all shows them)" in lines
 
+    @pytest.mark.parametrize(("is_promise", "said"), [(True, "enough"), (False, "aiming")])
+    def test_a_recall_is_only_promised_where_the_router_does(
+        self, recommend, monkeypatch, sample_router, is_promise, said
+    ):
+        monkeypatch.setattr(type(sample_router), "promises_recall", is_promise)
+        text = " ".join(recommend(REQUEST).stdout.split())
+        assert f"contractors, {said} to reach 90% of the needed APIs on average" in text
+
     def test_hardly_probable_recipients_are_called_so(self, recommend, monkeypatch, sample_router):
         everyone = tuple(Recipient(name, 0.001) for name in sample_router.apis[:11])
         routing = Routing(
@@ -85,7 +93,7 @@ class TestTable:
         monkeypatch.setattr(type(sample_router), "route", lambda *_, **__: routing)
         text = recommend(REQUEST).stdout
         assert "\n... and 1 more recipient of probability 0.00 (--all shows them)\n" in text
-        assert "11 of 149 contractors, aiming to reach 90% of the needed APIs on\n" in text
+        assert "11 of 149 contractors, " in text
 
     def test_ten_rows_and_how_many_more(self, recommend, sample_router):
         few = recommend("--top-k", 12, REQUEST).stdout
@@ -270,8 +278,16 @@ class TestNothingFits:
     @pytest.mark.usefixtures("doubtful")
     def test_the_nearest_on_request(self, recommend):
         said = recommend("--all", "--top-k", 3, REQUEST).stdout
-        assert said.startswith("   API ") and "\n*  twilio " in said
-        assert "\nVerdict         Nothing in the catalog fits: " in said
+        assert said.startswith("API ") and "\ntwilio " in said
+        assert "*" not in said and "ecommended" not in said and "to reach" not in said
+        assert "\nNearest     twilio" in said and "\nRecipients  none: nothing fits\n" in said
+        assert "\nVerdict     Nothing in the catalog fits: " in said
+
+    @pytest.mark.usefixtures("doubtful")
+    def test_a_fallback_asks_all_the_same(self, recommend):
+        said = recommend("--all", "--fallback", "broadcast", "--threshold", 1, REQUEST).stdout
+        assert "\nRecipients      149 of 149 contractors, as the fallback says\n" in said
+        assert "*" not in said and "\nNearest         twilio" in said
 
     @pytest.mark.usefixtures("doubtful")
     def test_the_document_has_everything(self, recommend):

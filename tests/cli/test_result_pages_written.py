@@ -58,7 +58,7 @@ def page():
 
 def test_an_execution(execute):
     result = execute("--json", jobs=[LOOK])
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, "Page: page.html\n")
     assert json.loads(result.stdout)["done"]
     assert "Done: an execution" in page()
     assert "&lt;b&gt;rain&lt;/b&gt;" in page()
@@ -72,7 +72,9 @@ def test_every_method(execute, method):
 
 
 def test_a_dry_run_is_the_page_of_a_plan(execute):
-    assert execute("--dry-run", jobs=[LOOK]).exit_code == 0
+    result = execute("--dry-run", jobs=[LOOK])
+    assert result.exit_code == 0
+    assert result.stdout.endswith("\nPage  page.html\n")
     assert "A plan, not executed" in page()
 
 
@@ -113,6 +115,7 @@ def test_it_does_not_go_with_a_revision(execute):
 def test_a_round(run, sample_model):
     result = run("negotiate", "--model", sample_model, "--html", "page.html", "Text me: rain.")
     assert result.exit_code == 0
+    assert result.stdout.endswith("\nPage  page.html\n")
     assert "A round of the Contract Net" in page()
     assert "contractor-led" in page()
 
@@ -130,10 +133,15 @@ def test_a_round_that_fails_has_a_page_too(run, sample_model):
     )
     assert result.exit_code == 1
     assert "A round that failed" in page()
+    assert "Page: page.html\n" in result.stderr
 
 
 @pytest.mark.usefixtures("files")
 def test_a_replay(run):
     result = run("replay", "--trajectories", "trajectories.jsonl", "--html", "page.html")
     assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.endswith("\nPage  page.html\n")
     assert "Coverage over the log" in page()
+    log = ("--trajectories", "trajectories.jsonl", "--html", "page.html")
+    result = run("replay", *log, "--json")
+    assert (result.stderr, json.loads(result.stdout)["steps"] > 0) == ("Page: page.html\n", True)

@@ -123,7 +123,10 @@ def test_a_mashup_that_names_a_removed_one_is_observed(run, model):
 def test_no_model_there(run, model):
     result = run("sync", "--model", "nowhere", "--catalog", "now.jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "Error: nowhere: no model there (fit one first)\n"
+    assert result.stderr == (
+        "Error: nowhere: no model there "
+        "(cnp-router fit --catalog FILE --output nowhere makes one)\n"
+    )
 
 
 def test_nothing_to_sync_with(run, model):

@@ -286,11 +286,25 @@ class TestOffline:
 
     def test_what_stays_open_is_named_with_the_cure(self, model):
         problem = (
-            r"^job 'text', 'sms__send': no value for 'to' \(a phone number\), 'body': say it in "
-            r"the request, give it in a plan, or fill it by a language model, --llm$"
+            r"^job 'text', 'sms__send': no value for 'to', 'body': write \"to: ...\" in the "
+            r'request, give "inputs" in a plan, or use --llm \(an address or a date alone is only '
+            r'taken for an input whose name or format says "email" or "date"\)$'
         )
         with pytest.raises(ExecutionError, match=problem):
             fill(model)
+
+    def test_the_cure_it_names_works(self, model):
+        api = Api("mail", "mail", parameters={
+            "type": "object", "properties": {"to": TEXT, "body": TEXT}, "required": ["to", "body"]
+        })  # fmt: skip
+        with pytest.raises(ExecutionError, match="an address or a date alone"):
+            fill(model, Job("a", "Mail 'hi' to ann@x.org"), api, results={})
+        job = Job("a", "Mail 'hi', to: ann@x.org, body: hi")
+        assert fill(model, job, api, results={}).inputs == {"to": "ann@x.org", "body": "hi"}
+
+    def test_a_description_is_said_of_one_alone(self, model):
+        with pytest.raises(ExecutionError, match=r"no value for 'to' \(a phone number\): write"):
+            fill(model, Job("a", "Text it, body: hi"), results={})
 
     def test_what_it_says_of_parameters_steers_no_terminal(self, model):
         evil = {**TEXT, "description": "a\x1b[2Jb\u202e" + "x" * 1_000}

@@ -180,7 +180,7 @@ def test_a_drawing_shows_levels_apis_inputs_and_what_is_waited_for():
     ).draw()
     assert drawn.splitlines() == [
         "Text me when it rains.",
-        "2 jobs on 2 levels, parallelism 1",
+        "2 jobs on 2 levels, at most 1 job at a time",
         "",
         "level 1",
         '  place     maps__find {"name": "Kyōto"}',

@@ -184,7 +184,8 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("scheme", ["light", "dark", "print"])
 def test_text_and_lines_can_be_seen(scheme):
     colours = schemes()[scheme]
-    text = ["ink", "soft", "accent", "good", "unsure", "bad", "rest", "bar", *(f"s{n}" for n in range(1, 9))]
+    text = ["ink", "soft", "accent", "good", "unsure", "bad", "rest", "bar"]
+    text += [f"s{n}" for n in range(1, 9)]
     grounds = ["paper", "card", "well"]
     assert {
         (name, ground): contrast(colours[name], colours[ground])

@@ -200,8 +200,40 @@ def test_a_log_shows_coverage_and_accuracy_over_time(replayed):
     assert "Not drawn, since it predicts nothing: always-ask" in page.lead
     assert not any(row[0] == "always-ask" for row in coverage)
     thresholds = section(page, "All thresholds").tables[0]
-    assert len(thresholds.rows) == len(THRESHOLDS) * len(replayed.methods)
-    assert any(label.startswith("tokens saved: ") for label, _ in page.facts)
+    acted = len(replayed.methods) - 1  # always-ask has one row
+    assert len(thresholds.rows) == len(THRESHOLDS) * acted + 1
+    assert [row[:2] for row in thresholds.rows if row[0] == "always-ask"] == [("always-ask", "any")]
+    assert any(label.startswith("tokens saved less errors: ") for label, _ in page.facts)
+
+
+def test_a_log_says_what_to_do_and_what_the_methods_are(replayed):
+    page = page_of(replayed)
+    assert page.lead[0] == replayed.advice
+    told = section(page, "The methods").text
+    assert [line.partition(": ")[0] for line in told] == list(replayed.methods)
+    assert all(line.partition(": ")[2].endswith(".") for line in told)
+    honest = section(page, "How sure it is").figures[1].says
+    assert "context ." in honest and "always-ask" not in honest.partition("ECE")[2]
+
+
+def test_both_plots_of_thresholds_have_one_scale(replayed):
+    plots = [f.svg for f in section(page_of(replayed), "Which threshold").figures]
+    scales = [re.findall(r">([\u2212\d.]+)</text>", svg) for svg in plots]
+    assert scales[0] == scales[1] and "1.0" in scales[0]
+
+
+def test_bins_of_few_predictions_are_not_joined():
+    steps = (Step("weather", input_tokens=10), Step("sms", input_tokens=10))
+    log = [Trajectory(f"t{n}", "Rain?", steps) for n in range(12)]
+    method = prequential(None, log).methods["first-order"]
+    bins = tuple(replace(each, n=19) for each in method.reliability)
+    for few, hollow in (
+        (method, any(b.n < 20 for b in method.reliability)),
+        (replace(method, reliability=bins), True),
+    ):
+        found = replace(prequential(None, log), methods={"first-order": few})
+        svg = section(page_of(found), "How sure it is").figures[1].svg
+        assert ("fill-opacity: 0" in svg) is hollow
 
 
 def test_lines_are_told_apart_without_colour(replayed):

@@ -38,6 +38,10 @@ class TestEntry:
         assert (server._command, server._args) == ("run", ("a", ""))
         assert server._cwd == Path("/base/sub")
 
+    def test_without_a_folder_of_its_own_it_is_started_in_that_of_the_file(self):
+        assert read(command="run")._cwd == Path("/base")
+        assert read(url="http://127.0.0.1:1/mcp")._cwd is None
+
     def test_a_command_with_a_folder_is_relative_to_the_file(self):
         assert read(command="bin/run")._command == os.path.join("/base", "bin/run")  # noqa: PTH118
         assert read(command="/bin/run")._command == "/bin/run"

@@ -32,6 +32,7 @@ from cnp_router.sources import (
     McpServer,
     Sources,
     mcp_launcher,
+    read_sources,
 )
 
 LAUNCHER = Path(mcp_launcher.__file__)
@@ -178,6 +179,22 @@ class TestStart:
         assert str(tmp_path) in str(caught.value)
         assert "'MINE'" in str(caught.value) and "'PATH'" in str(caught.value)
         assert "UNRELATED" not in str(caught.value)
+
+    def test_relative_arguments_are_found_beside_the_file(self, tmp_path, monkeypatch):
+        (tmp_path / "show.py").write_text("import sys; print('it was found', file=sys.stderr)")
+        entry = {"command": sys.executable, "args": ["show.py"]}
+        file = tmp_path / "mcp.json"
+        file.write_text(json.dumps({"mcpServers": {"odd": entry}}))
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+
+        async def use() -> None:
+            (source,) = read_sources("../mcp.json").sources
+            async with source:
+                await source.apis()
+
+        with pytest.raises(SourceUnavailableError, match="it was found"):
+            asyncio.run(use())
 
     @pytest.mark.parametrize(("stream", "before"), [("stdout", 48), ("stderr", 192)])
     def test_a_secret_that_is_cut_is_not_shown_either(self, stream, before):

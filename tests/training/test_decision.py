@@ -6,6 +6,7 @@ import pytest
 from cnp_router.routing import Ranked, RecallControl, TargetRecall
 from cnp_router.training.decision import CONFIDENCE, Answer, Decision, confidence_features
 from cnp_router.training.linear import Logistic
+from cnp_router.training.prior import bundled_prior
 
 NONE = np.zeros(0)
 
@@ -31,6 +32,15 @@ def test_the_recall_control_is_the_one_measured_on_all_apis():
     assert control.n_requests == measured.n_requests == 50
     for target in (0.5, 0.8, 0.9, 0.95):
         assert control.threshold(target) == pytest.approx(measured.threshold(target))
+
+
+def test_a_recall_is_promised_from_ones_own_requests_only():
+    answers = generated(50, seed=0)
+    for prior, is_promise in ((None, True), (bundled_prior(), False)):
+        decision = Decision.fit(answers, 50, prior)
+        assert decision.recall_control.is_promise is is_promise
+        assert Decision.from_state(decision.state()).recall_control.is_promise is is_promise
+        assert decision.recall_control.adapted(0.5).is_promise is is_promise
 
 
 def test_a_use_that_was_no_candidate_is_reached_by_a_broadcast_only():

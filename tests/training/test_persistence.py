@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import re
+import shlex
 import shutil
 import stat
 from dataclasses import replace
@@ -328,11 +329,13 @@ class TestNotThere:
             place.write_text("mine", encoding="utf-8")
         if kind == "inside a file":
             place /= "model"
-        assert refused(place, ModelNotFoundError) == f"{place}: no model there (fit one first)"
+        cure = f"cnp-router fit --catalog FILE --output {shlex.quote(str(place))} makes one"
+        assert refused(place, ModelNotFoundError) == f"{place}: no model there ({cure})"
 
     def test_a_name_that_no_file_can_have(self):
         message = refused("a\0b", ModelNotFoundError)
-        assert message == r"'a\x00b': no model there (fit one first)"
+        cure = "cnp-router fit --catalog FILE --output DIR makes one"
+        assert message == rf"'a\x00b': no model there ({cure})"
 
     def test_a_manifest_that_may_not_be_read(self, folder, monkeypatch):
         monkeypatch.setattr(Path, "read_bytes", denied)
