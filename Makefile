@@ -27,7 +27,7 @@ test: $(READY) ## tests and doctests
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 check: $(READY) site ## format, lint, types, the site, and whether the docs are up to date
-	CNP_ROUTER_SITE=site $(BIN)/python -m pytest --quiet tests/test_site_in_browser.py
+	CNP_ROUTER_SITE=site $(BIN)/python -m pytest --quiet tests/test_docs_site.py tests/test_site_in_browser.py
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy

@@ -79,5 +79,5 @@ def evaluate(
             curve = learning_curve(router, history, progress=progress, **how)
         result["learning_curve"] = curve.to_dict()
     echo_json(result) if json_ else echo_evaluation(result, curve)
-    context = {"model": str(model), "histories": [str(path) for path in histories]}
-    write_page(evaluation, html, aside=json_, curve=curve, **context)
+    files = [str(path) for path in histories]
+    write_page(evaluation, html, aside=json_, curve=curve, model=str(model), histories=files)

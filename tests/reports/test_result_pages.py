@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hostile_results import HOSTILE, SECRET, execution_of, round_of
+from hostile_results import SECRET, execution_of, round_of
 
 from cnp_router import Catalog, ContractNet, fit_router, load_sample, offline_model, prequential
 from cnp_router.catalog import Api
@@ -21,7 +21,7 @@ from cnp_router.reports import rendered, write_html
 from cnp_router.reports.writing import PAGES
 from cnp_router.sources import CallResult
 from cnp_router.trajectories import Step, Trajectory
-from tests.reports.report_pages import comparison
+from tests.reports.report_pages import HOSTILE, comparison
 
 KEY = "sk-proj-0123456789abcdefghijklmnopqrstuvwxyz-0123456789"  # of nobody
 EMPTY = Execution("e1", "Rain?", None, (), (), 0.1, "nothing was awarded")

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from hostile_results import HOSTILE, SECRET, round_of
+from hostile_results import SECRET, round_of
 
 from cnp_router import ContractNet, RoundSettings, fit_router, load_sample, offline_model
 from cnp_router.protocols import Transcript, Waves
@@ -19,6 +19,7 @@ from cnp_router.protocols.messages import (
 )
 from cnp_router.reports.round_page import outcome_page
 from cnp_router.reports.sequence import MOST_ARROWS, MOST_LIFELINES, sequence_figure
+from tests.reports.report_pages import HOSTILE
 
 
 def texts(figure):

@@ -368,6 +368,7 @@ class TestRoute:
             "source": "learned",
             "n_mashups": 4,
             "verdict": "Not sure: the confidence of 0.38 is below the threshold of 0.60, so an "
-            "API that is needed may be missing. Its probabilities are rough: they were learned from only 4 past "
+            "API that is needed may be missing. Its probabilities are rough: they were learned "
+            "from only 4 past "
             "requests of yours.",
         }
