@@ -9,6 +9,7 @@ NODE_SERVERS := $(addprefix @modelcontextprotocol/server-,everything@2026 filesy
   sequential-thinking@2026)
 NODE_CHECKERS := node@22.23.3 @modelcontextprotocol/conformance@0.1.16 \
   @modelcontextprotocol/inspector@2.12.0
+INSTALLED := $(VENV)/.cnp-router-installed
 READY := $(VENV)/.cnp-router-ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -19,14 +20,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## the tour: one request answered four ways, side by side
+demo: $(INSTALLED) ## the tour: one request answered four ways, side by side
 	@$(BIN)/cnp-router demo
 
 test: $(READY) ## tests and doctests
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 check: $(READY) site ## format, lint, types, the site, and whether the docs are up to date
-	CNP_ROUTER_SITE=site $(BIN)/python -m pytest --quiet tests/test_site_in_browser.py
+	CNP_ROUTER_SITE=site $(BIN)/python -m pytest --quiet tests/test_docs_site.py tests/test_site_in_browser.py
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -54,18 +55,26 @@ clean: ## remove .venv, caches and build leftovers
 	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
+# The package and its extras: all that using it needs.
+$(INSTALLED): pyproject.toml
 	@command -v '$(PYTHON)' > /dev/null || { \
 	  echo "cnp-router needs Python 3.11 or newer, and there is no '$(PYTHON)'" \
 	    "(make PYTHON=/path/to/python3)" >&2; exit 1; }
 	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "cnp-router needs Python 3.11 or newer, and '$(PYTHON)' is $$('$(PYTHON)' -V 2>&1)" \
 	    "(make PYTHON=python3.12)" >&2; exit 1; }
-	@echo 'setting up $(VENV) ...'
+	@echo 'setting up $(VENV): the package and its extras, about 400 MB ...'
 	@'$(PYTHON)' -m venv '$(VENV)'
 	@# --group, for what developers need, came with pip 25.1.
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable '.[plot,report,mcp,openapi,a2a,redis,serve]'
+	@touch '$@'
+
+# And all that tests and checks need.
+$(READY): $(INSTALLED)
+	@echo 'setting up $(VENV): what tests and checks need, about 2 GB, which takes minutes ...'
 	@$(BIN)/python -m pip install --quiet --editable '.[plot,report,mcp,openapi,a2a,redis,serve]' --group dev
+	@echo 'setting up $(VENV): programs for tests (Node, Redis, Chromium, promtool) ...'
 	@# Servers of tools that run in Node: without them, their tests are skipped.
 	@if command -v npm > /dev/null; then \
 	  npm install --silent --no-audit --no-fund --prefix '$(VENV)/node' $(NODE_SERVERS) || \

@@ -17,6 +17,7 @@ from cnp_router.catalog import (
     Api as Api,
     Catalog as Catalog,
     Contractor as Contractor,
+    Effects as Effects,
     LookAlikeWarning as LookAlikeWarning,
 )
 from cnp_router.checks import (

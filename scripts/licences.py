@@ -25,7 +25,7 @@ from cnp_router.evaluation.table import Table
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.files import atomic_write, read_text
 
-__all__ = ["LicenceError", "main", "needed", "problems"]
+__all__ = ["LicenceError", "main", "needed", "problems", "refused"]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "licences.md"
 PROJECT = "cnp-router"
@@ -215,9 +215,23 @@ def renewed() -> str:
     return "\n".join(parts)
 
 
+def refused() -> list[str]:
+    """Return what is installed with a licence that this project has not accepted."""
+    return [
+        f"{each.name}, of {_where(extra)}, has the licence {each.licence!r}"
+        for extra, packages in tables().items()
+        for each in packages
+        if not is_accepted(each.licence)
+    ]
+
+
+def _where(extra: str) -> str:
+    return f"the extra {extra}" if extra else "the base"
+
+
 def problems(page: str) -> list[str]:
-    """Return what is wrong with the page, or with what is installed."""
-    found = []
+    """Return what is wrong with what is installed, or with the page of it."""
+    found = refused()
     listed = {
         (cells[0], cells[1])
         for line in page.splitlines()
@@ -225,14 +239,13 @@ def problems(page: str) -> list[str]:
         for cells in [[cell.strip() for cell in line.strip("|").split("|")]]
     }
     for extra, packages in tables().items():
-        where = f"the extra {extra}" if extra else "the base"
         for each in packages:
-            if not is_accepted(each.licence):
-                found.append(f"{each.name}, of {where}, has the licence {each.licence!r}")
             if not each.reason:
                 found.append(f"{each.name}: what for? (say it in REASONS)")
             if (each.name, each.licence) not in listed:
-                found.append(f"{each.name} ({each.licence}), of {where}, is not on the page")
+                found.append(
+                    f"{each.name} ({each.licence}), of {_where(extra)}, is not on the page"
+                )
     return found
 
 

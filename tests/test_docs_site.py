@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import shutil
 from itertools import pairwise
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), *DOCS]
 pytest.importorskip("mkdocs")
+SITE = Path(os.environ.get("CNP_ROUTER_SITE", "no-site")).resolve()
 SHOWN = SimpleNamespace(meta={}, file=SimpleNamespace(src_uri="docs/any.md"))
 
 
@@ -177,3 +179,16 @@ class TestTexts:
         start = SimpleNamespace(meta={}, file=SimpleNamespace(src_uri="README.md"))
         shown = site.on_page_markdown('<img src="docs/images/demo.svg">\n', page=start)
         assert shown == '<img src="images/demo.svg">\n'
+
+
+@pytest.mark.skipif(not SITE.is_dir(), reason="the site is not built (make check builds it)")
+def test_nothing_in_it_is_fetched_from_elsewhere():
+    loads = re.compile(
+        r"<(?:script|img|iframe|source)\b[^>]*\bsrc(?:set)?=\"?(?:https?:)?//[^>]*>"
+        r"|<link\b(?![^>]*rel=\"?(?:canonical|prev|next))[^>]*href=\"?(?:https?:)?//[^>]*>"
+    )
+    texts = {file: file.read_text(encoding="utf-8") for file in SITE.rglob("*.html")}
+    assert texts
+    assert {match for text in texts.values() for match in loads.findall(text)} == set()
+    # The theme fetches the library of these diagrams when a page has one.
+    assert [file for file, text in texts.items() if 'class="mermaid"' in text] == []

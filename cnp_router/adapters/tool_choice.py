@@ -28,6 +28,7 @@ from cnp_router.records import (
 )
 from cnp_router.routing import Router
 from cnp_router.routing.routing_telemetry import counted_routing
+from cnp_router.routing.shortlisting import of_parts
 from cnp_router.training import LearnedRouter
 from cnp_router.trajectories import Step, Trajectory
 
@@ -289,21 +290,29 @@ class ToolChoice:
         kept: tuple[str, ...],
     ) -> tuple[str, ...]:
         """Return the names of those that fit, besides those that are always shown."""
-        found: list[tuple[float, str]] = []
+        found: dict[str, float] = {}
+        asked: list[tuple[Router, list[str] | None, Mapping[str, str]]] = []
         is_counted = self.router is None  # or by the first that is asked
         for router, ids in ((self.router, known.by_router), (fitted, known.by_specification)):
             left = [api for api, name in ids.items() if name not in kept]
             if router is None or not left:
                 continue
             among = None if len(left) == len(router.apis) else left
+            asked.append((router, among, ids))
             routing = router.route(request, among=among)
             if router is fitted and not is_counted:
                 counted_routing(routing)
             is_counted = True
             if routing.fits:
-                found += [(each.probability, ids[each.contractor]) for each in routing.recipients]
-        found.sort(key=lambda one: -one[0])
-        return tuple(name for _, name in found[: self.k - len(kept)])
+                found |= {ids[each.contractor]: each.probability for each in routing.recipients}
+        places = self.k - len(kept)
+        free = places - len(found)
+        if found and free > 0:
+            for router, among, ids in asked:
+                taken = {api for api, name in ids.items() if name in found}
+                added, _ = of_parts(router, request, free, taken=taken, among=among)
+                found |= {ids[each.contractor]: each.probability for each in added}
+        return tuple(sorted(found, key=lambda name: -found[name])[:places])
 
     def __repr__(self) -> str:
         how = "fitted on specifications" if self.router is None else shown(self.router)

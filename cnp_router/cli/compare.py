@@ -109,16 +109,21 @@ def compare(
         raise click.UsageError("--retry-failed needs --resume.")
     if report is not None:
         check_report(report)
-    router, failure = fitted_router(model, vectors), None
+    router, failure, finished = fitted_router(model, vectors), None, [0, 0]
     how = {"concurrent_requests": 4 if chat.asks_server() else 1} | options.given(**how)
     asked = chat.model(router.catalog, cache=cache)
     try:
         with Progress("Comparing") as progress:
-            how |= {"router": router, "settings": settings, "progress": progress}
+
+            def counted(method: str, done: int, total: int) -> None:
+                finished[:] = done, total
+                progress(method, done, total)
+
+            how |= {"router": router, "settings": settings, "progress": counted}
             how["dated"] = not undated
             comparison = compared(router.catalog, asked, History.read(histories), **how)
     except (KeyboardInterrupt, ProtocolError) as exc:
-        _note_how_to_continue(exc, how.get("resume"))
+        _note_how_to_continue(exc, how.get("resume"), finished[0], finished[1], cache)
         if not isinstance(exc, RoundFailedError) or exc.comparison is None:
             raise
         failure, comparison = exc, exc.comparison
@@ -134,14 +139,19 @@ def compare(
         raise failure
 
 
-def _note_how_to_continue(broken_off_by: BaseException, resume: Path | None) -> None:
+def _note_how_to_continue(
+    broken_off_by: BaseException, resume: Path | None, done: int, total: int, cache: Path | None
+) -> None:
     failed = isinstance(broken_off_by, RoundFailedError)
+    note(f"{done:,} of {total:,} rounds are finished." if total else "No new round is finished.")
     if resume is None:
         note("Nothing is kept: use --resume FILE to be able to continue later.")
     else:
         more = " and a larger budget" if isinstance(broken_off_by, BudgetExceededError) else ""
         more += " and --retry-failed, to repeat failed rounds" if failed else ""
         note(f"What is finished is in {resume}: continue with the same command{more}.")
+        if done < total and cache is None:
+            note("Rounds that were begun are asked again in full: --cache DIR keeps their answers.")
     if failed:
         note("Use --protocol and --announce to leave out a method.")
 

@@ -180,6 +180,7 @@ def _echo(tour: _Tour) -> None:
         echo(f"Needed   {', '.join(tour.needed)}")
     echo()
     _echo_answers(tour)
+    echo("", _MODEL)
     echo("", "Why the router says so", style=_HEADING)
     rows = (
         [each.contractor, f"{each.probability:.2f}", reasons(each)]
@@ -196,12 +197,12 @@ def _echo(tour: _Tour) -> None:
             "",
             "Of those that need three APIs or more, the one above is nearest to these averages.",
         )
-    echo("", f"{tour.saved} {_MODEL}")
+    echo("", tour.saved)
 
 
 def _echo_answers(tour: _Tour) -> None:
     n = len(tour.needed)
-    found = [", ".join(_marked(answer, tour.needed)) or "nothing" for answer in tour.answers]
+    found = [_found(answer, tour.needed) for answer in tour.answers]
     rows = [
         [
             answer.method,
@@ -224,6 +225,13 @@ def _echo_answers(tour: _Tour) -> None:
         echo()
         methods = (answer.method for answer in tour.answers)
         echo_pairs([("", said), *zip(methods, found, strict=True)])
+
+
+def _found(answer: Answer, needed: Sequence[str]) -> str:
+    """Return what was found, in words where a router says that it does not fit."""
+    apis = ", ".join(_marked(answer, needed)) or "nothing"
+    fits = answer.routing is None or answer.routing.fits
+    return apis if fits else f"nothing fits (nearest: {apis})"
 
 
 def _marked(answer: Answer, needed: Sequence[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from cnp_router.cli import llm_options, options
 from cnp_router.cli.evaluation_report import echo_evaluation
 from cnp_router.cli.html_page import write_page
 from cnp_router.cli.models import fitted_router
-from cnp_router.cli.output import echo_json
+from cnp_router.cli.output import echo_json, note
 from cnp_router.cli.progress import Progress
 
 
@@ -68,6 +68,8 @@ def evaluate(
     router, history = fitted_router(model, vectors), History.read(histories)
     how = {"dated": not undated, **options.given(**how)}
     evaluation = evaluated(router, history, **how)
+    if learned := evaluation.learned_from_note:
+        note(learned, "Warning")
     result: dict[str, Any] = evaluation.to_dict()
     if complete:
         result["completion"] = evaluate_completion(router, history, dated=not undated).to_dict()
@@ -77,4 +79,5 @@ def evaluate(
             curve = learning_curve(router, history, progress=progress, **how)
         result["learning_curve"] = curve.to_dict()
     echo_json(result) if json_ else echo_evaluation(result, curve)
-    write_page(evaluation, html, aside=json_, curve=curve)
+    files = [str(path) for path in histories]
+    write_page(evaluation, html, aside=json_, curve=curve, model=str(model), histories=files)

@@ -12,64 +12,25 @@ if TYPE_CHECKING:
 
 __all__ = ["echo_evaluation"]
 
-_FIRST = {  # of a ranking, by what stands before the @
-    "recall": "share of the needed APIs among the first {k}",
-    "complete": "requests with all of them among the first {k}",
-    "ndcg": "the same, the earlier the better, first {k}",
-    "map": "precision where each one stands, first {k}",
-}
-_SETS = {
-    "precision": "share of it that is needed",
-    "recall": "share of what is needed that is in it",
-    "f1": "both in one (their harmonic mean)",
-}
-_GROUPS: dict[str, tuple[str, dict[str, str]]] = {
-    "ranking": ("All APIs, ranked: how early the needed ones come (0 to 1, best 1)", {}),
-    "recommendation": (
-        "The recommended APIs (0 to 1, best 1)",
-        {**_SETS, "mean_apis": "how many APIs, on average"},
-    ),
-    "categories": ("The predicted categories (0 to 1, best 1)", _SETS),
-    "recipients": (
-        "The recipients: the contractors that are asked",
-        {
-            "target_recall": "share of the needed APIs to reach (0 to 1)",
-            "recall": "share that was reached",
-            "mean": "how many are asked, on average",
-            "p50": "in half of the requests at most",
-            "p95": "in 95% of the requests at most",
-            "total": "how many contractors there are",
-        },
-    ),
-    "calibration": (
-        "Probabilities, compared with what was needed (0 to 1, best 0)",
-        {
-            "ece": "how far they are off, on average",
-            "brier": "mean of the squared differences",
-        },
-    ),
-    "latency_ms": (
-        "Milliseconds for a request",
-        {"p50": "half of the requests take at most", "p95": "95% of them take at most"},
-    ),
-}
 _BY = {"text": "from the text", "graph": "from the other APIs", "both": "from both"}
 
 
 def echo_evaluation(result: dict[str, Any], curve: LearningCurve | None) -> None:
     """Print an evaluation, a completion if it has one, and a learning curve."""
+    from cnp_router.evaluation.figure_words import GROUPS, worded
+
     echo_pairs(_facts(result))
-    for name, (title, labels) in _GROUPS.items():
-        echo("", title)
-        figures = result[name]
-        rows = [[f"  {_label(labels, key)}", number(value), key] for key, value in figures.items()]
-        echo_columns(rows, right=[1])
+    for name, group in GROUPS.items():
+        rows = [[f"  {words}", number(value), key] for key, words, value in worded(result, name)]
+        if rows:
+            echo("", group.long)
+            echo_columns(rows, right=[1])
     if "completion" in result:
         _echo_completion(dict(result["completion"]))
     if curve is not None:
         table = curve.table()
         echo("", "Fitted again on parts of the past mashups (learning curve)")
-        echo("Shares and errors are those above: recall@5, recall@20, f1, recall, ece.")
+        echo("The figures are those above, each on the same requests.")
         echo_table(table.columns, table.rows, numbers=table.columns)
         for sentence in table.notes:
             echo("", sentence)
@@ -81,14 +42,10 @@ def _facts(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     asked = "asked as of that day" if result["dated"] else "which the router was not given"
     yield "With a date", f"{result['with_date']:,}, {asked}"
     share = f"{result['fallback_rate']:.1%} of the requests"
-    yield "Not sure", f"{share}, whose confidence is below the threshold"
-
-
-def _label(labels: dict[str, str], key: str) -> str:
-    if key in labels:
-        return labels[key]
-    metric, _, k = key.partition("@")
-    return _FIRST[metric].format(k=k)
+    yield "Not sure", f"{share}, whose confidence is below {result['threshold']:g}"
+    if result["complete_if_sure"] is not None:
+        right = f"{result['complete_if_sure']:.1%} of the others"
+        yield "If sure", f"{right} have recipients that hold all they needed"
 
 
 def _echo_completion(completion: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from cnp_router.exceptions import CnpRouterError
+from cnp_router.exceptions import CnpRouterError, DataFileError
 
 __all__ = ["Finding", "Status", "failure", "ok"]
 
@@ -32,4 +32,6 @@ def failure(about: str, exc: Exception, cure: str = "") -> Finding:
     said = getattr(exc, "problem", None) or str(exc) or type(exc).__name__
     if isinstance(exc, CnpRouterError):
         cure = getattr(exc, "cure", None) or ""
+    if isinstance(exc, DataFileError):  # which file, and the line: unless it is named already
+        said = str(exc).removesuffix(f" ({cure})").removeprefix(f"{about.partition(' ')[2]}: ")
     return Finding("problem", about, said, cure)

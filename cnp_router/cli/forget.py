@@ -15,6 +15,7 @@ from cnp_router.cli.completing import api_ids
 from cnp_router.cli.models import MEMORY_FILE, ONLINE_FILE, SEARCHES_FILE
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs
 from cnp_router.cli.progress import Progress
+from cnp_router.exceptions import shown
 
 if TYPE_CHECKING:
     from cnp_router.forgetting import Forgetting, Forgotten
@@ -63,7 +64,8 @@ def forget(
     what is left: it is then as if it had never known them. What is remembered of a user
     (memory.sqlite) and what one searched for (searches.sqlite) goes too, and so do plans of a user
     and plans that name an API (plans.jsonl). If the command is interrupted, give it once more. A
-    mashup that used no other API than a forgotten one goes with it.
+    mashup that used no other API than a forgotten one goes with it. Where a gateway asks for one
+    token or none, whoever asks it is the user "anyone".
     """
     if not (mashups or users or apis):
         raise click.UsageError("Give --mashup, --user or --api.")
@@ -110,8 +112,12 @@ def forget(
         "removed": not dry_run,
         "not_reached": list(_NOT_REACHED),
     }
+    n_found = n_plans + (n_remembered or 0) + (n_searches or 0)
+    is_found = bool(observed or left or n_found)
     if json_:
         echo_json(result)
+    elif not is_found:
+        echo(_nothing_of(mashups, users, apis))
     else:
         _echo(observed, n_remembered, n_searches, left, n_plans, seconds, dry_run=dry_run)
 
@@ -183,6 +189,16 @@ class _Counter:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take nothing."""
+
+
+def _nothing_of(mashups: tuple[str, ...], users: tuple[str, ...], apis: tuple[str, ...]) -> str:
+    """Return that there is no record of what was named."""
+    of = [
+        f"{kind} {shown(each)}"
+        for kind, all_ in (("mashup", mashups), ("user", users), ("API", apis))
+        for each in all_
+    ]
+    return f"No record of {', '.join(of)}; nothing was removed."
 
 
 def _facts(found: Forgotten) -> dict[str, Any]:

@@ -77,8 +77,8 @@ def import_(*, origins: Origins, tools: tuple[Any, ...], output: Path, json_: bo
     echo_table(titles, table, numbers=["tools", *_EFFECTS, "seconds"])
     echo(
         "",
-        "Reads, writes, unknown: how many tools only read, how many change something, and how many "
-        "do not say. Seconds: to start and to list the tools.",
+        "Reads, writes, unknown: how many tools only read, how many change something, and of how "
+        "many nobody that you trust says it. Seconds: to start and to list the tools.",
         "",
     )
     echo_pairs(_facts(output, loaded, sources, changes))

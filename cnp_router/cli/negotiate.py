@@ -88,8 +88,11 @@ def negotiate(
     costs nothing. Its traffic is that of the real prompts; its choices do not measure a language
     model. What a protocol has no use for, such as a deadline where nobody bids, changes nothing.
     """
-    from cnp_router.protocols import ContractNet
+    from cnp_router.protocols import ContractNet, find_protocol
 
+    if announce not in find_protocol(protocol).announcements:
+        note(f"{protocol} has no {announce}: it is {find_protocol(protocol).announcements[0]}.")
+        announce = find_protocol(protocol).announcements[0]
     if transcript is not None:
         check_writable(transcript)
     router = fitted_router(model, vectors)
@@ -125,8 +128,9 @@ def negotiate(
 def _echo(outcome: Outcome) -> None:
     grounds = outcome.grounds()
     if outcome.recommendation:
-        rows = ([name, grounds.get(name, "")] for name in outcome.recommendation)
-        echo_table(["API", "why"], rows)
+        rows = [[name, grounds.get(name, "")] for name in outcome.recommendation]
+        shown = 2 if any(said for _, said in rows) else 1
+        echo_table(["API", "why"][:shown], [row[:shown] for row in rows])
     else:
         echo("No API was recommended.")
     echo()
@@ -175,7 +179,8 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, str]]:
     usage = ledger.usage
     source = "as the server counts" if usage.source == "server" else "estimated"
     yield "Tokens", f"{usage.tokens_in:,} in, {usage.tokens_out:,} out ({source})"
-    yield "Model", f"{outcome.transcript.model}, {ledger.model_calls:,} calls"
+    calls = "call" if ledger.model_calls == 1 else "calls"
+    yield "Model", f"{outcome.transcript.model}, {ledger.model_calls:,} {calls}"
     yield from model_facts(ledger.by_model)
     if ledger.failures:
         yield "Failed", ", ".join(f"{count:,} by {name}" for name, count in ledger.failures.items())

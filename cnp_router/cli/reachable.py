@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from cnp_router.cli import cache, models
 from cnp_router.cli.finding import Finding, failure, ok
 from cnp_router.cli.output import counted
+from cnp_router.exceptions import CnpRouterError
 
 if TYPE_CHECKING:
     from cnp_router.cli.source_options import Origins
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["context_found", "encoder_found", "language_model_found", "model_found",
            "observed_found", "sample_found", "sources_found"]  # fmt: skip
 
+_LET = "let the user who runs this read and write it and its folder"
 _SQLITE = b"SQLite format 3\0"
 _TOGETHER = 4  # sources that start at a time
 
@@ -93,14 +95,43 @@ def sample_found() -> Finding:
 
 def sources_found(origins: Origins, timeout: float) -> list[Finding]:
     """Return what each source answers, started for it; the lock file is compared, and stays."""
-    about = "sources"
-    try:
-        with redirect_stdout(sys.stderr):  # what modules and functions print is no result
-            opened = origins.opened()
-            lock, opened.lock = opened.lock, None
-            return asyncio.run(_each_source(opened, lock, timeout))
-    except Exception as exc:  # whatever is wrong with the file of sources, or their libraries
-        return [_masked(failure(about, exc))]
+    with redirect_stdout(sys.stderr):  # what modules and functions print is no result
+        usable, found = _usable(origins)
+        try:
+            if usable:
+                opened = usable.opened()
+                lock, opened.lock = opened.lock, None
+                found += asyncio.run(_each_source(opened, lock, timeout))
+        except Exception as exc:  # whatever is wrong with them together, or their libraries
+            found.append(_masked(failure("sources", exc)))
+    return found
+
+
+def _usable(origins: Origins) -> tuple[Origins, list[Finding]]:
+    """Return the places of sources that can be read, and what is wrong with each other one."""
+    from cnp_router.sources.configuration import read_a2a, read_openapi, read_sources
+
+    problems: list[Finding] = []
+
+    def readable(places: tuple[Any, ...], read: Callable[[Any], object]) -> tuple[Any, ...]:
+        good = []
+        for each in places:
+            try:
+                read(each)
+            except Exception as exc:  # the others are looked at all the same
+                problems.append(_masked(failure("sources", exc)))
+            else:
+                good.append(each)
+        return tuple(good)
+
+    usable = dataclasses.replace(
+        origins,
+        files=readable(origins.files, read_sources),
+        openapi=readable(origins.openapi, read_openapi),
+        a2a=readable(origins.a2a, read_a2a),
+        lock=origins.lock_file(),  # beside the first file, also where that cannot be read
+    )
+    return usable, problems
 
 
 async def _each_source(sources: Sources, lock: Any, timeout: float) -> list[Finding]:
@@ -163,9 +194,8 @@ def encoder_found(url: str, name: str | None, model: Path | None, timeout: float
 
     def found() -> Finding:
         from cnp_router.llm import OpenAIEncoder
-        from cnp_router.storage import summary_of
 
-        which = name or (summary_of(model).get("encoder") if model else None)
+        which = name or _encoder_of(model)
         if not which:
             said = _named_models(url, timeout)
             return ok(about, f"{said}; --encoder-model NAME has one make vectors")
@@ -179,6 +209,18 @@ def encoder_found(url: str, name: str | None, model: Path | None, timeout: float
         return ok(about, f"{which}: vectors of {counted(size, 'number')} in {seconds:.1f} s")
 
     return _tried(about, found, "start the server, and end its URL in /v1")
+
+
+def _encoder_of(model: Path | None) -> str | None:
+    """Return the name of the encoder of a model; what is wrong with the model is said of it."""
+    from cnp_router.storage import summary_of
+
+    if model is None:
+        return None
+    try:
+        return summary_of(model).get("encoder")
+    except CnpRouterError:
+        return None
 
 
 def context_found(place: str, timeout: float) -> Finding:
@@ -211,8 +253,10 @@ def observed_found(file: Path) -> Finding:
             return _file_found(about, file, "something is kept")
         from cnp_router.online import OnlineStore
 
+        if file.exists() and not os.access(file, os.R_OK):
+            return Finding("problem", about, "may not be read by this user", _LET)
         sequence, _ = OnlineStore.records_after(file, sys.maxsize)
-        return ok(about, f"can be read, {counted(sequence, 'record')}")
+        return _written(about, file, f"can be read, {counted(sequence, 'record')}")
 
     return _tried(about, found)
 
@@ -224,11 +268,21 @@ def _file_found(about: str, file: Path, when: str) -> Finding:
             cure = "create the folder, or name another file"
             return Finding("problem", about, "is not there, nor a folder to make it in", cure)
         return ok(about, f"is not there yet; it is made when {when}")
+    if not os.access(file, os.R_OK):
+        return Finding("problem", about, "may not be read by this user", _LET)
     with file.open("rb") as data:
         first = data.read(len(_SQLITE))
     if first not in (b"", _SQLITE):
         return Finding("problem", about, "is not a SQLite file", "name another file")
-    return ok(about, f"can be read, {file.stat().st_size / 1e6:.1f} MB")
+    return _written(about, file, f"can be read, {file.stat().st_size / 1e6:.1f} MB")
+
+
+def _written(about: str, file: Path, said: str) -> Finding:
+    """Return what was said of a file that can be read, or that it can only be read."""
+    folder = file.absolute().parent
+    if os.access(file, os.W_OK) and os.access(folder, os.W_OK | os.X_OK):
+        return ok(about, said)
+    return Finding("warning", about, f"{said}; this user may not write there", _LET)
 
 
 def _tried(about: str, find: Callable[[], Finding], cure: str = "") -> Finding:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
 import tempfile
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -19,12 +21,13 @@ from click.core import ParameterSource
 
 from cnp_router.cli import llm_options
 from cnp_router.cli.models import SEARCHES_FILE, asked_router, online_file
-from cnp_router.cli.output import note
+from cnp_router.cli.output import counted, note
 from cnp_router.cli.source_options import Origins
-from cnp_router.exceptions import InputError, MissingExtraError
+from cnp_router.exceptions import DataFileError, InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from cnp_router.context import SharedContext
+    from cnp_router.serving import SearchLog
     from cnp_router.serving.clients import Client, Clients
     from cnp_router.serving.gateway import Gateway
     from cnp_router.serving.workers import Worker
@@ -104,6 +107,27 @@ class Door:
 
 
 @contextmanager
+def _silent(is_silent: bool) -> Iterator[None]:
+    """Leave unsaid what is wrong with single sources: another worker says it."""
+    logger = logging.getLogger("cnp_router.serving.open_tools")
+    with warnings.catch_warnings():
+        if is_silent:
+            warnings.simplefilter("ignore")
+        logger.disabled = is_silent
+        try:
+            yield
+        finally:
+            logger.disabled = False
+
+
+def _without_secrets(place: str) -> str:
+    """Return a place without what may be secret in a URL."""
+    from cnp_router.llm.redaction import without_secrets
+
+    return without_secrets(place.partition("?")[0] if "://" in place else place)
+
+
+@contextmanager
 def _extra(purpose: str) -> Iterator[None]:
     """Name the extra where a library of it is not installed."""
     try:
@@ -111,6 +135,19 @@ def _extra(purpose: str) -> Iterator[None]:
     except ImportError as exc:
         package = str(exc.name).partition(".")[0]
         raise MissingExtraError(purpose, package=package, extra="serve") from exc
+
+
+def _search_log(file: Path) -> SearchLog:
+    from cnp_router.context.sqlite_file import is_refused
+    from cnp_router.serving import SearchLog
+
+    try:
+        return SearchLog(file)
+    except DataFileError as exc:
+        if not is_refused(exc.__cause__):
+            raise
+        cure = "let the user who serves write to that folder, or serve with --no-learn"
+        raise DataFileError(file, exc.problem, cure=cure) from exc
 
 
 @dataclass(frozen=True)
@@ -152,9 +189,12 @@ class Serving:
         folder = worker.folder
         clients = self.door.who(self.decisions.allow_write)
         async with (
-            self._gateway(folder, many=many) as gateway,
+            self._gateway(folder, many=many, speaks=worker.number == 0) as gateway,
             Metrics(folder if many else None, worker.number) as metrics,
         ):
+            if worker.number == 0 and not (said := folder / "said").exists():
+                said.touch()  # not again by who takes its place
+                self._say_what_is_served(gateway)
             yield app_of(gateway, clients, self.limits, anyone=self._anyone, metrics=metrics)
 
     @property
@@ -183,6 +223,7 @@ class Serving:
         sock = listen(self.door.host, self.door.port)
         host, port = sock.getsockname()[:2]
         place = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        self._say_start()
         serve_http(
             self,
             sock,
@@ -191,6 +232,7 @@ class Serving:
             grace=self.door.grace,
             log=self.door.log,
             ready=lambda: note(place, "Listening at"),
+            ending=lambda: note("Ending ..."),
         )
 
     async def _over_stdio(self, folder: Path) -> None:
@@ -198,13 +240,56 @@ class Serving:
             from cnp_router.serving.mcp_front import serve_stdio
         if sys.stdin is not None and sys.stdin.isatty():
             note("MCP on standard input, for a program that starts this one; --http serves people.")
+        self._say_start()
         async with self._gateway(folder, many=False) as gateway:
-            await serve_stdio(gateway, self._anyone)
+            self._say_what_is_served(gateway)
+            try:
+                await serve_stdio(gateway, self._anyone)
+            finally:
+                note("Ending ...")
+
+    def _say_start(self) -> None:
+        """Say what is opened, which takes a while."""
+        origins = self.origins
+        places = [*map(str, origins.files), *(each.place for each in origins.openapi + origins.a2a)]
+        what = [f"the sources of {', '.join(map(_without_secrets, places))}"] if places else []
+        what += [f"model {self.model}"] if self.model is not None else []
+        what += [f"catalog {self.catalog}"] if self.catalog is not None else []
+        note(f"Starting {' and '.join(what) or 'the bundled sample'} ...")
+
+    def _say_what_is_served(self, gateway: Gateway) -> None:
+        """Say in a line what is served and how, and what of it will be declined."""
+        from cnp_router.sources.source import SEPARATOR
+
+        asked, status = self.decisions, gateway.status()
+        n_failed = list(status["sources"].values()).count("failed")
+        said = counted(status["tools"], "tool")
+        said += f" of {counted(len(status['sources']), 'source')}" if self.origins else ""
+        facts = [said if self.origins else f"{said} to route to, none to call"]
+        facts += [f"{n_failed} of the sources failed"] if n_failed else []
+        facts += [counted(self.door.workers, "worker")] if self.door.http else []
+        until = "learns until it ends" if self.model is None else f"learns into {self.model}"
+        facts.append("learns nothing" if asked.no_learn else until)
+        facts += [f"acts on {100 * asked.acted_on:g} %"] if asked.acted_on < 1 else []
+        door = "page at /, MCP at /mcp" if self.door.http else "MCP on standard input and output"
+        note(f"{', '.join(facts)}; {door}")
+        unknown = [api.id for api in gateway.apis() if api.effects == "unknown"]
+        if unknown and self.origins and not asked.allow_write:
+            names = list(dict.fromkeys(name.partition(SEPARATOR)[0] for name in unknown))
+            trust = " ".join(f"--trust {name}" for name in names)
+            note(
+                f"{counted(len(unknown), 'tool')} of {', '.join(names)} will be declined: nothing "
+                f"says that they only read ({trust} believes servers that say it; or give "
+                "effects in the file of sources)",
+                "Warning",
+            )
 
     @asynccontextmanager
-    async def _gateway(self, folder: Path, *, many: bool) -> AsyncIterator[Gateway]:
+    async def _gateway(
+        self, folder: Path, *, many: bool, speaks: bool = True
+    ) -> AsyncIterator[Gateway]:
         """Open sources and gateway; what has no place of its own is kept in the folder."""
-        from cnp_router.serving import Gateway, GatewaySettings, SearchLog, Teaching
+        from cnp_router.serving import Gateway, GatewaySettings, Teaching
 
         asked = self.decisions
         settings = GatewaySettings(
@@ -219,13 +304,14 @@ class Serving:
         # A worker that was started by another process has no command of its own.
         with click.Context(click.Command("serve")), contextlib.redirect_stdout(sys.stderr):
             async with contextlib.AsyncExitStack() as stack:
-                sources, router = await self._tools(stack)
+                with _silent(not speaks):
+                    sources, router = await self._tools(stack)
                 online = online_file(kept) if self.model else folder / "online.sqlite"
                 teaching = None if asked.no_learn else Teaching(online, router)
                 context = self._context(sources, folder, many=many)
                 if context is not None:
                     await stack.enter_async_context(context)
-                log = stack.enter_context(SearchLog(kept / SEARCHES_FILE))
+                log = stack.enter_context(_search_log(kept / SEARCHES_FILE))
                 gateway = Gateway(
                     router,
                     router.catalog,
@@ -235,7 +321,9 @@ class Serving:
                     teaching=teaching,
                     context=context,
                 )
-                yield await stack.enter_async_context(gateway)
+                with _silent(not speaks):
+                    await stack.enter_async_context(gateway)
+                yield gateway
 
     async def _tools(
         self, stack: contextlib.AsyncExitStack
@@ -248,7 +336,10 @@ class Serving:
         from cnp_router.cli.source_router import router_of
 
         sources = await stack.enter_async_context(self.origins.opened())
-        return sources, await router_of(sources, self.model, self.vectors, observed=observed)
+        say = bool  # nothing: the gateway asks them too, and says it
+        return sources, await router_of(
+            sources, self.model, self.vectors, observed=observed, say=say
+        )
 
     def _context(
         self, sources: Sources | None, folder: Path, *, many: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,17 @@ __all__ = ["router_of"]
 
 
 async def router_of(
-    sources: Sources, model: Path | None, vectors: Vectors, *, observed: bool = True
+    sources: Sources,
+    model: Path | None,
+    vectors: Vectors,
+    *,
+    observed: bool = True,
+    say: Callable[[SourceError], object] = echo_problem,
 ) -> LearnedRouter:
-    """Return the router of the model, or one of what the sources say of their tools."""
+    """Return the router of the model, or one of what the sources say of their tools.
+
+    `say` is given what is wrong with single sources, where they are asked for their tools.
+    """
     if model is not None:
         from cnp_router.sources.source import SEPARATOR
 
@@ -35,12 +44,12 @@ async def router_of(
         return router
     from cnp_router.training import fit_router
 
-    catalog = await _catalog(sources)
+    catalog = await _catalog(sources, say)
     made = vectors.made()
     return await asyncio.to_thread(fit_router, catalog, **made)
 
 
-async def _catalog(sources: Sources) -> Catalog:
+async def _catalog(sources: Sources, say: Callable[[SourceError], object]) -> Catalog:
     """Return what was accepted before, without a start; or what the sources say now."""
     lock = sources.lock
     if lock is not None and not sources.accept and set(sources.names) <= set(lock.sources):
@@ -50,7 +59,7 @@ async def _catalog(sources: Sources) -> Catalog:
 
     loaded = await sources.load()
     for problem in loaded.problems:
-        echo_problem(problem) if isinstance(problem, SourceError) else None
+        say(problem) if isinstance(problem, SourceError) else None
     if not loaded.apis:
         raise none_left(loaded.problems)
     return Catalog(loaded.apis)

@@ -149,6 +149,9 @@ def sync(
     how = f"saved in {seconds:.1f} s" if difference else "as it was"
     how = "not saved (--dry-run)" if dry_run else how
     echo_pairs([whole, *facts, ("Model", f"{model}, {how}")])
+    if result["saved"]:
+        echo()
+        echo("A gateway that runs takes it at its next start.")
 
 
 async def _loaded(origins: Origins, dry_run: bool) -> Loaded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -13,11 +14,26 @@ from typing import Any, TypeVar
 from cnp_router.exceptions import CnpRouterError, ContextStoreError
 from cnp_router.files import as_path, reason
 
-__all__ = ["SqliteFile"]
+__all__ = ["SqliteFile", "is_refused"]
 
 T = TypeVar("T")
 
 _MODE = 0o600
+_LET = "let this user read and write it and its folder, or name another file"
+
+
+def is_refused(exc: BaseException | None) -> bool:
+    """Return whether it was the system that does not let this user use a file or its folder.
+
+    Examples
+    --------
+    >>> is_refused(PermissionError(errno.EACCES, "Permission denied")), is_refused(ValueError())
+    (True, False)
+    """
+    if isinstance(exc, sqlite3.Error):
+        refusals = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
+        return (getattr(exc, "sqlite_errorcode", 0) or 0) & 0xFF in refusals
+    return isinstance(exc, OSError) and exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class SqliteFile:
@@ -104,11 +120,14 @@ class SqliteFile:
         except sqlite3.Error as exc:
             is_busy = (getattr(exc, "sqlite_errorcode", 0) or 0) & 0xFF == sqlite3.SQLITE_BUSY
             cure = "others write for longer than that: try again" if is_busy else None
+            if is_refused(exc):
+                cure = _LET
             raise self.error(str(exc), cure=cure) from exc
         except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
-            raise self.error(
-                f"cannot be used: {reason(exc)}", cure="name a file in a folder that exists"
-            ) from exc
+            cure = "name a file in a folder that exists"
+            if is_refused(exc):
+                cure = _LET
+            raise self.error(f"cannot be used: {reason(exc)}", cure=cure) from exc
 
     def _open(self) -> None:
         if self.path is not None:

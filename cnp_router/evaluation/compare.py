@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -19,6 +20,7 @@ from cnp_router.evaluation.comparison import (
     RoundFigures,
     RoundResult,
 )
+from cnp_router.evaluation.evaluate import n_learned_from
 from cnp_router.evaluation.resume import ResumeFile, fingerprint
 from cnp_router.exceptions import (
     BudgetExceededError,
@@ -217,10 +219,10 @@ async def compare_async(
         )
         for name in dict.fromkeys(method.organisation for method in methods)
     }
+    facts = fingerprint(catalog, known, model, router, settings, max_size, dated=dated)
     with ExitStack() as stack:
         file = None
         if resume is not None:
-            facts = fingerprint(catalog, known, model, router, settings, max_size, dated=dated)
             file = stack.enter_context(ResumeFile(resume, facts))
         rounds = _Rounds(nets, named, methods, mashups, dated, progress, file)
         finished = await rounds.run(concurrent_requests, retry_failed=retry_failed)
@@ -235,9 +237,27 @@ async def compare_async(
             for role in ("manager", "contractor", "single-agent")
         ),
         evidence=settings.evidence,
+        learned_from=None if router is None else n_learned_from(router, mashups),
+        run={
+            "date": datetime.date.today().isoformat(),
+            "apis": len(catalog),
+            "mashups": len(known),
+            "organisations": list(nets),
+            **facts,
+        },
         tokens_are="server" if sources - {None} == {"server"} else "estimated",
         rows=tuple(
-            ComparisonRow.of(method, [finished[method, mashup.id] for mashup in mashups])
+            ComparisonRow.of(
+                method,
+                [finished[method, mashup.id] for mashup in mashups],
+                [
+                    finished[other, mashup.id]
+                    for other in methods
+                    if method.announcement == "routed"
+                    and other == replace(method, announcement="broadcast")
+                    for mashup in mashups
+                ],
+            )
             for method in methods
         ),
     )

@@ -12,6 +12,7 @@ from pydantic import Field, NonNegativeInt
 
 from cnp_router.evaluation.metrics import SetScores, means, rounded, set_scores
 from cnp_router.evaluation.table import Table, count, share
+from cnp_router.evaluation.uncertainty import PairedDifference, standard_error
 from cnp_router.history import Mashup
 from cnp_router.llm import Bill, Prices, Usage
 from cnp_router.llm.prices import Paid, usages
@@ -45,6 +46,13 @@ _MEANS = (
     *("tokens_in", "tokens_out", "messages", "model_calls", "recipients", "waves", "mean_apis"),
     "seconds",
 )
+_UNCERTAIN: Mapping[str, Callable[[RoundFigures], float | None]] = {
+    "tokens": lambda f: f.tokens_in + f.tokens_out,
+    "recall": lambda f: f.final.recall if f.final else None,
+    "f1": lambda f: f.final.f1 if f.final else None,
+}
+"""Of which figures a comparison says how sure they are; the scores are of the final set."""
+
 _TOTALS = ("cfps", "late", "failed", "hallucinated")
 
 
@@ -130,6 +138,11 @@ class RoundFigures:
     paid: tuple[TokensOf, ...]
     by_stage: dict[str, StageCost]
 
+    @property
+    def final(self) -> SetScores | None:
+        """The scores of the final set."""
+        return self.stages["final"]
+
     @classmethod
     def of(cls, mashup: Mashup, outcome: Outcome) -> RoundFigures:
         """Return the figures of an outcome, measured by the APIs that the mashup used."""
@@ -205,6 +218,13 @@ None
     by_stage : mapping of str to StageCost
         What a round costs at each stage of the protocol, those of `Ledger.by_stage`: means over all
         rounds, also those without the stage.
+    standard_errors : mapping of str to float or None
+        Of the means ``tokens recall f1``, the last two of the final set; see `standard_error`.
+    uncalled : int
+        In how many rounds no contractor received an announcement.
+    against_broadcast : mapping of str to PairedDifference
+        Of the same figures: a routed round's less those of the broadcast for the same request, over
+        the requests where neither failed. Empty where the protocol was not broadcast, too.
     """
 
     method: Method
@@ -226,10 +246,18 @@ None
     hallucinated: int = 0
     paid: tuple[TokensOf, ...] = ()
     by_stage: Mapping[str, StageCost] = field(default_factory=dict)
+    standard_errors: Mapping[str, float | None] = field(default_factory=dict)
+    against_broadcast: Mapping[str, PairedDifference] = field(default_factory=dict)
+    uncalled: int = 0
 
     @classmethod
-    def of(cls, method: Method, results: Sequence[RoundResult]) -> ComparisonRow:
-        """Return the means of a method's rounds."""
+    def of(
+        cls,
+        method: Method,
+        results: Sequence[RoundResult],
+        broadcast: Sequence[RoundResult] = (),
+    ) -> ComparisonRow:
+        """Return the means of a method's rounds, and how they differ from those of a broadcast."""
         figures = [result.figures for result in results if result.figures is not None]
         stages = {
             name: [scores.to_dict() for f in figures if (scores := f.stages[name]) is not None]
@@ -251,6 +279,12 @@ None
                 )
                 for name in dict.fromkeys(name for f in figures for name in f.by_stage)
             },
+            standard_errors={
+                name: standard_error([v for f in figures if (v := of(f)) is not None])
+                for name, of in _UNCERTAIN.items()
+            },
+            against_broadcast=_differences(results, broadcast),
+            uncalled=sum(f.recipients == 0 for f in figures),
         )
 
     def __repr__(self) -> str:
@@ -283,6 +317,10 @@ None
         """Return a field of `SetScores` at a stage; None where no round had it."""
         return getattr(self.stages[stage], metric, None)
 
+    def is_whole_at(self, stage: Stage) -> bool:
+        """Whether all rounds had the stage, or none: else its scores are of some requests only."""
+        return stage != "bid" or self.with_bids in (0, self.rounds)
+
     @property
     def by_role(self) -> dict[str, float]:
         """Tokens of a round by who was asked, in and out: means."""
@@ -313,6 +351,11 @@ None
                 for name, scores in self.stages.items()
             },
             "by_stage": {name: rounded(asdict(cost)) for name, cost in self.by_stage.items()},
+            "uncalled": self.uncalled,
+            "standard_errors": rounded(self.standard_errors),
+            "routed_less_broadcast": {
+                name: rounded(asdict(found)) for name, found in self.against_broadcast.items()
+            },
         }
 
 
@@ -340,6 +383,10 @@ class Comparison:
         Protocols without contractors are asked once, and stand with the organisation ``"api"``.
     prices : Prices or None, default=None
         With them, tables and `to_dict` say what a round costs.
+    learned_from : int or None, default=None
+        How many of the requests are among those the router learned from; see `Evaluation`.
+    run : mapping of str to JSON value
+        What was run: version, date, sizes and digests of the data, model, and all settings.
     """
 
     requests: int
@@ -351,6 +398,8 @@ class Comparison:
     rows: tuple[ComparisonRow, ...]
     evidence: EvidenceFor = "none"
     prices: Prices | None = None
+    learned_from: int | None = None
+    run: Mapping[str, Any] = field(default_factory=dict)
 
     def row(
         self, protocol: str, announcement: str, organisation: str = "api"
@@ -370,10 +419,12 @@ class Comparison:
         return {
             "requests": self.requests,
             "skipped": self.skipped,
+            "learned_from": self.learned_from,
             "contractors": next(iter(self.contractors.values())),
             "model": self.model,
             "tokens_are": self.tokens_are,
             "evidence": self.evidence,
+            "run": dict(self.run),
             "rows": [{**row.to_dict(), **self._price(row)} for row in self.rows],
             "trouble": [{**row.method.to_dict(), **row.trouble} for row in troubled],
         }
@@ -382,7 +433,10 @@ class Comparison:
         if self.prices is None:
             return {}
         bill = row.price(self.prices)
-        return {"price": None if bill is None else bill.to_dict()}
+        if bill is None:
+            return {"price": None}
+        source = {} if row.paid else {"tokens_are": self.tokens_are}  # there are none to count
+        return {"price": bill.to_dict() | source}
 
     def by_method(self) -> dict[tuple[str, str], dict[str, ComparisonRow]]:
         """Return the rows of each protocol and organisation, by announcement."""
@@ -413,6 +467,25 @@ _COLUMNS: Mapping[str, Callable[[ComparisonRow], str]] = {
     "F1 of the final set": lambda row: share(row.score("final", "f1")),
     "failed rounds": lambda row: count(row.failed_rounds),
 }
+
+
+def _differences(
+    results: Sequence[RoundResult], broadcast: Sequence[RoundResult]
+) -> dict[str, PairedDifference]:
+    """Return how results differ from a broadcast's, request by request."""
+    before = {result.request: result.figures for result in broadcast if result.figures}
+    found = {}
+    for name, of in _UNCERTAIN.items():
+        pairs = [
+            (mine, theirs)
+            for result in results
+            if result.figures and result.request in before
+            if (mine := of(result.figures)) is not None
+            and (theirs := of(before[result.request])) is not None
+        ]
+        if difference := PairedDifference.of([a for a, _ in pairs], [b for _, b in pairs]):
+            found[name] = difference
+    return found
 
 
 def _most_frequent(reasons: Sequence[str]) -> dict[str, int]:

@@ -13,8 +13,10 @@ from cnp_router.evaluation.metrics import ReliabilityBin
 
 __all__ = [
     "LATENCY_LEVELS",
+    "ConfidencePoint",
     "EvaluationCurves",
     "RecallPoint",
+    "by_confidence",
     "by_depth",
     "by_threshold",
     "n_reached",
@@ -23,6 +25,7 @@ __all__ = [
 # Equally far apart in log-odds, from .99 to .0001; the last is reached by every API.
 _THRESHOLDS = np.append(1 / (1 + np.exp(np.linspace(-4.6, 9.2, 47))), 0.0)
 _DEPTHS = (1, 2, 3, 5, 7)  # times powers of ten
+_CONFIDENCES = (*(n / 20 for n in range(20)), 0.98)
 LATENCY_LEVELS = (1, 5, *range(10, 100, 10), 95, 99, 100)
 
 
@@ -48,6 +51,28 @@ class RecallPoint:
     threshold: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ConfidencePoint:
+    """The requests whose confidence reaches a threshold, and how often the answer was right.
+
+    Parameters
+    ----------
+    threshold : float in [0, 1]
+    requests : int
+        How many requests have a confidence of at least that.
+    share : float in [0, 1]
+        Their share of all requests.
+    complete : float in [0, 1] or None
+        The share of them whose recipients, as the router chose them, hold all that was used; None
+        if there are none.
+    """
+
+    threshold: float
+    requests: int
+    share: float
+    complete: float | None
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EvaluationCurves:
     """What an evaluation draws.
@@ -61,6 +86,8 @@ class EvaluationCurves:
         Recipients are the first so many of every request.
     reliability : tuple of ReliabilityBin
         Of each request's ten highest probabilities, in the bins of the calibration error.
+    confidences : tuple of ConfidencePoint
+        By rising threshold of the confidence; the one in use is among them.
     latency_ms : mapping of str to float, milliseconds
         Percentiles of `Router.route`, from ``p1`` to ``p100``.
     """
@@ -68,6 +95,7 @@ class EvaluationCurves:
     thresholds: tuple[RecallPoint, ...]
     depths: tuple[RecallPoint, ...]
     reliability: tuple[ReliabilityBin, ...]
+    confidences: tuple[ConfidencePoint, ...]
     latency_ms: Mapping[str, float]
 
     def __repr__(self) -> str:
@@ -105,6 +133,19 @@ def by_depth(places: Sequence[Mapping[str, int]], n_apis: int) -> tuple[RecallPo
     depths = np.append(depths[depths < n_apis], n_apis)
     points = _points(places, np.tile(depths, (len(places), 1)))
     return tuple(RecallPoint(*point) for point in points)
+
+
+def by_confidence(
+    confidences: Sequence[float], complete: Sequence[bool], threshold: float
+) -> tuple[ConfidencePoint, ...]:
+    """Return a point for thresholds in steps of a twentieth, and for the one in use."""
+    p, right = np.array(confidences), np.array(complete)
+    points = []
+    for level in sorted({*_CONFIDENCES, threshold}):
+        reached = right[p >= level]
+        held = float(reached.mean()) if reached.size else None
+        points.append(ConfidencePoint(level, reached.size, reached.size / p.size, held))
+    return tuple(points)
 
 
 def _points(

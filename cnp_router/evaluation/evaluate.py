@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import datetime
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,10 +18,12 @@ from cnp_router.catalog import Catalog
 from cnp_router.evaluation.curves import (
     LATENCY_LEVELS,
     EvaluationCurves,
+    by_confidence,
     by_depth,
     by_threshold,
     n_reached,
 )
+from cnp_router.evaluation.figure_words import GROUPS, worded
 from cnp_router.evaluation.metrics import (
     RANKING,
     Ranking,
@@ -60,6 +64,14 @@ class Evaluation:
         Whether each mashup that has a date was asked as of that day.
     with_date : int
         How many of the mashups evaluated have a date.
+    days : tuple of two dates, or None
+        The first and the last of these dates; None if none has one.
+    n_mashups : int or None
+        How many past requests the router learned from; None where it does not say.
+    learned_from : int or None
+        How many of the mashups evaluated are among those the router learned from: with the same
+        text, but for case and white space, or with the same id and the same APIs. Figures of these
+        say nothing about later requests. None where the router keeps no history.
     ranking : mapping
         ``recall@5 recall@10 recall@20 recall@50 recall@100 ndcg@5 ndcg@10 map@10 complete@20``:
         of the APIs used, in the router's order of all APIs; those in `metrics.RANKING`.
@@ -74,13 +86,22 @@ class Evaluation:
         APIs routed to, ``total`` number of APIs.
     calibration : mapping
         ``ece brier`` of each request's ten highest probabilities.
+    threshold : float in [0, 1]
+        Below this confidence the fallback decided.
     fallback_rate : float in [0, 1]
         Share of the requests whose confidence is below the threshold.
+    complete_if_sure : float in [0, 1] or None
+        Of the other requests, the share whose recipients hold all that was used; None if there are
+        none. That of other thresholds is in `curves`.
     latency_ms : mapping
         ``p50 p95`` of `Router.route`, in milliseconds of wall time.
     category_apis : mapping
         ``precision recall f1`` of all APIs in the predicted categories, against the APIs used;
         None each as for `categories`. Not part of `to_dict`.
+    standard_errors : mapping
+        Of the means in `ranking`, `recommendation` and `recipients` (``recall mean``), by the same
+        names: how far they are off by chance alone; None each of one request. Not part of
+        `to_dict`.
     curves : EvaluationCurves
         What is drawn: recall by recipients, reliability, latency. Not part of `to_dict`; it has
         one of its own.
@@ -90,14 +111,20 @@ class Evaluation:
     skipped: int
     dated: bool
     with_date: int
+    days: tuple[datetime.date, datetime.date] | None
+    n_mashups: int | None
+    learned_from: int | None
     ranking: Mapping[str, float]
     recommendation: Mapping[str, float]
     categories: Mapping[str, float | None]
     recipients: Mapping[str, float]
     calibration: Mapping[str, float]
+    threshold: float
     fallback_rate: float
+    complete_if_sure: float | None
     latency_ms: Mapping[str, float]
     category_apis: Mapping[str, float | None] = field(kw_only=True)
+    standard_errors: Mapping[str, Mapping[str, float | None]] = field(kw_only=True)
     curves: EvaluationCurves = field(kw_only=True)
 
     def __repr__(self) -> str:
@@ -108,30 +135,59 @@ class Evaluation:
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
 
+    @property
+    def learned_from_note(self) -> str:
+        """What one has to know where requests are among those learned from, else nothing."""
+        if not self.learned_from:
+            return ""
+        known = f"{self.learned_from:,} of {self.requests:,} requests"
+        if 2 * self.learned_from >= self.requests:
+            use = "the figures are of no use, for the router has seen the answers"
+        else:
+            use = "the figures are better than they will be, for the router has seen these answers"
+        return (
+            f"{known} are among those the model learned from: {use} "
+            "(evaluate on requests that it was not fitted on)"
+        )
+
     def table(self) -> Table:
-        """Return all figures, a row each."""
-        groups = {name: g for name, g in self.to_dict().items() if isinstance(g, dict)}
-        groups["fallback"] = {"share of requests below the threshold": self.fallback_rate}
+        """Return all figures, a row each, with what they are in words and their names in JSON."""
+        result = self.to_dict()
         rows = [
-            (group, name, _shown(group, name, value))
-            for group, figures in groups.items()
-            for name, value in figures.items()
+            (group.short, words, key, _shown(name, key, value))
+            for name, group in GROUPS.items()
+            for key, words, value in worded(result, name)
         ]
-        dates = "given" if self.dated else "not given"
-        counts = f"{self.requests:,} requests, {self.skipped:,} skipped"
-        title = f"{counts}; {self.with_date:,} dates {dates}"
-        return Table(title, ("of", "figure", "mean"), tuple(rows), labels=2)
+        sure = "Requests that are not sure"
+        below = f"share of them whose confidence is below {self.threshold:g}"
+        rows.append((sure, below, "fallback_rate", share(self.fallback_rate)))
+        others = "of the others, share whose recipients hold all"
+        rows.append((sure, others, "complete_if_sure", share(self.complete_if_sure)))
+        columns = ("of", "figure", "name in JSON", "value")
+        return Table(self._title(), columns, tuple(rows), labels=3)
+
+    def _title(self) -> str:
+        skipped = f"{self.skipped:,} more left out" if self.skipped else "none left out"
+        dates = f"{self.with_date:,} have a date" if self.with_date else "none has a date"
+        asked = ", and were asked as of that day" if self.dated else ", which was not given"
+        return f"{self.requests:,} requests, {skipped}; {dates}{asked if self.with_date else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object; floats are rounded to six digits."""
         groups = ("ranking", "recommendation", "categories", "recipients", "calibration")
+        sure = self.complete_if_sure
         return {
             "requests": self.requests,
             "skipped": self.skipped,
             "dated": self.dated,
             "with_date": self.with_date,
+            "days": None if self.days is None else [day.isoformat() for day in self.days],
+            "n_mashups": self.n_mashups,
+            "learned_from": self.learned_from,
             **{name: rounded(getattr(self, name)) for name in groups},
+            "threshold": self.threshold,
             "fallback_rate": round(self.fallback_rate, 6),
+            "complete_if_sure": None if sure is None else round(sure, 6),
             "latency_ms": rounded(self.latency_ms),
         }
 
@@ -154,7 +210,8 @@ def evaluate(
         It is left as it is: these routings are not in its `source_counts`.
     history : History
         Mashups of which the router does not know every API are counted in ``skipped``. An API
-        that comes twice in a mashup counts once.
+        that comes twice in a mashup counts once. Those that the router learned from are evaluated
+        too, and counted in ``learned_from``.
     target_recall : float in (0, 1), default=0.9
         For the recipients.
     threshold : float in [0, 1], default=0.6
@@ -223,11 +280,18 @@ def evaluate(
     places = [r.places for r in results]
     latencies = [1000 * r.seconds for r in timed]
     categories, category_apis = _category_scores(router, mashups)
+    days = [mashup.date for mashup in mashups if mashup.date is not None]
+    confidences = by_confidence(
+        [r.confidence for r in results], [r.is_complete for r in results], threshold
+    )
     return Evaluation(
         requests=len(mashups),
         skipped=history.skipped + len(history) - len(mashups),
         dated=dated,
-        with_date=sum(m.date is not None for m in mashups),
+        with_date=len(days),
+        days=(min(days), max(days)) if days else None,
+        n_mashups=router.n_mashups,
+        learned_from=n_learned_from(router, mashups),
         ranking=means([r.ranking for r in results]),
         recommendation=means([r.recommendation for r in results]),
         categories=categories,
@@ -238,13 +302,21 @@ def evaluate(
             "total": len(router.apis),
         },
         calibration={"ece": ece(probabilities, labels), "brier": brier(probabilities, labels)},
+        threshold=threshold,
         fallback_rate=sum(not r.is_confident for r in results) / len(results),
+        complete_if_sure=next(p.complete for p in confidences if p.threshold == threshold),
         latency_ms=percentiles(latencies),
         category_apis=category_apis,
+        standard_errors={
+            "ranking": _standard_errors([r.ranking for r in results]),
+            "recommendation": _standard_errors([r.recommendation for r in results]),
+            "recipients": _standard_errors([r.recipients for r in results]),
+        },
         curves=EvaluationCurves(
             thresholds=by_threshold(places, [r.n_reached for r in results]),
             depths=by_depth(places, len(router.apis)),
             reliability=reliability(probabilities, labels),
+            confidences=confidences,
             latency_ms=percentiles(latencies, LATENCY_LEVELS),
         ),
     )
@@ -255,7 +327,8 @@ class RequestFigures:
     """The figures of one request, as in `Evaluation`; small, for it travels between processes.
 
     `places` says how many APIs come before each one used, `n_reached` how many recipients each
-    threshold of `EvaluationCurves` gives; empty where there are no probabilities.
+    threshold of `EvaluationCurves` gives; empty where there are no probabilities. `is_complete`
+    says whether the recipients hold all that was used, as the router chose them itself.
     """
 
     ranking: Mapping[str, float]
@@ -267,6 +340,8 @@ class RequestFigures:
     places: Mapping[str, int]
     seconds: float
     n_reached: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    confidence: float = 0.0
+    is_complete: bool = False
 
 
 def request_figures(
@@ -282,6 +357,9 @@ def request_figures(
     ranking = Ranking(ranked, mashup.apis)
     recommended = set_scores(routing.recommendation, mashup.apis)
     recall = set_scores(routing.contractors, mashup.apis).recall
+    own = routing
+    if routing.source != "learned":  # the confidence is that of what the router chose itself
+        own = router.decide(mashup.description, scores, **{**how, "fallback": "none"})
     return RequestFigures(
         ranking={name: metric(ranking, k) for name, (metric, k) in RANKING.items()},
         recommendation={**recommended.to_dict(), "mean_apis": len(routing.recommendation)},
@@ -292,7 +370,28 @@ def request_figures(
         places=_places(router, scores, mashup),
         seconds=seconds,
         n_reached=n_reached(scores.probabilities[scores.order]),
+        confidence=routing.confidence,
+        is_complete=set(own.contractors).issuperset(mashup.apis),
     )
+
+
+def _standard_errors(figures: Sequence[Mapping[str, float]]) -> dict[str, float | None]:
+    """Return the standard error of the mean of each figure; None of one request."""
+    if len(figures) < 2:
+        return dict.fromkeys(figures[0])
+    root = math.sqrt(len(figures))
+    return {
+        name: float(np.std([each[name] for each in figures], ddof=1)) / root for name in figures[0]
+    }
+
+
+def n_learned_from(router: Router, mashups: Sequence[Mashup]) -> int | None:
+    """Return how many mashups are in the router's own history; None if it keeps none."""
+    past = getattr(router, "history", None)
+    if not isinstance(past, History):
+        return None
+    used = {mashup.id: set(mashup.apis) for mashup in past}
+    return sum(bool(past.asked(m.description)) or used.get(m.id) == set(m.apis) for m in mashups)
 
 
 def _places(router: Router, scores: Scores, mashup: Mashup) -> dict[str, int]:
@@ -325,4 +424,6 @@ def _category_scores(
 
 def _shown(group: str, name: str, value: float | None) -> str:
     is_share = group not in ("recipients", "latency_ms") or name in ("target_recall", "recall")
-    return share(value) if is_share and name != "mean_apis" else count(value, 1)
+    if is_share and name != "mean_apis":
+        return share(value)
+    return count(value, 0 if name == "total" else 1)

@@ -62,8 +62,8 @@ class LearningCurve:
         """Return the figures that one looks at first, a row for each size."""
         columns: dict[str, Callable[[LearningPoint], str]] = {
             "past mashups": lambda point: count(point.mashups),
-            "recall@5": lambda point: share(point.evaluation.ranking["recall@5"]),
-            "recall@20": lambda point: share(point.evaluation.ranking["recall@20"]),
+            "recall, first 5": lambda point: share(point.evaluation.ranking["recall@5"]),
+            "recall, first 20": lambda point: share(point.evaluation.ranking["recall@20"]),
             "F1": lambda point: share(point.evaluation.recommendation["f1"]),
             "recall of recipients": lambda point: share(point.evaluation.recipients["recall"]),
             "recipients": lambda point: count(point.evaluation.recipients["mean"], 1),

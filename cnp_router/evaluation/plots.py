@@ -13,17 +13,23 @@ from cnp_router.printing import printable
 
 __all__ = [
     "METRICS",
+    "PALETTE",
     "PLOTS",
     "check_plots",
     "colours_of",
     "draw",
     "legend_marks",
+    "negotiated_in_part",
     "recall_against_tokens",
     "scores_at_stage",
 ]
 
-# Okabe and Ito's palette: distinct to people with any colour vision.
-_PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+PALETTE = (
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),  # of Okabe and Ito
+    *("#882255", "#999933"),  # of Paul Tol: dark and light
+)
+"""Distinct to people with any colour vision: at least as many as `PROTOCOLS`."""
+
 METRICS = {"precision": "precision", "recall": "recall", "f1": "F1"}
 """Fields of `SetScores`, and what plots call them."""
 
@@ -63,10 +69,12 @@ def traffic(comparison: Comparison) -> Any:
     shown: dict[Stage, str] = {s: f"Recall, {STAGES[s]}" for s in ("bid", "final")}
     figure, panels = _panels(5.4, shown)
     for stage, axes in panels.items():
-        recall_against_tokens(axes, comparison, stage, _PALETTE, paper=_PAPER)
+        recall_against_tokens(axes, comparison, stage, PALETTE, paper=_PAPER)
         axes.grid(color=_GRID)
+        without = [printable(each, 80) for each in negotiated_in_part(comparison, stage)]
+        axes.set_xlabel("\n".join([axes.get_xlabel(), *without]))
     panels["bid"].set_ylabel("recall")
-    colours = colours_of(comparison, _PALETTE)
+    colours = colours_of(comparison, PALETTE)
     marks = legend_marks(colours, comparison.contractors, ink=_INK, paper=_PAPER)
     _legend(figure, marks)
     return figure
@@ -77,11 +85,21 @@ def stages(comparison: Comparison) -> Any:
     titles = {stage: title.capitalize() for stage, title in STAGES.items()}
     figure, panels = _panels(1.7 + 0.62 * len(comparison.by_method()), titles)
     for stage, axes in panels.items():
-        scores_at_stage(axes, comparison, stage, _PALETTE, paper=_PAPER, line=_GRID)
+        scores_at_stage(axes, comparison, stage, PALETTE, paper=_PAPER, line=_GRID)
         axes.grid(axis="x", color=_GRID)
-    metrics = dict(zip(METRICS.values(), _PALETTE, strict=False))
+    metrics = dict(zip(METRICS.values(), PALETTE, strict=False))
     _legend(figure, legend_marks(metrics, (), ink=_INK, paper=_PAPER))
     return figure
+
+
+def negotiated_in_part(comparison: Comparison, stage: Stage) -> list[str]:
+    """Return a sentence for each row that `recall_against_tokens` leaves out at a stage."""
+    return [
+        f"Without {row.method.protocol}: {row.with_bids:,} of {row.rounds:,} requests were "
+        "negotiated."
+        for row in comparison.rows
+        if not row.is_whole_at(stage)
+    ]
 
 
 def recall_against_tokens(
@@ -89,7 +107,8 @@ def recall_against_tokens(
 ) -> None:
     """Draw recall at a stage against tokens: an arrow for each method, broadcast to routed.
 
-    `paper` is the colour behind the plot.
+    Tokens are means over all rounds. A method of which only some had the stage is left out: its
+    recall is of others than its tokens. `paper` is the colour behind the plot.
     """
     axes.set_xscale("log")
     colours = colours_of(comparison, palette)
@@ -98,7 +117,9 @@ def recall_against_tokens(
         spots = {
             announcement: (row.tokens, recall)
             for announcement, row in rows.items()
-            if (recall := row.score(stage, "recall")) is not None and row.tokens
+            if (recall := row.score(stage, "recall")) is not None
+            and row.tokens
+            and row.is_whole_at(stage)
         }
         _spots(axes, spots, colours[protocol], paper, markers[organisation])
         start = spots.pop("broadcast", None)
@@ -199,11 +220,13 @@ def _free_of_tokens(
     lines: dict[float, dict[str, None]] = {}
     for row in comparison.rows:
         recall = row.score(stage, "recall")
-        if recall is not None and row.tokens == 0:
+        if recall is not None and row.tokens == 0 and row.is_whole_at(stage):
             lines.setdefault(recall, {})[row.method.protocol] = None
     for recall, names in lines.items():
         colour = colours[next(iter(names))]
-        axes.axhline(recall, color=colour, linestyle="--", linewidth=1.4)
+        for place, name in enumerate(names):  # those of one recall take turns on the line
+            dashes = (5 * place, (5, 5 * max(len(names) - 1, 1)))
+            axes.axhline(recall, color=colours[name], linestyle=dashes, linewidth=1.4)
         axes.annotate(
             f"{printable(', '.join(names), 2 * _WIDEST)}: no tokens", (0.99, recall),
             xycoords=("axes fraction", "data"), ha="right", xytext=(0, 3),

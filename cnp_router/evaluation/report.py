@@ -9,13 +9,15 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow
+from cnp_router.evaluation.comparison import STAGES, Comparison, ComparisonRow, Stage
 from cnp_router.evaluation.plots import PLOTS, check_plots, draw
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.files import atomic_write, check_writable, read_json
 from cnp_router.llm import money
+from cnp_router.protocols import PROTOCOLS
 
 __all__ = [
     "REPORT_FILES",
@@ -23,8 +25,12 @@ __all__ = [
     "about",
     "check_report",
     "comparison_tables",
+    "dearer",
+    "is_dearer",
     "markdown",
+    "pairs",
     "ratios",
+    "run_table",
     "trouble_table",
     "warnings_of",
     "write_report",
@@ -33,6 +39,17 @@ __all__ = [
 REPORT_FILES = ("comparison.json", "comparison.md", *PLOTS)
 
 _WORTH_A_WARNING = 0.05  # of the rounds, or of the calls
+
+_CANDIDATES = "candidates"
+_ONE_AGENT = (
+    "Candidates: a single agent takes no bids; these are the APIs that it says could serve, before "
+    "it selects."
+)
+
+_NOTHING_NEGOTIATED = (
+    "coordinated has the scores of learned: where no contractor declares what it can do, there is "
+    "nothing to negotiate."
+)
 
 Columns = dict[str, Callable[[ComparisonRow], str]]
 
@@ -82,9 +99,9 @@ def prices(part: Comparison) -> Table | None:
 def scores(part: Comparison) -> Table:
     """Return precision, recall and F1 of the APIs in play at each stage."""
     cells = [
-        (protocol, title, announcement, *map(share, found.to_dict().values()))
+        (protocol, _stage(protocol, stage), announcement, *map(share, found.to_dict().values()))
         for (protocol, _), both in part.by_method().items()
-        for stage, title in STAGES.items()
+        for stage in STAGES
         for announcement, row in both.items()
         if (found := row.stages[stage]) is not None
     ]
@@ -95,16 +112,30 @@ def scores(part: Comparison) -> Table:
         labels=3,
         notes=(
             "From 0 to 1. Precision: of the APIs in play, the share that is needed. Recall: of "
-            "those needed, the share that is in play. F1: both in one. A protocol without bids has "
-            "no row after bidding.",
+            "those needed, the share that is in play. F1: both in one.",
+            *([_NOTHING_NEGOTIATED] if _same(part, "learned", "coordinated") else []),
+            *([_ONE_AGENT] if any(_CANDIDATES in row for row in cells) else []),
             *(
                 f"After bidding, {row.method.protocol} has means over the {row.with_bids:,} of "
                 f"{row.rounds:,} requests that were negotiated."
                 for row in part.rows
-                if row.with_bids not in (0, row.rounds)
+                if not row.is_whole_at("bid")
             ),
         ),
     )
+
+
+def _same(part: Comparison, *protocols: str) -> bool:
+    """Whether protocols have the same scores."""
+    found = [row.stages for row in part.rows if row.method.protocol in protocols]
+    return len(found) == len(protocols) and all(stages == found[0] for stages in found)
+
+
+def _stage(protocol: str, stage: Stage) -> str:
+    """Return what tables call a stage of a protocol: where nobody bids, it is not after bidding."""
+    known = PROTOCOLS.get(protocol)
+    alone = known is not None and not known.has_contractors
+    return _CANDIDATES if stage == "bid" and alone else STAGES[stage]
 
 
 def sizes(part: Comparison) -> Table:
@@ -131,12 +162,63 @@ def savings(part: Comparison) -> Table | None:
                 *times, bid, final = ratios(rows["broadcast"], row).values()
                 figures = (*(count(each, 1) for each in times), share(bid), share(final))
                 cells.append((protocol, announcement, *figures))
+    notes = [dearer(*pair) for pair in pairs(part) if is_dearer(*pair)]
     title = "Costs of a broadcast over those of routing, and the recall that routing keeps"
     note = (
         "4.0 means that a broadcast costs four times as much. Recall kept: that of routing over "
         "that of a broadcast, after bidding and of the final set; 1 and more loses nothing."
     )
+    return Table(title, columns, tuple(cells), labels=2, notes=(note, *notes)) if cells else None
+
+
+def errors(part: Comparison) -> Table | None:
+    """Return the standard errors of the means; None where no row has any."""
+    rows = [row for row in part.rows if any(row.standard_errors.values())]
+
+    def column(name: str, shown: Callable[[float | None], str]) -> Callable[[ComparisonRow], str]:
+        return lambda row: shown(row.standard_errors.get(name))
+
+    columns: Columns = {
+        **_METHOD,
+        "tokens": column("tokens", count),
+        "recall": column("recall", share),
+        "F1": column("f1", share),
+    }
+    title = "Standard errors of the means: tokens, recall and F1 of the final set"
+    note = (
+        "A mean over all requests of this kind is within two of these in about 95 % of studies. "
+        "Rows are about the same requests: differences of them are surer than that."
+    )
+    return Table.of(title, columns, rows, labels=2, notes=(note,)) if rows else None
+
+
+def differences(part: Comparison) -> Table | None:
+    """Return routed less broadcast, request by request, with intervals; None without both."""
+    names = {"tokens": ("tokens", 0), "recall": ("recall", 3), "f1": ("F1", 3)}
+    cells = [
+        (
+            row.method.protocol,
+            shown,
+            *(_signed(value, digits) for value in (found.mean, found.low, found.high)),
+            count(found.n),
+        )
+        for row in part.rows
+        for name, (shown, digits) in names.items()
+        if (found := row.against_broadcast.get(name)) is not None
+    ]
+    title = "Routed less broadcast, request by request: mean, and its 95 % interval"
+    note = (
+        "Recall and F1 are of the final set. An interval that contains 0 shows no difference: "
+        "more requests make it narrower."
+    )
+    columns = ("protocol", "figure", "difference", "from", "to", "requests")
     return Table(title, columns, tuple(cells), labels=2, notes=(note,)) if cells else None
+
+
+def _signed(value: float | None, digits: int) -> str:
+    if value is None:
+        return "-"
+    return f"{value:+,.{digits}f}".replace("0.", ".", 1) if digits else f"{value:+,.0f}"
 
 
 SECTIONS: tuple[Callable[[Comparison], Table | None], ...] = (
@@ -145,6 +227,8 @@ SECTIONS: tuple[Callable[[Comparison], Table | None], ...] = (
     scores,
     sizes,
     savings,
+    differences,
+    errors,
 )
 """The tables of each organisation, in order. A function gives one of its part, or None."""
 
@@ -184,6 +268,25 @@ def ratios(broadcast: ComparisonRow, routed: ComparisonRow) -> dict[str, float |
     }
 
 
+def pairs(comparison: Comparison) -> list[tuple[ComparisonRow, ComparisonRow]]:
+    """Return what was both broadcast and routed."""
+    methods = comparison.by_method().values()
+    return [(m["broadcast"], m["routed"]) for m in methods if {"broadcast", "routed"} <= m.keys()]
+
+
+def is_dearer(broadcast: ComparisonRow, routed: ComparisonRow) -> bool:
+    """Whether routing takes more tokens than a broadcast."""
+    return broadcast.tokens is not None and (routed.tokens or 0) > broadcast.tokens
+
+
+def dearer(broadcast: ComparisonRow, routed: ComparisonRow) -> str:
+    """Return a sentence on a protocol that is dearer when routed."""
+    said = f"{routed.method.protocol}: routing is dearer than a broadcast"
+    if broadcast.uncalled and broadcast.recipients:
+        said += f", which asks nobody in {broadcast.uncalled:,} of {broadcast.rounds:,} requests"
+    return f"{said}."
+
+
 def trouble_table(comparison: Comparison) -> Table | None:
     """Return what went wrong in all requests together, and why; None if nothing did."""
     columns: Columns = {
@@ -204,9 +307,36 @@ def trouble_table(comparison: Comparison) -> Table | None:
     return Table.of(title, columns, troubled, notes=notes) if troubled else None
 
 
+def run_table(comparison: Comparison) -> Table | None:
+    """Return what was run: version, date, data, and settings; None if that is not known."""
+    shown = [(name.replace("_", " "), _plain(value)) for name, value in comparison.run.items()]
+    title, note = (
+        "What was run",
+        "Catalog, history and router are digests: the same data, the same.",
+    )
+    return Table(title, ("what", "value"), tuple(shown), labels=2, notes=(note,)) if shown else None
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return "no" if not value else "yes"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
 def warnings_of(comparison: Comparison) -> list[str]:
-    """Return a sentence for each method of which more than 5 % of the rounds or calls failed."""
+    """Return what spoils the figures: requests that the router knew, many failed rounds or calls.
+
+    Many are more than 5 % of those of a method.
+    """
     warnings = []
+    if comparison.learned_from:
+        warnings.append(
+            f"{comparison.learned_from:,} of {comparison.requests:,} requests are among those the "
+            "model learned from: what is routed looks better than it will be (compare on requests "
+            "that it was not fitted on)."
+        )
     for row in comparison.rows:
         rounds = row.rounds + row.failed_rounds
         for what, failed, total, worth in (
@@ -250,6 +380,8 @@ def markdown(comparison: Comparison) -> str:
         parts += [table.markdown() for table in tables]
     if trouble := trouble_table(comparison):
         parts += ["## What went wrong", trouble.markdown()]
+    if run := run_table(comparison):
+        parts.append(run.markdown())
     return "\n\n".join(parts) + "\n"
 
 

@@ -17,7 +17,7 @@ Why = Literal["writes", "unknown", "repeat", "permission"]
 
 _REASONS = {
     "writes": "it changes something",
-    "unknown": "nobody says that it only reads",
+    "unknown": "nobody that you trust says that it only reads",
     "repeat": "an earlier call for this job may have been done already",
     "permission": "the right to do it is missing",
 }
@@ -42,7 +42,7 @@ class Approval:
     Examples
     --------
     >>> Approval("text", Api("sms__send", "send"), {"to": "+81 90"}, "unknown").reason
-    'nobody says that it only reads'
+    'nobody that you trust says that it only reads'
     """
 
     job: str

@@ -85,7 +85,8 @@ async def _routing(
     routing = router.decide(request, scores, fallback=fallback, **how)
     if ask is not None and settings.fallback == "llm" and not (routing.is_confident or categories):
         logger.warning(
-            "confidence %.2f is below %.2f, and the catalog has no categories to widen to",
+            "the fallback llm does nothing: confidence %.2f is below %.2f, and no API has a "
+            "category to ask more of",
             *(routing.confidence, settings.threshold),
         )
     return routing

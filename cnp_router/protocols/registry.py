@@ -77,6 +77,10 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
     """
     if isinstance(protocol, Protocol):
         return protocol
+    if isinstance(protocol, type) and issubclass(protocol, Protocol):
+        raise InputError(
+            f"{protocol.__name__} is a class (give an instance: {protocol.__name__}())"
+        )
     if not isinstance(protocol, str) or protocol not in PROTOCOLS:
         raise InputError(
             f"unknown protocol {shown(protocol)} (use one of {', '.join(PROTOCOLS)}, or a Protocol "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cnp_router.evaluation import Comparison, ComparisonRow, Table, comparison_tables
@@ -11,13 +12,23 @@ from cnp_router.evaluation.plots import (
     METRICS,
     colours_of,
     legend_marks,
+    negotiated_in_part,
     recall_against_tokens,
     scores_at_stage,
 )
-from cnp_router.evaluation.report import about, ratios, trouble_table, warnings_of
+from cnp_router.evaluation.report import (
+    about,
+    dearer,
+    is_dearer,
+    pairs,
+    ratios,
+    run_table,
+    trouble_table,
+    warnings_of,
+)
 from cnp_router.evaluation.table import count, share
-from cnp_router.printing import printable
 from cnp_router.reports.drawing import COLOURS, SERIES, drawn, shares, thousands
+from cnp_router.reports.listing import limited
 from cnp_router.reports.page import Figure, Page, Section
 
 if TYPE_CHECKING:
@@ -38,7 +49,8 @@ def comparison_page(comparison: Comparison, *, problem: str = "") -> Page:
     """Return the page of a comparison; `problem` is why it ended early, if it did."""
     ended = (f"This comparison ended early: {problem}",) if problem else ()
     warnings = (*ended, *warnings_of(comparison))
-    trouble = trouble_table(comparison)
+    trouble, run = trouble_table(comparison), run_table(comparison)
+    more = [dearer(*pair) for pair in pairs(comparison) if is_dearer(*pair)]
     wrong = Section("What went wrong", warnings, tables=() if trouble is None else (trouble,))
     tables = [
         Section(f"Contractors by {organisation}: {comparison.contractors[organisation]:,}",
@@ -51,10 +63,15 @@ def comparison_page(comparison: Comparison, *, problem: str = "") -> Page:
         tuple(_facts(comparison)),
         (
             *([wrong] if warnings or trouble else []),
-            Section("What routing saves", figures=_traffic(comparison)),
+            Section(
+                "What routing saves, and where it is dearer" if more else "What routing saves",
+                tuple(more),
+                figures=_traffic(comparison),
+            ),
             _spent(comparison),
             Section("How good each stage is", figures=tuple(_scores(comparison))),
             *tables,
+            *([Section("What was run", tables=(replace(run, title=""),))] if run else []),
         ),
     )
 
@@ -92,13 +109,7 @@ def _final_f1(row: ComparisonRow) -> float:
 
 def _best_routed(comparison: Comparison) -> tuple[ComparisonRow, ComparisonRow] | None:
     """Return, of what was both broadcast and routed, the pair of the highest F1 when routed."""
-    return max(_pairs(comparison), key=lambda pair: _final_f1(pair[1]), default=None)
-
-
-def _pairs(comparison: Comparison) -> list[tuple[ComparisonRow, ComparisonRow]]:
-    """Return what was both broadcast and routed."""
-    methods = comparison.by_method().values()
-    return [(m["broadcast"], m["routed"]) for m in methods if {"broadcast", "routed"} <= m.keys()]
+    return max(pairs(comparison), key=lambda pair: _final_f1(pair[1]), default=None)
 
 
 def _name(row: ComparisonRow, comparison: Comparison) -> str:
@@ -119,43 +130,52 @@ def _traffic(comparison: Comparison) -> tuple[Figure, ...]:
 
 def _recall(comparison: Comparison, stage: Stage) -> Figure:
     palette = SERIES
+    rows = [
+        row
+        for row in comparison.rows
+        if row.score(stage, "recall") is not None and row.is_whole_at(stage)
+    ]
 
     def draw(axes: Axes) -> None:
         recall_against_tokens(axes, comparison, stage, palette, paper=COLOURS["card"])
         thousands(axes.xaxis)
         shares(axes.yaxis)
         axes.set_ylabel(f"recall {_OF[stage]}")
-        shown = [row for row in comparison.rows if row.score(stage, "recall") is not None]
         colours = colours_of(comparison, palette)
         _legend(
             axes,
             legend_marks(
-                {name: colours[name] for name in dict.fromkeys(r.method.protocol for r in shown)},
+                {name: colours[name] for name in dict.fromkeys(r.method.protocol for r in rows)},
                 comparison.contractors,
                 ink=COLOURS["soft"],
                 paper=COLOURS["card"],
             ),
         )
 
+    without = negotiated_in_part(comparison, stage)
     columns: Mapping[str, Callable[[ComparisonRow], str]] = {
         "method": lambda row: _name(row, comparison),
         "tokens": lambda row: count(row.tokens),
         "recall": lambda row: share(row.score(stage, "recall")),
     }
-    rows = [row for row in comparison.rows if row.score(stage, "recall") is not None]
     return Figure(
         f"Recall {_OF[stage]}, against tokens",
         drawn(draw, height=300),
-        f"{_saved(comparison, stage)} Rings are broadcasts, dots are routed; each arrow leads from "
-        "a protocol's broadcast to its routed rounds.",
-        Table.of("", columns, rows),
+        " ".join(
+            [
+                f"{_saved(comparison, stage)} Rings are broadcasts, dots are routed; each arrow "
+                "leads from a protocol's broadcast to its routed rounds.",
+                *without,
+            ]
+        ),
+        Table.of("", columns, rows, notes=without),
     )
 
 
 def _saved(comparison: Comparison, stage: Stage) -> str:
     """Return a sentence on the tokens that routing saves, and the recall it keeps."""
     times, gains = [], []
-    for broadcast, routed in _pairs(comparison):
+    for broadcast, routed in pairs(comparison):
         ratio = ratios(broadcast, routed)["tokens"]
         before, after = (row.score(stage, "recall") for row in (broadcast, routed))
         if ratio is not None and before is not None and after is not None:
@@ -223,7 +243,7 @@ def _stacked(
                 count(total), (total, place), xytext=(3, 0), textcoords="offset points",
                 va="center", fontsize=10.5,
             )  # fmt: skip
-        names_of_rows = [printable(_name(row, comparison), _WIDEST) for row in rows]
+        names_of_rows = [limited(_name(row, comparison), _WIDEST) for row in rows]
         axes.set_yticks(range(len(rows)), names_of_rows)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = ["COLOURS", "SERIES", "check_drawing", "drawn", "logarithmic", "shares", "thousands"]
+__all__ = [
+    "COLOURS",
+    "SERIES",
+    "behind",
+    "check_drawing",
+    "drawn",
+    "logarithmic",
+    "shares",
+    "thousands",
+]
 
 _NAMES = (
     *("ink", "soft", "line", "card", "well", "rest", "bar", "accent", "good", "unsure", "bad"),
@@ -29,6 +38,7 @@ SERIES = tuple(COLOURS[f"s{number}"] for number in range(1, 9))
 
 _VARIABLES = {value: f"var(--{name})" for name, value in COLOURS.items()}
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+_TAG = re.compile(r"<[^>]*>")
 _HEAD = re.compile(r"\A.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
 _FONT = 11.5
 _STYLE: dict[Any, Any] = {
@@ -118,7 +128,11 @@ def drawn(
             warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
             figure.savefig(out, format="svg", metadata=nothing)
     svg = _HEAD.sub("", "\n".join(map(printable, out.getvalue().split("\n"))))
-    return _COLOUR.sub(lambda match: _VARIABLES[match[0]], svg).strip()
+    return _TAG.sub(lambda tag: _coloured(tag[0]), svg).strip()
+
+
+def _coloured(tag: str) -> str:
+    return _COLOUR.sub(lambda colour: _VARIABLES[colour[0]], tag)
 
 
 def logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
@@ -139,6 +153,17 @@ def shares(axis: Axis) -> None:
     """Let an axis go from 0 to 1, in steps of a fifth."""
     from matplotlib.ticker import FixedLocator, StrMethodFormatter
 
-    axis.set_view_interval(-0.02, 1.03, ignore=True)
+    # Not `set_view_interval`, which axes of a common scale do not hear of.
+    which = "x" if axis is axis.axes.xaxis else "y"
+    axis.axes.set(**{f"{which}lim": (-0.02, 1.03)})
     axis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))
     axis.set_major_formatter(StrMethodFormatter("{x:.1f}"))
+
+
+def behind(axes: Axes, label: str) -> Axes:
+    """Return axes for bars behind a plot, with a scale of their own on the right."""
+    bars: Axes = axes.twinx()
+    bars.grid(visible=False)
+    bars.set_ylabel(label)
+    axes.set_zorder(bars.get_zorder() + 1)
+    return bars

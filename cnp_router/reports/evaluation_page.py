@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cnp_router.evaluation import Evaluation, LearningCurve, Table
-from cnp_router.evaluation.curves import RecallPoint
-from cnp_router.evaluation.learning_curve import LearningPoint
+from cnp_router.evaluation.curves import ConfidencePoint, RecallPoint
 from cnp_router.evaluation.metrics import ReliabilityBin
 from cnp_router.evaluation.table import count, share
-from cnp_router.reports.drawing import COLOURS, SERIES, drawn, logarithmic, shares
+from cnp_router.reports.drawing import COLOURS, SERIES, behind, drawn, logarithmic, shares
+from cnp_router.reports.learning_section import learning_section
 from cnp_router.reports.page import Figure, Page, Section
 
 if TYPE_CHECKING:
@@ -23,29 +24,56 @@ __all__ = ["evaluation_page"]
 
 _FIRST, _SECOND, _THIRD, *_ = SERIES
 _DASHED = (0, (4, 3))
+_ENOUGH = 100  # requests, from which the figures are worth something
+_FEW = 20  # no line goes through what is the mean of fewer
 _NO_CURVE = (
     "The learning curve was not measured: it fits several times. Get it with "
     "cnp-router evaluate --learning-curve, or give write_html a curve=learning_curve(...)."
 )
 
 
-def evaluation_page(evaluation: Evaluation, *, curve: LearningCurve | None = None) -> Page:
-    """Return the page of an evaluation, with a learning curve where there is one."""
-    learned = Section("Learning curve", (_NO_CURVE,)) if curve is None else _learning(curve)
+def evaluation_page(
+    evaluation: Evaluation,
+    *,
+    curve: LearningCurve | None = None,
+    model: str = "",
+    histories: Sequence[str] = (),
+) -> Page:
+    """Return the page of an evaluation, with a learning curve where there is one.
+
+    It says the names of the model's folder and of the files with the requests, where given.
+    """
+    learned = Section("Learning curve", (_NO_CURVE,)) if curve is None else learning_section(curve)
     return Page(
         "How good is the router?",
-        _lead(evaluation),
+        (*_lead(evaluation), _provenance(evaluation, model, histories)),
         _facts(evaluation),
         (
             Section("Whom it asks", figures=(_recipients(evaluation), _depths(evaluation))),
             Section(
-                "How sure it is, and how fast",
-                figures=(_reliability(evaluation), _speed(evaluation)),
+                "How sure it is",
+                figures=(_confidence(evaluation), _reliability(evaluation)),
             ),
+            Section("How fast it is", figures=(_speed(evaluation),)),
             learned,
-            Section("All figures", tables=(evaluation.table(),)),
+            _all_figures(evaluation),
         ),
     )
+
+
+def _provenance(evaluation: Evaluation, model: str, histories: Sequence[str]) -> str:
+    """Return what was measured, and with which settings, in one line."""
+    total = f"{count(evaluation.recipients['total'])} APIs"
+    if evaluation.n_mashups is None:
+        said = f"Router over {total}"
+    else:
+        said = f"Router that learned from {evaluation.n_mashups:,} past requests over {total}"
+    parts = [f"{said} ({model})" if model else said]
+    parts += [f"requests from {', '.join(histories)}"] if histories else []
+    parts += ["dated {} to {}".format(*evaluation.days)] if evaluation.days else []
+    parts.append(f"threshold of the confidence {evaluation.threshold:g}")
+    parts.append(f"target recall {evaluation.recipients['target_recall']:g}")
+    return f"{'; '.join(parts)}."
 
 
 def _lead(evaluation: Evaluation) -> tuple[str, ...]:
@@ -58,28 +86,74 @@ def _lead(evaluation: Evaluation) -> tuple[str, ...]:
     dates = "without a date"
     if evaluation.dated and evaluation.with_date:
         dates = f"as of its date ({evaluation.with_date:,} have one)"
+    seen = ", none of which the router had learned from" if evaluation.learned_from == 0 else ""
+    notes = [evaluation.learned_from_note]
+    if evaluation.requests < _ENOUGH:
+        notes.append(
+            f"there are fewer than {_ENOUGH} requests, so chance alone moves the figures by much"
+        )
+    warnings = [f"Warning: {note}." for note in notes if note]
     return (
-        f"{evaluation.requests:,} past requests that the router had not seen, each asked {dates}. "
-        "What it chose is compared with what was used. Figures are means over the requests."
+        *warnings,
+        f"{evaluation.requests:,} past requests{seen}, each asked {dates}. "
+        "What it chose is compared with what was used. Figures are means over the "
+        "requests, ± what chance alone may add or take away (95% intervals: 1.96 standard errors)."
         f"{skipped}",
     )
 
 
 def _facts(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
-    recipients = evaluation.recipients
+    recipients, errors = evaluation.recipients, evaluation.standard_errors
+
+    def off(group: str, name: str, shown: Callable[[float], str] = share) -> str:
+        error = errors[group][name]
+        return "" if error is None else f", ± {shown(1.96 * error)}"
+
     return (
         ("requests", count(evaluation.requests)),
-        ("recall of the first 5 APIs", share(evaluation.ranking["recall@5"])),
-        ("recall of the first 20 APIs", share(evaluation.ranking["recall@20"])),
-        ("F1 of the recommendation", share(evaluation.recommendation["f1"])),
+        *(
+            (
+                f"recall of the first {k} APIs{off('ranking', f'recall@{k}')}",
+                share(evaluation.ranking[f"recall@{k}"]),
+            )
+            for k in _shown_depths(evaluation)
+        ),
         (
-            f"recall of the recipients, target {share(recipients['target_recall'])}",
+            f"F1 of the recommendation{off('recommendation', 'f1')}",
+            share(evaluation.recommendation["f1"]),
+        ),
+        (
+            f"recall of the recipients, target {share(recipients['target_recall'])}"
+            f"{off('recipients', 'recall')}",
             share(recipients["recall"]),
         ),
-        (f"recipients of {count(recipients['total'])}, mean", count(recipients["mean"], 1)),
+        (
+            f"recipients of {count(recipients['total'])}, mean"
+            f"{off('recipients', 'mean', lambda n: count(n, 1))}",
+            count(recipients["mean"], 1),
+        ),
         ("calibration error (ECE)", share(evaluation.calibration["ece"])),
-        ("requests below the threshold", f"{evaluation.fallback_rate:.1%}"),
+        (
+            f"requests below the threshold of {evaluation.threshold:g}",
+            f"{evaluation.fallback_rate:.1%}",
+        ),
     )
+
+
+def _shown_depths(evaluation: Evaluation) -> list[int]:
+    """Return the depths that say something: the first of no more APIs than that are all."""
+    return [k for k in (5, 20) if k < evaluation.recipients["total"]]
+
+
+def _all_figures(evaluation: Evaluation) -> Section:
+    """Return all figures, a table for each group: on a phone, one is wide enough."""
+    table = evaluation.table()
+    _, *columns = table.columns
+    tables = tuple(
+        Table(title, tuple(columns), tuple(row[1:] for row in rows), labels=2)
+        for title, rows in groupby(table.rows, key=lambda row: row[0])
+    )
+    return Section("All figures", (f"{table.title}.",), tables=tables)
 
 
 def _recipients(evaluation: Evaluation) -> Figure:
@@ -92,7 +166,7 @@ def _recipients(evaluation: Evaluation) -> Figure:
 
     def draw(axes: Axes) -> None:
         axes.axhline(target, color=COLOURS["rest"], linewidth=1.2, linestyle=_DASHED)
-        _line(axes, fixed, lambda p: p.recall, COLOURS["rest"], "as many for every request")
+        _line(axes, fixed, lambda p: p.recall, COLOURS["rest"], "the same number for every request")
         _line(axes, points, lambda p: p.recall, _FIRST, "by probability")
         axes.plot(
             chosen["mean"], chosen["recall"], "o", color=_SECOND, markersize=9,
@@ -104,12 +178,16 @@ def _recipients(evaluation: Evaluation) -> Figure:
         axes.set_ylabel("recall")
         axes.legend(loc="lower right")
 
+    pays = "adapting makes no difference"
+    if share(at_fixed) != share(chosen["recall"]):
+        pays = "adapting pays" if chosen["recall"] > at_fixed else "adapting does not pay"
     return Figure(
         "Recall against recipients",
         drawn(draw),
         f"For a target recall of {share(target)}, {count(chosen['mean'], 1)} of "
         f"{count(chosen['total'])} APIs are asked on average, and {share(chosen['recall'])} of "
-        f"what was used is among them. As many for every request would reach {share(at_fixed)}.",
+        f"what was used is among them. Asking the same number for every request would find "
+        f"{share(at_fixed)}: here {pays}.",
         Table.of(
             "",
             {
@@ -136,13 +214,19 @@ def _depths(evaluation: Evaluation) -> Figure:
         axes.set_ylabel("share")
         axes.legend(loc="lower right")
 
-    five, twenty = (evaluation.ranking[f"recall@{k}"] for k in (5, 20))
+    said = [f"The first API holds {share(points[0].recall)} of what was used"]
+    said += [
+        f"the first {k} {share(evaluation.ranking[f'recall@{k}'])}"
+        for k in _shown_depths(evaluation)
+    ]
+    complete = ""
+    if evaluation.recipients["total"] > 20:
+        all_of = share(evaluation.ranking["complete@20"])
+        complete = f"; {all_of} of the requests have all they used among the first 20"
     return Figure(
         "Recall by depth of the ranking",
         drawn(draw),
-        f"The first 5 APIs hold {share(five)} of what was used, the first 20 {share(twenty)}; "
-        f"{share(evaluation.ranking['complete@20'])} of the requests have all they used among the "
-        "first 20.",
+        f"{', '.join(said)}{complete}.",
         Table.of(
             "",
             {
@@ -156,11 +240,72 @@ def _depths(evaluation: Evaluation) -> Figure:
     )
 
 
-def _reliability(evaluation: Evaluation) -> Figure:
-    bins = evaluation.curves.reliability
+def _confidence(evaluation: Evaluation) -> Figure:
+    """Return how often an answer is right above a confidence, with the threshold in use."""
+    points, used = evaluation.curves.confidences, evaluation.threshold
+    reached = [point for point in points if point.complete is not None]
+    many = [point for point in reached if point.requests >= _FEW]
+    few = [point for point in reached if point.requests < _FEW]
 
     def draw(axes: Axes) -> None:
-        counts = _behind(axes, "probabilities in a bin (bars)")
+        axes.axvline(used, color=_SECOND, linewidth=1.2, linestyle=_DASHED, label="in use")
+        axes.plot(
+            [p.threshold for p in points], [p.share for p in points],
+            color=COLOURS["rest"], label="requests that reach it",
+        )  # fmt: skip
+        for some, inside in ((many, _FIRST), (few, COLOURS["card"])):
+            axes.plot(
+                [p.threshold for p in some], [_complete(p) for p in some], color=_FIRST, marker="o",
+                markersize=4, linestyle="-" if some is many else "none", markerfacecolor=inside,
+                label="of these, recipients hold all" if some is many else None,
+            )  # fmt: skip
+        shares(axes.xaxis)
+        shares(axes.yaxis)
+        axes.set_xlabel("threshold of the confidence")
+        axes.set_ylabel("share")
+        axes.legend(loc="lower left")
+
+    sure = next(point for point in points if point.threshold == used)
+    all_of_them = f"without a threshold it is {share(points[0].complete)}"
+    if sure.complete is None:
+        said = f"No request reaches the threshold in use, {used:g}; {all_of_them}."
+    else:
+        said = (
+            f"At the threshold in use, {used:g}, {sure.share:.0%} of the requests are sure, and of "
+            f"these {share(sure.complete)} have recipients that hold all that was used; "
+            f"{all_of_them}."
+        )
+    return Figure(
+        "Confidence, and how often the recipients hold all",
+        drawn(draw),
+        f"{said} To choose a threshold, take the lowest above which this is right often enough. "
+        f"Rings stand for fewer than {_FEW} requests.",
+        Table.of(
+            "",
+            {
+                "threshold": lambda p: (
+                    f"{p.threshold:g}{' (in use)' if p.threshold == used else ''}"
+                ),
+                "requests that reach it": lambda p: count(p.requests),
+                "their share": lambda p: share(p.share),
+                "of these, recipients hold all": lambda p: share(p.complete),
+            },
+            points,
+        ),
+    )
+
+
+def _complete(point: ConfidencePoint) -> float:
+    return math.nan if point.complete is None else point.complete
+
+
+def _reliability(evaluation: Evaluation) -> Figure:
+    bins = evaluation.curves.reliability
+    many = [b for b in bins if b.n >= _FEW]
+    few = [b for b in bins if b.n < _FEW]
+
+    def draw(axes: Axes) -> None:
+        counts = behind(axes, "probabilities in a bin (bars)")
         counts.bar(
             [b.low for b in bins], [b.n for b in bins], [b.high - b.low for b in bins],
             align="edge", color=COLOURS["line"], edgecolor=COLOURS["card"], linewidth=1,
@@ -173,8 +318,12 @@ def _reliability(evaluation: Evaluation) -> Figure:
         )  # fmt: skip
         axes.plot([0, 1], [0, 1], color=COLOURS["rest"], linewidth=1.2, linestyle=_DASHED)
         axes.plot(
-            [b.predicted for b in bins], [b.observed for b in bins],
+            [b.predicted for b in many], [b.observed for b in many],
             color=_FIRST, marker="o", markeredgecolor=COLOURS["card"],
+        )  # fmt: skip
+        axes.plot(
+            [b.predicted for b in few], [b.observed for b in few], "o",
+            markersize=4, markeredgecolor=_FIRST, markerfacecolor=COLOURS["card"],
         )  # fmt: skip
         shares(axes.xaxis)
         shares(axes.yaxis)
@@ -188,21 +337,30 @@ def _reliability(evaluation: Evaluation) -> Figure:
         drawn(draw),
         f"On the dashed line a probability says how often the API is used. The mean distance from "
         f"it is {error} (ECE, over each request's ten highest probabilities). What adds most to "
-        f"it: of {worst.n:,} predicted at {share(worst.predicted)}, {share(worst.observed)} were "
-        "used. Upright lines are 95% intervals (Wilson): a bin of few says little.",
+        f"it: {_used_of(worst)} predicted at {share(worst.predicted)} on average were used. "
+        f"Upright lines are 95% intervals (Wilson); rings stand for fewer than {_FEW} "
+        "probabilities each, which say little.",
         Table.of(
             "",
             {
                 "probability": lambda b: f"{b.low:.2f} to {b.high:.2f}",
                 "how many": lambda b: count(b.n),
                 "predicted, mean": lambda b: share(b.predicted),
-                "used": lambda b: share(b.observed),
+                "used": _used_of,
+                "as a share": lambda b: share(b.observed),
                 "from": lambda b: share(_interval(b)[0]),
                 "to": lambda b: share(_interval(b)[1]),
             },
             bins,
         ),
     )
+
+
+def _used_of(each: ReliabilityBin) -> str:
+    used = round(each.n * each.observed)
+    if used in (0, each.n):
+        return f"{'all' if used else 'none'} of {each.n:,}"
+    return f"{used:,} of {each.n:,}"
 
 
 def _interval(each: ReliabilityBin) -> tuple[float, float]:
@@ -243,75 +401,6 @@ def _speed(evaluation: Evaluation) -> Figure:
     )
 
 
-def _learning(curve: LearningCurve) -> Section:
-    sizes = [point.mashups for point in curve.points]
-    lines: Mapping[str, Callable[[LearningPoint], float]] = {
-        "recall of the first 20": lambda point: point.evaluation.ranking["recall@20"],
-        "recall of the first 5": lambda point: point.evaluation.ranking["recall@5"],
-        "F1 of the recommendation": lambda point: point.evaluation.recommendation["f1"],
-    }
-    places = np.arange(len(sizes))
-
-    def draw(axes: Axes) -> None:
-        for (name, value), colour in zip(lines.items(), SERIES, strict=False):
-            values = [value(point) for point in curve.points]
-            axes.plot(
-                places, values, color=colour, marker="o", label=name,
-                markeredgecolor=COLOURS["card"],
-            )  # fmt: skip
-        _sizes(axes)
-        shares(axes.yaxis)
-        axes.set_ylabel("share")
-        axes.legend(loc="lower right")
-
-    def asked(axes: Axes) -> None:
-        recipients = [point.evaluation.recipients for point in curve.points]
-        bars = _behind(axes, "recipients, mean (bars)")
-        drawn_bars = bars.bar(places, [r["mean"] for r in recipients], 0.6, color=COLOURS["line"])
-        bars.bar_label(drawn_bars, [count(r["mean"], 1) for r in recipients], label_type="center")
-        bars.set_ylim(0, 1.25 * max(r["mean"] for r in recipients))
-        axes.axhline(target, color=COLOURS["rest"], linewidth=1.2, linestyle=_DASHED)
-        axes.plot(
-            places, [r["recall"] for r in recipients], color=_FIRST, marker="o",
-            markeredgecolor=COLOURS["card"],
-        )  # fmt: skip
-        _sizes(axes)
-        shares(axes.yaxis)
-        axes.set_ylabel("recall of the recipients")
-
-    def _sizes(axes: Axes) -> None:
-        axes.set_xticks(places, [f"{size:,}" for size in sizes])
-        axes.set_xlabel("past mashups")
-
-    first, last = (lines["recall of the first 5"](curve.points[i]) for i in (0, -1))
-    target = curve.points[-1].evaluation.recipients["target_recall"]
-    before, after = (curve.points[i].evaluation.recipients for i in (0, -1))
-    return Section(
-        "Learning curve",
-        (
-            "The router was fitted again on parts of its past mashups, each within the next, and "
-            "asked the same requests.",
-        ),
-        (
-            Figure(
-                "What more history is worth",
-                drawn(draw),
-                f"The recall of the first 5 APIs is {share(first)} with {sizes[0]:,} past mashups "
-                f"and {share(last)} with {sizes[-1]:,}.",
-                curve.table(),
-            ),
-            Figure(
-                "Keeping the target recall",
-                drawn(asked),
-                f"The target is {share(target)}. With {sizes[0]:,} past mashups the router asks "
-                f"{count(before['mean'], 1)} APIs and finds {share(before['recall'])} of what was "
-                f"used; with {sizes[-1]:,} it asks {count(after['mean'], 1)} and finds "
-                f"{share(after['recall'])}.",
-            ),
-        ),
-    )
-
-
 def _line(
     axes: Axes,
     points: tuple[RecallPoint, ...],
@@ -324,12 +413,3 @@ def _line(
         [point.recipients for point in points], [value(point) for point in points],
         color=colour, label=label, marker=marker, markersize=4,
     )  # fmt: skip
-
-
-def _behind(axes: Axes, label: str) -> Axes:
-    """Return axes for bars behind a plot, with a scale of their own on the right."""
-    bars: Axes = axes.twinx()
-    bars.grid(visible=False)
-    bars.set_ylabel(label)
-    axes.set_zorder(bars.get_zorder() + 1)
-    return bars

@@ -12,8 +12,8 @@ from cnp_router.execution import Act, Execution, JobReport, Plan
 from cnp_router.execution.sharing import HIDDEN
 from cnp_router.llm.redaction import without_secrets
 from cnp_router.planning import Run
-from cnp_router.printing import printable
 from cnp_router.protocols import Ledger, Transcript
+from cnp_router.reports.listing import limited
 from cnp_router.reports.page import Figure, Page, Section
 from cnp_router.reports.plan_graph import execution_figure
 from cnp_router.reports.plan_levels import plan_figure
@@ -99,7 +99,7 @@ def plan_page(plan: Plan, *, facts: Iterable[tuple[str, str]] = ()) -> Page:
 
 
 def _limited(lead: Iterable[str]) -> tuple[str, ...]:
-    return tuple(printable(without_secrets(each), _TEXT) for each in lead)
+    return tuple(limited(each, _TEXT) for each in lead)
 
 
 def _lead(execution: Execution, facts: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _lead(execution: Execution, facts: Iterable[tuple[str, str]]) -> Iterator[st
         yield f"Without shared context: {execution.context_problem}"
     for why in dict.fromkeys(job.lost for job in execution.jobs if job.lost):
         names = ", ".join(job.id for job in execution.jobs if job.lost == why)
-        yield f"Called directly: {names}: {printable(why, _RESULT)}"
+        yield f"Called directly: {names}: {limited(why, _RESULT)}"
     for label, said in facts:
         yield f"{label}: {said}"
 
@@ -168,8 +168,7 @@ def _facts(execution: Execution, paid: Ledger) -> tuple[tuple[str, str], ...]:
 def _results(execution: Execution) -> Table:
     jobs = execution.jobs[:_MOST_ROWS]
     rows = tuple(
-        (printable(job.id, 60), job.state, printable(job.api or "", 60), _came_to(job))
-        for job in jobs
+        (limited(job.id, 60), job.state, limited(job.api or "", 60), _came_to(job)) for job in jobs
     )
     left = len(execution.jobs) - len(jobs)
     notes = (f"{left:,} more jobs are not listed.",) if left else ()
@@ -178,7 +177,7 @@ def _results(execution: Execution) -> Table:
 
 def _came_to(job: JobReport) -> str:
     if job.problem:
-        return printable(without_secrets(job.problem), _RESULT)
+        return limited(job.problem, _RESULT)
     return _result(job.acts[-1]) if job.acts else ""
 
 
@@ -189,10 +188,10 @@ def _result(act: Act) -> str:
         return HIDDEN if result.failure is None else f"{result.failure.kind} ({HIDDEN})"
     if result.failure is not None:
         said = f"{result.failure.kind}: {result.failure.message}"
-        return printable(without_secrets(said), _RESULT)
+        return limited(said, _RESULT)
     text = _json(result.data)
     attached = f"{len(result.attachments)} attachments" if result.attachments else ""
-    return printable(text, _RESULT) or attached
+    return limited(text, _RESULT) or attached
 
 
 def _json(data: Any) -> str:
@@ -205,12 +204,12 @@ def _acts(execution: Execution, catalog: Catalog | None) -> Table:
     acts = [(job, act) for job in jobs for act in job.acts]
     rows = tuple(
         (
-            printable(job.id, 60),
-            printable(act.api, 60),
+            limited(job.id, 60),
+            limited(act.api, 60),
             _HOW[act.by],
             *([] if catalog is None else [_changed(act, catalog)]),
-            HIDDEN if act.is_confidential else printable(_json(dict(act.inputs)), _INPUTS),
-            "ok" if act.result.failure is None else printable(_result(act), 200),
+            HIDDEN if act.is_confidential else limited(_json(dict(act.inputs)), _INPUTS),
+            "ok" if act.result.failure is None else limited(_result(act), 200),
             count(act.attempts),
             f"{act.seconds:.3f}",
             count(act.result.n_bytes),
@@ -241,7 +240,7 @@ def _rounds(transcripts: tuple[Transcript, ...]) -> Section | None:
     asked = [n for n in longest if "cfp" in transcripts[n].ledger.messages]
     shown = [transcripts[n] for n in sorted(asked[:_MOST_ROUNDS] or longest[:1])]
     figures: list[Figure] = [
-        sequence_figure(each, f"{each.protocol}: {printable(each.request, 90)}") for each in shown
+        sequence_figure(each, f"{each.protocol}: {limited(each.request, 90)}") for each in shown
     ]
     left = len(transcripts) - len(shown)
     text = (f"Drawn are the longest rounds; {left:,} more are not.",) if left else ()
@@ -254,12 +253,12 @@ def _turns(run: Run) -> Table:
     kept = {act.api for act in run.execution.acts if act.is_confidential}
     rows = tuple(
         (
-            printable(turn.job, 60),
+            limited(turn.job, 60),
             str(turn.number),
             turn.kind,
-            printable(turn.tool, 60),
-            HIDDEN if turn.tool in kept else printable(_json(dict(turn.inputs)), _INPUTS),
-            printable(_json(turn.seen), 200),
+            limited(turn.tool, 60),
+            HIDDEN if turn.tool in kept else limited(_json(dict(turn.inputs)), _INPUTS),
+            limited(_json(turn.seen), 200),
         )
         for turn in turns
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from cnp_router.protocols import Transcript
 from cnp_router.protocols.messages import (
     MANAGER,
     USER,
@@ -19,7 +20,7 @@ from cnp_router.protocols.messages import (
     Request,
 )
 
-__all__ = ["Arrow", "Cast", "arrows_of", "bands_of"]
+__all__ = ["Arrow", "Cast", "arrows_of", "bands_of", "category_managers"]
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,21 @@ class Cast:
     n_together: Mapping[str, int]
 
     @classmethod
-    def of(cls, messages: Sequence[Message], n_alone: int) -> Cast:
-        """Return the cast of a round, in which so many contractors or groups have a lifeline."""
+    def of(
+        cls, messages: Sequence[Message], n_alone: int, managers: frozenset[str] = frozenset()
+    ) -> Cast:
+        """Return the cast of a round, in which so many contractors or groups have a lifeline.
+
+        Category managers, who are no contractors, are not drawn together with these.
+        """
         ranks = _ranks(messages)
         by_rank = sorted(ranks, key=lambda name: ranks[name])
         silent = [name for name in by_rank if ranks[name] == _SILENT]
         if len(silent) > 2 or len(ranks) > n_alone:
             # One place is for those who do not propose, and one for who has no place else.
             loud = [name for name in by_rank if ranks[name] != _SILENT]
-            places = n_alone - bool(silent)
+            kinds = {name in managers for name in silent}
+            places = n_alone - len(kinds)
             alone = loud if len(loud) <= places else loud[: max(places - 1, 0)]
             crowd = loud[len(alone) :]
         else:
@@ -47,14 +54,34 @@ class Cast:
         own = {name: f"={name}" for name in (USER, MANAGER, *alone)}
         lifelines = {own[name]: name for name in (USER, MANAGER, *alone)}
         lifelines |= {"crowd": f"{len(crowd):,} others propose"} if crowd else {}
-        what = _what(messages, silent)
-        others = " others" if alone or crowd else ""
-        lifelines |= {"silent": f"{len(silent):,}{others} {what}"} if silent else {}
-        own |= dict.fromkeys(crowd, "crowd") | dict.fromkeys(silent, "silent")
-        return cls(own, lifelines, {"crowd": len(crowd), "silent": len(silent)})
+        own |= dict.fromkeys(crowd, "crowd")
+        together = {"crowd": len(crowd)}
+        others = "others" if alone or crowd else "contractors"
+        quiet = {
+            "managers": ("category managers", [name for name in silent if name in managers]),
+            "silent": (others, [name for name in silent if name not in managers]),
+        }
+        for key, (who, names) in quiet.items():
+            if names:
+                lifelines[key] = f"{len(names):,} {who} {_what(messages, names)}"
+                together[key] = len(names)
+                own |= dict.fromkeys(names, key)
+        return cls(own, lifelines, together)
 
 
 _SILENT = 3
+
+
+def category_managers(transcript: Transcript) -> frozenset[str]:
+    """Return who was called to pass the call on: nobody, unless the round is hierarchical."""
+    return frozenset(
+        message.receiver
+        for message in transcript.messages
+        if transcript.protocol == "hierarchical"
+        and isinstance(message, CallForProposals)
+        and message.sender == MANAGER
+        and message.iteration == 1
+    )
 
 
 def _ranks(messages: Sequence[Message]) -> dict[str, int]:

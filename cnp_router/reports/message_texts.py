@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from cnp_router.evaluation.table import Table
-from cnp_router.llm.redaction import without_secrets
-from cnp_router.printing import printable
 from cnp_router.protocols.messages import (
     Award,
     CallForProposals,
@@ -20,6 +18,7 @@ from cnp_router.protocols.messages import (
     Rejection,
     Request,
 )
+from cnp_router.reports.listing import limited
 from cnp_router.reports.shapes import time_text
 
 __all__ = ["message_table", "said_by"]
@@ -29,7 +28,7 @@ MOST_ROWS = 300
 
 def said_by(message: Message, most: int = 200) -> str:
     """Return what a message says, for a person, in at most so many characters."""
-    return printable(without_secrets(_said(message)), most)
+    return limited(_said(message), most)
 
 
 def _said(message: Message) -> str:  # noqa: PLR0911 one line a kind of message
@@ -69,8 +68,8 @@ def message_table(messages: Sequence[Message]) -> Table:
             (
                 str(m.id),
                 m.performative,
-                printable(m.sender, 60),
-                printable(m.receiver, 60),
+                limited(m.sender, 60),
+                limited(m.receiver, 60),
                 said_by(m),
             )
             for m in kept

@@ -9,22 +9,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from cnp_router.evaluation.table import Table
 from cnp_router.exceptions import InputError, MissingExtraError
-from cnp_router.printing import printable
+from cnp_router.llm.redaction import without_secrets
+from cnp_router.reports.listing import limited
 from cnp_router.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["Figure", "Page", "Section", "rendered", "template_source"]
+__all__ = ["Figure", "Page", "Section", "check_template", "rendered", "template_source"]
 
 # A figure that is wider than this has a row of its own, and scrolls where the screen is narrower.
 _WIDEST_IN_GRID = 520
-_ID = re.compile(r"(?<=url\(#)[^)]+(?=\))")
+_ID = re.compile(r"(?<=url\(#)[^)]+(?=\))", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"url\((?!#)", re.IGNORECASE)
 # What an SVG may hold: nothing that runs, loads, or is HTML.
 _ELEMENTS = {
     *("svg", "g", "defs", "use", "symbol", "marker", "pattern", "clipPath", "title", "desc"),
@@ -97,7 +100,8 @@ def rendered(page: Page) -> str:
     """Return a page as HTML.
 
     It has no script and loads nothing: its policy, in a ``<meta>``, allows its own style and
-    nothing else. The ids of each figure are made its own.
+    nothing else. The ids of each figure are made its own. Secrets that can be told by name or shape
+    are masked in all texts.
 
     Parameters
     ----------
@@ -123,15 +127,15 @@ def rendered(page: Page) -> str:
     template = _template()
     from markupsafe import Markup
 
-    numbers = iter(range(1, 1 + sum(len(section.figures) for section in page.sections)))
+    numbers = count(1)
 
-    def embedded(figure: Figure, name: str) -> Any:
-        return Markup(_embedded(figure, f"f{next(numbers)}-", name))
+    def embedded(figure: Figure, name: str) -> tuple[Any, bool]:
+        svg, width = _embedded(figure, f"f{next(numbers)}-", name)
+        return Markup(svg), width > _WIDEST_IN_GRID
 
     html: str = template.render(
         page=page,
         embedded=embedded,
-        is_wide=_is_wide,
         style_hash=_style_hash(),
         version=__version__,
     )
@@ -144,18 +148,25 @@ def template_source() -> str:
     return files("cnp_router.reports").joinpath("template.html").read_text(encoding="utf-8")
 
 
-@cache
-def _template() -> Template:
+def check_template() -> None:
+    """Raise MissingExtraError if there is no jinja2."""
     try:
-        from jinja2 import Environment, StrictUndefined
+        import jinja2  # noqa: F401
     except ImportError as exc:
         raise MissingExtraError("a report page", package="jinja2", extra="report") from exc
+
+
+@cache
+def _template() -> Template:
+    check_template()
+    from jinja2 import Environment, StrictUndefined
+
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
+        finalize=lambda value: limited(value) if type(value) is str else value,
     )
     return environment.from_string(template_source())
 
@@ -166,9 +177,10 @@ def _style_hash() -> str:
     return b64encode(hashlib.sha256(style.encode()).digest()).decode()
 
 
-def _embedded(figure: Figure, prefix: str, name: str) -> str:
-    """Return the SVG of a figure for HTML: named, with ids that no other figure has."""
+def _embedded(figure: Figure, prefix: str, name: str) -> tuple[str, float]:
+    """Return the SVG of a figure for HTML, named, with ids that no other has; and its width."""
     root = _parsed(figure)
+    referred_to = {id_ for each in root.iter() for id_ in _references(each)}
     for element in root.iter():
         element.tag = _local(element.tag)
         if element.tag not in _ELEMENTS:
@@ -176,17 +188,27 @@ def _embedded(figure: Figure, prefix: str, name: str) -> str:
         # The policy of the page allows no style attribute; the same as attributes of SVG.
         declared = dict(_declarations(element.attrib.pop("style", "")))
         attributes = {_local(key): value for key, value in element.attrib.items()} | declared
-        if f"#{attributes.get('id')}" not in figure.svg:
+        if attributes.get("id") not in referred_to:
             attributes.pop("id", None)
         element.attrib.clear()
         for key, value in attributes.items():
             element.set(key, _checked(figure, key, value, prefix))
+        element.text = without_secrets(element.text)
+        element.tail = without_secrets(element.tail)
     root.set("role", "img")
     root.set("aria-labelledby", name)
     _, _, width, height = _view_box(figure, root)
     root.set("width", f"{width:g}")
     root.set("height", f"{height:g}")
-    return ElementTree.tostring(root, encoding="unicode")
+    return ElementTree.tostring(root, encoding="unicode"), width
+
+
+def _references(element: ElementTree.Element) -> Iterator[str]:
+    """Return the ids that an element refers to."""
+    for key, value in element.attrib.items():
+        if _local(key) == "href":
+            yield value.removeprefix("#")
+        yield from _ID.findall(value)
 
 
 def _checked(figure: Figure, key: str, value: str, prefix: str) -> str:
@@ -194,7 +216,9 @@ def _checked(figure: Figure, key: str, value: str, prefix: str) -> str:
         return prefix + value
     if key == "href" and value.startswith("#"):
         return f"#{prefix}{value[1:]}"
-    if key == "href" or key.lower().startswith("on") or re.search(r"url\((?!#)", value):
+    # In HTML, names of attributes are in no case.
+    is_refused = key.lower() in ("href", "style") or key.lower().startswith("on")
+    if is_refused or _ELSEWHERE.search(value):
         raise InputError(f"{figure.title}: an SVG cannot have {key}={value!r} in a report")
     return _ID.sub(lambda match: prefix + match[0], value)
 
@@ -206,10 +230,6 @@ def _declarations(style: str) -> Iterator[tuple[str, str]]:
             yield "font-size", value.partition("px")[0].split()[-1]
         elif colon:
             yield key.strip(), value.strip()
-
-
-def _is_wide(figure: Figure) -> bool:
-    return _view_box(figure, _parsed(figure))[2] > _WIDEST_IN_GRID
 
 
 def _view_box(figure: Figure, root: ElementTree.Element) -> tuple[float, float, float, float]:

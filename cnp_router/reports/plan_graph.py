@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from cnp_router.evaluation.table import Table
 from cnp_router.execution import Act, Execution, JobReport
-from cnp_router.printing import printable
+from cnp_router.reports.listing import limited
 from cnp_router.reports.page import Figure
 from cnp_router.reports.plan_levels import plan_figure
 from cnp_router.reports.shapes import Shapes, fitted, time_text
@@ -343,7 +343,7 @@ def _says(execution: Execution, path: Sequence[str], *, n_left_out: int) -> str:
         said += f" {len(execution.failed):,} failed before and were planned anew."
     if len(path) > 1:
         few = path if len(path) <= 8 else (*path[:4], "...", *path[-3:])
-        said += f" The critical path is {', '.join(printable(name, 40) for name in few)}."
+        said += f" The critical path is {', '.join(limited(name, 40) for name in few)}."
     if n_left_out:
         said += f" {n_left_out:,} jobs are not drawn."
     return said
@@ -353,12 +353,12 @@ def _table(execution: Execution) -> Table:
     jobs = [*execution.failed, *execution.jobs]
     rows = tuple(
         (
-            printable(job.id, 60),
+            limited(job.id, 60),
             job.state,
             "-" if job.began is None else f"{job.began:.3f}",
             "-" if job.ended is None else f"{job.ended:.3f}",
-            printable(", ".join(job.after), 80),
-            printable(", ".join(map(_act, job.acts)), 160),
+            limited(", ".join(job.after), 80),
+            limited(", ".join(map(_act, job.acts)), 160),
         )
         for job in jobs[:MOST_ROWS]
     )

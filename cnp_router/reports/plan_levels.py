@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cnp_router.evaluation.table import Table
 from cnp_router.execution import Job, Plan
-from cnp_router.printing import printable
+from cnp_router.reports.listing import limited
 from cnp_router.reports.page import Figure
 from cnp_router.reports.shapes import Shapes, fitted
 
@@ -151,10 +151,10 @@ def _plan_table(plan: Plan) -> Table:
     level = {job.id: n for n, jobs in enumerate(plan.levels, start=1) for job in jobs}
     rows = tuple(
         (
-            printable(job.id, 60),
+            limited(job.id, 60),
             str(level[job.id]),
-            printable(", ".join(job.after), 80),
-            printable(" ".join(filter(None, [job.api, job.task])), 160),
+            limited(", ".join(job.after), 80),
+            limited(" ".join(filter(None, [job.api, job.task])), 160),
         )
         for job in plan.jobs[:_MOST_ROWS]
     )

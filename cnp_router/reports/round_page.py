@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cnp_router.evaluation.table import Table, count
-from cnp_router.printing import printable
 from cnp_router.protocols import Award, Failure, Outcome, Proposal, Refusal, Transcript
 from cnp_router.protocols.messages import Report
+from cnp_router.reports.lifelines import category_managers
+from cnp_router.reports.listing import limited
 from cnp_router.reports.page import Page, Section
 from cnp_router.reports.sequence import sequence_figure
 from cnp_router.reports.shapes import time_text
@@ -52,7 +53,13 @@ def outcome_page(outcome: Outcome, *, facts: Iterable[tuple[str, str]] = ()) -> 
     lead += [f"{label}: {said}" for label, said in facts]
     first = ("APIs recommended", count(len(outcome.recommendation)))
     asked = f"{len(outcome.recipients):,} of {outcome.n_contractors:,}"
-    tiles = (first, ("contractors asked", asked), *_facts(outcome.transcript))
+    managers = len(category_managers(outcome.transcript))
+    tiles = (
+        first,
+        ("contractors asked", asked),
+        *([("category managers asked", count(managers))] if managers else []),
+        *_facts(outcome.transcript),
+    )
     proposed = _proposals(outcome.transcript)
     sections = [
         Section("Recommendation", tables=(_recommendation(outcome),)),
@@ -79,7 +86,7 @@ def transcript_page(transcript: Transcript, *, facts: Iterable[tuple[str, str]] 
 
 
 def _limited(lead: Iterable[str]) -> tuple[str, ...]:
-    return tuple(printable(each, _TEXT) for each in lead)
+    return tuple(limited(each, _TEXT) for each in lead)
 
 
 def _held(outcome: Outcome) -> str:
@@ -114,10 +121,12 @@ def _round(transcript: Transcript) -> Iterator[Section]:
 def _recommendation(outcome: Outcome) -> Table:
     grounds = outcome.grounds()
     rows = tuple(
-        (printable(name, 60), printable(grounds.get(name, ""), _GROUNDS))
+        (limited(name, 60), limited(grounds.get(name, ""), _GROUNDS))
         for name in outcome.recommendation[:_MOST_ROWS]
     )
     notes = () if rows else ("No API was recommended.",)
+    if not any(said for _, said in rows):
+        return Table("", ("API",), tuple(row[:1] for row in rows), notes=notes)
     return Table("", ("API", "grounds"), rows, labels=2, notes=notes)
 
 
@@ -131,10 +140,10 @@ def _proposals(transcript: Transcript) -> Table:
     }
     rows = [
         (
-            printable(message.sender, 60),
-            printable(proposed.api, 60),
+            limited(message.sender, 60),
+            limited(proposed.api, 60),
             "late" if message.late else "yes" if (message.id, proposed.api) in taken else "no",
-            printable(proposed.grounds, _GROUNDS),
+            limited(proposed.grounds, _GROUNDS),
         )
         for message in transcript.messages
         if isinstance(message, Proposal)
@@ -162,7 +171,7 @@ def _recipients(outcome: Outcome) -> Table:
     names.sort(key=lambda name: (-p.get(name, 0.0), "propose" not in answers.get(name, [])))
     rows = tuple(
         (
-            printable(name, 60),
+            limited(name, 60),
             ", ".join(dict.fromkeys(answers.get(name, []))) or "-",
             f"{p[name]:.2f}" if name in p else "-",
         )

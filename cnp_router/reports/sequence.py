@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from cnp_router.evaluation.table import count
-from cnp_router.printing import printable
 from cnp_router.protocols import Transcript
 from cnp_router.protocols.messages import (
     MANAGER,
@@ -19,7 +18,8 @@ from cnp_router.protocols.messages import (
     Rejection,
     Report,
 )
-from cnp_router.reports.lifelines import Arrow, Cast, arrows_of, bands_of
+from cnp_router.reports.lifelines import Arrow, Cast, arrows_of, bands_of, category_managers
+from cnp_router.reports.listing import limited
 from cnp_router.reports.message_texts import message_table, said_by
 from cnp_router.reports.page import Figure
 from cnp_router.reports.shapes import Shapes, fitted, time_text
@@ -80,8 +80,9 @@ def sequence_figure(transcript: Transcript, title: str = "The round, message by 
     >>> figure.table.rows[1][:4]
     ('2', 'inform', 'manager', 'user')
     """
+    managers = category_managers(transcript)
     for n_alone in range(MOST_LIFELINES - 2, 0, -1):
-        cast = Cast.of(transcript.messages, n_alone)
+        cast = Cast.of(transcript.messages, n_alone, managers)
         arrows = arrows_of(transcript.messages, cast)
         if len(arrows) <= MOST_ARROWS and len(cast.lifelines) <= MOST_LIFELINES:
             break
@@ -138,7 +139,7 @@ def _head_of(shapes: Shapes, x: float, y: float, name: str, many: int) -> None:
 
 def _in_two(name: str, width: float) -> tuple[str, str]:
     """Return a name as one or two lines."""
-    shown = printable(name)
+    shown = limited(name)
     if fitted(shown, width, size=12) == shown:  # it is bold, and therefore wider
         return shown, ""
     room = int(width / 7.1)
@@ -271,16 +272,19 @@ def _band_of(stage: str, bands: Sequence[tuple[str, int, int]]) -> tuple[str, in
 
 
 def _says(transcript: Transcript, cast: Cast, n_left_out: int) -> str:
-    names = [printable(name, 40) for name in cast.lifelines.values()]
+    names = [limited(name, 40) for name in cast.lifelines.values()]
     shown = f"{', '.join(names[:-1])} and {names[-1]}"
     counts = transcript.ledger.messages
-    kinds = ", ".join(f"{number:,} {name}" for name, number in counts.items())
+    kinds = ", ".join(
+        f"{number:,} {'cfp (call for proposals)' if name == 'cfp' else name}"
+        for name, number in counts.items()
+    )
     said = f"Lifelines from left to right: {shown}. "
     said += f"{count(transcript.ledger.n_messages)} messages: {kinds}."
     if transcript.seconds:
         said += f" The round took {time_text(transcript.seconds)}."
     if together := sum(cast.n_together.values()):
-        said += f" {together:,} contractors are drawn together, with the number of their messages."
+        said += f" {together:,} of them are drawn together, with the number of their messages."
     if n_left_out:
         said += f" {n_left_out:,} arrows are not drawn."
     return said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from xml.etree import ElementTree
 
-from cnp_router.printing import printable
+from cnp_router.reports.listing import limited
 
 __all__ = ["Shapes", "fitted", "time_text"]
 
@@ -35,7 +35,7 @@ class Shapes:
     def begin(self, title: str) -> None:
         """Put what follows into a group that says this under the pointer."""
         self._into = ElementTree.SubElement(self.root, "g")
-        ElementTree.SubElement(self._into, "title").text = printable(title, 400)
+        ElementTree.SubElement(self._into, "title").text = limited(title, 400)
 
     def end(self) -> None:
         """End the group."""
@@ -63,7 +63,7 @@ class Shapes:
             how |= {"stroke": f"var(--{halo})", "stroke-width": "4", "paint-order": "stroke"}
             how["stroke-linejoin"] = "round"
         element = self._add("text", x=x, y=y, **how)
-        element.text = printable(text)
+        element.text = limited(text)
 
     def line(
         self,
@@ -141,8 +141,9 @@ def fitted(text: str, width: float, *, size: float = _USUAL) -> str:
     ('google-c...', '地図地...')
     """
     room = width / (_WIDTH * size)
-    shown = printable(text[: 20 + 2 * int(room)])
-    if len(shown) == len(printable(text)) and _columns(shown) <= room:
+    whole = limited(text)
+    shown = whole[: 20 + 2 * int(room)]
+    if shown == whole and _columns(shown) <= room:
         return shown
     while shown and _columns(shown) + 3 > room:
         shown = shown[:-1]

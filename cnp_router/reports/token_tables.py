@@ -58,7 +58,8 @@ def tokens_figure(ledger: Ledger, calls: Iterable[ModelCall]) -> Figure:
             )  # fmt: skip
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.locator_params(axis="x", nbins=4)
-        axes.legend(loc="lower right", ncols=2)
+        figure: Any = axes.get_figure()
+        figure.legend(loc="outside lower center", ncols=2)
 
     by_stage = {name: cost.tokens_in + cost.tokens_out for name, cost in ledger.by_stage.items()}
     said = ", ".join(f"{name} {tokens:,}" for name, tokens in by_stage.items() if tokens)
@@ -68,7 +69,7 @@ def tokens_figure(ledger: Ledger, calls: Iterable[ModelCall]) -> Figure:
     columns = ("stage", "role", "model calls", "tokens in", "tokens out")
     return Figure(
         "Tokens by stage and role",
-        drawn(draw, height=130 + 46 * len(parts)),
+        drawn(draw, height=150 + 46 * len(parts)),
         f"{ledger.tokens:,} tokens in and out. By stage: {said}. {_are(ledger)}",
         Table("", columns, rows, labels=2),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cnp_router.evaluation import Comparison, Evaluation, PrequentialEvaluation
-from cnp_router.exceptions import DataFileError, InputError, MissingExtraError
+from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.execution import Execution, Plan
 from cnp_router.files import as_path, atomic_write, check_writable
 from cnp_router.planning import Run
@@ -16,7 +16,7 @@ from cnp_router.reports.comparison_page import comparison_page
 from cnp_router.reports.drawing import check_drawing
 from cnp_router.reports.evaluation_page import evaluation_page
 from cnp_router.reports.execution_page import execution_page, plan_page, run_page
-from cnp_router.reports.page import Page, rendered
+from cnp_router.reports.page import Page, check_template, rendered
 from cnp_router.reports.prequential_page import prequential_page
 from cnp_router.reports.round_page import outcome_page, transcript_page
 
@@ -44,10 +44,7 @@ def check_html(path: str | Path) -> None:
     and a MissingExtraError if matplotlib or jinja2 is not installed.
     """
     check_drawing()
-    try:
-        import jinja2  # noqa: F401
-    except ImportError as exc:
-        raise MissingExtraError("a report page", package="jinja2", extra="report") from exc
+    check_template()
     check_writable(path)
     file = as_path(path)
     if file.is_file() and file.stat().st_size and not _is_page(file):
@@ -74,7 +71,8 @@ def write_html(result: object, path: str | Path, **context: Any) -> None:
     path : str or Path
         Written at once or not at all.
     **context
-        What else the page can show: for an `Evaluation`, `curve` (a `LearningCurve`); for an
+        What else the page can show: for an `Evaluation`, `curve` (a `LearningCurve`), and
+        `model` and `histories`, the names of the folder and the files that it is of; for an
         `Execution` or `Run`, `catalog`, which says what may have changed something; for all but an
         `Evaluation` and a `Comparison`, `facts` (pairs of label and text).
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.catalog import ROWS_SHOWN, html_table
+from cnp_router.printing import printable
 from cnp_router.records import one_line, shown
 
 __all__ = ["Reason", "Recipient", "Routing", "Scores", "Source", "used_by"]
@@ -303,11 +304,20 @@ class Routing:
         )
 
     def _repr_html_(self) -> str:
+        recommended = set(self.recommendation) if self.fits else set()
         rows = [
-            (r.contractor, f"{r.probability:.2f}", "; ".join(reason.text for reason in r.reasons))
+            (
+                "*" if r.contractor in recommended else "",
+                r.contractor,
+                f"{r.probability:.2f}",
+                "; ".join(reason.text for reason in r.reasons),
+            )
             for r in self.recipients[:ROWS_SHOWN]
         ]
-        return html_table(repr(self), ("API", "probability", "why"), rows, len(self.recipients))
+        asked = f"{len(self.recipients)} of {self.n_apis} APIs are asked; * is recommended"
+        title = f"{printable(self.request, 100)} - {self.verdict} {asked}."
+        head = ("recommended", "API", "probability", "why")
+        return html_table(title, head, rows, len(self.recipients))
 
 
 def _told_apart(value: float, bound: float) -> tuple[str, str]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
-from collections.abc import Iterable
-from dataclasses import dataclass
+import itertools
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from cnp_router.exceptions import InputError
 from cnp_router.records import check_number, shown, string_tuple
 from cnp_router.routing.restriction import Restriction
-from cnp_router.routing.result import Routing
+from cnp_router.routing.result import Reason, Recipient, Routing
 from cnp_router.routing.router import Router
+from cnp_router.text import quarters
 
-__all__ = ["Shortlist", "shortlist"]
+__all__ = ["Shortlist", "of_parts", "shortlist"]
+
+_LONGEST = 60  # characters of a part that are quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class Shortlist:
         At most `k` ids: first those that are always shown, then the recipients, most probable
         first. Where nothing fits, only those that are always shown.
     routing : Routing
+        Also what the parts of the request ask for is among its recipients (`of_parts`).
     """
 
     apis: tuple[str, ...]
@@ -47,6 +53,8 @@ def shortlist(
     date: datetime.date | None = None,
 ) -> Shortlist:
     """Choose at most `k` APIs to show a model for a request.
+
+    Where places are free, the parts of a request that may ask for several things are asked too.
 
     Parameters
     ----------
@@ -86,5 +94,95 @@ def shortlist(
         request, known, among=among, exclude=exclude, threshold=threshold, date=date
     )
     found = routing.contractors if routing.fits else ()
+    free = most - len({*kept, *found})
+    if found and free > 0:
+        added, confidence = of_parts(
+            router,
+            request,
+            free,
+            taken={*kept, *found},
+            known=routing.known,
+            among=among,
+            exclude=exclude,
+            date=date,
+        )
+        recipients = sorted((*routing.recipients, *added), key=lambda each: -each.probability)
+        confidence = min(confidence, routing.confidence)
+        routing = replace(routing, recipients=tuple(recipients), confidence=confidence)
+        found = routing.contractors
     more = [api for api in found if api not in kept]
     return Shortlist((*kept, *more[: most - len(kept)]), routing)
+
+
+def of_parts(
+    router: Router,
+    request: str,
+    places: int,
+    *,
+    taken: Collection[str] = (),
+    known: Iterable[str] = (),
+    among: Restriction | None = None,
+    exclude: Restriction = (),
+    date: datetime.date | None = None,
+) -> tuple[tuple[Recipient, ...], float]:
+    """Return what the parts of a request ask for besides what the whole does.
+
+    A request for two things may be sure of one and say nothing of the other. So each part that
+    something fits brings what the router would use for it, the best of each part first.
+
+    Parameters
+    ----------
+    router : Router
+        Is asked once for each of the `quarters`, which does not count as a routing.
+    request : str
+    places : int
+        The most that is returned.
+    taken : collection of str, default=()
+        Ids that are there already.
+    known, among, exclude, date
+        As in `Router.route`.
+
+    Returns
+    -------
+    tuple of Recipient, float
+        And the confidence of the least sure part that brought something, 1 where none did.
+
+    Examples
+    --------
+    >>> from cnp_router import Api, Catalog, fit_router
+    >>> catalog = Catalog([Api("refund", "Refund payment", "Pays money back."),
+    ...                    Api("email", "Send e-mail", "Sends an e-mail to a person."),
+    ...                    Api("timer", "Set timer", "Rings after some minutes.")])
+    >>> of_parts(fit_router(catalog), "Refund payment p-3. Send Bea an e-mail.", 2)[0]
+    (Recipient('refund', 0.65, 'asked for in “Refund payment p-3.”'), \
+Recipient('email', 0.65, 'asked for in “Send Bea an e-mail.”'))
+    """
+    texts = quarters(request)
+    if not texts:
+        return (), 1.0
+    uncounted = copy.copy(router)
+    uncounted.is_counted = False
+    brought: list[list[Recipient]] = []
+    confidence = 1.0
+    known = tuple(known)
+    for text in texts:
+        scores = uncounted.score(text, known, date=date)
+        part = uncounted.decide(text, scores, known, among=among, exclude=exclude)
+        used = part.recipients[: len(part.recommendation)] if part.fits else ()
+        new = [_asked_in(text, each) for each in used if each.contractor not in taken]
+        if new:
+            brought.append(new)
+            confidence = min(confidence, part.confidence)
+    added: dict[str, Recipient] = {}
+    for each in itertools.chain.from_iterable(itertools.zip_longest(*brought)):
+        if each is not None and len(added) < places:
+            added.setdefault(each.contractor, each)
+    return tuple(added.values()), confidence
+
+
+def _asked_in(text: str, recipient: Recipient) -> Recipient:
+    """Return a recipient, saying first which part of the request asks for it."""
+    line = " ".join(text.split())
+    quoted = line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1].rstrip()}…"
+    reason = Reason("clause", f"asked for in “{quoted}”", (text,))
+    return replace(recipient, reasons=(reason, *recipient.reasons))

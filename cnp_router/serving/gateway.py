@@ -125,6 +125,7 @@ class Gateway:
             self._upkeep.close()
             self._shut_down()
             raise
+        await self._caller.kept.look()
         self._is_open = True
         return self
 

@@ -41,6 +41,10 @@ class KeptResults:
         self._saying: asyncio.Task[None] | None = None
         self._is_closed = False
 
+    async def look(self) -> None:
+        """Ask once whether shared context can be used, so that it is known from the start."""
+        await self._use(lambda context: context.store.usage())
+
     async def find(self, api: Api, inputs: Mapping[str, Any], client: Client) -> CallResult | None:
         """Return what is known of the same call, if that only reads."""
         if api.effects != "reads" or self._context is None:

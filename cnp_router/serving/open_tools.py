@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 
 from cnp_router.catalog import Api, Catalog
-from cnp_router.exceptions import InputError, UnknownApiError
+from cnp_router.exceptions import InputError, UnknownApiError, shown
 from cnp_router.records import check_instance, check_text
 from cnp_router.serving.clients import Client
 from cnp_router.serving.gateway_settings import GatewaySettings
@@ -24,6 +24,22 @@ _LOGGER = logging.getLogger(__name__)
 _MOST_COMPARED = 20  # letter by letter, which takes long
 _LONGEST = 200  # characters of a name that is compared
 _MOST_CLIENTS = 1000  # whose tools are kept in memory
+
+
+class UnknownToolError(UnknownApiError):
+    """A tool that there is not, in the words of those who call tools.
+
+    Examples
+    --------
+    >>> print(UnknownToolError("x"))
+    unknown tool 'x' (search_tools and GET /v1/tools say which there are)
+    """
+
+    def __init__(self, name: str, *, close: list[str] | None = None) -> None:
+        super().__init__(name, close=close)
+        which = "search_tools and GET /v1/tools say which there are"
+        hint = f"did you mean {close[0]!r}?" if close else which
+        self.args = (f"unknown tool {shown(name)} ({hint})",)
 
 
 class OpenTools:
@@ -102,7 +118,7 @@ class OpenTools:
         seen = self.of(client)
         api = seen.get(check_text("name", name, any_=True))
         if api is None:
-            raise UnknownApiError(name, close=_close(name, seen))
+            raise UnknownToolError(name, close=_close(name, seen))
         return api
 
     def states(self, client: Client | None = None) -> dict[str, str]:

@@ -114,6 +114,7 @@ def serve_http(
     grace: float = 10.0,
     log: bool = False,
     ready: Callable[[], None] = lambda: None,
+    ending: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then end gracefully.
 
@@ -134,6 +135,8 @@ def serve_http(
         Whether each request is a line on standard error.
     ready : callable
         Is called once, when every worker answers requests.
+    ending : callable
+        Is called once, when it was told to end.
 
     Raises
     ------
@@ -146,9 +149,9 @@ def serve_http(
         try:
             if workers == 1:
                 how.set_up_log()
-                asyncio.run(_serve(how, Worker(0, 1, folder), ready))
+                asyncio.run(_serve(how, Worker(0, 1, folder), ready, ending))
             else:
-                _Supervisor(how, workers, folder).run(ready)
+                _Supervisor(how, workers, folder).run(ready, ending)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -172,7 +175,12 @@ class _How:
             access.propagate = False
 
 
-async def _serve(how: _How, worker: Worker, ready: Callable[[], None]) -> None:
+async def _serve(
+    how: _How,
+    worker: Worker,
+    ready: Callable[[], None],
+    ending: Callable[[], None] = lambda: None,
+) -> None:
     """Serve in this process until a signal says otherwise."""
     from cnp_router.serving.http_server import http_server
 
@@ -182,6 +190,8 @@ async def _serve(how: _How, worker: Worker, ready: Callable[[], None]) -> None:
 
     def end() -> None:
         nonlocal ended
+        if not ended:
+            ending()
         if server is not None:
             server.force_exit = server.should_exit
             server.should_exit = True
@@ -346,7 +356,7 @@ class _Supervisor:
         self.children: list[_Child] = []
         self.n_signals = 0
 
-    def run(self, ready: Callable[[], None]) -> None:
+    def run(self, ready: Callable[[], None], ending: Callable[[], None]) -> None:
         """Serve until a signal comes."""
         kept = {each: signal.signal(each, self._noted) for each in (signal.SIGTERM, signal.SIGINT)}
         try:
@@ -357,6 +367,7 @@ class _Supervisor:
                 wait([each for child in self.children for each in child.sentinels()], _TICK)
                 for child in self.children:
                     child.look()
+            ending()
         finally:
             self._end()
             for each, handler in kept.items():

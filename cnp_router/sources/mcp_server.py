@@ -420,6 +420,15 @@ class McpServer(Source):
             problem = f"{self._clean(file)!r} is there, and may not be run"
             cure = "make it a program by chmod +x, or name the program that runs it as 'command'"
             raise SourceUnavailableError(self.name, problem, cure=cure)
+        if found is None and os.sep in place:
+            try:
+                Path(place).stat()
+            except PermissionError as exc:
+                problem = f"{self._clean(self._command)!r} may not be run by this user"
+                cure = "let this user into its folders, or install it where others may run it"
+                raise SourceUnavailableError(self.name, problem, cure=cure) from exc
+            except OSError:
+                pass  # it is not there, as is said below
         if found is None:
             raise SourceUnavailableError(
                 self.name,

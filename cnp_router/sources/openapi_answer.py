@@ -109,7 +109,7 @@ def result_of(
     Statuses become kinds of failure: 400 and 422 ``"inputs"``; 401 and 403 ``"permission"``; 408,
     425, 429 and 503 ``"busy"``; other 5xx ``"lost"``, since nobody knows what was done; all others
     ``"tool"``. A write with 3xx, 408 or 5xx may have been done, unless it is 503 that says when to
-    come again. `credentials` are the variables that a refusal names.
+    come again. `credentials` is where they come from, as a refusal names it.
     """
     fields = _content(answer, redact) if method != "HEAD" else _head(answer, redact)
     notes = _notes(answer, redact)

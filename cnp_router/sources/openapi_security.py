@@ -133,6 +133,26 @@ class Credentials:
             return Signature()
         raise CredentialsError(f"it needs {self.wanted(alternatives, schemes)} in the environment")
 
+    def refused(self, alternatives: Alternatives, schemes: Mapping[str, Scheme | str]) -> str:
+        """Return what to look at where a server refuses, in words: where the credentials are from.
+
+        Examples
+        --------
+        >>> pets = Credentials("pets", {"key": "k-1"}, {})
+        >>> pets.refused([["key"]], {"key": Scheme("key", "key", "header", "X-Key")})
+        "credentials of source 'pets'"
+        """
+        names = {name for each in alternatives for name in each}
+        if any(self._given.get(name) for name in names):
+            return f"credentials of source {self._source!r}"
+        asked = [schemes[name] for name in names]
+        if any(
+            isinstance(s, Scheme) and s.place == "header" and s.key.lower() in self._fixed
+            for s in asked
+        ):
+            return f"headers of source {self._source!r}"
+        return self.wanted(alternatives, schemes)
+
     def wanted(self, alternatives: Alternatives, schemes: Mapping[str, Scheme | str]) -> str:
         """Return the variables that alternatives ask for, in words."""
         usable = [

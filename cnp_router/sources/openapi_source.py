@@ -337,7 +337,7 @@ class OpenApiSource(Source):
             answer,
             method=request.method,
             redact=redact,
-            credentials=self._credentials.wanted(operation.security, operations.schemes),
+            credentials=self._credentials.refused(operation.security, operations.schemes),
         )
 
 

@@ -1,7 +1,7 @@
 """Text to words, and words to numbers: the one place that does either."""
 
 from cnp_router.text.bm25 import BM25
-from cnp_router.text.clauses import clauses, cuts
+from cnp_router.text.clauses import clauses, cuts, quarters
 from cnp_router.text.describe import specification_text
 from cnp_router.text.tfidf import TfidfEncoder, dense_product, unit_rows
 from cnp_router.text.tokenise import (
@@ -26,6 +26,7 @@ __all__ = [
     "is_unspaced",
     "pieces",
     "placed_words",
+    "quarters",
     "singular",
     "specification_text",
     "split_identifier",

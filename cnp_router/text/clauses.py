@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cnp_router.text.tokenise import MAX_CHARACTERS, STOP_WORDS, pieces
 
-__all__ = ["clauses", "cuts"]
+__all__ = ["clauses", "cuts", "quarters"]
 
 # What joins two requests, by language. A further language is one line.
 CONJUNCTIONS = {
@@ -124,6 +124,32 @@ def cuts(text: str) -> tuple[tuple[str, str], ...]:
         (_text_of(text, parts[:i]), _text_of(text, parts[i:]))
         for i in sorted(i for *_, i in sorted(places)[:_MOST_CUTS])
     )
+
+
+def quarters(text: str) -> tuple[str, ...]:
+    """Return the halves of a text, each halved again, where they can be cut.
+
+    Of the `cuts`, the one that leaves the longest shorter half.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    tuple of str
+        Two to four, in the order of the text; none if it is a single part.
+
+    Examples
+    --------
+    >>> quarters("Show a map. Text my mother, and play jazz")
+    ('Show a map.', 'Text my mother', 'play jazz')
+    """
+    return tuple(part for half in _halves(text) for part in _halves(half) or (half,))
+
+
+def _halves(text: str) -> tuple[str, ...]:
+    return max(cuts(text), key=lambda pair: min(map(len, pair)), default=())
 
 
 class _Part(NamedTuple):

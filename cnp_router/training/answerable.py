@@ -9,7 +9,7 @@ Their evidence may only rise with similarity: what falls is an accident of how a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -240,6 +240,16 @@ class Answerable(Part):
         if prior is not None:
             added = prior.level.blended(added, int(whole.sum()), n_mashups)
         return cls(manner, says, fits, both, added), evidence
+
+    def at(self, prior: AnswerablePrior, n_mashups: int, scores: Sequence[str]) -> Answerable:
+        """Return it as the prior at some number of mashups has it, without any looks."""
+        return replace(
+            self,
+            says=prior.says.at(n_mashups, SAID).most_probable,
+            fits=prior.fits.at(n_mashups, fitting(scores)).most_probable,
+            both=prior.both.at(n_mashups, BOTH).most_probable,
+            level=float(prior.level.at(n_mashups)),
+        )
 
     def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:
         """Return the logarithms of what both judges say of a request, of shape (2,)."""

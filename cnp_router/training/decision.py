@@ -21,12 +21,20 @@ from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.examples import Fold
 from cnp_router.training.linear import Logistic, level
 from cnp_router.training.parts import Part
-from cnp_router.training.prior import Prior
+from cnp_router.training.prior import Prior, bundled_prior
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.tail import Tail
 from cnp_router.training.views import CoUsageView, Views
 
-__all__ = ["CONFIDENCE", "Answer", "Decision", "confidence_features", "confidence_rows", "judged"]
+__all__ = [
+    "CONFIDENCE",
+    "Answer",
+    "Decision",
+    "confidence_features",
+    "confidence_rows",
+    "judged",
+    "renewed",
+]
 
 MAX_JUDGED = 4_000  # answers from which the confidence is learned
 _MOST_FEEDBACK = 200  # of mashups that are observed together
@@ -142,6 +150,13 @@ class Decision(Part):
             missing = prior.confidence.level.blended(missing, len(answers), n_mashups)
         return decision._raised(missing)
 
+    def at(self, prior: Prior, n_mashups: int) -> Decision:
+        """Return it with the confidence that the prior at some number of mashups has.
+
+        The threshold stays: it is that of probabilities whose calibration stays.
+        """
+        return replace(self, confidence=Decision.fit([], n_mashups, prior).confidence)
+
     def missing(self, answers: Sequence[Answer]) -> float:
         """Return what the log-odds miss so that the confidence is right on average.
 
@@ -246,4 +261,23 @@ def judged(
         ],
         n_mashups,
         prior,
+    )
+
+
+def renewed(
+    views: Views, n_mashups: int, ranker: Ranker, answerable: Answerable, decision: Decision
+) -> tuple[Ranker, Answerable, Decision]:
+    """Return the parts of a router as they are after so many mashups, without fitting again.
+
+    They stay, unless none of them had a request of its own to learn from: then all of them are what
+    is known beforehand, which moves with the number of mashups.
+    """
+    if ranker.n_examples:
+        return ranker, answerable, decision
+    prior = bundled_prior()
+    first = prior.ranker.at(n_mashups, views.feature_names, views.beliefs).most_probable
+    return (
+        replace(ranker, first=first),
+        answerable.at(prior.answerable, n_mashups, views.likeness_names),
+        decision.at(prior, n_mashups),
     )

@@ -33,7 +33,7 @@ from cnp_router.training.corpus import (
     history_days,
     usage_matrix,
 )
-from cnp_router.training.decision import Decision, confidence_features
+from cnp_router.training.decision import Decision, confidence_features, renewed
 from cnp_router.training.dense_encoder import Encoder
 from cnp_router.training.encoders import UNKNOWN, Encoders
 from cnp_router.training.ranker import Ranker
@@ -335,15 +335,14 @@ class LearnedRouter(Router):
         The next request already finds them: as past requests, in use, co-use and the graph, and
         one step further in the linear models (`Views.observed`). How many of those that served
         would have been recipients moves the threshold of target recalls (`RecallControl.adapted`).
-        The ranker and the calibration stay as they were fitted: fit again from time to time, and
-        always where it was fitted on little or nothing, which takes a moment then. Threads may
-        observe and route at the same time. Takes time linear in the size of the model, so give
-        many mashups at once where there are many.
+        The rest stays as it was fitted, or known beforehand for so many mashups if it was fitted on
+        none: fit again from time to time, and always where it was fitted on little or nothing.
+        Threads may observe and route at the same time. Takes time linear in the size of the model.
 
         Parameters
         ----------
         mashups : Mashup or iterable of Mashup
-            Those with an id that it knows already are passed over. APIs that were `removed` from
+            Best many at once. Those with a known id are passed over. APIs that were `removed` from
             the catalog teach nothing, unless they come back.
 
         Returns
@@ -386,7 +385,7 @@ class LearnedRouter(Router):
     def _learn(self, new: History) -> None:
         usage = usage_matrix(self.catalog, new, self.removed)
         requests = self.encoders.encode(new.texts, history_days(new))
-        decision = self.decision.adapted(self.views, self.ranker, requests, usage)
+        adapted = self.decision.adapted(self.views, self.ranker, requests, usage)
         views = self.views.observed(requests, usage)
         # In this order: who reads in between must find every past request that the views name.
         before, counted = self.history, self._graph
@@ -398,8 +397,9 @@ class LearnedRouter(Router):
         if self.categories is not None:
             self.categories = self.categories.reweighted(views)
         self.views = views
-        self.decision = decision
-        self.recall_control = decision.recall_control
+        parts = renewed(views, self.n_mashups, self.ranker, self.answerable, adapted)
+        self.ranker, self.answerable, self.decision = parts
+        self.recall_control = self.decision.recall_control
         self.summary = {**self.summary, **views.corpus.summary}
 
     def __getstate__(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class Ranker(Part):
     so that every past request also gets an answer out of fold: those answers
     calibrate the probabilities by `scale`, and later the recipients. `trust` is the weight of the
     trees' log-odds against those of the first stage; from few examples there are no trees, and the
-    first stage orders all candidates.
+    first stage orders all candidates. It was fitted on `n_examples`.
     """
 
     first: Logistic
@@ -86,6 +86,7 @@ class Ranker(Part):
     parts: tuple[BoostedTrees, ...]
     scale: Logistic
     trust: float
+    n_examples: int
 
     @classmethod
     def fit(
@@ -119,7 +120,7 @@ class Ranker(Part):
             C=1e6,
         )
         rest = _fit_rest([examples[i] for i in natural], [shortlists[i] for i in natural])
-        ranker = cls(first, rest, parts, scale, trust)
+        ranker = cls(first, rest, parts, scale, trust, len(examples))
         out_of_fold = [
             ranker._combine(x, kept, answer)
             for (x, kept), answer in zip(shortlists, log_odds, strict=True)
@@ -193,7 +194,8 @@ def _without_trees(
     if examples:
         labels = np.concatenate([e.labels for e in examples])
         scale = Logistic.fit(np.vstack(levels), labels, prior=prior.scale)
-    ranker = Ranker(first, Logistic(np.zeros(N_REST_FEATURES), 0.0), (), scale, 0.0)
+    rest = Logistic(np.zeros(N_REST_FEATURES), 0.0)
+    ranker = Ranker(first, rest, (), scale, 0.0, len(examples))
     return ranker, [scale.probability(own) for own in levels]
 
 

@@ -51,6 +51,13 @@ class TestWithoutARouter:
     def test_what_fits_is_chosen_and_nothing_else(self):
         assert chosen(ToolChoice(), RAIN) == ("weather",)
 
+    def test_of_a_request_for_two_things_both_are_chosen(self):
+        request = "Look up the price of a share on the stock exchange. Will it rain in a city?"
+        assert set(chosen(ToolChoice(), request)) == {"share_price", "weather"}
+        assert len(chosen(ToolChoice(k=1), request)) == 1
+        some = ToolChoice(fit_router(Catalog(TOOLS[1:])))  # the other is new to the router
+        assert set(chosen(some, request)) == {"share_price", "weather"}
+
     def test_the_same_tools_are_fitted_once_by_many_runs(self, monkeypatch):
         fits = []
 

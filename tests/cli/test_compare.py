@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import signal
 import threading
 import time
@@ -23,7 +24,13 @@ from cnp_router.training import LearnedRouter
 
 
 @pytest.fixture
-def compare(run, files, sample_model):
+def compare(run, files, sample, sample_model):
+    new = [
+        Mashup(f"n{n}", f"{m.description} And more.", m.apis)
+        for n, m in enumerate(sample.history[:20])
+    ]
+    History(new).write("held-out.jsonl")
+
     def compare(*arguments):
         return run(*("compare", "--model", sample_model, "--history", "held-out.jsonl", *arguments))
 
@@ -48,6 +55,10 @@ def test_one_document(compare):
     assert (document["requests"], document["contractors"]) == (1, 149)
     assert (document["model"], document["tokens_are"]) == ("offline", "estimated")
     assert len(document["rows"]) == 13
+    run = document["run"]
+    assert (run["apis"], run["mashups"], run["select"]) == (149, 20, "TargetRecall(target=0.9)")
+    assert (run["threshold"], run["fallback"], run["waves"]) == (0.6, "llm", None)
+    assert {"cnp-router", "date", "catalog", "history", "router", "server"} <= run.keys()
     broadcast = document["rows"][3]
     assert (broadcast["protocol"], broadcast["announce"]) == ("contractor-led", "broadcast")
     assert (broadcast["organise"], broadcast["recipients"]) == ("api", 149)
@@ -193,8 +204,8 @@ MORE = (*SOME, "google-maps", "openweather", "slack", "gmail")
 ALONE = ("--protocol", "single-agent", "--announce", "routed")
 
 
-def test_a_request_that_always_fails_is_counted(compare, stubborn, sample):
-    first = sample.history[0].description
+def test_a_request_that_always_fails_is_counted(compare, stubborn):
+    first = History.read("held-out.jsonl")[0].description
     stubborn(ContextTooLongError("too long"), "single-agent", requests=[first])
     result = compare(*ALONE, "--limit", 3)
     assert result.exit_code == 0
@@ -348,7 +359,9 @@ def test_interrupted_it_says_how_to_go_on(process, sample, sample_model, tmp_pat
     started.send_signal(signal.SIGINT)
     out, err = started.communicate()
     assert (started.returncode, out) == (130, b"")
+    assert re.search(rb"\d+ of 520 rounds are finished\.", err)
     assert b"What is finished is in run.jsonl: continue with the same command." in err
+    assert b"Rounds that were begun are asked again in full: --cache DIR" in err
     assert err.endswith(b"Interrupted.\n")
     assert b"Traceback" not in err
 
@@ -388,3 +401,12 @@ def test_a_report_page_that_cannot_be_written_is_told_before_the_work(compare):
     result = compare("--html", "held-out.jsonl")
     assert result.exit_code == 1
     assert "held-out.jsonl: is there already, and is not a report page" in result.stderr
+
+
+def test_requests_that_the_model_learned_from_are_told(run, compare, sample_model, sample):
+    sample.history.write("all.jsonl")
+    assert json.loads(compare(*QUICK, "--json").stdout)["learned_from"] == 0
+    result = run("compare", "--model", sample_model, "--history", "all.jsonl", *QUICK)
+    assert "Warning: 2 of 2 requests are among those the model learned from:" in (
+        " ".join(result.stderr.split())
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -198,14 +199,17 @@ class TestTerminal:
 
 
 def read_until(terminal, wanted):
-    """Return what comes from a terminal up to some words, or to its end."""
+    """Return what comes from a terminal up to some words, or to its end; not for ever."""
     found = b""
-    while wanted not in found:
-        try:
-            more = os.read(terminal, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not more:
-            break
-        found += more
+    with selectors.DefaultSelector() as selector:
+        selector.register(terminal, selectors.EVENT_READ)
+        while wanted not in found:
+            assert selector.select(timeout=60), f"nothing came after {found!r}"
+            try:
+                more = os.read(terminal, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not more:
+                break
+            found += more
     return found

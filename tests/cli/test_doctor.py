@@ -313,7 +313,20 @@ class TestReachable:
 
     def test_a_file_of_sources_that_is_not_one(self, doctor):
         found = about(doctor("--sources", "none.json"), "sources")
-        assert (found["status"], found["said"]) == ("problem", "no such file")
+        assert (found["status"], found["said"]) == ("problem", "none.json: no such file")
+
+    def test_one_bad_file_of_sources_hides_no_other(self, run):
+        Path("fine_of_doctor.py").write_text('def roll() -> int:\n    """Roll."""\n    return 4\n')
+        entry = {"module": "./fine_of_doctor.py", "functions": ["roll"]}
+        Path("mcp.json").write_text(json.dumps({"functions": {"mine": entry}}))
+        Path("bad.json").write_text('{"mcpServers": {}\n oh}')
+        places = ("--sources", "mcp.json", "--sources", "bad.json", "--sources", "none.json")
+        result = run("doctor", "--json", *places)
+        findings = json.loads(result.stdout)["findings"]
+        said = {each["said"] for each in findings if each["about"] == "sources"}
+        assert "none.json: no such file" in said
+        assert any(each.startswith("bad.json, line 2: not JSON at column 2") for each in said)
+        assert [each["status"] for each in findings if each["about"] == "source mine"] == ["ok"]
 
     def test_a_language_model(self, doctor, monkeypatch):
         found = about(doctor("--base-url", f"{DEAD}/v1", "--timeout", 5), "language model")
@@ -336,6 +349,12 @@ class TestReachable:
         assert (found["status"], found["about"]) == ("problem", f"encoder {DEAD}/v1")
         arguments = ("--encoder", f"{DEAD}/v1", "--encoder-model", "tiny", "--timeout", 5)
         assert about(doctor(*arguments), "encoder")["status"] == "problem"
+
+    def test_an_encoder_is_asked_though_the_model_is_not_there(self, doctor, server):
+        findings = doctor("--model", "none", "--encoder", server)
+        assert about(findings, "model")["status"] == "problem"
+        found = about(findings, "encoder")
+        assert (found["status"], "2 models: tiny" in found["said"]) == ("ok", True)
 
     @pytest.mark.parametrize("option", ["--context", "--store"])
     def test_files(self, doctor, option):
@@ -361,6 +380,24 @@ class TestReachable:
             store.observe(Mashup("m1", "rain", ("twilio",)))
         assert about(doctor("--store", "seen.sqlite"), "store")["said"] == "can be read, 1 record"
         assert about(doctor("--store", "none.sqlite"), "store")["status"] == "problem"
+
+    @pytest.mark.parametrize(
+        ("option", "refused", "status"),
+        [
+            ("--context", os.R_OK, "problem"),
+            ("--context", os.W_OK, "warning"),
+            ("--store", os.W_OK, "warning"),
+        ],
+    )
+    def test_a_file_that_may_not_be_used(self, doctor, monkeypatch, option, refused, status):
+        with OnlineStore("seen.sqlite", []) as store:
+            store.observe(Mashup("m1", "rain", ("twilio",)))
+        access = os.access
+        monkeypatch.setattr(
+            os, "access", lambda path, mode, **_: not mode & refused and access(path, mode)
+        )
+        found = about(doctor(option, "seen.sqlite"), option.removeprefix("--"))
+        assert (found["status"], found["cure"][:27]) == (status, "let the user who runs this ")
 
 
 class TestText:

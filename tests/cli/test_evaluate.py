@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,22 @@ KEYS = {
     "skipped": None,
     "dated": None,
     "with_date": None,
+    "days": None,
+    "n_mashups": None,
+    "learned_from": None,
     "ranking": " ".join(RANKING),
     "recommendation": "precision recall f1 mean_apis",
     "categories": "precision recall f1",
     "recipients": "target_recall recall mean p50 p95 total",
     "calibration": "ece brier",
+    "threshold": None,
     "fallback_rate": None,
+    "complete_if_sure": None,
     "latency_ms": "p50 p95",
 }
+
+
+LEARNED = "Warning: 20 of 20 requests are among those the model learned from: the figures are of no"
 
 
 @pytest.fixture
@@ -32,9 +41,27 @@ def evaluate(run, files, sample_model):
     return evaluate
 
 
+def test_figures_of_what_was_learned_from_are_warned_of(evaluate, run, sample):
+    result = evaluate("--json", "--html", "seen.html")
+    assert result.stderr.startswith(LEARNED)
+    assert json.loads(result.stdout)["learned_from"] == 20
+    page = Path("seen.html").read_text()
+    first = page.index("Warning: 20 of 20 requests are among those the model learned from")
+    assert first < page.index("20 past requests")
+    assert "had not seen" not in page
+    assert "none of which" not in page
+    strange = [
+        Mashup(f"n{n}", f"{m.description} ({n})", m.apis) for n, m in enumerate(sample.history)
+    ]
+    History(strange[:5]).write("held-out.jsonl")
+    result = evaluate("--html", "new.html")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "none of which the router had learned from" in Path("new.html").read_text()
+
+
 def test_the_keys(evaluate):
     result = evaluate("--json")
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
     document = json.loads(result.stdout)
     found = {k: " ".join(v) if isinstance(v, dict) else None for k, v in document.items()}
     assert found == KEYS
@@ -76,10 +103,12 @@ def test_dates_are_given_unless_undated(evaluate, monkeypatch):
 
 def test_the_table(evaluate):
     result = evaluate()
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["Requests", "20"]
     assert max(map(len, lines)) <= 80
+    assert "% of the requests, whose confidence is below 0.6\nIf sure " in result.stdout
+    assert "% of the others have recipients that hold all they needed\n\n" in result.stdout
     for keys in KEYS.values():
         for key in (keys or "").split():
             # What it is in words, the figure, and its name in JSON.
@@ -148,10 +177,15 @@ def test_both_are_required(run):
 
 def test_a_report_page(evaluate):
     result = evaluate("--html", "report.html", "--json")
-    assert (result.exit_code, result.stderr) == (0, "Page: report.html\n")
+    assert result.exit_code == 0
+    assert result.stderr.endswith("Page: report.html\n")
     assert json.loads(result.stdout)["requests"] == 20
     html = Path("report.html").read_text()
     assert "Recall against recipients" in html
+    assert re.search(
+        r"learned from 680 past requests over 149 APIs \(.*model\); requests from", html
+    )
+    assert "requests from held-out.jsonl; threshold of the confidence 0.6" in html
     assert "cnp-router evaluate --learning-curve" in html
 
 

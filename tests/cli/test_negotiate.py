@@ -239,3 +239,14 @@ def test_an_iterated_announcement_beyond_the_budget_is_left_out(negotiate):
     left, right = json.loads(plain.stdout), json.loads(more.stdout)
     assert left["recommendation"] == right["recommendation"]
     assert left["ledger"]["messages"] == right["ledger"]["messages"]
+
+
+def test_an_announcement_that_a_protocol_does_not_have_is_told(negotiate):
+    result = negotiate("--protocol", "learned", "--announce", "broadcast", REQUEST)
+    assert (result.exit_code, result.stderr) == (0, "learned has no broadcast: it is routed.\n")
+
+
+def test_one_call_is_not_calls(negotiate):
+    result = negotiate("--protocol", "single-agent", "--announce", "broadcast", REQUEST)
+    assert "offline, 1 call\n" in result.stdout
+    assert "grounds" not in result.stdout

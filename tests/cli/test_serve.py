@@ -74,10 +74,12 @@ class Running:
     def __init__(self, folder, process):
         self.folder, self.process = folder, process
         self.port = None
+        self.said = []  # before it listens
 
     def wait(self):
         """Wait until it says where it listens."""
         while (line := self.process.stderr.readline()) and self.port is None:
+            self.said.append(line)
             if found := re.fullmatch(r"Listening at: http://127\.0\.0\.1:(\d+)\n", line):
                 self.port = int(found[1])
                 return self
@@ -121,7 +123,8 @@ class Running:
             self.process.send_signal(sent)
         out, err = self.process.communicate(timeout=30)
         assert out == ""
-        return self.process.returncode, err
+        self.is_ending = "Ending ...\n" in err
+        return self.process.returncode, err.replace("Ending ...\n", "", 1)
 
 
 def command_of(pid):
@@ -296,6 +299,27 @@ class TestHttp:
             assert server.end() == (0, "")
         assert not (folder / "model" / "online.sqlite").exists()
 
+    def test_it_says_what_it_starts_serves_and_declines(self, folder):
+        document = json.loads((folder / "mcp.json").read_text())
+        document["functions"]["home"]["effects"] = {"forecast": "reads"}
+        document["mcpServers"] = {"gone": {"command": "/no/such/program"}}
+        (folder / "mcp.json").write_text(json.dumps(document))
+        with http_server(folder, "--workers", 2, "--share", 5) as server:
+            server.wait()
+            assert server.end() == (0, "")
+            assert server.is_ending
+        begun, *problems, summary, declined, listens = server.said
+        assert begun == "Starting the sources of mcp.json ...\n"
+        assert len(problems) == 1  # by one of the workers, and once
+        assert problems[0].startswith("Warning: source 'gone': there is no program")
+        assert summary == (
+            "2 tools of 2 sources, 1 of the sources failed, 2 workers, learns until it ends, "
+            "acts on 5 %; page at /, MCP at /mcp\n"
+        )
+        assert declined.startswith("Warning: 1 tool of home will be declined")
+        assert "--trust home" in declined
+        assert listens.startswith("Listening at: ")
+
     def test_a_shadow_acts_on_nothing(self, folder):
         with http_server(folder, "--shadow", "--always", "home__dig") as server:
             server.wait()
@@ -359,7 +383,11 @@ class TestStdio:
             answers = [json.loads(server.process.stdout.readline()) for _ in range(2)]
             server.process.stdin.close()
             assert server.process.wait(20) == 0
-            assert server.process.stderr.read() == ""
+            assert server.process.stderr.read() == (
+                "Starting the sources of mcp.json ...\n"
+                "2 tools of 1 source, learns until it ends; MCP on standard input and output\n"
+                "Ending ...\n"
+            )
             assert server.process.stdout.read() == ""
         names = [tool["name"] for tool in answers[1]["result"]["tools"]]
         assert names == ["search_tools", "route", "call_tool"]
@@ -446,7 +474,8 @@ class TestUsage:
         result = run("serve", "--http", "--port", "0", *arguments)
         assert (result.exit_code, result.stdout) == (1, "")
         assert said in result.stderr
-        assert result.stderr.count("\n") == 1
+        lines = [each for each in result.stderr.splitlines() if not each.startswith("Starting ")]
+        assert len(lines) == 1
         assert "tiny-1" not in result.stderr
 
     def test_the_first_of_several_workers_cannot_begin(self, folder):
@@ -454,8 +483,25 @@ class TestUsage:
         with started(folder, *arguments) as server:
             code, said = server.process.wait(30), server.process.stderr.read()
         assert code == 1
-        assert said.startswith("Error: nowhere") and said.count("\n") == 1
+        begun, error = said.splitlines()
+        assert begun == "Starting model nowhere ..." and error.startswith("Error: nowhere")
         assert nothing_is_left(folder)
+
+    def test_a_model_whose_folder_may_not_be_written(self, run, monkeypatch):
+        home = FunctionSource("home", [forecast, dig], effects={"forecast": "reads"})
+        fit_router(Catalog(asyncio.run(home.apis()))).save("model")
+        made = os.open
+
+        def refused(path, *arguments):
+            if Path(path).name == "searches.sqlite":
+                raise PermissionError(13, "Permission denied")
+            return made(path, *arguments)
+
+        monkeypatch.setattr("os.open", refused)
+        result = run("serve", "--model", "model", "--http", "--port", "0")
+        assert result.exit_code == 1
+        cure = "(let the user who serves write to that folder, or serve with --no-learn)"
+        assert result.stderr.splitlines()[-1].endswith(cure)
 
     def test_a_port_in_use(self, run):
         from cnp_router.serving.workers import listen

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cnp_router.evaluation import evaluate
-from cnp_router.evaluation.curves import by_depth, by_threshold, n_reached
+from cnp_router.evaluation.curves import by_confidence, by_depth, by_threshold, n_reached
 from cnp_router.evaluation.metrics import reliability
 from cnp_router.history import History, Mashup
 from cnp_router.routing import PopularityRouter, Router, Scores
@@ -78,9 +78,32 @@ def test_by_hand():
     assert {p.recall for p in by_threshold([{"a": 0, "b": 2}], reached)} == {0.5}
 
 
+def test_by_confidence_by_hand():
+    points = by_confidence([0.9, 0.7, 0.7, 0.2], [True, True, False, False], 0.62)
+    found = {p.threshold: (p.requests, p.share, p.complete) for p in points}
+    assert list(found) == sorted(found)
+    assert found[0.0] == (4, 1.0, 0.5)
+    assert found[0.62] == (3, 0.75, pytest.approx(2 / 3))
+    assert found[0.7] == (3, 0.75, pytest.approx(2 / 3))
+    assert found[0.9] == (1, 0.25, 1.0)
+    assert found[0.95] == (0, 0.0, None)
+
+
+def test_the_confidence_is_of_what_the_router_chose_itself():
+    history = History([Mashup("1", "one", ("a", "c")), Mashup("2", "two", ("c",))])
+    how = {"target_recall": 0.5, "threshold": 0.95}
+    plain = evaluate(Fixed(), history, **how)
+    wide = evaluate(Fixed(), history, **how, fallback="broadcast")
+    assert wide.recipients["recall"] == 1  # everyone is asked
+    assert wide.curves.confidences == plain.curves.confidences
+    assert plain.curves.confidences[0].complete == 0.5  # c of the two, not c of the one
+    assert (plain.threshold, plain.complete_if_sure) == (0.95, None)
+
+
 def test_the_curves_are_json_and_beside_the_figures(curves):
     document = json.loads(json.dumps(curves.to_dict(), allow_nan=False))
-    assert list(document) == ["thresholds", "depths", "reliability", "latency_ms"]
+    assert list(document) == ["thresholds", "depths", "reliability", "confidences", "latency_ms"]
+    assert list(document["confidences"][0]) == ["threshold", "requests", "share", "complete"]
     assert list(document["depths"][0]) == ["recipients", "recall", "complete", "threshold"]
     assert repr(curves) == "EvaluationCurves(48 thresholds, 3 depths, 5 bins)"
 

@@ -37,12 +37,17 @@ KEYS = {
     "skipped": None,
     "dated": None,
     "with_date": None,
+    "days": None,
+    "n_mashups": None,
+    "learned_from": None,
     "ranking": list(RANKING),
     "recommendation": ["precision", "recall", "f1", "mean_apis"],
     "categories": ["precision", "recall", "f1"],
     "recipients": ["target_recall", "recall", "mean", "p50", "p95", "total"],
     "calibration": ["ece", "brier"],
+    "threshold": None,
     "fallback_rate": None,
+    "complete_if_sure": None,
     "latency_ms": ["p50", "p95"],
 }
 
@@ -118,14 +123,30 @@ def test_each_mashup_is_asked_as_of_its_date_or_none_is():
     evaluation = evaluate(router, history)
     assert router.dates[1:] == days  # the first is to warm up
     assert (evaluation.dated, evaluation.with_date) == (True, 2)
-    assert "2 dates given" in evaluation._repr_html_()
+    assert evaluation.days == (days[0], days[2])
+    assert evaluation.to_dict()["days"] == ["2012-02-29", "2013-01-01"]
+    shown = evaluation._repr_html_()
+    assert "3 requests, none left out; 2 have a date, and were asked as of that day" in shown
     router.dates.clear()
     evaluation = evaluate(router, history, dated=False)
     assert set(router.dates) == {None}
     assert (evaluation.dated, evaluation.with_date) == (False, 2)
-    assert "2 dates not given" in evaluation._repr_html_()
+    assert "2 have a date, which was not given" in evaluation._repr_html_()
     with pytest.raises(InputError, match="dated must be true or false"):
         evaluate(router, history, dated=None)
+
+
+def test_the_table_says_what_each_figure_is(router, history):
+    table = evaluate(router, history).table()
+    assert table.title == "2 requests, none left out; none has a date"
+    figures = {row[2]: row for row in table.rows}
+    assert figures["ndcg@5"][:2] == (
+        *("All APIs, ranked (0 to 1, best 1)", "the same, the earlier the better, first 5"),
+    )
+    assert figures["total"][3] == "6"
+    assert figures["ece"][0] == "Probabilities (0 to 1, best 0)"
+    # Of six APIs, the first ten are all.
+    assert {name for name in figures if "@" in name} == {"recall@5", "ndcg@5"}
 
 
 def test_these_metrics_of_a_ranking_stay():
@@ -179,6 +200,14 @@ def test_by_hand(router, history):
     assert 0 < evaluation.latency_ms["p50"] <= evaluation.latency_ms["p95"] < 1000
 
 
+def test_standard_errors_by_hand(router, history):
+    errors = evaluate(router, history).standard_errors
+    # Of two values, half their distance: recall@5 is 1 and 0, recipients are 2 and 5.
+    assert errors["ranking"]["recall@5"] == pytest.approx(0.5)
+    assert errors["recipients"]["mean"] == pytest.approx(1.5)
+    assert set(evaluate(router, history[:1]).standard_errors["ranking"].values()) == {None}
+
+
 def test_mashups_with_strange_apis_are_skipped_and_counted(router):
     history = History(
         [
@@ -190,6 +219,27 @@ def test_mashups_with_strange_apis_are_skipped_and_counted(router):
     )
     evaluation = evaluate(router, history)
     assert (evaluation.requests, evaluation.skipped) == (1, 6)
+
+
+def test_what_the_router_learned_from_is_counted(router, history):
+    assert evaluate(router, history).learned_from is None  # it keeps no history
+    router.history = History([Mashup("m1", "ONE  more", ("c", "a")), Mashup("m9", "two", ("b",))])
+    evaluation = evaluate(router, history)
+    assert evaluation.learned_from == 2  # by id and APIs, and by text
+    assert evaluation.to_dict()["learned_from"] == 2
+    assert "2 of 2 requests are among those the model learned" in evaluation.learned_from_note
+    assert "of no use" in evaluation.learned_from_note
+    # The same id of another request, as of another file, says nothing.
+    router.history = History([Mashup("m1", "other", ("b",)), Mashup("m2", "more", ("b",))])
+    evaluation = evaluate(router, history)
+    assert (evaluation.learned_from, evaluation.learned_from_note) == (0, "")
+
+
+def test_few_that_were_learned_from_flatter():
+    router = Table(ROWS)
+    router.history = History([Mashup("x", "one", ("a",))])
+    mashups = [Mashup("0", "one", ("a",)), *(Mashup(str(n), "two", ("b",)) for n in (1, 2))]
+    assert "better than they will be" in evaluate(router, History(mashups)).learned_from_note
 
 
 @pytest.mark.parametrize("mashups", [[], [Mashup("m1", "one", ("z",))]])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from dataclasses import replace
@@ -8,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from cnp_router.evaluation import Comparison, ComparisonRow, Method, comparison_tables, write_report
-from cnp_router.evaluation.comparison import RoundResult
+from cnp_router.evaluation.comparison import RoundResult, TokensOf
 from cnp_router.evaluation.metrics import SetScores
+from cnp_router.evaluation.plots import PALETTE, recall_against_tokens
 from cnp_router.evaluation.report import (
     REPORT_FILES,
     about,
@@ -20,6 +22,10 @@ from cnp_router.evaluation.report import (
     warnings_of,
 )
 from cnp_router.exceptions import DataFileError, MissingExtraError
+from cnp_router.llm import Prices
+from cnp_router.protocols import PROTOCOLS
+from cnp_router.reports.drawing import SERIES
+from tests.reports.report_pages import figures
 
 
 def row(protocol, announcement, cost, recall, organisation="api", **more):
@@ -70,6 +76,8 @@ def test_the_tables(comparison):
         "| learned        | routed       |         0 |       0 |         0 |",
         "| contractor-led | broadcast    | 1,000,000 | 100,000 | 1,100,000 |",
         "| contractor-led | routed       |    25,000 |   2,500 |    27,500 |",
+        "",
+        "In: what models read. Out: what they wrote.",
     ]
     assert scores.columns == ("protocol", "stage", "announcement", "precision", "recall", "F1")
     assert scores.rows == (
@@ -212,8 +220,94 @@ def test_over_which_requests_the_means_after_bidding_are(comparison):
     all_of_them = replace(comparison.rows[2], with_bids=7)
     tables = comparison_tables(replace(comparison, rows=(auto, all_of_them)))["api"]
     note = "After bidding, auto has means over the 2 of 7 requests that were negotiated."
-    assert [table.notes for table in tables if table.notes] == [(note,)]
+    assert [table.title for table in tables if note in table.notes] == [tables[1].title]
     assert tables[1].markdown().endswith(f"\n\n{note}")
+
+
+def test_each_protocol_has_a_colour_of_its_own():
+    for palette in (PALETTE, SERIES):
+        assert len(set(palette)) == len(palette) >= len(PROTOCOLS)
+
+
+def test_what_was_negotiated_in_part_does_not_stand_against_the_tokens_of_all(comparison):
+    from matplotlib.figure import Figure
+
+    auto = replace(row("auto", "routed", 1, 0.4), with_bids=2)
+    some = replace(comparison, rows=(*comparison.rows[1:], auto))
+    for stage, spots in (("bid", 2), ("final", 3)):
+        axes = Figure().add_subplot()
+        recall_against_tokens(axes, some, stage, PALETTE, paper="white")
+        assert len(axes.collections) == spots
+
+
+def test_routed_less_broadcast_is_paired(comparison):
+    def results(announcement, tokens):
+        method = Method("contractor-led", announcement, "api")
+        made = [
+            RoundResult(method, f"m{i}", replace(figures(), tokens_in=n, tokens_out=0))
+            for i, n in enumerate(tokens)
+        ]
+        return method, [*made, RoundResult(method, "late", None, "too late")]
+
+    (before, broadcast), (after, routed) = (
+        results("broadcast", (200, 400, 600, 800)),
+        results("routed", (100, 320, 480, 700)),
+    )
+    rows = (ComparisonRow.of(before, broadcast), ComparisonRow.of(after, routed, broadcast))
+    assert rows[0].against_broadcast == {}
+    found = rows[1].against_broadcast["tokens"]
+    assert (found.n, found.mean) == (4, -100)
+    half = 3.182446 * math.sqrt(800 / 3 / 4)  # t of 3 degrees of freedom
+    assert (found.low, found.high) == pytest.approx((-100 - half, -100 + half), rel=1e-6)
+    assert rows[1].standard_errors["tokens"] == pytest.approx(126.754, abs=0.001)
+    some = replace(comparison, rows=rows)
+    *_, paired, errors = comparison_tables(some)["api"]
+    assert paired.rows == (
+        ("contractor-led", "tokens", "-100", "-126", "-74", "4"),
+        ("contractor-led", "recall", "+.000", "+.000", "+.000", "4"),
+        ("contractor-led", "F1", "+.000", "+.000", "+.000", "4"),
+    )
+    assert errors.rows[1] == ("contractor-led", "routed", "127", ".000", ".000")
+    document = some.to_dict()["rows"][1]
+    assert document["routed_less_broadcast"]["tokens"]["mean"] == -100
+    assert document["standard_errors"]["f1"] == 0
+
+
+def test_it_says_what_was_run(comparison):
+    assert "What was run" not in markdown(comparison)
+    run = {"cnp-router": "1.2", "date": "2026-01-31", "target_recall": 0.9, "server": None}
+    text = markdown(replace(comparison, run=run))
+    assert "| target recall | 0.9        |" in text
+    assert "| server        | no         |" in text
+    assert replace(comparison, run=run).to_dict()["run"] == run
+
+
+def test_a_price_of_no_tokens_does_not_say_that_a_server_counted_them(comparison):
+    prices = Prices("USD", {})
+    asked = replace(comparison.rows[2], paid=(TokensOf("manager", "tiny", 1, 1, "estimated", 0),))
+    some = replace(
+        comparison, prices=prices, tokens_are="estimated", rows=(comparison.rows[0], asked)
+    )
+    found = [row["price"]["tokens_are"] for row in some.to_dict()["rows"]]
+    assert found == ["estimated", "estimated"]
+
+
+def test_where_nothing_is_negotiated_coordinated_is_said_to_be_learned(comparison):
+    some = (*comparison.rows, row("coordinated", "routed", 0, None))
+    said = "coordinated has the scores of learned: "
+    assert said in markdown(replace(comparison, rows=some))
+    assert said not in markdown(comparison)
+    other = replace(some[-1], stages={"category": None, "bid": None, "final": None})
+    assert said not in markdown(replace(comparison, rows=(*comparison.rows, other)))
+
+
+def test_what_is_free_of_tokens_is_seen_each_by_its_colour(comparison):
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    some = replace(comparison, rows=(*comparison.rows, row("coordinated", "routed", 0, None)))
+    recall_against_tokens(axes, some, "final", PALETTE, paper="white")
+    assert len({line.get_color() for line in axes.lines}) == 2
 
 
 def test_organisations_have_tables_of_their_own(comparison):

@@ -135,7 +135,7 @@ class TestOwn:
         with pytest.raises(TranscriptError, match="it reports what was not awarded"):
             hold(net_of(acting()), protocol=Cheat())
 
-    @pytest.mark.parametrize("protocol", ["fipa", None, 3, FirstComeProtocol, ["learned"]])
+    @pytest.mark.parametrize("protocol", ["fipa", None, 3, ["learned"]])
     def test_what_is_no_protocol(self, protocol):
         with pytest.raises(InputError, match=r"unknown protocol .* or a Protocol of your own"):
             find_protocol(protocol)
@@ -180,3 +180,8 @@ def test_a_contractor_with_several_apis_has_the_probability_of_the_most_probable
     assert [r["probability"] for r in outcome.to_dict()["recipients"]] == [
         round(highest[name], 6) for name in outcome.recipients
     ]
+
+
+def test_a_class_is_told_to_be_made_an_instance():
+    with pytest.raises(InputError, match=r"Learned is a class \(give an instance: Learned\(\)\)"):
+        find_protocol(type(PROTOCOLS["learned"]))

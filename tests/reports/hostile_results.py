@@ -20,10 +20,6 @@ from cnp_router.protocols.messages import (
 )
 from cnp_router.sources import CallResult
 
-HOSTILE = (
-    "</title></text></svg><script>window.hit=1</script><img src=x onerror=window.hit=1>"
-    "'\"&amp;]]> {{7*7}} \x00\x1b[31m\u202ehidden https://evil.example/x"
-)
 SECRET = "sk-abcdef1234567890abcdef12"  # of nobody
 DIGEST = "0" * 64
 

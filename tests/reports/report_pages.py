@@ -17,7 +17,8 @@ from cnp_router.evaluation.metrics import SetScores
 from cnp_router.reports import Figure, Page, Section
 
 HOSTILE = (
-    "<img src=x onerror=alert(1)>$x^2$\x1b[31m\u202e\"'&{{7*7}}</style><script>alert(1)</script>"
+    "</title></style></text></svg><script>window.hit=1</script><img src=x onerror=window.hit=1>"
+    "'\"&amp;]]> $x^2$ {{7*7}} #ff0000 #000001 \x00\x1b[31m\u202ehidden https://evil.example/x"
 )
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} 40">'

@@ -31,6 +31,23 @@ def test_text_is_text_and_colours_are_those_of_the_page():
     assert "<style" not in svg
 
 
+def test_axes_of_a_common_scale_have_the_same_limits():
+    limits = []
+
+    def bars_behind(axes):
+        bars = axes.twinx()
+        bars.bar([0, 0.5], [10, 3], 0.07, align="edge", color=COLOURS["line"])
+        axes.plot([0, 1], [0, 1], color=COLOURS["rest"])
+        shares(axes.xaxis)
+        shares(axes.yaxis)
+        limits[:] = [axes.get_xlim, bars.get_xlim, axes.get_ylim, bars.get_ylim]
+
+    drawn(bars_behind)
+    x, x_of_bars, y, y_of_bars = (get() for get in limits)
+    assert x == x_of_bars == y == (-0.02, 1.03)
+    assert y_of_bars[1] > 10
+
+
 def test_every_colour_is_in_the_template():
     assert set(COLOURS) <= set(re.findall(r"--([\w-]+):", template_source()))
 
@@ -38,6 +55,11 @@ def test_every_colour_is_in_the_template():
 def test_a_colour_that_the_page_does_not_have_is_an_error():
     with pytest.raises(KeyError, match="#ff0000"):
         drawn(lambda axes: axes.plot([0, 1], color="red"))
+
+
+def test_a_text_can_name_colours():
+    svg = drawn(lambda axes: axes.set_xlabel("a > #ff0000 #000001"))
+    assert ">a &gt; #ff0000 #000001</text>" in svg
 
 
 def test_any_script_can_be_drawn_and_nothing_steers():

@@ -15,21 +15,20 @@ pytest.importorskip("playwright")
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
+from hostile_results import execution_of, round_of
 from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 
+from cnp_router import prequential
 from cnp_router.evaluation import evaluate, learning_curve
 from cnp_router.reports import rendered
 from cnp_router.reports.comparison_page import comparison_page
 from cnp_router.reports.evaluation_page import evaluation_page
+from cnp_router.reports.writing import PAGES
 from cnp_router.training import fit_router
+from cnp_router.trajectories import Step, Trajectory
 from tests.reports.report_pages import HOSTILE, comparison, hostile_page, is_scrolled
-from tests.serving.page_server import CHROMIUM, Watch, browser
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM.binary() is None,
-    reason="there is no browser (make unpacks one from Debian's packages)",
-)
+from tests.serving.page_server import Watch
 
 # The text of an SVG may stand out of it by so many pixels.
 SLACK = 3.0
@@ -61,18 +60,25 @@ def in_trouble(sample: Any) -> str:
     )
 
 
+def page_of(result: Any) -> str:
+    return rendered(PAGES[type(result)](result))
+
+
+def replayed(sample: Any) -> str:
+    steps = tuple(Step(tool, input_tokens=10) for tool in ("weather", "sms", "weather", "sms"))
+    return page_of(prequential(None, [Trajectory(f"t{n}", HOSTILE, steps) for n in range(12)]))
+
+
 MADE: dict[str, Callable[[Any], str]] = {
     "evaluation": evaluated,
     "comparison": compared,
     "in trouble": in_trouble,
     "hostile": lambda sample: rendered(hostile_page()),
+    "execution": lambda sample: page_of(execution_of(HOSTILE, n=9)),
+    "plan": lambda sample: page_of(execution_of(HOSTILE, n=9).plan),
+    "round": lambda sample: page_of(round_of(149)),
+    "log": replayed,
 }
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module", params=MADE)
@@ -85,17 +91,19 @@ def file(request: Any, sample: Any, tmp_path_factory: Any) -> Path:
 @pytest.fixture
 def opened(chromium: Browser, file: Path) -> Iterator[Callable[..., Tab]]:
     """Open the page; at the end nothing has been complained of, and nothing asked for."""
-    contexts, watches = [], []
+    contexts, watches, tabs = [], [], []
 
     def open_(width: int = 1400, **how: Any) -> Tab:
         context = chromium.new_context(viewport={"width": width, "height": 900}, **how)
         tab = context.new_page()
         contexts.append(context)
+        tabs.append(tab)
         watches.append(Watch(tab))
         tab.goto(file.as_uri())
         return tab
 
     yield open_
+    assert [tab.evaluate("window.hit") for tab in tabs] == [None] * len(tabs)
     for context in contexts:
         context.close()
     for watch in watches:
@@ -158,15 +166,26 @@ def test_a_wide_table_is_scrolled_by_the_keyboard(opened):
         for each in tab.locator(".scroll").all()
         if each.evaluate("(e) => e.scrollWidth > e.clientWidth")
     ]
-    for each in wide[:1]:
-        each.focus()
-        tab.keyboard.press("ArrowRight")
-        assert is_scrolled(each)
+    assert wide
+    wide[0].focus()
+    tab.keyboard.press("ArrowRight")
+    assert is_scrolled(wide[0])
+
+
+def test_every_arrow_of_a_round_says_what_it_is(chromium):
+    tab = chromium.new_page()
+    tab.set_content(page_of(round_of(149)))
+    groups = tab.locator("figure.wide svg > g")
+    assert groups.count() > 20
+    assert tab.locator("figure.wide svg > g > title").count() == groups.count()
+    tab.close()
 
 
 def test_parts_are_reached_by_links(opened):
     tab = opened()
-    for link in tab.locator("nav a").all():
+    links = tab.locator("nav a").all()
+    assert len(links) in (0, tab.locator("main > section").count())
+    for link in links:
         link.click()
         assert tab.locator(tab.evaluate("() => location.hash")).count() == 1
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from hostile_results import HOSTILE, execution_of
+from hostile_results import execution_of
 
 from cnp_router.execution import Act, Execution, Job, JobReport, Plan
 from cnp_router.reports.plan_graph import MOST_JOBS, critical_path, execution_figure
 from cnp_router.reports.plan_levels import plan_figure
 from cnp_router.sources import CallResult
+from tests.reports.report_pages import HOSTILE
 
 OK, BROKEN = CallResult("sunny"), CallResult.failed("tool", "broken")
 

@@ -7,20 +7,23 @@ import re
 from dataclasses import replace
 
 import pytest
-from hostile_results import HOSTILE, SECRET, execution_of, round_of
+from hostile_results import SECRET, execution_of, round_of
 
 from cnp_router import Catalog, ContractNet, fit_router, load_sample, offline_model, prequential
 from cnp_router.catalog import Api
+from cnp_router.evaluation import Comparison, Evaluation, PrequentialEvaluation
 from cnp_router.evaluation.prequential import THRESHOLDS
 from cnp_router.execution import Act, Execution, JobReport, Plan
 from cnp_router.planning import AgentTurn, Run
-from cnp_router.protocols import Transcript
+from cnp_router.protocols import Outcome, Transcript
 from cnp_router.protocols.messages import Request
 from cnp_router.reports import rendered, write_html
 from cnp_router.reports.writing import PAGES
 from cnp_router.sources import CallResult
 from cnp_router.trajectories import Step, Trajectory
+from tests.reports.report_pages import HOSTILE, comparison
 
+KEY = "sk-proj-0123456789abcdefghijklmnopqrstuvwxyz-0123456789"  # of nobody
 EMPTY = Execution("e1", "Rain?", None, (), (), 0.1, "nothing was awarded")
 
 
@@ -71,6 +74,31 @@ def test_every_kind_of_result_has_a_page_of_bounded_size(result, tmp_path):
         assert never not in text, never
     write_html(result, tmp_path / "b.html")
     assert (tmp_path / "b.html").read_text() == text
+
+
+@pytest.mark.parametrize("before", [0, 24, 82, 230])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in PAGES if kind is not Evaluation], ids=lambda kind: kind.__name__
+)
+def test_no_key_is_on_any_page_also_where_texts_are_cut(kind, before, outcome, replayed):
+    text = f"{'a ' * (before // 2)}{KEY} b"
+    told = execution_of(text)
+    turn = AgentTurn("a", 1, text, text, {"q": text}, {"said": text})
+    transcript = round_of(4, n_propose=2, n_fail=1, text=text)
+    methods = {f"{name} {text}": each for name, each in replayed.methods.items()}
+    shown = {
+        Comparison: lambda: replace(comparison((text, "single-agent"), error=text), model=text),
+        PrequentialEvaluation: lambda: replace(replayed, methods=methods, exclude=(text,)),
+        Execution: lambda: told,
+        Run: lambda: Run("react", told, (turn,), (), {}, (told.plan, told.plan)),
+        Plan: lambda: told.plan,
+        Outcome: lambda: replace(outcome, request=text, transcript=transcript),
+        Transcript: lambda: transcript,
+    }[kind]()
+    more = {} if kind is Comparison else {"facts": (("Why", text),)}
+    html = rendered(page_of(shown, **more))
+    assert KEY[:12] not in html
+    assert "***" in html
 
 
 def test_each_figure_is_said_and_has_a_table(result):

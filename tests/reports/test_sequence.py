@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 import pytest
-from hostile_results import HOSTILE, SECRET, round_of
+from hostile_results import SECRET, round_of
 
 from cnp_router import ContractNet, RoundSettings, fit_router, load_sample, offline_model
 from cnp_router.protocols import Transcript, Waves
@@ -16,7 +17,9 @@ from cnp_router.protocols.messages import (
     InformResult,
     Request,
 )
+from cnp_router.reports.round_page import outcome_page
 from cnp_router.reports.sequence import MOST_ARROWS, MOST_LIFELINES, sequence_figure
+from tests.reports.report_pages import HOSTILE
 
 
 def texts(figure):
@@ -159,3 +162,25 @@ def test_no_text_is_markup_and_no_secret_is_shown():
 def test_nothing_was_said():
     figure = sequence_figure(Transcript("x", "learned", "routed", "tiny"))
     assert "0 messages" in figure.says
+
+
+def test_category_managers_are_no_contractors(sample):
+    net = ContractNet(sample.catalog, offline_model(sample.catalog))
+    request = "Send me a text message when it rains."
+    outcome = net.run_sync(request, protocol="hierarchical", announcement="broadcast")
+    called = {m.receiver for m in outcome.transcript.messages if m.performative == "cfp"}
+    facts = dict(outcome_page(outcome).facts)
+    asked, _, of = facts["contractors asked"].partition(" of ")
+    assert int(asked) + int(facts["category managers asked"]) == len(called)
+    assert of == "149"
+    said = sequence_figure(outcome.transcript).says
+    managers = int(re.search(r"(\d+) category managers refuse", said)[1])
+    others = re.search(r"(\d+) others", said)
+    assert managers <= int(facts["category managers asked"])
+    assert others is None or int(others[1]) <= int(asked)
+
+
+def test_a_column_that_says_nothing_is_left_out(sample):
+    net = ContractNet(sample.catalog, offline_model(sample.catalog))
+    outcome = net.run_sync("Rain.", protocol="single-agent", announcement="broadcast")
+    assert outcome_page(outcome).sections[0].tables[0].columns == ("API",)

@@ -190,8 +190,8 @@ class TestVerdict:
             ({}, "Sure: the confidence of 0.80 reaches the threshold of 0.60."),
             (
                 {"confidence": 0.5},
-                "Not sure: the confidence of 0.50 is below the threshold of 0.60, and no fallback "
-                "is allowed.",
+                "Not sure: the confidence of 0.50 is below the threshold of 0.60, so an API "
+                "that is needed may be missing.",
             ),
             (
                 {"confidence": 0.5, "source": "llm"},
@@ -210,8 +210,8 @@ class TestVerdict:
             ),
             (
                 {"confidence": 0.5996},
-                "Not sure: the confidence of 0.5996 is below the threshold of 0.6000, and no "
-                "fallback is allowed.",
+                "Not sure: the confidence of 0.5996 is below the threshold of 0.6000, so an "
+                "API that is needed may be missing.",
             ),
             (
                 {"confidence": 0.1, "answerable": 0.4996},

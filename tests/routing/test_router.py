@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -315,7 +316,18 @@ class TestRoute:
         routing = Fixed(0.9, 0.2).route("<script>")
         html = routing._repr_html_()
         assert "<script>" not in html
-        assert "<tr><td>a</td><td>0.90</td><td></td></tr>" in html
+        assert "<tr><td>*</td><td>a</td><td>0.90</td><td></td></tr>" in html
+        assert "&lt;script&gt; - Sure: the confidence of " in html
+
+    def test_the_table_of_a_notebook_says_the_verdict_and_marks_what_is_recommended(self, router):
+        routing = router.route("a map")
+        html = routing._repr_html_()
+        assert f"a map - {routing.verdict} 2 of 4 APIs are asked; * is recommended.</p>" in html
+        marked = re.findall(r"<tr><td>\*</td><td>(\w+)</td>", html)
+        assert tuple(marked) == routing.recommendation
+        unfit = router.route("x", among=["a"])._repr_html_()
+        assert "Nothing that is allowed fits: the probability that anything does is 0." in unfit
+        assert "<td>*</td>" not in unfit
 
     def test_apis_are_distinct_and_there_is_one(self):
         with pytest.raises(InputError, match="at least one API"):
@@ -355,7 +367,8 @@ class TestRoute:
             "fallback": "none",
             "source": "learned",
             "n_mashups": 4,
-            "verdict": "Not sure: the confidence of 0.38 is below the threshold of 0.60, and no "
-            "fallback is allowed. Its probabilities are rough: they were learned from only 4 past "
+            "verdict": "Not sure: the confidence of 0.38 is below the threshold of 0.60, so an "
+            "API that is needed may be missing. Its probabilities are rough: they were learned "
+            "from only 4 past "
             "requests of yours.",
         }

@@ -131,7 +131,7 @@ def test_route_says_how_sure_and_why_and_calls_nothing():
         ("call_tool", {"name": "tools__add", "inputs": "{}"}, "'{}' is not of type 'object'"),
         ("call_tool", {"name": "tools__add", "inputs": [1]}, "is not of type 'object'"),
         ("call_tool", {"name": "tools__add", "a": 1}, "goes into inputs"),
-        ("call_tool", {"name": "tools__ad", "inputs": {}}, "unknown API 'tools__ad'"),
+        ("call_tool", {"name": "tools__ad", "inputs": {}}, "unknown tool 'tools__ad'"),
         ("call_tool", {"name": "tools__add", "inputs": {"a": "?"}}, "inputs: "),
         ("call_tool", {"name": "tools__listed", "search_id": "zzz"}, "search"),
         ("tools__add", {"a": 1}, "'b' is a required property"),
@@ -402,7 +402,7 @@ def test_a_client_sees_and_calls_only_what_it_may(mode):
     listed, tools, refused, found = asyncio.run(ask())
     assert listed[3:] == ["tools__add"]
     assert "tools__wait" not in tools and all(name.startswith("tools__") for name in tools)
-    assert refused.is_error and "unknown API" in text_of(refused)
+    assert refused.is_error and "unknown tool" in text_of(refused)
     assert "odd__" not in text_of(found) and "tools__wait" not in text_of(found)
 
 

@@ -122,10 +122,18 @@ def test_what_is_typed_is_asked_and_what_came_is_shown(tab: Page, server: PageSe
     expect(rows.nth(1)).to_contain_text("the request names weather")
     facts = tab.locator("#facts").inner_text().split("\n")
     assert facts[:6] == [
-        *("Messages of this decision", "2", "Messages of a broadcast", "52"),
+        *("Asked", "2", "All there are", "52"),
         *("Saved", "50 (96 %)"),
     ]
     expect(tab.locator("#verdict .meter").first).to_contain_text("83 %, threshold 60 %")
+
+
+def test_what_is_just_below_the_threshold_does_not_look_the_same(
+    tab: Page, server: PageServer
+) -> None:
+    server.answer = lambda request: found(routed(request, "sms", confidence=0.598))
+    ask(tab, "rain")
+    expect(tab.locator("#verdict .meter").first).to_contain_text("59.8 %, threshold 60.0 %")
 
 
 def test_nothing_fits(tab: Page, server: PageServer) -> None:
@@ -133,6 +141,9 @@ def test_nothing_fits(tab: Page, server: PageServer) -> None:
     ask(tab, "a poem")
     expect(tab.locator("#headline")).to_have_text("No tool fits this request")
     expect(tab.locator("#list-title")).to_have_text("Closest tools, though none fits")
+    tops = [tab.locator(each).bounding_box() for each in ("#list", "#raw")]
+    assert tops[0] is not None and tops[1] is not None
+    assert tops[0]["y"] == tops[1]["y"]  # no gap where the numbers would be
     expect(tab.locator("#verdict-text")).to_contain_text("Nothing in the catalog fits")
     expect(tab.locator("#tools")).not_to_contain_text("recommended")
     expect(tab.locator("#recommendation")).to_be_hidden()

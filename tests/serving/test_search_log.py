@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -229,6 +230,16 @@ def test_a_file_that_is_something_else(tmp_path, content):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(DataFileError, match="name a file in a folder that exists"):
         SearchLog(tmp_path / "no" / "log")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_folder_that_may_not_be_written(tmp_path, monkeypatch, number):
+    def refused(*arguments):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("os.open", refused)
+    with pytest.raises(DataFileError, match="let this user read and write it and its folder"):
+        SearchLog(tmp_path / "log")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="an open file cannot be removed there")

@@ -119,6 +119,7 @@ def test_credentials_can_be_given_by_scheme(environment):
     result, server = run(ask("login", credentials={"password": "eve:other"}))
     assert result.failure.kind == "permission"
     assert server.seen[0].header("authorization") == "Basic ZXZlOm90aGVy"
+    assert result.failure.message.endswith("(check credentials of source 'bank')")
     assert run(ask("balance", credentials={"token": KEYS["token"]}))[0].is_done
 
 

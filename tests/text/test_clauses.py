@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cnp_router.text import clauses, cuts
+from cnp_router.text import clauses, cuts, quarters
 from cnp_router.text.clauses import CONJUNCTIONS, UNSPACED_CONJUNCTIONS
 
 
@@ -170,3 +170,27 @@ def test_halves_are_the_ends_of_the_text(text):
 )
 def test_a_long_text_is_cut_short(unit):
     assert len(cuts(unit * 100_000 + "x")) <= 6
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A map of bars", ""),
+        ("", ""),
+        ("Show a map, and send a mail", "Show a map|send a mail"),
+        ("Show a map. Send a mail. Play a song.", "Show a map.|Send a mail.|Play a song."),
+        (
+            "Show a map. Send a mail. Play a song, then ring a bell",
+            "Show a map.|Send a mail.|Play a song|ring a bell",
+        ),
+    ],
+)
+def test_the_halves_are_halved_again(text, expected):
+    assert "|".join(quarters(text)) == expected
+
+
+@given(st.text(max_size=300))
+def test_quarters_are_two_to_four_or_none(text):
+    found = quarters(text)
+    assert len(found) in (0, 2, 3, 4)
+    assert all(part in text for part in found)

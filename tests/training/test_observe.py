@@ -18,6 +18,8 @@ from cnp_router.history import History, Mashup
 from cnp_router.training import fit_router, load_router
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import Corpus, usage_matrix
+from cnp_router.training.decision import Decision
+from cnp_router.training.prior import bundled_prior
 from cnp_router.training.views import CoUsageView, HistoryView, Views
 from cnp_router.training.views.expected import ExpectedView
 from cnp_router.training.views.similar import SimilarView
@@ -281,3 +283,57 @@ def test_a_request_that_was_served_before_fits_however_it_is_said():
     assert again.fits
     assert set(again.recommendation) >= {"person", "convert", "note"}
     assert not router.route("Tell Bjarne what the weather on Mars is for cats.").fits
+
+
+TOOLS = {
+    "rooms": "List the meeting rooms that are free today and have enough seats.",
+    "mail": "Send a message to an e-mail address.",
+    "holidays": "List holidays: which colleagues are away.",
+    "orders": "List orders: what customers want to have.",
+    "complaints": "List complaints: what customers are unhappy about.",
+    "now": "Get current time in a specific timezone.",
+    "convert": "Convert time between timezones.",
+}
+
+
+@pytest.mark.parametrize("n_before", [0, 1])
+def test_without_own_examples_what_is_known_beforehand_moves_with_what_is_observed(n_before):
+    """As if fitted on as many mashups, none of which had a request to learn from."""
+    catalog = Catalog([Api(name, name, text) for name, text in TOOLS.items()])
+    mashups = [Mashup(f"m{n}", "Which rooms are free?", ("rooms",)) for n in range(5)]
+    router = fit_router(catalog, History(mashups[:n_before]))
+    router.observe(mashups[n_before:])
+    prior = bundled_prior()
+    first = prior.ranker.at(5, router.views.feature_names, router.views.beliefs).most_probable
+    np.testing.assert_array_equal(router.ranker.first.coefficients, first.coefficients)
+    assert router.answerable.level == pytest.approx(float(prior.answerable.level.at(5)))
+    alone = Decision.fit([], 5, prior).confidence
+    np.testing.assert_array_equal(router.decision.confidence.coefficients, alone.coefficients)
+    assert router.decision.confidence.intercept == alone.intercept
+
+
+def test_what_was_learned_from_own_requests_stays(before, observed):
+    assert before.ranker.n_examples
+    assert observed.ranker is before.ranker
+    assert observed.answerable is before.answerable
+    assert observed.decision.confidence is before.decision.confidence
+
+
+@pytest.mark.parametrize(
+    ("request_", "api"),
+    [
+        ("Which meeting rooms are free?", "rooms"),
+        ("Who of us has time off in August?", "holidays"),
+        ("Which customers are unhappy?", "complaints"),
+        ("What time is it in Tokyo?", "now"),
+        ("Mail to aiko@example.org: Lunch?", "mail"),
+    ],
+)
+def test_one_mashup_makes_nobody_less_sure_of_the_same_request(request_, api):
+    router = fit_router(Catalog([Api(name, name, text) for name, text in TOOLS.items()]))
+    before = router.route(request_)
+    router.observe(Mashup("m1", request_, (api,)))
+    after = router.route(request_)
+    assert after.confidence >= before.confidence
+    assert after.is_confident
+    assert api in [recipient.contractor for recipient in after.recipients]
