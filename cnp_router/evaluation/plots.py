@@ -66,11 +66,15 @@ def draw(comparison: Comparison, plot: str, path: str | Path) -> None:
 
 def traffic(comparison: Comparison) -> Any:
     """Return recall against tokens: an arrow for each method, from broadcast to routed."""
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
     shown: dict[Stage, str] = {s: f"Recall, {STAGES[s]}" for s in ("bid", "final")}
     figure, panels = _panels(5.4, shown)
     for stage, axes in panels.items():
         recall_against_tokens(axes, comparison, stage, PALETTE, paper=_PAPER)
         axes.grid(color=_GRID)
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
         without = [printable(each, 80) for each in negotiated_in_part(comparison, stage)]
         axes.set_xlabel("\n".join([axes.get_xlabel(), *without]))
     panels["bid"].set_ylabel("recall")

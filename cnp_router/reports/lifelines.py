@@ -63,7 +63,8 @@ class Cast:
         }
         for key, (who, names) in quiet.items():
             if names:
-                lifelines[key] = f"{len(names):,} {who} {_what(messages, names)}"
+                said = "" if key == "managers" else f" {_what(messages, names)}"  # there is no room
+                lifelines[key] = f"{len(names):,} {who}{said}"
                 together[key] = len(names)
                 own |= dict.fromkeys(names, key)
         return cls(own, lifelines, together)

@@ -1,4 +1,4 @@
-"""A browser, once for all report pages."""
+"""A browser for report pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="session")
+# Not of the session: as long as it is open, an event loop runs in this thread.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser without a window; who asks for it is skipped where there is none."""
     for name in ("playwright", "starlette", "uvicorn"):
