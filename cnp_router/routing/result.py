@@ -47,6 +47,8 @@ class Scores:
         How many things the request seems to ask for at once, as far as the router parts them.
     months : float, default=0.0
         When the request is asked, in months after the end of the router's history.
+    has_known_words : bool, default=True
+        Whether the router knows any word of the request, as far as it can tell.
 
     Examples
     --------
@@ -59,6 +61,7 @@ class Scores:
     evidence: Any = None
     n_needs: int = 1
     months: float = 0.0
+    has_known_words: bool = True
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
@@ -160,6 +163,8 @@ class Routing:
         Probability that anything that could be asked fits the request.
     n_mashups : int or None, default=None
         How many past requests the probabilities were learned from; None where that says nothing.
+    has_known_words : bool, default=True
+        Whether the router knows any word of the request: not of one in another language.
 
     Examples
     --------
@@ -186,6 +191,7 @@ class Routing:
     n_allowed: int | None = None
     answerable: float = 1.0
     n_mashups: int | None = None
+    has_known_words: bool = True
 
     @property
     def contractors(self) -> tuple[str, ...]:
@@ -238,7 +244,15 @@ class Routing:
             sure, is_ = ("Sure", "reaches") if self.is_confident else ("Not sure", "is below")
             confidence, threshold = _told_apart(self.confidence, self.threshold)
             said = f"{sure}: the confidence of {confidence} {is_} the threshold of {threshold}"
-        return f"{said}{self._consequence()}.{self._basis()}"
+        return f"{said}{self._consequence()}.{self._strange()}{self._basis()}"
+
+    def _strange(self) -> str:
+        if self.fits or self.has_known_words:
+            return ""
+        return (
+            " The router knows no word of the request: ask in the language of the catalog, or give "
+            "an encoder that knows both."
+        )
 
     def _consequence(self) -> str:
         if self.is_confident:

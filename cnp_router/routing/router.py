@@ -283,6 +283,7 @@ class Router(ABC):
             n_allowed=len(left),
             answerable=self._answerable(scores, left),
             n_mashups=self.n_mashups,
+            has_known_words=scores.has_known_words,
         )
         if self.is_counted:
             self.source_counts[source] += 1

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text import TfidfEncoder
+from cnp_router.text import TfidfEncoder, content_words
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.parts import Part
 
@@ -65,6 +65,12 @@ class Encoders(Part):
     character: TfidfEncoder
     projection: Annotated[NDArray[Any], "words", "components"]
     dense: DenseEncoder | None = None
+
+    def know(self, request: str) -> bool:
+        """Return whether any word is known, if it has one, or a dense encoder reads it."""
+        said = set(content_words(request))
+        known = any(self.word.idf(word) is not None for word in said)
+        return known or not said or self.dense is not None
 
     @classmethod
     def fit(

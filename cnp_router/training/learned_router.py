@@ -169,6 +169,7 @@ class LearnedRouter(Router):
             probabilities,
             n_needs=1 if compound is None else compound.n_needs(known),
             months=months,
+            has_known_words=self.encoders.know(request),
             candidates=positions,
             batch=batch,
             views=views,
@@ -199,8 +200,7 @@ class LearnedRouter(Router):
     ) -> Compound | None:
         """Return the request as one of several things, if it seems to be."""
         n_mashups = views.corpus.usage.shape[0]
-        n_compound = 0 if self.compound else views.corpus.n_compound
-        prior = prior_log_odds(n_mashups, n_compound)
+        prior = prior_log_odds(n_mashups, 0 if self.compound else views.corpus.n_compound)
         if prior is None or self.compound is False:
             return None
 

@@ -355,3 +355,21 @@ def test_the_words_that_speak_for_it_are_named_in_a_small_catalog_too():
     best = fit_router(catalog).route("send a message to the team").recipients[0]
     assert best.contractor == "post"
     assert best.reasons[0].text == "its specification says “send” and “message”, too"
+
+
+class TestARequestInAnotherLanguage:
+    SAID = "The router knows no word of the request: ask in the language of the catalog"
+
+    @pytest.mark.parametrize("request_", ["この荷物はどこですか", "zzz qqq"])
+    def test_where_no_word_is_known_it_says_so(self, request_):
+        router = fit_router(Catalog([Api("maps", "Maps", "Shows places on a map.")]))
+        routing = router.route(request_)
+        assert not routing.has_known_words
+        assert f" {self.SAID}" in routing.verdict
+
+    @pytest.mark.parametrize("request_", ["a map of zzz", "what is up", "Zzz maps"])
+    def test_otherwise_it_does_not(self, request_):
+        router = fit_router(Catalog([Api("maps", "Maps", "Shows places on a map.")]))
+        routing = router.route(request_)
+        assert routing.has_known_words
+        assert self.SAID not in routing.verdict
