@@ -27,7 +27,7 @@ from cnp_router.evaluation.report import (
     warnings_of,
 )
 from cnp_router.evaluation.table import count, share
-from cnp_router.reports.drawing import COLOURS, SERIES, drawn, shares, thousands
+from cnp_router.reports.drawing import COLOURS, HATCHES, SERIES, drawn, shares, thousands
 from cnp_router.reports.listing import limited
 from cnp_router.reports.page import Figure, Page, Section
 
@@ -236,6 +236,7 @@ def _stacked(
             axes.barh(
                 range(len(rows)), widths, 0.72, before, label=name,
                 color=SERIES[place % len(SERIES)], edgecolor=COLOURS["card"], linewidth=0.6,
+                hatch=HATCHES[place % len(HATCHES)],
             )  # fmt: skip
             before = [b + w for b, w in zip(before, widths, strict=True)]
         for place, total in enumerate(() if as_share else before):

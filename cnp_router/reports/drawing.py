@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLOURS",
+    "DASHES",
+    "HATCHES",
+    "MARKS",
     "SERIES",
     "behind",
     "check_drawing",
@@ -35,6 +38,13 @@ COLOURS = {name: f"#0000{place:02x}" for place, name in enumerate(_NAMES, start=
 
 SERIES = tuple(COLOURS[f"s{number}"] for number in range(1, 9))
 """The colours of several lines or bars side by side."""
+
+DASHES: tuple[Any, ...] = (
+    *("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)), (0, (3, 3))),
+)
+MARKS = ("o", "s", "^", "D", "v", "P")
+HATCHES = ("", "///", "...", "xxx", "---", "|||", "\\\\\\", "++")
+"""Lines, their points, and bars differ in these too: not everyone sees colours, or prints them."""
 
 _VARIABLES = {value: f"var(--{name})" for name, value in COLOURS.items()}
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")

@@ -13,7 +13,15 @@ from cnp_router.evaluation import Evaluation, LearningCurve, Table
 from cnp_router.evaluation.curves import ConfidencePoint, RecallPoint
 from cnp_router.evaluation.metrics import ReliabilityBin
 from cnp_router.evaluation.table import count, share
-from cnp_router.reports.drawing import COLOURS, SERIES, behind, drawn, logarithmic, shares
+from cnp_router.reports.drawing import (
+    COLOURS,
+    DASHES,
+    SERIES,
+    behind,
+    drawn,
+    logarithmic,
+    shares,
+)
 from cnp_router.reports.learning_section import learning_section
 from cnp_router.reports.page import Figure, Page, Section
 
@@ -166,7 +174,8 @@ def _recipients(evaluation: Evaluation) -> Figure:
 
     def draw(axes: Axes) -> None:
         axes.axhline(target, color=COLOURS["rest"], linewidth=1.2, linestyle=_DASHED)
-        _line(axes, fixed, lambda p: p.recall, COLOURS["rest"], "the same number for every request")
+        _line(axes, fixed, lambda p: p.recall, COLOURS["rest"], "the same number for every request",
+              dash=2)  # fmt: skip
         _line(axes, points, lambda p: p.recall, _FIRST, "by probability")
         axes.plot(
             chosen["mean"], chosen["recall"], "o", color=_SECOND, markersize=9,
@@ -207,7 +216,8 @@ def _depths(evaluation: Evaluation) -> Figure:
 
     def draw(axes: Axes) -> None:
         _line(axes, points, lambda p: p.recall, _FIRST, "recall", marker="o")
-        _line(axes, points, lambda p: p.complete, _THIRD, "requests with all they used", marker="s")
+        _line(axes, points, lambda p: p.complete, _THIRD, "requests with all they used", marker="s",
+              dash=1)  # fmt: skip
         logarithmic(axes, "x")
         shares(axes.yaxis)
         axes.set_xlabel("first APIs of the ranking")
@@ -408,8 +418,9 @@ def _line(
     colour: str,
     label: str,
     marker: str = "",
+    dash: int = 0,
 ) -> None:
     axes.plot(
         [point.recipients for point in points], [value(point) for point in points],
-        color=colour, label=label, marker=marker, markersize=4,
+        color=colour, label=label, marker=marker, markersize=4, linestyle=DASHES[dash],
     )  # fmt: skip

@@ -13,7 +13,7 @@ from cnp_router.execution.sharing import HIDDEN
 from cnp_router.llm.redaction import without_secrets
 from cnp_router.planning import Run
 from cnp_router.protocols import Ledger, Transcript
-from cnp_router.reports.listing import limited
+from cnp_router.reports.listing import limited, not_listed, paragraphs
 from cnp_router.reports.page import Figure, Page, Section
 from cnp_router.reports.plan_graph import execution_figure
 from cnp_router.reports.plan_levels import plan_figure
@@ -25,7 +25,6 @@ __all__ = ["execution_page", "plan_page", "run_page"]
 
 _RESULT = 600  # characters of a result
 _INPUTS = 160  # of inputs
-_TEXT = 1_000  # of a paragraph
 _MOST_ROWS = 200
 _MOST_ROUNDS = 5
 
@@ -95,11 +94,7 @@ def plan_page(plan: Plan, *, facts: Iterable[tuple[str, str]] = ()) -> Page:
         ("parallelism", count(plan.parallelism)),
     )
     section = Section("Jobs", figures=(plan_figure(plan),))
-    return Page("A plan, not executed", _limited(lead), tiles, (section,))
-
-
-def _limited(lead: Iterable[str]) -> tuple[str, ...]:
-    return tuple(limited(each, _TEXT) for each in lead)
+    return Page("A plan, not executed", paragraphs(lead), tiles, (section,))
 
 
 def _lead(execution: Execution, facts: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -141,7 +136,7 @@ def _page(
     if paid.tokens:
         sections.append(Section("Tokens", tables=(role_table(paid),)))
     title = "Done: an execution" if execution.is_done else "Not done: an execution"
-    return Page(title, _limited(lead), _facts(execution, paid), tuple(sections))
+    return Page(title, paragraphs(lead), _facts(execution, paid), tuple(sections))
 
 
 def _facts(execution: Execution, paid: Ledger) -> tuple[tuple[str, str], ...]:
@@ -170,8 +165,7 @@ def _results(execution: Execution) -> Table:
     rows = tuple(
         (limited(job.id, 60), job.state, limited(job.api or "", 60), _came_to(job)) for job in jobs
     )
-    left = len(execution.jobs) - len(jobs)
-    notes = (f"{left:,} more jobs are not listed.",) if left else ()
+    notes = not_listed(len(execution.jobs), _MOST_ROWS, "more jobs")
     return Table("", ("job", "state", "by", "result"), rows, labels=4, notes=notes)
 
 
@@ -216,11 +210,10 @@ def _acts(execution: Execution, catalog: Catalog | None) -> Table:
         )
         for job, act in acts[:_MOST_ROWS]
     )
-    left = len(acts) - _MOST_ROWS
-    notes = [f"{left:,} more are not listed."] if left > 0 else []
+    notes = not_listed(len(acts), _MOST_ROWS)
     named = ("job", "tool", "how", *(["changes"] if catalog else []), "inputs", "end")
     columns = (*named, "calls", "seconds", "bytes")
-    return Table("", columns, rows, labels=len(named), notes=tuple(notes))
+    return Table("", columns, rows, labels=len(named), notes=notes)
 
 
 def _changed(act: Act, catalog: Catalog) -> str:
@@ -262,7 +255,6 @@ def _turns(run: Run) -> Table:
         )
         for turn in turns
     )
-    left = len(run.turns) - len(turns)
-    notes = (f"{left:,} more turns are not listed.",) if left else ()
+    notes = not_listed(len(run.turns), _MOST_ROWS, "more turns")
     columns = ("job", "turn", "what it was", "tool", "inputs", "what the agent was told")
     return Table("", columns, rows, labels=6, notes=notes)

@@ -10,7 +10,7 @@ import numpy as np
 from cnp_router.evaluation import LearningCurve, Table
 from cnp_router.evaluation.learning_curve import LearningPoint
 from cnp_router.evaluation.table import count, share
-from cnp_router.reports.drawing import COLOURS, SERIES, behind, drawn, shares
+from cnp_router.reports.drawing import COLOURS, DASHES, MARKS, SERIES, behind, drawn, shares
 from cnp_router.reports.page import Figure, Section
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ def learning_section(curve: LearningCurve) -> Section:
     places = np.arange(len(sizes))
 
     def draw(axes: Axes) -> None:
-        for (name, value), colour in zip(lines.items(), SERIES, strict=False):
+        for place, (name, value) in enumerate(lines.items()):
             values = [value(point) for point in curve.points]
             axes.plot(
-                places, values, color=colour, marker="o", label=name,
-                markeredgecolor=COLOURS["card"],
+                places, values, color=SERIES[place], linestyle=DASHES[place], marker=MARKS[place],
+                label=name, markeredgecolor=COLOURS["card"],
             )  # fmt: skip
         _sizes(axes)
         shares(axes.yaxis)

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from cnp_router.evaluation.table import Table
 from cnp_router.execution import Act, Execution, JobReport
-from cnp_router.reports.listing import limited
+from cnp_router.reports.listing import limited, not_listed
 from cnp_router.reports.page import Figure
 from cnp_router.reports.plan_levels import plan_figure
 from cnp_router.reports.shapes import Shapes, fitted, time_text
@@ -362,13 +362,12 @@ def _table(execution: Execution) -> Table:
         )
         for job in jobs[:MOST_ROWS]
     )
-    left = len(jobs) - MOST_ROWS
     return Table(
         "",
         ("job", "state", "began (s)", "ended (s)", "after", "by"),
         rows,
         labels=6,
-        notes=(f"{left:,} more jobs are not listed.",) if left > 0 else (),
+        notes=not_listed(len(jobs), MOST_ROWS, "more jobs"),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cnp_router.evaluation.table import Table
 from cnp_router.execution import Job, Plan
-from cnp_router.reports.listing import limited
+from cnp_router.reports.listing import limited, not_listed
 from cnp_router.reports.page import Figure
 from cnp_router.reports.shapes import Shapes, fitted
 
@@ -158,6 +158,5 @@ def _plan_table(plan: Plan) -> Table:
         )
         for job in plan.jobs[:_MOST_ROWS]
     )
-    left = len(plan.jobs) - _MOST_ROWS
-    notes = (f"{left:,} more jobs are not listed.",) if left > 0 else ()
+    notes = not_listed(len(plan.jobs), _MOST_ROWS, "more jobs")
     return Table("", ("job", "level", "after", "what it does"), rows, labels=4, notes=notes)

@@ -13,13 +13,11 @@ from cnp_router.evaluation import PrequentialEvaluation
 from cnp_router.evaluation.prequential import AtThreshold, PredictorEvaluation, Window
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.prediction import PREDICTORS
-from cnp_router.reports.drawing import SERIES, drawn
+from cnp_router.reports.drawing import DASHES, MARKS, SERIES, drawn
 from cnp_router.reports.page import Figure, Page, Section
 
 __all__ = ["prequential_page"]
 
-_DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)), (0, (3, 3)))
-_MARKS = ("o", "s", "^", "D", "v", "P")
 
 _FEW = 20  # predictions in a bin: fewer say little of how often such a confidence is right
 _ADVICE_THRESHOLD = (
@@ -235,14 +233,14 @@ def _lines(
             lone = apart.get(name, ())
             style: dict[str, Any] = {
                 "color": SERIES[number % len(SERIES)],
-                "marker": _MARKS[number % len(_MARKS)] if marked else None,
+                "marker": MARKS[number % len(MARKS)] if marked else None,
                 "markersize": 4.5,
             }
             axes.plot(
                 [x for x, _ in there],
                 [math.nan if x in lone else y for x, y in there],
                 label=name,
-                linestyle=_DASHES[number % len(_DASHES)],
+                linestyle=DASHES[number % len(DASHES)],
                 linewidth=1.8,
                 **style,
             )

@@ -8,7 +8,7 @@ from cnp_router.evaluation.table import Table, count
 from cnp_router.protocols import Award, Failure, Outcome, Proposal, Refusal, Transcript
 from cnp_router.protocols.messages import Report
 from cnp_router.reports.lifelines import category_managers
-from cnp_router.reports.listing import limited
+from cnp_router.reports.listing import limited, not_listed, paragraphs
 from cnp_router.reports.page import Page, Section
 from cnp_router.reports.sequence import sequence_figure
 from cnp_router.reports.shapes import time_text
@@ -18,7 +18,6 @@ __all__ = ["outcome_page", "transcript_page"]
 
 _MOST_ROWS = 100
 _GROUNDS = 240  # characters
-_TEXT = 1_000  # of a paragraph
 
 
 def outcome_page(outcome: Outcome, *, facts: Iterable[tuple[str, str]] = ()) -> Page:
@@ -67,7 +66,7 @@ def outcome_page(outcome: Outcome, *, facts: Iterable[tuple[str, str]] = ()) -> 
         *([Section("Who proposed what", tables=(proposed,))] if proposed.rows else []),
         *([Section("Recipients", tables=(_recipients(outcome),))] if _known(outcome) else []),
     ]
-    return Page("A round of the Contract Net", _limited(lead), tiles, tuple(sections))
+    return Page("A round of the Contract Net", paragraphs(lead), tiles, tuple(sections))
 
 
 def transcript_page(transcript: Transcript, *, facts: Iterable[tuple[str, str]] = ()) -> Page:
@@ -82,11 +81,7 @@ def transcript_page(transcript: Transcript, *, facts: Iterable[tuple[str, str]] 
     ]
     has_ended = any(isinstance(message, Report) for message in transcript.messages)
     title = "A round of the Contract Net" if has_ended else "A round that failed"
-    return Page(title, _limited(lead), _facts(transcript), tuple(sections))
-
-
-def _limited(lead: Iterable[str]) -> tuple[str, ...]:
-    return tuple(limited(each, _TEXT) for each in lead)
+    return Page(title, paragraphs(lead), _facts(transcript), tuple(sections))
 
 
 def _held(outcome: Outcome) -> str:
@@ -150,8 +145,7 @@ def _proposals(transcript: Transcript) -> Table:
         for proposed in message.apis
     ]
     rows.sort(key=lambda row: row[2] != "yes")
-    left = len(rows) - _MOST_ROWS
-    notes = (f"{left:,} more are not listed.",) if left > 0 else ()
+    notes = not_listed(len(rows), _MOST_ROWS)
     columns = ("contractor", "API", "accepted", "grounds")
     return Table("", columns, tuple(rows[:_MOST_ROWS]), labels=4, notes=notes)
 
@@ -177,8 +171,7 @@ def _recipients(outcome: Outcome) -> Table:
         )
         for name in names[:_MOST_ROWS]
     )
-    left = len(names) - _MOST_ROWS
     notes = ["Probability: that the router sees, the highest of a contractor's APIs."]
-    notes += [f"{left:,} more are not listed."] if left > 0 else []
+    notes += not_listed(len(names), _MOST_ROWS)
     columns = ("contractor", "answer", "probability")
     return Table("", columns, rows, labels=2, notes=tuple(notes))

@@ -207,6 +207,28 @@ class TestEvaluationPage:
         rendered(evaluation_page(evaluate(router, History([alone]))))
 
 
+class TestWithoutColour:
+    def test_lines_are_told_apart(self, evaluation, sample):
+        router = fit_router(sample.catalog, sample.history[:30])
+        curve = learning_curve(router, sample.history[660:], sizes=[0, 10])
+        figures = {
+            figure.title: figure.svg
+            for section in evaluation_page(evaluation, curve=curve).sections
+            for figure in section.figures
+        }
+        for title, n in {
+            "Recall against recipients": 2,
+            "Recall by depth of the ranking": 1,
+            "What more history is worth": 2,
+        }.items():
+            dashes = set(re.findall(r"stroke-dasharray: ([\d. ,]+)", figures[title]))
+            assert len(dashes) == n, title
+
+    def test_stacked_bars_are_told_apart(self):
+        svg = comparison_page(comparison()).sections[1].figures[0].svg
+        assert svg.count("<pattern") == 1
+
+
 class TestComparisonPage:
     def test_tokens_by_stage_and_role(self):
         section = comparison_page(comparison()).sections[1]
