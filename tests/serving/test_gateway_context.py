@@ -38,6 +38,9 @@ class Faulty(ContextStore):
     async def live(self):
         return await self._there().live()
 
+    async def usage(self):
+        return await self._there().usage()
+
     async def delete(self, *entry_ids):
         return await self._there().delete(*entry_ids)
 
@@ -69,6 +72,17 @@ def test_while_shared_context_is_away_it_goes_on_without_it(caplog):
     assert run(main()) == NOT_USED
     assert len(mail.calls) == 3
     assert caplog.text.count("is not used at present") == 1
+
+
+def test_shared_context_that_is_away_is_known_from_the_start():
+    store = Faulty()
+    store.works = False
+
+    async def main():
+        async with SharedContext(store) as context, gateway(World("mail"), context=context) as door:
+            return door.status()["problems"]
+
+    assert run(main()) == NOT_USED
 
 
 def test_when_shared_context_is_back_it_is_used_again(monkeypatch, caplog):
