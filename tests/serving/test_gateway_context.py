@@ -38,9 +38,6 @@ class Faulty(ContextStore):
     async def live(self):
         return await self._there().live()
 
-    async def usage(self):
-        return await self._there().usage()
-
     async def delete(self, *entry_ids):
         return await self._there().delete(*entry_ids)
 
