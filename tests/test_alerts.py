@@ -32,7 +32,7 @@ KINDS = {
     "restart": {True, False},
     "workers": {True, False},
 }
-GAUGES = frozenset({"CnpRouterContextStoreFull"})  # no traffic is counted
+GAUGES = frozenset({"CnpRouterContextStoreFull", "CnpRouterWorkerDown"})  # no traffic is counted
 
 
 def _rules() -> list[dict[str, Any]]:
@@ -337,6 +337,41 @@ def _embedding() -> Iterator[Case]:
     yield Case("workers", of((60, 360, 0.05)) | slow, 30)
 
 
+def _worker_down() -> Iterator[Case]:
+    def of(*pieces: tuple[float, float], worker: int = 1) -> dict[str, str]:
+        return {f"cnp_router_worker_up{_labels(worker)}": gauge(*pieces)}
+
+    first, second = {"worker": "1"}, {"worker": "2"}
+    yield Case("beyond the threshold", of((60, 0)), 20, "0", first)
+    yield Case("within the threshold", of((60, 1)), 20)
+    yield Case("too short", of((19, 1), (41, 0)), 20)
+    yield Case("no data", {}, 20)
+    yield Case("restart", of((10, 1), (1, 0), (49, 1)), 20)
+    yield Case("restart", of((10, 1), (1, 0), (9, 1), (40, 0)), 25, "0", first)
+    yield Case("workers", of((60, 1)) | of((60, 0), worker=2), 20, "0", second)
+    yield Case("workers", of((60, 1)) | of((60, 1), worker=2), 20)
+
+
+def _failures(metric: str, label: str, bad: str, good: str, **labels: str) -> Iterator[Case]:
+    def of(wrong: tuple[Piece, ...], right: tuple[Piece, ...], worker: int = 1) -> dict[str, str]:
+        return {
+            metric + _labels(worker, **labels, **{label: value}): counter(*pieces)
+            for value, pieces in ((bad, wrong), (good, right))
+        }
+
+    yield Case("beyond the threshold", of(((60, 40),), ((60, 40),)), 20, "50%", labels)
+    yield Case("within the threshold", of(((60, 1),), ((60, 79),)), 20)
+    yield Case("too short", of(((30, 0), (30, 40)), ((60, 40),)), 33)
+    yield Case("no data", {}, 20)
+    yield Case("little traffic", of(((60, 1),), ((60, 0),)), 20)
+    again = (30, 40), RESTART, (30, 40)
+    yield Case("restart", of(again, again), 40, "50%", labels)
+    yield Case("restart", of(((30, 1), RESTART, (30, 1)), ((30, 79), RESTART, (30, 79))), 40)
+    fine = of(((60, 0),), ((60, 40),))
+    yield Case("workers", fine | of(((60, 40),), ((60, 0),), worker=2), 20, "50%", labels)
+    yield Case("workers", fine | of(((60, 1),), ((60, 0),), worker=2), 20)
+
+
 CASES = {
     "CnpRouterCoverageLow": tuple(_coverage()),
     "CnpRouterFallbackHigh": tuple(_fallback()),
@@ -346,6 +381,15 @@ CASES = {
     "CnpRouterContextStoreFull": tuple(_store()),
     "CnpRouterDependenciesUnresolved": tuple(_dependencies()),
     "CnpRouterEmbeddingSlow": tuple(_embedding()),
+    "CnpRouterWorkerDown": tuple(_worker_down()),
+    "CnpRouterToolCallsFail": tuple(
+        _failures("cnp_router_tool_calls_total", "outcome", "failed", "done", source="mail")
+    ),
+    "CnpRouterHttpErrors": tuple(
+        _failures(
+            "http_server_request_duration_seconds_count", "http_response_status_code", "503", "200"
+        )
+    ),
 }
 
 
@@ -446,6 +490,7 @@ def exported(monkeypatch):
 
 def test_the_metrics_of_the_rules_are_those_of_the_library(exported):
     labels, _ = exported
+    labels["cnp_router_worker_up"] = {"job", "worker"}  # of the gateway's own page of metrics
     used = set()
     for rule in _rules():
         for name, matchers in re.findall(r"\b(cnp_router_\w+)(?:\{([^}]*)\})?", rule["expr"]):

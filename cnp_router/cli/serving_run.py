@@ -124,7 +124,8 @@ def _without_secrets(place: str) -> str:
     """Return a place without what may be secret in a URL."""
     from cnp_router.llm.redaction import without_secrets
 
-    return without_secrets(place.partition("?")[0] if "://" in place else place)
+    said: str = without_secrets(place.partition("?")[0] if "://" in place else place)
+    return said
 
 
 @contextmanager

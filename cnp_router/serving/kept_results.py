@@ -43,7 +43,7 @@ class KeptResults:
 
     async def look(self) -> None:
         """Ask once whether shared context can be used, so that it is known from the start."""
-        await self._use(lambda context: context.store.usage())
+        await self._use(lambda context: context.store.get("none"))
 
     async def find(self, api: Api, inputs: Mapping[str, Any], client: Client) -> CallResult | None:
         """Return what is known of the same call, if that only reads."""

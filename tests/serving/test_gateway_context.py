@@ -71,6 +71,17 @@ def test_while_shared_context_is_away_it_goes_on_without_it(caplog):
     assert caplog.text.count("is not used at present") == 1
 
 
+def test_shared_context_that_is_away_is_known_from_the_start():
+    store = Faulty()
+    store.works = False
+
+    async def main():
+        async with SharedContext(store) as context, gateway(World("mail"), context=context) as door:
+            return door.status()["problems"]
+
+    assert run(main()) == NOT_USED
+
+
 def test_when_shared_context_is_back_it_is_used_again(monkeypatch, caplog):
     monkeypatch.setattr(kept_results, "_AGAIN_SECONDS", 0.0)
     mail, store = counted(World("mail")), Faulty()

@@ -136,6 +136,22 @@ class TestStart:
             "(install it, or give its whole path as 'command')"
         )
 
+    def test_a_program_in_a_folder_that_this_user_may_not_enter(self, tmp_path, monkeypatch):
+        stat = Path.stat
+
+        def refused(path, **options):
+            if path.name == "hidden-program":
+                raise PermissionError(13, "Permission denied")
+            return stat(path, **options)
+
+        async def use() -> None:
+            async with McpServer("odd", command=str(tmp_path / "hidden-program")) as server:
+                await server.apis()
+
+        monkeypatch.setattr(Path, "stat", refused)
+        with pytest.raises(SourceUnavailableError, match="may not be run by this user"):
+            asyncio.run(use())
+
     @pytest.mark.parametrize("command", ["text", "{folder}/text"])
     def test_a_file_that_may_not_be_run(self, tmp_path, command):
         (tmp_path / "text").write_text("text")
