@@ -168,8 +168,8 @@ class TestRows:
     def test_the_keys(self, run):
         document = run().to_dict()
         assert list(document) == [
-            *("requests", "skipped", "contractors", "model", "tokens_are"),
-            *("evidence", "rows", "trouble"),
+            *("requests", "skipped", "learned_from", "contractors", "model", "tokens_are"),
+            *("evidence", "run", "rows", "trouble"),
         ]
         assert document["trouble"] == []
         figures = "tokens_in tokens_out messages model_calls recipients waves mean_apis seconds"
@@ -181,6 +181,7 @@ class TestRows:
                 *figures.split(),
                 "stages",
                 "by_stage",
+                *("uncalled", "standard_errors", "routed_less_broadcast"),
             ]
             assert list(row["stages"]) == ["category", "bid", "final"]
             for scores in row["stages"].values():
