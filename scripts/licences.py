@@ -29,7 +29,7 @@ __all__ = ["LicenceError", "main", "needed", "problems", "refused"]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "licences.md"
 PROJECT = "cnp-router"
-_MARKS = ("<!-- licences -->\n", "<!-- end of licences -->\n")
+_MARKS = ("<!-- licences -->\n", "<!-- licences end -->\n")
 
 ACCEPTED = frozenset(
     {

@@ -250,8 +250,8 @@ class Routing:
         if self.fits or self.has_known_words:
             return ""
         return (
-            " The router knows no word of the request: ask in the language of the catalog, or give "
-            "an encoder that knows both."
+            " The router knows no word of the request: ask in the words and the language of the "
+            "catalog, or give an encoder."
         )
 
     def _consequence(self) -> str:

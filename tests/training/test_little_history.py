@@ -358,7 +358,9 @@ def test_the_words_that_speak_for_it_are_named_in_a_small_catalog_too():
 
 
 class TestARequestInAnotherLanguage:
-    SAID = "The router knows no word of the request: ask in the language of the catalog"
+    SAID = (
+        "The router knows no word of the request: ask in the words and the language of the catalog"
+    )
 
     @pytest.mark.parametrize("request_", ["この荷物はどこですか", "zzz qqq"])
     def test_where_no_word_is_known_it_says_so(self, request_):
