@@ -186,7 +186,7 @@ def _echo(tour: _Tour) -> None:
         [each.contractor, f"{each.probability:.2f}", reasons(each)]
         for each in tour.routing.recipients[: max(_REASONS, len(tour.routing.recommendation))]
     )
-    echo_table(["API", "prob.", "why"], rows, numbers=["prob."])
+    echo_table(["API", "probability", "why"], rows, numbers=["probability"])
     if tour.means:
         n = len(tour.held_out)
         echo(
