@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 from cnp_router.cli import cache
 from cnp_router.cli.app import app
+from cnp_router.history import History
 from cnp_router.timetable import Form, propose
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
@@ -83,7 +85,11 @@ def files(run, sample):
     """The data files that the examples name, in the working folder."""
     sample.catalog.write("apis.jsonl")
     sample.history.write("mashups.jsonl")
-    sample.history[:20].write("held-out.jsonl")
+    asked = [
+        replace(m, id=f"new-{m.id}", description=f"{m.description} Soon.")
+        for m in sample.history[:20]
+    ]
+    History(asked).write("held-out.jsonl")
     steps = (Step("openweather", {"city": "Kyoto"}, "Rain in Kyoto.", 100, 9, 1.5), Step("twilio"))
     log = [Trajectory(f"t{n}", "Text me when it rains.", steps) for n in range(8)]
     write_trajectories("trajectories.jsonl", log)
