@@ -334,7 +334,7 @@ class TestLater:
         again = synced.synced(Catalog([*left[1:], NEW]))
         assert set(again.removed) == gone | {left[0].id}
         assert again.apis[-1] == "tidewatch" and left[0].id not in again.apis
-        assert again.recommend("Tidewatch: high water for surfers") == ("tidewatch",)
+        assert again.route("Tidewatch: high water for surfers").recommendation == ("tidewatch",)
 
     def test_it_observes_what_names_one_that_was_removed(self, world, synced, gone):
         router, case = copy.copy(synced), world.cases[-1]
