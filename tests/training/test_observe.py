@@ -79,8 +79,8 @@ def test_a_cold_clique_is_recommended_once_it_is_observed(before, observed):
     for case in WORLD.cases:
         if case.clique != LATE:
             continue
-        assert set(observed.recommend(case.request)) <= set(LATE)
-        assert observed.recommend(case.request, case.known)[0] == case.missing
+        assert set(observed.route(case.request).recommendation) <= set(LATE)
+        assert observed.route(case.request, case.known).recommendation[0] == case.missing
         positions = [WORLD.catalog.position(name) for name in LATE]
         left, right = (r.score(case.request).probabilities for r in (before, observed))
         outside = [np.delete(p, positions).sum() for p in (left, right)]
