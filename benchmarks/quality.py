@@ -247,8 +247,8 @@ def _mean(figures: Sequence[Any]) -> Any:
     first = figures[0]
     if isinstance(first, dict):
         return {key: _mean([each[key] for each in figures]) for key in first}
-    is_number = isinstance(first, int | float) and not isinstance(first, bool)
-    return sum(figures) / len(figures) if is_number else first
+    numbers = [f for f in figures if isinstance(f, int | float) and not isinstance(f, bool)]
+    return sum(numbers) / len(numbers) if len(numbers) == len(figures) else first
 
 
 def _print_all(results: dict[str, dict[str, Any]], splits: list[str]) -> None:
@@ -269,4 +269,5 @@ def _flat(figures: dict[str, Any]) -> dict[str, float | None]:
         f"{group} {key}".rstrip(): inner
         for group, value in figures.items()
         for key, inner in (value if isinstance(value, dict) else {"": value}).items()
+        if not isinstance(inner, list)  # days
     }
