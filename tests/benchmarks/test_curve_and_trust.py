@@ -26,6 +26,7 @@ def main(monkeypatch):
     monkeypatch.setattr(learning_curve, "fit_router", SpecificationRouter)
     monkeypatch.setattr(trust, "fit_router", SpecificationRouter)
     monkeypatch.setattr(learning_curve, "PEERS", {})
+    monkeypatch.setattr(learning_curve.peers, "PEERS", {})
     return run.main
 
 
