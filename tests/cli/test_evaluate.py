@@ -42,6 +42,7 @@ def evaluate(run, files, sample_model):
 
 
 def test_figures_of_what_was_learned_from_are_warned_of(evaluate, run, sample):
+    History(sample.history[:20]).write("held-out.jsonl")
     result = evaluate("--json", "--html", "seen.html")
     assert result.stderr.startswith(LEARNED)
     assert json.loads(result.stdout)["learned_from"] == 20
@@ -160,8 +161,9 @@ def test_completion_with_nothing_to_complete(evaluate, run, sample, sample_model
     assert run(*arguments).stdout.splitlines()[-1].split() == ["from", "both", "-", "-", "-"]
 
 
-def test_mashups_of_other_apis_are_counted(evaluate, sample):
-    History([*sample.history[:3], Mashup("x", "rain", ("rainfall",))]).write("more.jsonl")
+def test_mashups_of_other_apis_are_counted(evaluate):
+    asked = History.read("held-out.jsonl")
+    History([*asked[:3], Mashup("x", "rain", ("rainfall",))]).write("more.jsonl")
     result = evaluate("--history", "more.jsonl", "--json")
     assert result.exit_code == 1
     assert "duplicate mashup id" in result.stderr
