@@ -151,9 +151,9 @@ undated = click.option(
 as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON document instead.")
 
 
-def _html(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+def _html(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
     """Check the place of a report page before anything else is done."""
-    if path is not None:
+    if path is not None and not ctx.resilient_parsing:
         from cnp_router.reports import check_html
 
         check_html(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import datetime
-import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -37,6 +36,7 @@ from cnp_router.evaluation.metrics import (
 )
 from cnp_router.evaluation.parallel import in_order, n_workers
 from cnp_router.evaluation.table import Table, count, share
+from cnp_router.evaluation.uncertainty import standard_error
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.records import check_flag, check_instance
@@ -377,12 +377,7 @@ def request_figures(
 
 def _standard_errors(figures: Sequence[Mapping[str, float]]) -> dict[str, float | None]:
     """Return the standard error of the mean of each figure; None of one request."""
-    if len(figures) < 2:
-        return dict.fromkeys(figures[0])
-    root = math.sqrt(len(figures))
-    return {
-        name: float(np.std([each[name] for each in figures], ddof=1)) / root for name in figures[0]
-    }
+    return {name: standard_error([each[name] for each in figures]) for name in figures[0]}
 
 
 def n_learned_from(router: Router, mashups: Sequence[Mashup]) -> int | None:
