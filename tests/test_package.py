@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -32,6 +34,21 @@ def test_names_are_the_objects_of_their_rooms():
     assert cnp_router.Catalog is Catalog
     assert cnp_router.UnknownApiError is UnknownApiError
     assert cnp_router.fit_router is fit_router
+
+
+@pytest.mark.parametrize(
+    ("room", "kind", "waits", "awaited"),
+    [
+        ("protocols", "ContractNet", "run_sync", "run"),
+        ("execution", "Executor", "execute_sync", "execute"),
+        ("subagents", "Orchestrator", "serve_sync", "serve"),
+    ],
+)
+def test_what_waits_takes_what_is_awaited(room, kind, waits, awaited):
+    """Both signatures are written out, for type checkers: they must not drift apart."""
+    found = getattr(importlib.import_module(f"cnp_router.{room}"), kind)
+    expected = inspect.signature(getattr(found, awaited))
+    assert inspect.signature(getattr(found, waits)) == expected
 
 
 def test_a_name_that_is_not_there():
