@@ -94,7 +94,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     results = {}
     for name in names:
         ask = measure_peer if name in PEERS else measure
-        results[name] = in_child(ask, name, options.data, options.seed, options.vectors, part)
+        given = options.data, options.seed, options.vectors, part
+        elsewhere = () if name in PEERS else (options.scheduler,)
+        results[name] = in_child(ask, name, *given, *elsewhere)
     rows = [
         [*row, *(number(results[name][key], digits) for key, digits in _COSTS.values())]
         for split in splits.held_out
@@ -116,8 +118,9 @@ def measure(
     seed: int,
     vectors: Path | None = None,
     part: Mapping[str, Any] | None = None,
+    scheduler: str | None = None,
 ) -> dict[str, Any]:
-    """Fit one router and evaluate it. Runs in a process of its own."""
+    """Fit one router and evaluate it, perhaps over a cluster. Runs in a process of its own."""
     splits = _splits(folder, seed, **part or {})
     encoder = None if vectors is None else GivenVectors(vectors, splits)
 
@@ -125,11 +128,15 @@ def measure(
         return ROUTERS[name](splits.catalog, past, seed, encoder)
 
     router, costs = fitted(lambda: build(splits.train))
-    results = {split: _evaluated(name, router, held) for split, held in splits.held_out.items()}
+
+    def evaluated(router: Router, held: History) -> dict[str, Any]:
+        return _evaluated(name, router, held, scheduler)
+
+    results = {split: evaluated(router, held) for split, held in splits.held_out.items()}
     rolling = []
     for origin in data.rolling(splits.train, seed):
         router = build(origin.past)
-        rolling.append({"share": origin.share, **_evaluated(name, router, origin.asked)})
+        rolling.append({"share": origin.share, **evaluated(router, origin.asked)})
     kind = "learned" if name.startswith(_LEARNED) else "baseline"
     return {"kind": kind, **costs, "splits": results, "rolling": rolling}
 
@@ -183,11 +190,13 @@ def _splits(
     return replace(splits, train=train, held_out=held_out)
 
 
-def _evaluated(name: str, router: Router, history: History) -> dict[str, Any]:
+def _evaluated(
+    name: str, router: Router, history: History, scheduler: str | None
+) -> dict[str, Any]:
     """Evaluate with dates, and without them where there are any and the router goes by them."""
-    found = {"dated": evaluate(router, history)}
+    found = {"dated": evaluate(router, history, scheduler=scheduler)}
     if name.startswith(_LEARNED) and found["dated"].with_date:
-        found["undated"] = evaluate(router, history, dated=False)
+        found["undated"] = evaluate(router, history, dated=False, scheduler=scheduler)
     # The thesis's step 2: categories are to_dict's, all APIs in them are beside it.
     return {
         dates: {**evaluation.to_dict(), "category_apis": dict(evaluation.category_apis)}

@@ -3,12 +3,14 @@ r"""The one entry point of the benchmarks.
 ::
 
     python benchmarks/run.py quality [--data DIR] [--vectors FILE.npz] [--full] \
-        [--only ROUTER ...] [--without-history] [--limit N]
+        [--only ROUTER ...] [--without-history] [--limit N] [--scheduler ADDRESS]
     python benchmarks/run.py learning_curve [--data DIR] [--vectors FILE.npz] [--sizes N ...] \
         [--draws N] [--limit N] [--plots DIR]
     python benchmarks/run.py trust [--data DIR] [--limit N] [--final]
     python benchmarks/run.py languages
     python benchmarks/run.py scaling --data DIR
+    python benchmarks/run.py scale [--data DIR] [--quick] [--only ROW ...] [--routers ROUTER ...] \
+        [--asked N] [--growth N] [--limit SECONDS] [--peer-limit SECONDS] [--memory GB]
     python benchmarks/run.py sizing [--tools N ...] [--vectors N ...]
     python benchmarks/run.py speed --data DIR
     python benchmarks/run.py next_tool --data DIR [--plots DIR]
@@ -70,6 +72,7 @@ from benchmarks import (
     quality,
     reputation,
     routed_vs_broadcast,
+    scale,
     scaling,
     serving,
     sizing,
@@ -90,6 +93,7 @@ TRACKS = {
     "trust": trust,
     "languages": languages,
     "scaling": scaling,
+    "scale": scale,
     "sizing": sizing,
     "speed": speed,
     "next_tool": next_tool,
@@ -122,6 +126,11 @@ def _quality(track: argparse.ArgumentParser) -> None:
     )
     _limit(track, 0)
     _vectors(track)
+    track.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="ask our routers over a Dask cluster; what costs time is measured here all the same",
+    )
 
 
 def _vectors(track: argparse.ArgumentParser) -> None:
@@ -276,6 +285,25 @@ def _serving(track: argparse.ArgumentParser) -> None:
     )
 
 
+def _scale(track: argparse.ArgumentParser) -> None:
+    track.add_argument("--quick", action="store_true", help="see that it works, on tiny sizes")
+    for option, names, metavar in (
+        ("--only", scale.NAMES, "ROW"),
+        ("--routers", scale.ROUTERS, "ROUTER"),
+    ):
+        said = f"not all of: {', '.join(names)}"
+        track.add_argument(option, nargs="+", metavar=metavar, choices=names, help=said)
+    _count(track, "--asked", scale.ASKED, "requests of each kind")
+    _count(track, "--growth", scale.GROWTH, "mashups and contractors of the largest point")
+    for option, default, unit, what in (
+        ("--limit", scale.LIMIT, "SECONDS", "that a step of the learned router may take"),
+        ("--peer-limit", scale.PEER_LIMIT, "SECONDS", "that another router may take"),
+        ("--memory", scale.MEMORY, "GB", "that a step may use"),
+    ):
+        said = f"{what} (default: %(default)g)"
+        track.add_argument(option, type=float, metavar=unit, default=default, help=said)
+
+
 def _subagents(track: argparse.ArgumentParser) -> None:
     track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
     _limit(track, subagents.LIMIT)
@@ -350,6 +378,7 @@ _OPTIONS = {
     "injection": _injection,
     "reputation": _reputation,
     "tool_servers": _tool_servers,
+    "scale": _scale,
     "serving": _serving,
     "subagents": _subagents,
     "planning": _planning,

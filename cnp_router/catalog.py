@@ -6,16 +6,17 @@ import difflib
 import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, fields
 from html import escape
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, get_args, overload
+from typing import Any, ClassVar, Literal, get_args, overload
 
 from cnp_router.exceptions import InputError, UnknownApiError
+from cnp_router.items import ItemKind, Items, UniqueItems
 from cnp_router.records import (
     RESERVED_IDS,
-    UniqueItems,
+    Record,
     check_id,
     check_json,
     check_text,
@@ -162,6 +163,25 @@ class Contractor:
         return f"Contractor({self.id!r}, {len(self.apis)} APIs)"
 
 
+_COLUMNS = tuple(part.name for part in fields(Api))
+
+
+def _make(record: Record) -> Api:
+    return record.make(Api)
+
+
+def _categories(api: Api) -> tuple[str, ...]:
+    return api.categories
+
+
+def _id_looks(api: Api) -> tuple[str, ...]:
+    return (_looks(api.id),)
+
+
+def _name_looks(api: Api) -> tuple[str, ...]:
+    return (_looks(api.name),)
+
+
 class Catalog(UniqueItems[Api]):
     """An immutable, ordered set of APIs.
 
@@ -188,21 +208,30 @@ class Catalog(UniqueItems[Api]):
     ('Messaging',)
     """
 
+    KIND: ClassVar[ItemKind[Any]] = ItemKind(
+        plural="apis",
+        type=Api,
+        called="API",
+        make=_make,
+        keys={"category": _categories, "id-looks": _id_looks, "name-looks": _name_looks},
+        listed=("id", "category"),
+    )
+
     def __init__(self, apis: Iterable[Api]) -> None:
-        super().__init__("apis", apis, Api, "API")
-        if not self._items:
+        super().__init__(apis)
+        if not len(self):
             raise InputError("a catalog needs at least one API (got none)")
-        _warn_of_look_alikes(self._items)
+        _warn_of_look_alikes(_look_alikes(self._items))
 
     @property
     def ids(self) -> tuple[str, ...]:
         """The API ids, in catalog order."""
-        return tuple(self._positions)
+        return self._items.values("id")
 
     @property
     def categories(self) -> tuple[str, ...]:
         """All categories, sorted."""
-        return tuple(sorted(self._filed))
+        return self._items.values("category")
 
     def in_categories(self, categories: Iterable[str]) -> tuple[Api, ...]:
         """Return the APIs that are filed under any of some categories, in catalog order.
@@ -210,17 +239,8 @@ class Catalog(UniqueItems[Api]):
         Categories that no API has are passed over.
         """
         names = string_tuple("categories", categories)
-        found = {place for name in names for place in self._filed.get(name, ())}
-        return tuple(self._items[place] for place in sorted(found))
-
-    @cached_property
-    def _filed(self) -> dict[str, list[int]]:
-        """Positions by category."""
-        filed: dict[str, list[int]] = {}
-        for place, api in enumerate(self._items):
-            for name in api.categories:
-                filed.setdefault(name, []).append(place)
-        return filed
+        found = {place for name in names for place in self._items.find("category", name)}
+        return tuple(map(self._items.item, sorted(found)))
 
     def position(self, api_id: str) -> int:
         """Return the index of an API.
@@ -231,35 +251,48 @@ class Catalog(UniqueItems[Api]):
             If the catalog does not have it.
         """
         name = check_text("an API id", api_id, any_=True)
-        place = self._positions.get(_normal(name))
+        place = self._items.place(_normal(name))
         if place is None:
-            close = difflib.get_close_matches(name, self._positions, n=1)
+            close = difflib.get_close_matches(name, self.ids, n=1)
             raise UnknownApiError(api_id, close=close)
         return place
 
     def extended(self, apis: Iterable[Api]) -> Catalog:
-        """Return a new catalog with more APIs at its end."""
-        return Catalog((*self._items, *instances("apis", apis, Api)))
+        """Return a new catalog with more APIs at its end; what is there is shared, not copied.
+
+        Of look-alikes, those with a new API are named in the warning.
+
+        Raises
+        ------
+        InputError
+            If something is not an Api, or its id is there already.
+        """
+        grown = self._extended(apis)
+        _warn_of_look_alikes(_new_look_alikes(grown._items, len(self)))
+        return grown
 
     @classmethod
     def read(cls, path: str | Path) -> Catalog:
-        """Read a catalog from JSON Lines.
+        """Read a catalog from JSON Lines or Parquet.
 
         Parameters
         ----------
         path : str or Path
             Each line ``{"id", "name", "description"?, "categories"?, "parameters"?, "effects"?,
-            "summary"?, "keywords"?, "returns"?}``. Other keys are ignored.
+            "summary"?, "keywords"?, "returns"?}``. Other keys are ignored. ``.gz`` is unpacked on
+            the way; a table has the keys as columns. A pattern (``apis-*.jsonl``) means all files
+            that match it.
 
         Raises
         ------
         DataFileError
             With the line number and the cure.
         """
-        return cls(api for _, api in read_records(path, "API", lambda record: record.make(Api)))
+        return cls(api for _, api in read_records(path, "API", _make, columns=_COLUMNS))
 
     def __contains__(self, item: object) -> bool:
-        return _normal(item.id if isinstance(item, Api) else item) in self._positions
+        name = _normal(item.id if isinstance(item, Api) else item)
+        return name is not None and self._items.place(name) is not None
 
     @overload
     def __getitem__(self, key: int | str) -> Api: ...
@@ -267,7 +300,7 @@ class Catalog(UniqueItems[Api]):
     def __getitem__(self, key: slice) -> tuple[Api, ...]: ...
     def __getitem__(self, key: int | str | slice) -> Api | tuple[Api, ...]:
         if isinstance(key, str):
-            return self._items[self.position(key)]
+            return self._items.item(self.position(key))
         return self._items[key]
 
     def __repr__(self) -> str:
@@ -311,15 +344,39 @@ def _looks(text: str) -> str:
     return text.casefold()
 
 
-def _warn_of_look_alikes(apis: tuple[Api, ...]) -> None:
+def _look_alikes(apis: Items[Api]) -> list[str]:
+    """Return the pairs of ids, and those of names, that look alike."""
     pairs = []
     ids, names = (api.id for api in apis), (api.name for api in apis)
-    for what, texts in (("ids", (*RESERVED_IDS, *ids)), ("names", names)):
+    for what, texts in (("ids", chain(RESERVED_IDS, ids)), ("names", names)):
         first: dict[str, str] = {}
         for text in texts:
             other = first.setdefault(_looks(text), text)
             if other != text:
-                pairs.append(f"{what} {other!a} and {text!a}")
+                pairs.append(_pair(what, other, text))
+    return pairs
+
+
+def _new_look_alikes(apis: Items[Api], start: int) -> list[str]:
+    """Return such pairs of which one is an API from a place on."""
+    pairs = []
+    for what, key in (("ids", "id-looks"), ("names", "name-looks")):
+        for api in apis[start:]:
+            (looks,) = apis.kind.keys[key](api)
+            first = apis.item(next(apis.find(key, looks)))
+            text, other = (api.id, first.id) if what == "ids" else (api.name, first.name)
+            if what == "ids" and looks in RESERVED_IDS:
+                other = looks
+            if other != text:
+                pairs.append(_pair(what, other, text))
+    return pairs
+
+
+def _pair(what: str, one: str, other: str) -> str:
+    return f"{what} {one!a} and {other!a}"
+
+
+def _warn_of_look_alikes(pairs: list[str]) -> None:
     if pairs:
         more = f", and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
         warnings.warn(

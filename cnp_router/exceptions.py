@@ -32,6 +32,7 @@
     ├── ContextStoreError          a store of shared context that cannot be used
     ├── ExecutionError             awarded jobs that could not be done
     ├── CoordinationError          negotiation or shared context cannot be had
+    ├── ClusterError               a cluster of workers that cannot be used
     ├── ProtocolError              a round of the Contract Net
     │   ├── BudgetExceededError    it would cost more than allowed: it was not started
     │   ├── RoundFailedError       the manager could not go on, or no contractor could answer
@@ -439,6 +440,30 @@ class CoordinationError(CnpRouterError):
 
     The work itself can be done without it.
     """
+
+
+class ClusterError(CnpRouterError):
+    """A cluster of workers is not there, is gone, or cannot do the work.
+
+    Parameters
+    ----------
+    scheduler : str
+        The address of its scheduler; empty where a worker says it.
+    problem : str
+        What is wrong.
+    cure : str, optional
+
+    Examples
+    --------
+    >>> print(ClusterError("tcp://10.0.0.5:8786", "it has no workers", cure="start some"))
+    cluster tcp://10.0.0.5:8786: it has no workers (start some)
+    """
+
+    def __init__(self, scheduler: str, problem: str, *, cure: str | None = None) -> None:
+        self.scheduler = scheduler
+        self.problem = problem
+        self.cure = cure
+        super().__init__(_message(f"cluster {scheduler}".strip(), problem, cure))
 
 
 class MissingExtraError(CnpRouterError, ImportError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gzip
+import itertools
 import json
 import os
 import re
@@ -10,6 +12,7 @@ import secrets
 import stat
 import sys
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,7 +29,9 @@ __all__ = [
     "check_not_csv",
     "check_writable",
     "is_same_file",
+    "json_line",
     "lock",
+    "object_of",
     "objects_of",
     "read_json",
     "read_jsonl",
@@ -48,6 +53,7 @@ _WRITING: dict[type[BaseException], tuple[str, str]] = {
     NotADirectoryError: ("its folder does not exist", "create it first"),
 }
 JSON_VALUES = "use strings, finite numbers, true, false, null, lists and objects"
+_A_LINE = "write one JSON object a line"
 _CSV = (".csv", ".tsv")
 _HEADER = re.compile(r"\s*\"?[\w-]+\"?(?:([,;\t])\"?[\w-]+\"?)(?:\1\"?[\w-]+\"?)*\s*")
 _DEVICE_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -85,22 +91,60 @@ def read_json(path: str | Path) -> Any:
 
 
 def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield ``(line number, object)`` for each line of JSON Lines that is not blank."""
-    return objects_of(read_text(path), path)
+    """Yield ``(line number, object)`` for each line of JSON Lines that is not blank.
+
+    One line at a time is held. A file whose name ends in ``.gz`` is unpacked on the way.
+    """
+    lines = ((n, text) for n, text in _lines(path) if text.strip())
+    first = next(lines, None)
+    if first is None:
+        raise DataFileError(path, "the file is empty", cure="give at least one record")
+    start = [first]
+    if not first[1].lstrip().startswith("{"):  # it may be CSV, which the next line tells
+        start.extend(itertools.islice(lines, 1))
+        check_not_csv("\n".join(text for _, text in start), path)
+    for number, text in itertools.chain(start, lines):
+        yield number, object_of(text, path, number)
 
 
 def objects_of(text: str, path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield ``(line number, object)`` as `read_jsonl` does, of a text that was read already."""
     check_not_csv(text, path)
-    cure = "write one JSON object a line"
     # Split on "\n" alone: str.splitlines would also break inside JSON strings (U+2028).
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            record = _decode(line, path, number, cure)
-            if not isinstance(record, dict):
-                problem = f"expected a JSON object, got {type(record).__name__}"
-                raise DataFileError(path, problem, line=number, cure=cure)
-            yield number, record
+            yield number, object_of(line, path, number)
+
+
+def object_of(line: str, path: str | Path, number: int) -> dict[str, Any]:
+    """Return the JSON object of one line; errors name file and line."""
+    record = _decode(line, path, number, _A_LINE)
+    if not isinstance(record, dict):
+        problem = f"expected a JSON object, got {type(record).__name__}"
+        raise DataFileError(path, problem, line=number, cure=_A_LINE)
+    return record
+
+
+def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line of a file that may be packed by gzip."""
+    file = as_path(path)
+    try:
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                text = line.removesuffix(b"\n")
+                try:
+                    yield number, text.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as exc:
+                    problem = f"not UTF-8 (byte {line[exc.start]:#04x})"
+                    cure = "save it as UTF-8"
+                    raise DataFileError(path, problem, line=number, cure=cure) from exc
+    except (gzip.BadGzipFile, zlib.error, EOFError) as exc:
+        problem = f"cannot be unpacked as gzip: {exc}"
+        raise DataFileError(path, problem, cure="pack it again, or drop the .gz") from exc
+    except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
+        if isinstance(exc, DataFileError):  # of the line, or of whoever reads on
+            raise
+        raise _trouble(path, exc, "cannot be read", _READING) from exc
 
 
 def check_not_csv(text: str, path: str | Path) -> None:
@@ -345,12 +389,16 @@ def write_jsonl(path: str | Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Write records as JSON Lines, atomically; an error says which line it would have been."""
     with atomic_write(path, "wb") as out:
         for number, record in enumerate(records, start=1):
-            try:
-                line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
-            except (TypeError, ValueError, RecursionError) as exc:
-                problem = "cannot be written as JSON"
-                raise _not_json(exc, path, number, problem, JSON_VALUES) from exc
-            out.write(line + b"\n")
+            out.write(json_line(record, path, number))
+
+
+def json_line(record: Mapping[str, Any], path: str | Path, number: int) -> bytes:
+    """Return a record as a line of JSON Lines; an error says which line it would have been."""
+    try:
+        return json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except (TypeError, ValueError, RecursionError) as exc:
+        problem = "cannot be written as JSON"
+        raise _not_json(exc, path, number, problem, JSON_VALUES) from exc
 
 
 def as_path(path: str | Path) -> Path:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import datetime
 import difflib
 import functools
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, overload
+from typing import Any, ClassVar, Literal, get_args, overload
 
 from cnp_router.catalog import ROWS_SHOWN, Catalog, html_table
+from cnp_router.data_files import data_files
 from cnp_router.exceptions import InputError
+from cnp_router.items import ItemKind, UniqueItems
 from cnp_router.records import (
     Record,
-    UniqueItems,
     check_date,
     check_flag,
     check_id,
@@ -29,9 +31,15 @@ from cnp_router.records import (
     string_tuple,
 )
 
-__all__ = ["History", "Mashup", "UnknownPolicy", "parse_mashup"]
+__all__ = ["History", "Mashup", "UnknownPolicy", "parse_mashup", "read_shards"]
 
 UnknownPolicy = Literal["error", "skip"]
+
+
+@functools.lru_cache(1 << 16)
+def _used_api(api_id: str) -> str:
+    """Return an API's id, the same object each time: a history names few of them, very often."""
+    return check_id("used API", api_id)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -79,7 +87,7 @@ class Mashup:
         apis = string_tuple("apis", self.apis)
         object.__setattr__(self, "id", check_id("mashup", self.id))
         check_text("description", self.description)
-        object.__setattr__(self, "apis", tuple(check_id("used API", api) for api in apis))
+        object.__setattr__(self, "apis", tuple(map(_used_api, apis)))
         object.__setattr__(self, "categories", string_tuple("categories", self.categories))
         if self.name is not None:
             check_text("name", self.name)
@@ -105,6 +113,30 @@ class Mashup:
         return f"Mashup({self.id!r}, {shown(self.description)}, {shown(self.apis)})"
 
 
+_COLUMNS = tuple(part.name for part in fields(Mashup))
+
+
+def parse_mashup(record: Record) -> Mashup:
+    """Return the mashup in a record of a file, or raise DataFileError."""
+    day = functools.partial(record.checked, parse_date, "field 'date'")
+    mashup = record.make(Mashup, date=day)
+    if not mashup.apis:
+        raise record.error("field 'apis' must not be empty", cure="name at least one API id")
+    return mashup
+
+
+def _bare(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _id(mashup: Mashup) -> tuple[str, ...]:
+    return (mashup.id,)
+
+
+def _asked(mashup: Mashup) -> tuple[str, ...]:
+    return (_bare(mashup.description),)
+
+
 class History(UniqueItems[Mashup], Sequence[Mashup]):
     """An immutable list of mashups.
 
@@ -127,12 +159,48 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
     (1, ('Weather on a map',))
     """
 
+    KIND: ClassVar[ItemKind[Any]] = ItemKind(
+        plural="mashups",
+        type=Mashup,
+        called="mashup",
+        make=parse_mashup,
+        keys={"id": _id, "asked": _asked},
+    )
+    skipped: int = 0
+
     def __init__(self, mashups: Iterable[Mashup], *, skipped: int = 0) -> None:
-        super().__init__("mashups", mashups, Mashup, "mashup")
-        self.skipped: int = check_number("skipped", skipped, 0, whole=True)
-        for mashup in self._items:
-            if not mashup.apis:
-                raise InputError(f"mashup {mashup.id!r} has no API (give at least one)")
+        super().__init__(mashups)
+        self.skipped = check_number("skipped", skipped, 0, whole=True)
+        _check_used(self)
+
+    def extended(self, mashups: Iterable[Mashup]) -> History:
+        """Return a history with more mashups at its end; what is there is shared, not copied.
+
+        Raises
+        ------
+        InputError
+            If something is not a Mashup, its id is there already, or it has no API.
+
+        Examples
+        --------
+        >>> history = History([Mashup("m1", "Rain by text", ("rain", "sms"))])
+        >>> len(history.extended([Mashup("m2", "Rain on a map", ("rain", "maps"))]))
+        2
+        """
+        grown = self._extended(mashups)
+        _check_used(grown._items[len(self) :])
+        return grown
+
+    def find(self, mashup_id: str) -> int | None:
+        """Return the place of a mashup; None if it is not there.
+
+        Examples
+        --------
+        >>> History([Mashup("m1", "Rain by text", ("rain", "sms"))]).find("m2") is None
+        True
+        """
+        name = check_text("a mashup id", mashup_id, any_=True)
+        return self._items.place(unicodedata.normalize("NFC", name))
 
     def asked(self, text: str) -> tuple[int, ...]:
         """Return the places of the mashups with just this request, but for case and white space.
@@ -142,19 +210,22 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         >>> History([Mashup("m1", "Rain by text", ("rain", "sms"))]).asked("rain  by text")
         (0,)
         """
-        return tuple(self._asked.get(_bare(text), ()))
+        return tuple(self.each_asked(text))
 
-    @functools.cached_property
-    def _asked(self) -> dict[str, list[int]]:
-        places: dict[str, list[int]] = {}
-        for place, mashup in enumerate(self._items):
-            places.setdefault(_bare(mashup.description), []).append(place)
-        return places
+    def each_asked(self, text: str) -> Iterator[int]:
+        """Yield what `asked` returns, for who may need few of many.
+
+        Examples
+        --------
+        >>> next(History([Mashup("m1", "Rain by text", ("rain",))]).each_asked("rain by text"))
+        0
+        """
+        return self._items.find("asked", _bare(text))
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The request texts, in order."""
-        return tuple(mashup.description for mashup in self._items)
+        return tuple(mashup.description for mashup in self)
 
     def known_to(self, catalog: Catalog) -> History:
         """Return the mashups whose APIs are all in `catalog`; the others count as skipped.
@@ -170,7 +241,7 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         (0, 1)
         """
         check_instance("catalog", catalog, Catalog)
-        kept = [m for m in self._items if all(api in catalog for api in m.apis)]
+        kept = [m for m in self if all(api in catalog for api in m.apis)]
         return History(kept, skipped=self.skipped + len(self) - len(kept))
 
     def without(self, apis: Iterable[str]) -> History:
@@ -184,7 +255,9 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         [Mashup('m1', 'Rain by text', ('sms',))]
         """
         gone = frozenset(string_tuple("apis", apis))
-        left = (m if gone.isdisjoint(m.apis) else m.without(gone) for m in self._items)
+        if not gone:
+            return self
+        left = (m if gone.isdisjoint(m.apis) else m.without(gone) for m in self)
         return History((m for m in left if m.apis), skipped=self.skipped)
 
     @classmethod
@@ -195,13 +268,15 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         catalog: Catalog | None = None,
         unknown: UnknownPolicy = "error",
     ) -> History:
-        """Read a history from one or more JSON Lines files.
+        """Read a history from one or more files: JSON Lines or Parquet.
 
         Parameters
         ----------
         path : str, Path or iterable of them
             Each line ``{"id", "description", "apis", "categories"?, "name"?, "date"?,
-            "ordered"?, "user"?}``. Other keys are ignored.
+            "ordered"?, "user"?}``. Other keys are ignored. ``.gz`` is unpacked on the way; a
+            table (``.parquet``) has the keys as columns. A pattern (``part-*.jsonl.gz``) means
+            all files that match it, sorted.
         catalog : Catalog, optional
             Check every API id against it.
         unknown : {"error", "skip"}, default="error"
@@ -211,7 +286,9 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         Raises
         ------
         DataFileError
-            With the line number and the cure.
+            With the number of the line, or row, and the cure.
+        MissingExtraError
+            If there is Parquet, and pyarrow is not installed.
         InputError
             If `unknown` is neither of the two.
         """
@@ -221,7 +298,7 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
             check_instance("catalog", catalog, Catalog)
         mashups: list[Mashup] = []
         skipped = 0
-        for record, mashup in read_records(path, "mashup", parse_mashup):
+        for record, mashup in read_records(path, "mashup", parse_mashup, columns=_COLUMNS):
             strangers = [a for a in mashup.apis if catalog is not None and a not in catalog]
             if strangers and unknown == "error":
                 close = difflib.get_close_matches(strangers[0], catalog.ids if catalog else (), n=1)
@@ -246,6 +323,10 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
             return History(self._items[key])
         return self._items[key]
 
+    def __contains__(self, item: object) -> bool:
+        place = self._items.place(item.id) if isinstance(item, Mashup) else None
+        return place is not None and self._items.item(place) == item
+
     def __repr__(self) -> str:
         note = f", {self.skipped} skipped" if self.skipped else ""
         return f"History({len(self)} mashups{note})"
@@ -255,14 +336,30 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         return html_table(repr(self), ("id", "request", "APIs"), rows, len(self))
 
 
-def parse_mashup(record: Record) -> Mashup:
-    """Return the mashup in a record of a file, or raise DataFileError."""
-    day = functools.partial(record.checked, parse_date, "field 'date'")
-    mashup = record.make(Mashup, date=day)
-    if not mashup.apis:
-        raise record.error("field 'apis' must not be empty", cure="name at least one API id")
-    return mashup
+def read_shards(
+    paths: str | Path | Iterable[str | Path],
+    *,
+    catalog: Catalog | None = None,
+    unknown: UnknownPolicy = "error",
+) -> Iterator[History]:
+    """Yield the history of each file, one at a time, for reading in several places.
+
+    Parameters are those of `History.read`. That ids are unique over all files is not looked at.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for n in range(2):
+    ...     History([Mashup(f"m{n}", "Rain by text", ("rain",))]).write(folder / f"{n}.jsonl")
+    >>> [history[0].id for history in read_shards(folder / "*.jsonl")]
+    ['m0', 'm1']
+    """
+    for file in data_files(paths):
+        yield History.read(file, catalog=catalog, unknown=unknown)
 
 
-def _bare(text: str) -> str:
-    return " ".join(text.split()).casefold()
+def _check_used(mashups: Iterable[Mashup]) -> None:
+    for mashup in mashups:
+        if not mashup.apis:
+            raise InputError(f"mashup {mashup.id!r} has no API (give at least one)")

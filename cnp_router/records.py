@@ -14,19 +14,19 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from cnp_router.data_files import data_files, is_parquet, read_parquet
 from cnp_router.exceptions import DataFileError, InputError, shown
-from cnp_router.files import JSON_VALUES, read_jsonl, reason, write_jsonl
+from cnp_router.files import JSON_VALUES, read_jsonl, reason
 
 __all__ = [
     "RESERVED_IDS",
     "Record",
-    "UniqueItems",
     "check_date",
     "check_flag",
     "check_id",
@@ -51,6 +51,7 @@ RESERVED_IDS = ("manager", "user")
 
 T = TypeVar("T")
 _REQUIRED: Any = object()
+_LINE_BITS = 40  # a place is one number, of which there may be millions: file and line
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # Printable by Unicode's categories, and yet nothing is seen.
 _BLANKS = re.compile(
@@ -250,18 +251,20 @@ class Record:
     """One JSON object of a data file; its errors say where it is.
 
     `line` is None where the file has no lines to speak of; `entry` is then its place among the
-    records of the file, or among those of its line. Both count from 1.
+    records of the file, or among those of its line. Both count from 1; `unit` is what an entry is
+    called.
     """
 
     fields: Mapping[str, Any]
     path: str | Path
     line: int | None
     entry: int | None = None
+    unit: str = "entry"
 
     def error(self, problem: str, cure: str | None = None) -> DataFileError:
         """Return (not raise) the error of this record."""
         if self.entry is not None:
-            problem = f"entry {self.entry}: {problem}"
+            problem = f"{self.unit} {self.entry}: {problem}"
         return DataFileError(self.path, problem, line=self.line, cure=cure)
 
     def get(
@@ -325,60 +328,47 @@ def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
     )
 
 
-class _Item(Protocol):
+class _Identified(Protocol):
     @property
     def id(self) -> str: ...
 
-    def to_dict(self) -> dict[str, Any]: ...
 
-
-Item = TypeVar("Item", bound=_Item)
-
-
-class UniqueItems(Generic[Item]):
-    """An immutable list of items with distinct ids: what a catalog and a history have in common."""
-
-    def __init__(self, name: str, items: Iterable[Item], kind: type[Item], called: str) -> None:
-        self._items = instances(name, items, kind)
-        self._positions = positions(called, (item.id for item in self._items))
-
-    def write(self, path: str | Path) -> None:
-        """Write all as JSON Lines, atomically.
-
-        Raises
-        ------
-        DataFileError
-            If the place cannot be written.
-        """
-        write_jsonl(path, (item.to_dict() for item in self._items))
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self._items)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._items == other._items
-
-    def __hash__(self) -> int:
-        return hash(self._items)
+Identified = TypeVar("Identified", bound=_Identified)
 
 
 def read_records(
-    path: str | Path | Iterable[str | Path], kind: str, make: Callable[[Record], Item]
-) -> Iterator[tuple[Record, Item]]:
-    """Yield each line of one or more JSON Lines files, and what is made of it, with its own id."""
-    places: dict[str, tuple[str | Path, int | None]] = {}
+    path: str | Path | Iterable[str | Path],
+    kind: str,
+    make: Callable[[Record], Identified],
+    *,
+    columns: Collection[str] | None = None,
+) -> Iterator[tuple[Record, Identified]]:
+    """Yield each record of one or more files, and what is made of it, with its own id.
+
+    Files are JSON Lines, packed by gzip or not, or Parquet, of which only some `columns` are read;
+    a pattern stands for all files that match it (`data_files`). One record at a time is held.
+    """
+    seen: dict[str, int] = {}
     given: Any = path
-    for file in _each(given, str, bytes, Path) or [given]:
-        for line, fields in read_jsonl(file):
-            record = Record(fields, file, line)
+    files = data_files(_each(given, str, bytes, Path) or [given])
+    for number, file in enumerate(files):
+        is_table = is_parquet(file)
+        rows = read_parquet(file, columns) if is_table else read_jsonl(file)
+        for line, fields in rows:
+            place: tuple[Any, ...] = (None, line, "row") if is_table else (line,)
+            record = Record(fields, file, *place)
             item = make(record)
-            if item.id in places:
-                there, number = places[item.id]
-                first = f"on line {number}" if there == file else f"in {there}, line {number}"
+            if item.id in seen:
+                first = _where(files, number, seen[item.id])
                 problem = f"duplicate {kind} id {item.id!r}, first {first}"
                 raise record.error(problem, cure="ids must be unique")
-            places[item.id] = (file, line)
+            seen[item.id] = number << _LINE_BITS | line
             yield record, item
+
+
+def _where(files: Sequence[str | Path], now: int, seen: int) -> str:
+    """Return where a record was, for who is in the file of number `now`."""
+    number, line = seen >> _LINE_BITS, seen & (1 << _LINE_BITS) - 1
+    unit = "row" if is_parquet(files[number]) else "line"
+    there = files[number]
+    return f"on {unit} {line}" if there == files[now] else f"in {there}, {unit} {line}"

@@ -5,6 +5,7 @@ Nothing in it can run. A model folder holds
 =====================  ==========================================================================
 ``manifest.json``      which generation is the model, with sizes and checksums; replaced at once
 ``generation-…/``      one whole model: JSON, JSON Lines, and a ``.npy`` file an array
+``generation-….seen``  that its large arrays were looked through, on this machine
 ``lock``               held by whoever saves
 =====================  ==========================================================================
 
@@ -15,9 +16,7 @@ that arrays are mapped into memory as they are.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import math
 import os
 import re
 import secrets
@@ -29,10 +28,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-
 from cnp_router.exceptions import (
     DataFileError,
     InputError,
@@ -41,7 +36,17 @@ from cnp_router.exceptions import (
     ModelStoreError,
     ModelVersionError,
 )
-from cnp_router.files import as_path, lock, read_json
+from cnp_router.files import as_path, atomic_write, lock, read_json
+from cnp_router.kept_files import KeptFiles, open_array
+from cnp_router.packing import (
+    LARGE,
+    check_numbers,
+    json_bytes,
+    pack,
+    state_from_bytes,
+    state_to_bytes,
+    unpack,
+)
 
 __all__ = [
     "MANIFEST",
@@ -58,126 +63,30 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Arrays = dict[str, NDArray[Any]]
-
 FORMAT = "cnp-router model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MANIFEST, STATE, LOCK = "manifest.json", "state.json", "lock"
 MAX_WAIT = 60.0  # seconds for another process that saves
 
 _GENERATION = re.compile(r"generation-[0-9a-f]{16}")
+_STAMP = re.compile(r"generation-[0-9a-f]{16}\.seen")
 _FILE = re.compile(r"\w[\w.-]*", re.ASCII)
-_ARRAY, _SPARSE = " array", " sparse"
-_PARTS = ("data", "indices", "indptr")
-_MAPPED = 1 << 20  # bytes of an array from which on it is mapped
-_NUMBERS = np.typecodes["AllInteger"] + "fd"
-
-
-def pack(state: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-    """Split a state into arrays, named by their path, and what JSON can hold.
-
-    A state is a dict of str, not beginning with a space, to ndarray, sparse array, list of str,
-    number, None or such a dict. A sparse array is three arrays, and comes back as csr_array.
-
-    Examples
-    --------
-    >>> arrays, plain = pack({"a": {"x": np.arange(2), "n": 3}})
-    >>> list(arrays), plain
-    (['a.x'], {'a': {'x': {' array': 'a.x'}, 'n': 3}})
-    >>> unpack(arrays, plain)
-    {'a': {'x': array([0, 1]), 'n': 3}}
-    """
-    arrays: Arrays = {}
-
-    def add(name: str, array: NDArray[Any]) -> str:
-        while name in arrays:  # "a.b" may be a key, too
-            name += "_"
-        arrays[name] = array
-        return name
-
-    def walk(value: Any, path: tuple[str, ...]) -> Any:
-        if isinstance(value, dict):
-            if any(key.startswith(" ") for key in value):
-                raise ValueError(f"a key of a state begins with a space: {list(value)!r}")
-            return {key: walk(inner, (*path, key)) for key, inner in value.items()}
-        name = ".".join(path)
-        if isinstance(value, np.ndarray):
-            return {_ARRAY: add(name, value)}
-        if sparse.issparse(value):
-            rows = sparse.csr_array(value)  # whatever it was: it is read back as this
-            names = [add(f"{name}.{part}", getattr(rows, part)) for part in _PARTS]
-            return {_SPARSE: names, "shape": [int(n) for n in rows.shape]}
-        return value
-
-    return arrays, walk(state, ())
-
-
-def unpack(arrays: Arrays, plain: dict[str, Any]) -> dict[str, Any]:
-    """Put a state together again.
-
-    A KeyError, TypeError or ValueError says that the parts do not fit, or that a sparse array's
-    indices, which compiled code will follow, lead nowhere.
-    """
-
-    def walk(value: Any) -> Any:
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{value} is not a finite number")
-        if not isinstance(value, dict):
-            return value
-        if _ARRAY in value:
-            return arrays[value[_ARRAY]]
-        if _SPARSE not in value:
-            return {key: walk(inner) for key, inner in value.items()}
-        data, *indices = (arrays[name] for name in value[_SPARSE])
-        if any(part.dtype.kind not in "iu" for part in indices):
-            raise TypeError("the indices of a sparse matrix are whole numbers")
-        matrix = sparse.csr_array((data, *indices), shape=tuple(value["shape"]))
-        matrix.check_format(full_check=True)
-        return matrix
-
-    if not isinstance(plain, dict):
-        raise TypeError(f"expected an object, got {type(plain).__name__}")
-    return dict(walk(plain))
-
-
-def state_to_bytes(state: dict[str, Any]) -> bytes:
-    """Return a state as one block of bytes, for a place that holds many, such as a database."""
-    arrays, plain = pack(state)
-    out = io.BytesIO()
-    named = {f".{name}": array for name, array in arrays.items()}  # np.savez has own parameters
-    np.savez(out, allow_pickle=False, plain=np.frombuffer(_json(plain), np.uint8), **named)
-    return out.getvalue()
-
-
-def state_from_bytes(data: bytes) -> dict[str, Any]:
-    """Return the state that `state_to_bytes` was given.
-
-    Other bytes raise KeyError, OSError, TypeError, ValueError or zipfile.BadZipFile.
-
-    Examples
-    --------
-    >>> state_from_bytes(state_to_bytes({"x": np.arange(2), "n": 3}))
-    {'x': array([0, 1]), 'n': 3}
-    """
-    with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        plain = json.loads(file["plain"].tobytes())
-        arrays = {name[1:]: file[name] for name in file.files if name != "plain"}
-    return unpack(arrays, plain)
 
 
 def save_model(
     path: str | Path,
     state: dict[str, Any],
     *,
-    files: Mapping[str, Callable[[Path], object]],
+    files: Mapping[str, Callable[[Path, KeptFiles], object]],
     summary: dict[str, Any],
     overwrite: bool = False,
 ) -> None:
     """Save a model as a folder: whenever this ends, the old or the new one is there whole.
 
     Besides the `state`, as `pack` takes it, the model has `files`, each written by the function
-    that gets its path, and a `summary` that goes into the manifest. Of two that save at once, the
-    second waits for the first.
+    that gets its path and the files that it may link, and a `summary` that goes into the manifest.
+    What was mapped from the model that is replaced, and has not changed, is linked, not written
+    again. Of two that save at once, the second waits for the first.
 
     Raises
     ------
@@ -215,27 +124,32 @@ def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str
 
     `build` makes it of the folder with its further files, its state, whose arrays cannot be written
     to, and its summary; it may be called again, if the model is replaced meanwhile. Sizes are
-    checked, and what compiled code relies on; `verify_model` checks the rest. What killed saves
-    left is removed by the way.
+    checked, and what compiled code relies on: in large arrays once, until a file changes, which a
+    file beside the generation says. `verify_model` checks the rest. What killed saves left is
+    removed by the way.
 
     Raises
     ------
     ModelNotFoundError, ModelVersionError, ModelCorruptError
     """
+    folder = as_path(path)
 
     def load(generation: Path, manifest: dict[str, Any]) -> T:
+        stamp = _stamp(generation, manifest)
+        seen = stamp == _stamped(generation)
         arrays = {}
         for name in manifest["files"]:
             if name.endswith(".npy"):
-                array = _array(generation / name)
-                if array.dtype.char not in _NUMBERS or not array.dtype.isnative:
-                    raise TypeError(f"{name}: expected numbers, got {array.dtype}")
-                if array.dtype.kind == "f" and not np.isfinite(array).all():
-                    raise ValueError(f"{name}: not all numbers are finite")
+                array = open_array(generation / name)
+                check_numbers(name, array, seen=seen)
                 arrays[name.removesuffix(".npy")] = array
-        return build(generation, unpack(arrays, read_json(generation / STATE)), manifest["summary"])
+        state = unpack(arrays, read_json(generation / STATE), seen=seen)
+        built = build(generation, state, manifest["summary"])
+        if not seen and any(array.nbytes >= LARGE for array in arrays.values()):
+            with suppress(OSError, DataFileError), atomic_write(_stamp_file(generation)) as out:
+                json.dump(stamp, out)
+        return built
 
-    folder = as_path(path)
     found = _while_it_stands(folder, load)
     with suppress(OSError):  # somebody is saving, or the folder is read-only
         if len(_generations(folder)) > 1:
@@ -245,14 +159,31 @@ def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str
     return found
 
 
-def _array(path: Path) -> NDArray[Any]:
-    """Return a saved array: mapped if it is large, for a mapping keeps a file open."""
-    if path.stat().st_size >= _MAPPED:
-        return np.asarray(np.lib.format.open_memmap(path, mode="r"))
-    with path.open("rb") as file:
-        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    array.flags.writeable = False
-    return array
+def _stamp_file(generation: Path) -> Path:
+    return generation.with_name(f"{generation.name}.seen")
+
+
+def _stamp(generation: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return what changes whenever a file of a generation does, or it is copied elsewhere.
+
+    Large arrays that were once looked through are not again, as long as this is the same.
+    """
+    files = {name: (generation / name).stat() for name in manifest["files"]}
+    return {
+        "format_version": FORMAT_VERSION,
+        "seal": manifest["sha256"],
+        "files": {
+            name: [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+            for name, found in files.items()
+        },
+    }
+
+
+def _stamped(generation: Path) -> Any:
+    try:
+        return json.loads(_stamp_file(generation).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None  # nobody has looked, or it is no stamp: look again
 
 
 def summary_of(path: str | Path) -> dict[str, Any]:
@@ -294,8 +225,11 @@ def check_target(target: Path, overwrite: bool) -> None:
         with suppress(FileNotFoundError, NotADirectoryError):
             target.lstat()  # it says what os.path.lexists does not, such as a name too long
         there, home = os.path.lexists(target), target.parent.is_dir()
+        is_folder = target.is_dir()
+        # First the folder, at one look: somebody may be saving there for the first time.
+        found = [path.name for path in target.iterdir()] if is_folder else []
+        bare = is_folder and all(map(_is_of_a_save, found))
         model = is_model(target)
-        bare = target.is_dir() and {*target.iterdir()} <= {target / LOCK, *_generations(target)}
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
         raise DataFileError(target, f"cannot be written: {_reason(exc)}") from exc
     if there and (target.is_symlink() or not (model or bare)):
@@ -327,33 +261,35 @@ def _lock_of(folder: Path) -> ExitStack:
 def _write_generation(
     folder: Path,
     state: dict[str, Any],
-    files: Mapping[str, Callable[[Path], object]],
+    files: Mapping[str, Callable[[Path, KeptFiles], object]],
     summary: dict[str, Any],
 ) -> None:
     """Write all files of a model, and then make them the model by one rename."""
+    kept = _kept(folder)
     generation = folder / f"generation-{secrets.token_hex(8)}"
     generation.mkdir()
     arrays, plain = pack(state)
     for name, write in files.items():
-        write(generation / name)
-    (generation / STATE).write_bytes(_json(plain))
+        write(generation / name, kept)
+    (generation / STATE).write_bytes(json_bytes(plain))
     for name, array in arrays.items():
-        with (generation / f"{name}.npy").open("xb") as out:
-            np.save(out, array, allow_pickle=False)
-    written = sorted(generation.iterdir())
+        kept.write(generation / f"{name}.npy", array)
+    there = sorted(generation.iterdir())
+    entries = {file.name: kept.entry(file) or _entry(file) for file in there}
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "generation": generation.name,
         "summary": summary,
-        "files": {
-            file.name: {"bytes": file.stat().st_size, "sha256": _checksum(file)} for file in written
-        },
+        "files": entries,
     }
     manifest["sha256"] = _seal(manifest)
     prepared = generation / MANIFEST
     prepared.write_text(json.dumps(manifest, indent=1, ensure_ascii=False), encoding="utf-8")
-    for file in (*written, prepared):
+    for file in (*there, prepared):
+        if kept.entry(file) is not None:  # the old model's too: it is never opened to be written
+            _sync(file)
+            continue
         with file.open("r+b") as data:
             os.fsync(data.fileno())
     _sync(generation)
@@ -362,10 +298,26 @@ def _write_generation(
     _sync(folder)
 
 
-def _sync(folder: Path) -> None:
-    """Have the disk know which files are in a folder; Windows sees to that itself."""
+def _kept(folder: Path) -> KeptFiles:
+    """Return the files of the model that is there."""
+    try:
+        manifest = _manifest(folder)
+    except ModelStoreError:  # none is there, or nobody can say which files are its
+        return KeptFiles()
+    return KeptFiles(folder / manifest["generation"], manifest["files"])
+
+
+def _entry(file: Path) -> dict[str, Any]:
+    return {"bytes": file.stat().st_size, "sha256": _checksum(file)}
+
+
+def _sync(place: Path) -> None:
+    """Have the disk know which files are in a folder; Windows sees to that itself.
+
+    And what is in a file that is not to be written: one that was copied may not be on it yet.
+    """
     if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(place, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
@@ -383,10 +335,21 @@ def _clean(folder: Path) -> None:
     for entry in _generations(folder):
         if entry.name != current:
             shutil.rmtree(entry, ignore_errors=True)
+    for entry in _stamps(folder):
+        if entry.stem != current:
+            entry.unlink(missing_ok=True)
 
 
 def _generations(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if _GENERATION.fullmatch(path.name)]
+
+
+def _is_of_a_save(name: str) -> bool:
+    return bool(name == LOCK or _GENERATION.fullmatch(name) or _STAMP.fullmatch(name))
+
+
+def _stamps(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if _STAMP.fullmatch(path.name)]
 
 
 def _while_it_stands(folder: Path, use: Callable[[Path, dict[str, Any]], T]) -> T:
@@ -403,6 +366,8 @@ def _while_it_stands(folder: Path, use: Callable[[Path, dict[str, Any]], T]) -> 
         # Whatever the readers of JSON and of arrays raise on content that nobody saved.
         except Exception as exc:
             if _manifest(folder)["generation"] == generation.name:
+                if isinstance(exc, ModelCorruptError):  # it says where
+                    raise
                 what = exc if str(exc) else type(exc).__name__
                 raise _damaged(folder, what) from exc
 
@@ -457,10 +422,6 @@ def _seal(manifest: dict[str, Any]) -> str:
 def _checksum(file: Path) -> str:
     with file.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _reason(exc: Exception) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from asyncio import CancelledError
 from collections.abc import Mapping
 from time import monotonic
 from types import TracebackType
@@ -111,7 +110,7 @@ class _Watched(Span):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        is_cancelled = kind is not None and issubclass(kind, CancelledError | GeneratorExit)
+        is_cancelled = kind is not None and issubclass(kind, _cancelling())
         if kind is not None:  # never what it says: that may be what nobody else should read
             self._failure = "cancelled" if is_cancelled else kind.__qualname__
         operation = {"operation": self._kind.name}
@@ -340,3 +339,9 @@ def _known(what: str, there: Any, names: Any) -> None:
     for name in names:
         if name not in there:
             raise KeyError(f"{what} has no attribute {name!r} (add it in telemetry_tables.py)")
+
+
+def _cancelling() -> tuple[type[BaseException], ...]:
+    """Return what says that work was cancelled: who was, has imported asyncio."""
+    asyncio = sys.modules.get("asyncio")
+    return (GeneratorExit,) if asyncio is None else (GeneratorExit, asyncio.CancelledError)

@@ -372,6 +372,14 @@ _METRICS = (
         ("correct", "by"),
     ),
     Metric(
+        "cnp_router.model.renewals",
+        "counter",
+        "{renewal}",
+        "Models that replaced the one that a gateway answers by, by outcome: done, or failed (the "
+        "one before goes on answering).",
+        ("outcome",),
+    ),
+    Metric(
         "cnp_router.user.rating",
         "histogram",
         "1",

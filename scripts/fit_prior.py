@@ -111,7 +111,7 @@ def episodes(seed: int = 0) -> Iterator[Episode]:
             [*specifications, *(mashup.description for mashup in known)],
             written[~is_new].tolist(),
         )
-        sounding = np.array([manner.log_odds(look.text) for look in seen])
+        sounding = manner.log_odds([look.text for look in seen])
         yield Episode(size, views, examples, seen, sounding)
 
 

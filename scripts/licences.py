@@ -45,6 +45,7 @@ REASONS = {
     "a2a-sdk": "agents that speak A2A",
     "attrs": "classes of jsonschema",
     "click": "the command line",
+    "distributed": "work on several machines",
     "httpx": "the HTTP client of A2A",
     "httpx2": "the HTTP client of OpenAPI",
     "jinja2": "the template of report pages",
@@ -59,6 +60,7 @@ REASONS = {
     "opentelemetry-exporter-prometheus": "metrics for Prometheus",
     "opentelemetry-sdk": "metrics",
     "prometheus-client": "metrics of several processes",
+    "pyarrow": "Parquet",
     "pydantic": "messages and answers, checked",
     "pyyaml": "OpenAPI documents in YAML",
     "redis": "shared context on a server",
@@ -87,8 +89,10 @@ _BSD = {
     "cycler": "BSD-3-Clause",
     "jinja2": "BSD-3-Clause",
     "kiwisolver": "BSD-3-Clause",
+    "partd": "BSD-3-Clause",
     "pyasn1-modules": "BSD-2-Clause",
     "scipy": "BSD-3-Clause",
+    "zict": "BSD-3-Clause",
 }
 
 
@@ -149,7 +153,7 @@ def licence_of(name: str) -> str:
     # Some have the whole text there.
     short = [said for said in told.get_all("License", ()) if said and len(said) < 30]
     names = [_NAMES.get(each, each) for each in (*short, *kinds)]
-    if name in _BSD and "BSD License" in kinds:
+    if name in _BSD and {"BSD", "BSD License"} & {*short, *kinds}:
         return _BSD[name]
     return names[0] if names else "unknown"
 

@@ -163,6 +163,41 @@ def redis() -> None:
         raise AssertionError("a server answers that is not there")
 
 
+def parquet() -> None:
+    """Read past requests from a Parquet file; the error names it where it is none."""
+    from cnp_router import DataFileError, History
+
+    Path("past.parquet").write_bytes(b"PAR1")
+    try:
+        History.read("past.parquet")
+    except DataFileError as exc:
+        if "past.parquet" not in str(exc):
+            raise
+    else:
+        raise AssertionError("a file of four bytes was read")
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    asked = {"id": ["m"], "description": ["Text me."], "apis": [["sms"]]}
+    write_table(pyarrow.table(asked), "past.parquet")
+    if [mashup.apis for mashup in History.read("past.parquet")] != [("sms",)]:
+        raise AssertionError("what was written was not read")
+
+
+def dask() -> None:
+    """Look for a cluster that is not there: the error names it."""
+    from cnp_router import Api, Catalog, ClusterError, fit_router
+
+    catalog = Catalog([Api("sms", "SMS", "Sends text messages.")])
+    try:
+        fit_router(catalog, scheduler="tcp://127.0.0.1:1")
+    except ClusterError as exc:
+        if "127.0.0.1:1" not in str(exc):
+            raise
+    else:
+        raise AssertionError("a cluster answers that is not there")
+
+
 def serve() -> None:
     """Start the gateway on a free port, ask how it is, and end it."""
     command = [str(Path(sys.executable).with_name("cnp-router")), "serve"]
@@ -197,7 +232,8 @@ def serve() -> None:
 
 
 TRIALS: dict[str, Callable[[], None]] = {
-    each.__name__: each for each in (base, plot, report, mcp, openapi, a2a, redis, serve)
+    each.__name__: each
+    for each in (base, plot, report, mcp, openapi, a2a, redis, parquet, dask, serve)
 }
 """What is tried, by the name of the extra."""
 

@@ -134,6 +134,16 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
         yield seen
 
 
+@pytest.fixture(scope="module")
+def local_cluster() -> Iterator[Any]:
+    """A Dask cluster of two processes of one thread; the test is skipped where there is no Dask."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+    ) as cluster:
+        yield cluster
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data beside the repository; the test is skipped where it is absent."""

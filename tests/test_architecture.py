@@ -21,10 +21,12 @@ ROOT = PACKAGE.parent
 FLOORS = (
     {
         *("exceptions", "version", "files", "printing", "records"),
+        *("data_files", "items", "kept_files", "stored_items"),
         *("catalog", "history", "trajectories", "forgetting"),
         *("telemetry", "telemetry_tables"),
+        *("pool", "cluster", "shards"),
     },
-    {"text", "storage"},
+    {"text", "packing", "storage"},
     {"datasets", "graph", "llm", "sources", "constraints"},
     {"context"},
     {"routing"},

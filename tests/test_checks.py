@@ -298,6 +298,24 @@ class WidensInTheFallbacksOrder(Sound):
         return np.array([self._positions[name] for name in names])
 
 
+@breaks("many_are_routed_as_one_by_one")
+class MixesThemUp(SpecificationRouter):
+    def __init__(self):
+        super().__init__(CATALOG)
+
+    def _scores_many(self, requests, known, dates):
+        return super()._scores_many(requests[::-1], known, dates[::-1])
+
+
+@breaks("many_are_routed_as_one_by_one")
+class CountsThemOnce(Sound):
+    def route_many(self, requests, *args, **kwargs):
+        self.is_counted = False
+        many = super().route_many(requests, *args, **kwargs)
+        self.is_counted = True
+        return many
+
+
 @breaks("never_more_than_asked")
 class OneMore(Sound):
     def _chosen(self, select, scores, allowed):

@@ -18,6 +18,7 @@ SAYS = {
     "execute_plan.py": "tell: done, to +47 555: Oslo: rain until noon.",
     "fit_and_save.py": "the same after loading: True",
     "graph.py": "for Gephi: ['graph.gexf']",
+    "plan_scaling.py": "past, of each worker",
     "negotiation.py": "declined: closed on Sundays (server)",
     "new_apis.py": "park-here",
     "serve_tools.py": 'call_tool: ["Oak"]',

@@ -22,6 +22,8 @@ MODULES = {
     "pyyaml": ("yaml",),
     "a2a-sdk": ("a2a", "google"),
     "redis": ("redis",),
+    "pyarrow": ("pyarrow",),
+    "distributed": ("distributed", "dask"),
     "starlette": ("starlette", "sse_starlette"),
     "uvicorn": ("uvicorn",),
     "opentelemetry-sdk": ("opentelemetry",),

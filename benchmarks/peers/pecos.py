@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pecos.utils.featurization.text.preprocess import Preprocessor
+from pecos.xmc import Indexer, LabelEmbeddingFactory
 from pecos.xmc.xlinear.model import XLinearModel
 from scipy.sparse import csr_matrix
 
-from benchmarks.peers.peer import Peer
+from benchmarks.peers.peer import Peer, best
 from cnp_router.catalog import Catalog
 from cnp_router.history import History
 from cnp_router.training.corpus import usage_matrix
 
-__all__ = ["XRLinear"]
+__all__ = ["XRLinear", "XRLinearTree"]
 
 _TFIDF: dict[str, Any] = {
     "type": "tfidf",
@@ -46,7 +47,7 @@ class XRLinear(Peer):
         self._features = Preprocessor.train(texts, copy.deepcopy(_TFIDF))
         y = csr_matrix(usage_matrix(catalog, history), dtype=np.float32)
         self._used = np.flatnonzero(np.diff(y.tocsc().indptr))
-        model = XLinearModel.train(self._features.predict(texts), csr_matrix(y[:, self._used]))
+        model = self._train(self._features.predict(texts), csr_matrix(y[:, self._used]))
         with tempfile.TemporaryDirectory() as folder:
             model.save(folder)
             # What only predicts, and so is several times as fast, is what was loaded.
@@ -55,8 +56,28 @@ class XRLinear(Peer):
 
     def scores(self, request: str) -> NDArray[Any]:
         """Return its scores, in [0, 1]; 0 for APIs beyond its 200 best."""
-        x = self._features.predict([" ".join(request.split())], threads=1)
-        found = self._model.predict(x, only_topk=_DEEPEST, threads=1)
+        places, found = self.top(request, _DEEPEST)
         scores = np.zeros(self._n_apis)
-        scores[self._used[found.indices]] = found.data
+        scores[places] = found
         return scores
+
+    def top(self, request: str, k: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
+        """Return the best of its 200 best."""
+        x = self._features.predict([" ".join(request.split())], threads=1)
+        found = self._model.predict(x, only_topk=min(k, _DEEPEST), threads=1)
+        order, scores = best(found.data, k)
+        return self._used[found.indices[order]], scores
+
+    def _train(self, x: csr_matrix, y: csr_matrix) -> Any:
+        return XLinearModel.train(x, y)
+
+
+class XRLinearTree(XRLinear):
+    """The same on a tree of labels, as its documentation does it for very many of them.
+
+    A fit takes time that grows with the labels of a cluster, not with all of them.
+    """
+
+    def _train(self, x: csr_matrix, y: csr_matrix) -> Any:
+        labels = LabelEmbeddingFactory.create(y, x, method="pifa")
+        return XLinearModel.train(x, y, C=Indexer.gen(labels))

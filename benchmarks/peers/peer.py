@@ -15,7 +15,7 @@ from cnp_router.evaluation.evaluate import RequestFigures
 from cnp_router.evaluation.metrics import RANKING, Ranking, means, percentiles, set_scores
 from cnp_router.history import History, Mashup
 
-__all__ = ["FittedPeer", "Peer"]
+__all__ = ["FittedPeer", "Peer", "best", "best_threshold"]
 
 _FOLDS = 3
 _JUDGED = 1000  # requests out of fold
@@ -32,6 +32,28 @@ class Peer(ABC):
     @abstractmethod
     def scores(self, request: str) -> NDArray[Any]:
         """Return an array of shape (n_apis,) in the order of the catalog: higher is better."""
+
+    def top(self, request: str, k: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
+        """Return positions and scores of its `k` best, best first; fewer if it ranks no more."""
+        return best(self.scores(request), k)
+
+
+def best(scores: NDArray[Any], k: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return the places and values of the `k` highest above 0; equal ones in their order.
+
+    Examples
+    --------
+    >>> best(np.array([0.2, 0.0, 0.7, 0.2]), 2)
+    (array([2, 0]), array([0.7, 0.2]))
+    """
+    places = np.flatnonzero(scores > 0)
+    if k < len(places):
+        values = scores[places]
+        least = np.partition(values, len(values) - k)[len(values) - k]
+        above, equal = places[values > least], places[values == least]
+        places = np.sort(np.concatenate([above, equal[: k - len(above)]]))
+    places = places[np.argsort(-scores[places], kind="stable")]
+    return places, scores[places]
 
 
 class FittedPeer:
@@ -55,7 +77,7 @@ class FittedPeer:
     ) -> None:
         self.peer = peer
         self.apis = catalog.ids
-        self.threshold = _best_threshold(list(_out_of_fold(make, catalog, history)))
+        self.threshold = best_threshold(list(_out_of_fold(make, catalog, history)))
 
     def figures(self, mashup: Mashup) -> RequestFigures:
         """Ask for one request, and measure the answer; it has no recipients or probabilities."""
@@ -114,16 +136,16 @@ def _out_of_fold(
         for mashup in (history[i] for i in asked[: _JUDGED // n_folds]):
             needed = {catalog.position(api) for api in mashup.apis}
             scores = peer.scores(mashup.description)
-            best = np.argsort(-scores, kind="stable")[:_DEEPEST]
-            missed = len(needed.difference(best.tolist()))
-            hits = [int(i) in needed for i in best]
+            first = np.argsort(-scores, kind="stable")[:_DEEPEST]
+            missed = len(needed.difference(first.tolist()))
+            hits = [int(i) in needed for i in first]
             yield (
-                np.append(scores[best], np.full(missed, -np.inf)),
+                np.append(scores[first], np.full(missed, -np.inf)),
                 np.array([*hits, *[True] * missed]),
             )
 
 
-def _best_threshold(judged: list[tuple[NDArray[Any], NDArray[np.bool_]]]) -> float:
+def best_threshold(judged: list[tuple[NDArray[Any], NDArray[np.bool_]]]) -> float:
     """Return the score of the highest mean F1; infinity, which is the best alone, without any."""
     if not judged:
         return np.inf

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from semantic_router import Route
 from semantic_router.routers import IndexedRouter
 
-from benchmarks.peers.peer import Peer
+from benchmarks.peers.peer import Peer, best
 from cnp_router.catalog import Catalog
 from cnp_router.history import History
 from cnp_router.text import specification_text
@@ -60,3 +60,10 @@ class SemanticRoutes(Peer):
         for choice in self._router(request, limit=None):
             scores[self._catalog.position(choice.name)] = choice.confidence
         return scores
+
+    def top(self, request: str, k: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
+        """Return the best of those that it chooses."""
+        chosen = self._router(request, limit=None)
+        places = np.array([self._catalog.position(each.name) for each in chosen], dtype=np.intp)
+        found, scores = best(np.array([each.confidence for each in chosen]), k)
+        return places[found], scores

@@ -64,7 +64,17 @@ class TextSimilarity:
 
     def __init__(self, texts: Iterable[str]) -> None:
         encoder = TfidfEncoder("content", min_df=1, max_terms=sys.maxsize).fit(list(texts))
+        self._remember(encoder)
+
+    def _remember(self, encoder: TfidfEncoder) -> None:
+        self._encoder = encoder
         self.vector = lru_cache(maxsize=65_536)(encoder.weights)
+
+    def __getstate__(self) -> dict[str, TfidfEncoder]:  # what is remembered cannot be pickled
+        return {"encoder": self._encoder}
+
+    def __setstate__(self, state: dict[str, TfidfEncoder]) -> None:
+        self._remember(state["encoder"])
 
     def __call__(self, left: str, right: str) -> float:
         """Return the similarity of two texts, in [0, 1]."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cnp_router.checks.law import REQUESTS, law, require, require_raises
+from cnp_router.checks.law import DAYS, REQUESTS, law, require, require_raises
 from cnp_router.routing import MaxCost, Router, Routing, Scores, TargetRecall, TopK
 from cnp_router.routing.result import Source
 
@@ -16,6 +16,7 @@ __all__ = ["STRANGER", "require_sound", "some"]
 
 STRANGER = "an API that no router knows"
 _TARGETS = (0.01, 0.5, 0.9, 0.999)
+_SAME = 1e-9
 
 
 class Recorder:
@@ -191,6 +192,47 @@ def deciding_on_scores_is_routing(router: Router, request: str) -> None:
                 decided.to_dict() == routed.to_dict(),
                 "deciding on the scores is not what route decides",
             )
+
+
+@law
+def many_are_routed_as_one_by_one(router: Router, request: str) -> None:
+    """Check that many requests at once, with their days, are answered as each of them alone."""
+    requests = [request, "something else"]
+    known, days = some(router), [None, DAYS[0]]
+    ways: list[dict[str, Any]] = [{}, {"select": TopK(1), "fallback": "broadcast"}]
+    if not {*router.apis[:1], *known} >= set(router.apis):
+        ways.append({"exclude": router.apis[:1]})
+    for how in ways:
+        given = {"threshold": 1.0, **how}
+        one_by_one = [
+            router.route(each, known, date=date, **given)
+            for each, date in zip(requests, days, strict=True)
+        ]
+        before = sum(router.source_counts.values())
+        many = router.route_many(iter(requests), known, dates=days, **given)
+        counted = sum(router.source_counts.values()) - before
+        require(counted == len(requests) or not router.is_counted, "not every request was counted")
+        require(len(many) == len(requests), f"{len(requests)} requests, {len(many)} answers")
+        alike = all(map(_are_alike, many, one_by_one))
+        require(alike, "many requests at once were answered differently")
+    scored = router.score_many(requests, known, dates=days)
+    for each, date, scores in zip(requests, days, scored, strict=True):
+        alone = router.score(each, known, date=date).probabilities
+        same = np.allclose(scores.probabilities, alone, rtol=0, atol=_SAME, equal_nan=True)
+        require(same, "many requests at once were scored differently")
+
+
+def _are_alike(one: Routing, other: Routing) -> bool:
+    """Return whether two routings are the same, but for the rounding of sums."""
+    numbers, others = (
+        [each.confidence, each.answerable, *(r.probability for r in each.recipients)]
+        for each in (one, other)
+    )
+    texts, other_texts = (
+        (each.request, each.contractors, each.recommendation, each.source, each.known)
+        for each in (one, other)
+    )
+    return texts == other_texts and np.allclose(numbers, others, rtol=0, atol=_SAME, equal_nan=True)
 
 
 def _counted(router: Router, request: str, fallback: Any) -> Routing:

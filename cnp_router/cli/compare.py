@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     "concurrent_requests",
     help="Requests at a time.  [default: 4 with a server, else 1]",
 )
+@options.scheduler
 @options.folder("--report", help="Write JSON, Markdown and pictures there too.")
 @options.round_options
 @llm_options.chat_options("Who answers for the agents", "offline", ("manager", "contractor"))

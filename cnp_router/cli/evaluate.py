@@ -41,6 +41,7 @@ from cnp_router.cli.progress import Progress
     help="What to do below the threshold: keep what was learned, or ask everyone.",
 )
 @options.undated
+@options.scheduler
 @options.html
 @options.as_json
 def evaluate(
@@ -51,6 +52,7 @@ def evaluate(
     complete: bool,
     with_curve: bool,
     undated: bool,
+    scheduler: str | None,
     html: Path | None,
     json_: bool,
     **how: Any,
@@ -66,13 +68,14 @@ def evaluate(
     from cnp_router.history import History
 
     router, history = fitted_router(model, vectors), History.read(histories)
-    how = {"dated": not undated, **options.given(**how)}
+    how = {"dated": not undated, "scheduler": scheduler, **options.given(**how)}
     evaluation = evaluated(router, history, **how)
     if learned := evaluation.learned_from_note:
         note(learned, "Warning")
     result: dict[str, Any] = evaluation.to_dict()
     if complete:
-        result["completion"] = evaluate_completion(router, history, dated=not undated).to_dict()
+        completion = evaluate_completion(router, history, dated=not undated, scheduler=scheduler)
+        result["completion"] = completion.to_dict()
     curve = None
     if with_curve:
         with Progress("Learning curve") as progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,15 @@ from cnp_router.cli.progress import Progress
 @options.command(
     "cnp-router fit --catalog apis.jsonl --history mashups.jsonl --output model",
     "cnp-router fit --catalog apis.jsonl --output model",
+    "cnp-router fit --catalog apis.jsonl --history 'part-*.jsonl.gz' --output model",
 )
-@options.file("--catalog", help="The APIs, as JSON Lines.")
-@options.files("--history", "histories", help="Past mashups, as JSON Lines.", default="none")
+@options.file("--catalog", help="The APIs, as JSON Lines, packed by gzip or not, or Parquet.")
+@options.files(
+    "--history",
+    "histories",
+    help="Past mashups, likewise. A quoted pattern means all files that match it.",
+    default="none",
+)
 @click.option("--sample", is_flag=True, help="Learn from the bundled sample instead.")
 @options.folder("--output", required=True, help="Folder of the model.")
 @click.option("--overwrite", is_flag=True, help="Replace a model that is there already.")
@@ -39,6 +46,7 @@ from cnp_router.cli.progress import Progress
     help="The same seed gives the same model.",
 )
 @options.count("--jobs", "n_jobs", type=int, default=-1, help="Cores to use; -1, the default: all.")
+@options.scheduler
 def fit(
     *,
     catalog: Path | None,
@@ -48,12 +56,16 @@ def fit(
     overwrite: bool,
     unknown: Any,
     vectors: llm_options.Vectors,
+    scheduler: str | None,
     **how: Any,
 ) -> None:
     """Learn a router from past mashups and save it to a folder.
 
     Without --history, the router knows the specifications of the catalog alone. Its probabilities
     are rough then; a few past mashups already help.
+
+    With --scheduler, the workers of a cluster read the history and learn: they must see its files
+    under the same paths. The model is the same.
     """
     if sample and (catalog or histories):
         raise click.UsageError("--sample takes no --catalog and no --history.")
@@ -63,10 +75,17 @@ def fit(
     from cnp_router.training import fit_router
 
     check_target(output, overwrite)
-    apis, mashups = read_past(catalog, histories, unknown)
-    start = time.perf_counter()
-    with Progress("Fitting") as progress:
-        router = fit_router(apis, mashups or None, **vectors.made(), progress=progress, **how)
+    with ExitStack() as stack:
+        pool = None
+        if scheduler is not None:
+            from cnp_router.cluster import connected
+
+            pool = stack.enter_context(connected(scheduler))
+            how["scheduler"] = pool.client
+        apis, mashups = read_past(catalog, histories, unknown, pool)
+        start = time.perf_counter()
+        with Progress("Fitting") as progress:
+            router = fit_router(apis, mashups or None, **vectors.made(), progress=progress, **how)
     router.save(output, overwrite=overwrite)
     skipped = f" ({mashups.skipped} skipped)" if mashups.skipped else ""
     past, apis_ = counted(len(mashups), "mashup"), counted(len(router.apis), "API")

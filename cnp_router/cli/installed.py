@@ -34,6 +34,8 @@ EXTRAS: Mapping[str, str] = {
     "mcp": "tools of MCP servers (--sources mcp.json)",
     "openapi": "tools of OpenAPI documents (--openapi)",
     "a2a": "agents of the A2A protocol (--a2a)",
+    "dask": "work on several machines (--scheduler)",
+    "parquet": "catalogs and histories in Parquet (--history 'part-*.parquet')",
     "redis": "shared context on a Redis server (--context redis://...)",
     "serve": "serving agents and people (serve), with metrics",
 }

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,11 +116,16 @@ def check_output(output: Path | None, requests: Path) -> None:
 
 
 def recommend_each(
-    everyone: list[Asked], route: Callable[..., Routing], *, output: Path | None, json_: bool
+    everyone: list[Asked],
+    route_many: Callable[..., list[Routing]],
+    *,
+    at_once: int,
+    output: Path | None,
+    json_: bool,
 ) -> None:
-    """Decide on each request, and print or write what came of it."""
+    """Decide on each request, so many at once, and print or write what came of it."""
     summary = _Summary()
-    decided = _decided(everyone, route, summary)
+    decided = _decided(everyone, route_many, at_once, summary)
     if output is not None:
         with atomic_write(output) as out:
             for asked, routing in decided:
@@ -142,14 +149,22 @@ def recommend_each(
 
 
 def _decided(
-    everyone: list[Asked], route: Callable[..., Routing], summary: _Summary
+    everyone: list[Asked],
+    route_many: Callable[..., list[Routing]],
+    at_once: int,
+    summary: _Summary,
 ) -> Iterator[tuple[Asked, Routing]]:
+    done = 0
     with Progress("Recommending") as progress:
-        for done, asked in enumerate(everyone, start=1):
-            routing = route(asked.description, asked.known, date=asked.date)
-            summary.add(routing)
-            yield asked, routing
-            progress("request", done, len(everyone))
+        for known, alike in groupby(everyone, key=attrgetter("known")):
+            while some := list(islice(alike, at_once)):
+                texts, dates = [own.description for own in some], [own.date for own in some]
+                routings = route_many(texts, known, dates=dates)
+                for asked, routing in zip(some, routings, strict=True):
+                    summary.add(routing)
+                    yield asked, routing
+                done += len(some)
+                progress("request", done, len(everyone))
 
 
 def _document(asked: Asked, routing: Routing) -> dict[str, Any]:
@@ -163,7 +178,7 @@ def _echo_table(decided: Iterable[tuple[Asked, Routing]], *, with_ids: bool) -> 
             *([asked.id or ""] if with_ids else []),
             printable(asked.description, _SHOWN),
             ", ".join(routing.recommendation) if routing.fits else "-",
-            f"{len(routing.recipients):,}" if _is_announced(routing) else "-",
+            f"{routing.n_recipients:,}" if _is_announced(routing) else "-",
             f"{routing.confidence:.2f}",
             _verdict(routing),
         ]
@@ -203,7 +218,7 @@ class _Summary:
         self._verdicts[kind if routing.fits else "nothing_fits"] += 1
         if _is_announced(routing):
             self._announced += 1
-            self._recipients += len(routing.recipients)
+            self._recipients += routing.n_recipients
             self._reachable += routing.n_reachable
 
     @property

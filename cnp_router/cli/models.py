@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from cnp_router.cli.llm_options import Vectors
     from cnp_router.history import History, UnknownPolicy
     from cnp_router.llm import ChatModel
+    from cnp_router.pool import Pool
     from cnp_router.prediction import NextToolPolicy, NextToolRouter
     from cnp_router.training import LearnedRouter
+    from cnp_router.training.dense_encoder import Encoder
 
 ONLINE_FILE = "online.sqlite"
 MEMORY_FILE = "memory.sqlite"
@@ -52,7 +54,20 @@ def fitted_router(
             raise click.UsageError("--encoder needs --model: the bundled sample has none.")
         return sample_router()
     router = load_router(model, **vectors.made(model) if vectors else {})
-    if observed and (model / ONLINE_FILE).exists():
+    return _with_observed(router, model if observed else None)
+
+
+def reopened_router(
+    model: Path, encoder: Encoder | None, *, observed: bool = True
+) -> LearnedRouter:
+    """Return the router of a folder once more, by the encoder that it was opened with before."""
+    from cnp_router.training import load_router
+
+    return _with_observed(load_router(model, encoder=encoder), model if observed else None)
+
+
+def _with_observed(router: LearnedRouter, model: Path | None) -> LearnedRouter:
+    if model is not None and (model / ONLINE_FILE).exists():
         from cnp_router.online import OnlineStore, RouterObserver
 
         OnlineStore(model / ONLINE_FILE, [RouterObserver(router)], read_only=True)
@@ -103,11 +118,14 @@ def next_tool_router(
 
 
 def read_past(
-    catalog: Path | None, histories: tuple[Path, ...], unknown: UnknownPolicy = "error"
+    catalog: Path | None,
+    histories: tuple[Path, ...],
+    unknown: UnknownPolicy = "error",
+    pool: Pool | None = None,
 ) -> tuple[Any, History]:
     """Return catalog, where there is one, and history of some files, or else of the sample.
 
-    The history of a catalog alone is empty.
+    The history of a catalog alone is empty. A pool, if there is one, reads the history's files.
     """
     from cnp_router.catalog import Catalog
     from cnp_router.datasets import load_sample
@@ -117,6 +135,10 @@ def read_past(
         sample = load_sample()
         return sample.catalog, sample.history
     apis = Catalog.read(catalog) if catalog else None
+    if pool is not None and histories:
+        from cnp_router.shards import read_history
+
+        return apis, read_history(pool, histories, catalog=apis, unknown=unknown)
     history = History.read(histories, catalog=apis, unknown=unknown) if histories else History([])
     return apis, history
 

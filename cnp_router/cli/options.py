@@ -151,6 +151,14 @@ undated = click.option(
 as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON document instead.")
 
 
+scheduler = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Let the workers of a Dask cluster do it: tcp://HOST:PORT of its scheduler.  "
+    "[default: this machine alone]",
+)
+
+
 def _html(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
     """Check the place of a report page before anything else is done."""
     if path is not None and not ctx.resilient_parsing:

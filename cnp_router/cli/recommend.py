@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cnp_router.routing import Router, Routing, SelectionRule
 
 _ROWS = 10
+_AT_ONCE = 64  # requests of a file
 _SURER = "--fallback broadcast asks everyone; --fallback llm asks a language model who else may fit"
 
 
@@ -119,7 +120,10 @@ def recommend(
     if requests is not None:
         check_output(output, requests)
         everyone = read_requests(requests, router.catalog, known=known, date=date)
-        recommend_each(everyone, partial(router.route, **how), output=output, json_=json_)
+        # A model takes its time for each: what it has said is shown before the next is asked.
+        at_once = _AT_ONCE if isinstance(fallback, str) else 1
+        route_many = partial(router.route_many, **how)
+        recommend_each(everyone, route_many, at_once=at_once, output=output, json_=json_)
         return
     routing = router.route(text or "", known, date=date, **how)
     why = None
@@ -197,7 +201,7 @@ def _facts(router: Router, routing: Routing, rule: SelectionRule) -> Iterator[tu
     yield label, ", ".join(routing.recommendation)
     if routing.known:
         yield "In use already", ", ".join(routing.known)
-    asked, reach = len(routing.recipients), routing.n_reachable
+    asked, reach = routing.n_recipients, routing.n_reachable
     if not routing.fits and routing.source == "learned":
         yield "Recipients", "none: nothing fits"
         yield "Verdict", routing.verdict

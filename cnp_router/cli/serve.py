@@ -72,6 +72,15 @@ from cnp_router.cli.source_options import Origins, source_options
         help="How long what a call gave is used again.",
     ),
     click.option("--no-learn", is_flag=True, help="Do not let the model learn from what happens."),
+    click.option(
+        "--model-check",
+        type=options.Finite(min=0),
+        metavar="SECONDS",
+        default=5.0,
+        show_default=True,
+        help="How often to look whether the model was replaced, and then to answer by the new one; "
+        "0: never.",
+    ),
 )
 @options.gathered(
     "door",

@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,19 +20,20 @@ import click
 from click.core import ParameterSource
 
 from cnp_router.cli import llm_options
-from cnp_router.cli.models import SEARCHES_FILE, asked_router, online_file
+from cnp_router.cli.models import SEARCHES_FILE, asked_router, online_file, reopened_router
 from cnp_router.cli.output import counted, note
 from cnp_router.cli.source_options import Origins
 from cnp_router.exceptions import DataFileError, InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from cnp_router.context import SharedContext
-    from cnp_router.serving import SearchLog
+    from cnp_router.serving import Renewal, SearchLog
     from cnp_router.serving.clients import Client, Clients
     from cnp_router.serving.gateway import Gateway
     from cnp_router.serving.workers import Worker
     from cnp_router.sources import Sources
     from cnp_router.training import LearnedRouter
+    from cnp_router.training.dense_encoder import Encoder
 
 __all__ = ["Decisions", "Door", "Serving"]
 
@@ -50,6 +51,7 @@ class Decisions:
     context: str | None
     context_ttl: float
     no_learn: bool
+    model_check: float
 
     @property
     def acted_on(self) -> float:
@@ -305,8 +307,18 @@ class Serving:
         # A worker that was started by another process has no command of its own.
         with click.Context(click.Command("serve")), contextlib.redirect_stdout(sys.stderr):
             async with contextlib.AsyncExitStack() as stack:
+                encoder: Encoder | None = None
+
+                def again() -> LearnedRouter:
+                    assert self.model is not None
+                    return reopened_router(self.model, encoder, observed=asked.no_learn)
+
+                # Before it is loaded: what replaces it meanwhile is seen.
+                renewal = self._renewal(again, speaks)
                 with _silent(not speaks):
                     sources, router = await self._tools(stack)
+                dense = router.encoders.dense
+                encoder = None if dense is None else dense.encoder
                 online = online_file(kept) if self.model else folder / "online.sqlite"
                 teaching = None if asked.no_learn else Teaching(online, router)
                 context = self._context(sources, folder, many=many)
@@ -321,10 +333,20 @@ class Serving:
                     log=log,
                     teaching=teaching,
                     context=context,
+                    renewal=renewal,
                 )
                 with _silent(not speaks):
                     await stack.enter_async_context(gateway)
                 yield gateway
+
+    def _renewal(self, load: Callable[[], LearnedRouter], speaks: bool) -> Renewal | None:
+        """Return what looks whether the model was replaced; one of several workers says it."""
+        from cnp_router.serving import Renewal
+
+        every = self.decisions.model_check
+        if self.model is None or not every:
+            return None
+        return Renewal(self.model, load, every=every, **{"said": note} if speaks else {})
 
     async def _tools(
         self, stack: contextlib.AsyncExitStack

@@ -117,6 +117,8 @@ def sync(
     else:
         now = _updated(router.catalog, loaded, {*refused}, {*failed}, gone)
     difference = _Difference.between(router.catalog, now)
+    if now.ids[: len(router.catalog)] == router.catalog.ids and not difference.changed:
+        now = router.catalog.extended(difference.added)  # then what is there is not written again
     start = time.perf_counter()
     if difference and not dry_run:
         router.synced(now).save(model, overwrite=True)
@@ -151,7 +153,7 @@ def sync(
     echo_pairs([whole, *facts, ("Model", f"{model}, {how}")])
     if result["saved"]:
         echo()
-        echo("A gateway that runs takes it at its next start.")
+        echo("A gateway that runs with it answers by it in a few seconds.")
 
 
 async def _loaded(origins: Origins, dry_run: bool) -> Loaded:

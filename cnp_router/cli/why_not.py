@@ -61,7 +61,7 @@ def _because(routing: Routing, option: str | None, api: str, how: str) -> str:
         return "it is recommended" if routing.fits else best
     if api in routing.contractors:
         return "it is asked, but the recommended set is expected to fit better without it"
-    return f"it is not among the {len(routing.recipients)} recipients ({how})"
+    return f"it is not among the {routing.n_recipients} recipients ({how})"
 
 
 def facts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:

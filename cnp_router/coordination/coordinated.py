@@ -16,6 +16,7 @@ from cnp_router.protocols.protocol import Protocol
 from cnp_router.protocols.round import Result, Round
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.routing import Routing
+from cnp_router.routing.many import in_thread
 from cnp_router.routing.routing_telemetry import watched_routing
 
 __all__ = ["Coordinated", "fits"]
@@ -82,7 +83,7 @@ class Coordinated(Protocol):
         parties = round_.parties
         negotiator = self.negotiator or Negotiator()
         capabilities = negotiator.capabilities(parties)
-        match, routing = self._matched(round_)
+        match, routing = await in_thread(self._matched, round_)
         classifier = parties.classifier
         categories = None if classifier is None else classifier.predict([round_.request])[0]
         if self.api is not None:

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, 
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from cnp_router.agents import Organisation
 from cnp_router.catalog import Catalog
+from cnp_router.cluster import connected
 from cnp_router.evaluation.comparison import (
     Comparison,
     ComparisonRow,
@@ -34,6 +35,7 @@ from cnp_router.exceptions import (
 )
 from cnp_router.history import History, Mashup
 from cnp_router.llm import ChatModel, OfflineChatModel, run_sync, unwrapped
+from cnp_router.pool import spans
 from cnp_router.protocols import (
     PROTOCOLS,
     Announcement,
@@ -45,6 +47,9 @@ from cnp_router.protocols import (
 from cnp_router.records import check_flag, check_number
 from cnp_router.routing import Router
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 __all__ = ["FAILURES_IN_A_ROW", "Progress", "compare", "compare_async"]
 
 FAILURES_IN_A_ROW = 5
@@ -54,6 +59,9 @@ Progress = Callable[[str, int, int], object]
 
 # A protocol without contractors is the same in every organisation: it is asked with this one.
 _ALONE_WITH: Organisation = "api"
+
+# Of rounds that a worker of a cluster runs together: how many pieces each gets, and how long.
+_PIECES, _MOST_ROUNDS = 4, 100
 
 # They would meet every request alike, and be over once the set-up or the server is.
 _NO_FAULT_OF_THE_REQUEST = (
@@ -122,6 +130,7 @@ async def compare_async(
     resume: str | Path | None = None,
     retry_failed: bool = False,
     concurrent_requests: int = 1,
+    scheduler: str | Client | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Run a round for each request by each method, and average what came of them.
@@ -169,6 +178,9 @@ async def compare_async(
     concurrent_requests : int, default=1
         How many rounds are run at a time. With more than one, the seconds of a round contain
         its waiting for the others.
+    scheduler : str or distributed.Client, optional
+        Of a Dask cluster, whose workers run the rounds, as in `evaluate`: for offline models, of
+        which each worker gets a copy.
     progress : callable, optional
         Called with method, rounds done and rounds in all, after each round.
 
@@ -206,6 +218,15 @@ async def compare_async(
             f"the catalog does not have all the APIs of any of the {len(history)} mashups "
             "(compare on mashups of its APIs that have a description)"
         )
+    is_offline = [
+        isinstance(unwrapped(model, role), OfflineChatModel)
+        for role in ("manager", "contractor", "single-agent")
+    ]
+    if scheduler is not None and not all(is_offline):
+        raise InputError(
+            "a scheduler is for offline models (leave it out: who answers elsewhere is no faster, "
+            "and keys must not go to workers)"
+        )
     named = {each.name: each for each in map(find_protocol, protocols)}
     methods = list(dict.fromkeys(_methods(named.values(), announcements, organisations)))
     nets = {
@@ -225,17 +246,16 @@ async def compare_async(
         if resume is not None:
             file = stack.enter_context(ResumeFile(resume, facts))
         rounds = _Rounds(nets, named, methods, mashups, dated, progress, file)
-        finished = await rounds.run(concurrent_requests, retry_failed=retry_failed)
+        finished = await rounds.run(
+            concurrent_requests, retry_failed=retry_failed, scheduler=scheduler
+        )
     sources = {result.figures.tokens_are for result in finished.values() if result.figures}
     comparison = Comparison(
         requests=len(mashups),
         skipped=known.skipped + len(known) - len(requests),
         contractors={name: len(net.contractors) for name, net in nets.items()},
         model=model.name,
-        is_offline=any(
-            isinstance(unwrapped(model, role), OfflineChatModel)
-            for role in ("manager", "contractor", "single-agent")
-        ),
+        is_offline=any(is_offline),
         evidence=settings.evidence,
         learned_from=None if router is None else n_learned_from(router, mashups),
         run={
@@ -306,19 +326,39 @@ class _Rounds:
     failed_in_a_row: Counter[Method] = field(default_factory=Counter)
 
     async def run(
-        self, at_a_time: int, *, retry_failed: bool
+        self,
+        at_a_time: int,
+        *,
+        retry_failed: bool,
+        scheduler: str | Client | None = None,
     ) -> Mapping[tuple[Method, str], RoundResult]:
-        """Run the rounds that are not in the file, and return the results of all."""
+        """Run the rounds that are not in the file, here or elsewhere; return the results of all."""
         jobs = {(method, m.id): (method, m) for method in self.methods for m in self.mashups}
         for result in self.file.records if self.file else ():
             if not (retry_failed and result.figures is None):
                 self.finished[result.method, result.request] = result
         self.finished = {key: self.finished[key] for key in jobs if key in self.finished}
         left = [job for key, job in jobs.items() if key not in self.finished]
-        await _all_of((self._run(*job) for job in left), at_a_time)
+        if scheduler is None:
+            await _all_of((self._run(*job) for job in left), at_a_time)
+        else:  # the loop has nothing else to do
+            self._run_by(scheduler, left)
         return self.finished
 
+    def _run_by(self, scheduler: str | Client, jobs: Sequence[tuple[Method, Mashup]]) -> None:
+        """Let the workers of a cluster run rounds; what they are is kept in the order of these."""
+        alone = replace(self, progress=None, file=None, finished={}, failed_in_a_row=Counter())
+        with connected(scheduler) as pool:
+            cuts = spans(len(jobs), _MOST_ROUNDS, _PIECES * pool.n_workers)
+            for results in pool.each(_run_all, [jobs[i:j] for i, j in cuts], pool.share(alone)):
+                for result in results:
+                    self._keep(result)
+
     async def _run(self, method: Method, mashup: Mashup) -> None:
+        self._keep(await self.result(method, mashup))
+
+    async def result(self, method: Method, mashup: Mashup) -> RoundResult:
+        """Run one round."""
         where = f"mashup {mashup.id!r}, {method}"
         try:
             net = self.nets[method.organisation]
@@ -332,16 +372,15 @@ class _Rounds:
             )
             if outcome.failure:  # a mean over that would say nothing of the method
                 raise RoundFailedError(outcome.failure, outcome.transcript)
-            result = RoundResult(method, mashup.id, RoundFigures.of(mashup, outcome))
+            return RoundResult(method, mashup.id, RoundFigures.of(mashup, outcome))
         except RoundFailedError as exc:
             if isinstance(exc.__cause__, _NO_FAULT_OF_THE_REQUEST):
                 raise RoundFailedError(f"{where}: {exc.problem}", exc.transcript) from exc
-            result = RoundResult(method, mashup.id, None, exc.problem)
+            return RoundResult(method, mashup.id, None, exc.problem)
         except BudgetExceededError as exc:
             named = BudgetExceededError(f"{where}: {exc.what}", exc.costs, exc.allowed)
             named.transcript = exc.transcript
             raise named from exc
-        self._keep(result)
 
     def _keep(self, result: RoundResult) -> None:
         """Keep a result; raise if it is not single requests that fail."""
@@ -360,6 +399,15 @@ class _Rounds:
                 f"mashup {result.request!r}: {result.error} (leave that protocol or announcement "
                 "out, or cure what is at fault and retry what failed)"
             )
+
+
+def _run_all(rounds: _Rounds, jobs: Sequence[tuple[Method, Mashup]]) -> list[RoundResult]:
+    """Run some rounds one after the other, as a piece of work; there is no event loop."""
+
+    async def run() -> list[RoundResult]:
+        return [await rounds.result(*job) for job in jobs]
+
+    return asyncio.run(run())
 
 
 async def _all_of(jobs: Generator[Awaitable[None], None, None], at_a_time: int) -> None:

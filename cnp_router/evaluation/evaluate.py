@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from cnp_router.catalog import Catalog
+from cnp_router.cluster import working
 from cnp_router.evaluation.curves import (
     LATENCY_LEVELS,
     EvaluationCurves,
@@ -34,13 +35,16 @@ from cnp_router.evaluation.metrics import (
     rounded,
     set_scores,
 )
-from cnp_router.evaluation.parallel import in_order, n_workers
+from cnp_router.evaluation.parallel import in_order
 from cnp_router.evaluation.table import Table, count, share
 from cnp_router.evaluation.uncertainty import standard_error
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.records import check_flag, check_instance
 from cnp_router.routing import Fallback, Router, Scores, TargetRecall
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["Evaluation", "RequestFigures", "evaluate", "request_figures"]
 
@@ -201,6 +205,7 @@ def evaluate(
     fallback: Literal["none", "broadcast"] | Fallback = "none",
     dated: bool = True,
     n_jobs: int | None = None,
+    scheduler: str | Client | None = None,
 ) -> Evaluation:
     """Evaluate a router on mashups it has not learned from.
 
@@ -225,6 +230,9 @@ def evaluate(
         With several, latency is measured afterwards, in this process and with nothing beside it,
         on at most 200 requests; with one, on every request. A request to warm up comes first and
         does not count.
+    scheduler : str or distributed.Client, optional
+        Of a Dask cluster, whose workers do it instead, as in `fit_router`. Of a router that was
+        loaded, they must see the folder under the same path.
 
     Returns
     -------
@@ -271,8 +279,10 @@ def evaluate(
         fallback=fallback,
     )
     routed(mashups[0])  # to warm up
-    results = timed = in_order(routed, mashups, n_jobs)
-    if n_workers(n_jobs, len(mashups)) > 1:
+    with working(n_jobs, scheduler) as pool:
+        results = timed = in_order(routed, mashups, pool)
+        is_shared = pool.is_remote or min(pool.n_workers, len(mashups)) > 1
+    if is_shared:
         some = np.unique(np.linspace(0, len(mashups) - 1, min(len(mashups), TIMED)).astype(int))
         timed = [routed(mashups[i]) for i in some]
     probabilities = np.concatenate([r.probabilities for r in results])
@@ -363,7 +373,7 @@ def request_figures(
     return RequestFigures(
         ranking={name: metric(ranking, k) for name, (metric, k) in RANKING.items()},
         recommendation={**recommended.to_dict(), "mean_apis": len(routing.recommendation)},
-        recipients={"recall": recall, "mean": len(routing.recipients)},
+        recipients={"recall": recall, "mean": routing.n_recipients},
         is_confident=routing.is_confident,
         probabilities=scores.probabilities[scores.order[:CALIBRATED]],
         labels=np.isin(ranked[:CALIBRATED], mashup.apis),

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cnp_router.cluster import working
 from cnp_router.evaluation.metrics import means, rounded
 from cnp_router.evaluation.parallel import in_order
 from cnp_router.evaluation.table import Table, share
 from cnp_router.history import History, Mashup
 from cnp_router.records import check_flag, check_number
 from cnp_router.training import LearnedRouter
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["METHODS", "CompletionEvaluation", "evaluate_completion"]
 
@@ -66,6 +70,7 @@ def evaluate_completion(
     dated: bool = True,
     seed: int = 0,
     n_jobs: int | None = None,
+    scheduler: str | Client | None = None,
 ) -> CompletionEvaluation:
     """Hide one API of each mashup at random, and look for it.
 
@@ -81,6 +86,8 @@ def evaluate_completion(
         Decides which API is hidden.
     n_jobs : int, optional
         Number of joblib workers; None means one, unless a joblib backend is active.
+    scheduler : str or distributed.Client, optional
+        As in `evaluate`.
 
     Returns
     -------
@@ -113,7 +120,8 @@ def evaluate_completion(
         used = tuple(dict.fromkeys(mashup.apis))
         if len(used) > 1 and mashup.description.strip() and apis.issuperset(used):
             cases.append((mashup, used[int(rng.integers(len(used)))]))
-    places = in_order(partial(_places, router, dated), cases, n_jobs)
+    with working(n_jobs, scheduler) as pool:
+        places = in_order(partial(_places, router, dated), cases, pool)
     nothing = dict.fromkeys(f"hit@{k}" for k in DEPTHS)
     hits = {
         name: means([{f"hit@{k}": place[name] < k for k in DEPTHS} for place in places]) or nothing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.records import check_instance, check_number
 from cnp_router.training import LearnedRouter, fit_router
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["LearningCurve", "LearningPoint", "learning_curve"]
 
@@ -90,6 +93,7 @@ def learning_curve(
     *,
     sizes: Iterable[int] = SIZES,
     n_jobs: int | None = None,
+    scheduler: str | Client | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> LearningCurve:
@@ -109,6 +113,8 @@ def learning_curve(
         Numbers of past mashups. Those beyond the history are left out, and all of it comes last.
     n_jobs : int, optional
         As in `fit_router`, and in `evaluate`.
+    scheduler : str or distributed.Client, optional
+        Likewise.
     progress : callable, optional
         Called with the size, the fits done and all fits, before each of them and at the end.
     **options
@@ -157,9 +163,11 @@ def learning_curve(
             encoder=None if dense is None else dense.encoder,
             random_state=random_state,
             n_jobs=n_jobs,
+            scheduler=scheduler,
         )
         fitted.compound = router.compound
-        points.append(LearningPoint(n, evaluate(fitted, history, n_jobs=n_jobs, **options)))
+        options |= {"n_jobs": n_jobs, "scheduler": scheduler}
+        points.append(LearningPoint(n, evaluate(fitted, history, **options)))
     if progress is not None:
         progress("done", len(wanted), len(wanted))
     return LearningCurve(tuple(points), random_state)

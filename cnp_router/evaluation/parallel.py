@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import numpy as np
+from cnp_router.pool import Pool, spans
 
-__all__ = ["in_order", "n_workers"]
+__all__ = ["in_order"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_PIECES = 4  # for each worker of a cluster: not all are equally fast
+_MOST = 500  # items of one
 
-def n_workers(n_jobs: int | None, items: int) -> int:
-    """Return how many joblib workers share so many items; None is one, unless a backend is active.
+
+def in_order(work: Callable[[Item], Result], items: Sequence[Item], pool: Pool) -> list[Result]:
+    """Return the result for each item, in their order.
 
     Examples
     --------
-    >>> n_workers(None, 10), n_workers(4, 3), n_workers(4, 0)
-    (1, 3, 1)
+    >>> from cnp_router.pool import LocalPool
+    >>> in_order(abs, [3, -4], LocalPool(2, threads=True))
+    [3, 4]
     """
-    import joblib
-
-    workers = int(joblib.effective_n_jobs(joblib.Parallel(n_jobs=n_jobs).n_jobs))
-    return max(min(workers, items), 1)
-
-
-def in_order(
-    work: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None
-) -> list[Result]:
-    """Return the result for each item, in their order."""
-    import joblib
-
-    # One chunk a worker: sending the router to one costs more than routing a request.
-    cuts = np.linspace(0, len(items), n_workers(n_jobs, len(items)) + 1).astype(int)
-    chunks = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(_each)(work, items[i:j]) for i, j in itertools.pairwise(cuts)
-    )
+    # One piece a worker here: sending the router to one costs more than routing a request. Those
+    # of a cluster get it once.
+    most, least = (_MOST, _PIECES * pool.n_workers) if pool.is_remote else (len(items), 0)
+    pieces = spans(len(items), max(most, 1), max(least, pool.n_workers))
+    chunks = pool.each(_each, [items[i:j] for i, j in pieces], pool.share(work))
     return [result for chunk in chunks for result in chunk]
 
 

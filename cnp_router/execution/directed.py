@@ -53,7 +53,8 @@ class Directed(Protocol):
         router = round_.parties.router
         if router is None or not self.substitutes:
             return Result((self.api,))
-        routing = router.route(round_.request, among=round_.parties.among, date=round_.date)
+        among, date = round_.parties.among, round_.date
+        routing = await router.aroute(round_.request, among=among, date=date)
         return Result((self.api,), routing=routing)
 
 

@@ -19,6 +19,7 @@ from cnp_router.execution.job_reports import Act, By
 from cnp_router.execution.learning import succeeded
 from cnp_router.execution.task_graph import Job
 from cnp_router.protocols.acting import Acting, AwardedApi
+from cnp_router.routing.many import in_thread
 from cnp_router.sources.source import SEPARATOR
 
 __all__ = ["JobRunner"]
@@ -168,7 +169,7 @@ class JobRunner:
         like = parties.function_likeness.of(failed.api, names)
         match = {}
         if parties.router is not None:
-            scores = parties.router.score(failed.task)
+            scores = await in_thread(parties.router.score, failed.task)
             match = dict(zip(scores.apis, scores.probabilities.tolist(), strict=True))
         known = fits(failed.api, names, like, match)
         try:

@@ -19,6 +19,7 @@ from cnp_router.planning.shown_apis import shown_apis, there
 from cnp_router.planning.working import Agent, Situation, Working
 from cnp_router.planning.workspace import Workspace
 from cnp_router.records import check_flag, check_instance, check_number
+from cnp_router.routing.many import in_thread
 
 __all__ = ["PlanAndExecute"]
 
@@ -124,7 +125,7 @@ class PlanAndExecute:
         """
         if self.planner is None:
             raise InputError("there is no planner (give one, or a Plan)")
-        tools = shown_apis(self.executor, request, apis)
+        tools = await in_thread(shown_apis, self.executor, request, apis)
         return await self.planner.plan(request, apis=tools, workspace=workspace, profile=profile)
 
     async def run(
@@ -166,7 +167,7 @@ class PlanAndExecute:
             If it is cancelled; `last` says how far it came.
         """
         text = request.request if isinstance(request, Plan) else request
-        tools = shown_apis(self.executor, text, apis)
+        tools = await in_thread(shown_apis, self.executor, text, apis)
         given = None if apis is None else tools
         if isinstance(request, Plan):
             shown = {api.id for api in tools}
@@ -259,7 +260,7 @@ class _Planned(Working):
         if job.api is not None:
             return await self.in_a_round(job)
         plan, method = self.plans[-1], self.method
-        apis = shown_apis(method.executor, job.task, self.given)
+        apis = await in_thread(shown_apis, method.executor, job.task, self.given)
         is_wanted = any(job.id in other.after for other in plan.jobs)
 
         def task(now: Situation) -> NextAct:

@@ -14,6 +14,7 @@ from cnp_router.planning.shown_apis import shown_apis
 from cnp_router.planning.working import Agent, Situation, Working
 from cnp_router.planning.workspace import Workspace
 from cnp_router.records import check_flag, check_instance, check_number, check_text
+from cnp_router.routing.many import in_thread
 
 __all__ = ["ReAct"]
 
@@ -97,7 +98,7 @@ class ReAct:
         A model that gives no answer ends the run, which says so.
         """
         check_text("profile", profile)
-        tools = shown_apis(self.executor, request, apis)
+        tools = await in_thread(shown_apis, self.executor, request, apis)
         work = Working(self.executor, tools, workspace, user)
         hints = () if workspace is None else workspace.hints()
 

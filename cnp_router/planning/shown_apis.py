@@ -41,6 +41,6 @@ def shown_apis(executor: Executor, text: str, apis: Iterable[Api] | None = None)
         return known
     among = [api.id for api in known]
     chosen: dict[str, None] = {}
-    for part in dict.fromkeys([text, *clauses(text)]):
-        chosen |= dict.fromkeys(router.route(part, among=among).contractors)
+    for routing in router.route_many(dict.fromkeys([text, *clauses(text)]), among=among):
+        chosen |= dict.fromkeys(routing.contractors)
     return tuple(executor.net.catalog[name] for name in chosen)

@@ -15,6 +15,7 @@ from cnp_router.catalog import Contractor
 from cnp_router.protocols.parties import Parties
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.routing import Router, Routing, Scores
+from cnp_router.routing.many import in_thread
 from cnp_router.routing.result import Source
 from cnp_router.routing.routing_telemetry import watched_routing
 
@@ -68,7 +69,7 @@ async def _routing(
 ) -> Routing:
     """Return what the router decides, and where it is not confident the manager's model too."""
     router, categories = parties.needed_router, parties.catalog.categories
-    scores = router.score(request, date=date)
+    scores = await in_thread(router.score, request, date=date)
     fallback: Any = settings.fallback
     how: Any = {
         "select": settings.select,
@@ -79,10 +80,11 @@ async def _routing(
         fallback = "none"
     elif fallback == "llm" and ask is not None:
         named: tuple[str, ...] = ()
-        if not _uncounted(router).decide(request, scores, **how).is_confident:
+        sure = (await in_thread(_uncounted(router).decide, request, scores, **how)).is_confident
+        if not sure:
             named = (await ask(MapCategories(request, (request,), categories))).all_categories
         fallback = _Widened(parties.apis_in(named))
-    routing = router.decide(request, scores, fallback=fallback, **how)
+    routing = await in_thread(router.decide, request, scores, fallback=fallback, **how)
     if ask is not None and settings.fallback == "llm" and not (routing.is_confident or categories):
         logger.warning(
             "the fallback llm does nothing: confidence %.2f is below %.2f, and no API has a "

@@ -11,6 +11,7 @@ from cnp_router.protocols.audience import Audience
 from cnp_router.protocols.negotiation import NegotiatedProtocol
 from cnp_router.protocols.plan import AnnouncementPlan
 from cnp_router.protocols.round import Invitation, Round
+from cnp_router.routing.many import in_thread
 
 __all__ = ["Collaborative"]
 
@@ -44,7 +45,8 @@ class Collaborative(NegotiatedProtocol):
         functions = (await round_.ask(step)).functions
         if audience.routing is None or len(functions) == 1:
             return _everything(functions)
-        return _BestFirst(functions, round_, audience.routing.contractors).plan()
+        given = (functions, round_, audience.routing.contractors)
+        return (await in_thread(_BestFirst, *given)).plan()
 
 
 def _everything(functions: tuple[str, ...]) -> AnnouncementPlan:
@@ -72,7 +74,7 @@ class _BestFirst:
         self.recipients = frozenset(recipients)
         self.scores = [
             dict(zip(scores.apis, scores.probabilities.tolist(), strict=True))
-            for scores in (router.score(each, date=round_.date) for each in functions)
+            for scores in router.score_many(functions, dates=[round_.date] * len(functions))
         ]
 
     def plan(self) -> AnnouncementPlan:

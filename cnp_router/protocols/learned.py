@@ -22,7 +22,7 @@ class Learned(Protocol):
     async def run(self, round_: Round) -> Result:
         """Return the recommendation of the router; to be acted on, none where nothing fits."""
         parties, settings = round_.parties, round_.settings
-        routing = parties.needed_router.route(
+        routing = await parties.needed_router.aroute(
             round_.request,
             select=settings.select,
             threshold=settings.threshold,

@@ -22,6 +22,7 @@ from cnp_router.protocols.round import Round
 from cnp_router.protocols.settings import RoundSettings
 from cnp_router.records import check_date, check_instance, check_request
 from cnp_router.routing import Router
+from cnp_router.routing.many import in_thread
 from cnp_router.routing.restriction import Restriction
 
 __all__ = ["ContractNet"]
@@ -223,7 +224,9 @@ class ContractNet:
         actor: Actor | None,
     ) -> Outcome:
         """Run a round by a protocol, among some parties."""
-        chosen, choice = wanted.prepare(request, parties, self.settings, announcement, date)
+        # The protocol may be chosen by what the router would decide.
+        given = (request, parties, self.settings, announcement, date)
+        chosen, choice = await in_thread(wanted.prepare, *given)
         round_ = Round(
             request,
             parties=parties,

@@ -1,14 +1,10 @@
 """Who receives the announcement: routers, recipients and how they are chosen."""
 
-from cnp_router.routing.baselines import (
-    BroadcastRouter,
-    HistoryKNNRouter,
-    PopularityRouter,
-    RandomRouter,
-    SpecificationRouter,
-)
+import importlib
+from typing import TYPE_CHECKING
+
 from cnp_router.routing.recall import RecallControl
-from cnp_router.routing.result import Reason, Recipient, Routing, Scores
+from cnp_router.routing.result import HeadScores, Reason, Recipient, Routing, Scores
 from cnp_router.routing.router import Router
 from cnp_router.routing.selection import (
     MaxCost,
@@ -17,12 +13,22 @@ from cnp_router.routing.selection import (
     TargetRecall,
     TopK,
 )
-from cnp_router.routing.shortlisting import Shortlist, shortlist
 from cnp_router.routing.unsure import Fallback
+
+if TYPE_CHECKING:
+    from cnp_router.routing.baselines import (
+        BroadcastRouter,
+        HistoryKNNRouter,
+        PopularityRouter,
+        RandomRouter,
+        SpecificationRouter,
+    )
+    from cnp_router.routing.shortlisting import Shortlist, shortlist
 
 __all__ = [
     "BroadcastRouter",
     "Fallback",
+    "HeadScores",
     "HistoryKNNRouter",
     "MaxCost",
     "PopularityRouter",
@@ -41,3 +47,13 @@ __all__ = [
     "TopK",
     "shortlist",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import what the answer of a router that is there does not need."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    place = "shortlisting" if name in ("Shortlist", "shortlist") else "baselines"
+    value: object = getattr(importlib.import_module(f"{__name__}.{place}"), name)
+    globals()[name] = value
+    return value

@@ -5,18 +5,17 @@ What is ranked are APIs. A contractor is who holds them: by default each API has
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from cnp_router.catalog import ROWS_SHOWN, html_table
 from cnp_router.printing import printable
-from cnp_router.records import one_line, shown
+from cnp_router.records import shown
+from cnp_router.routing.recipient import Reason, Recipient, used_by
+from cnp_router.routing.scores import HeadScores, Scores
 
-__all__ = ["Reason", "Recipient", "Routing", "Scores", "Source", "used_by"]
+__all__ = ["HeadScores", "Reason", "Recipient", "Routing", "Scores", "Source", "used_by"]
 
 Source = Literal["learned", "llm", "broadcast", "direct"]
 
@@ -30,105 +29,6 @@ FEW_MASHUPS = 30
 """Below so many past requests, a routing says that its probabilities are rough."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)  # == of arrays has no truth value
-class Scores:
-    """The probability of each API that a request needs it.
-
-    Parameters
-    ----------
-    apis : tuple of str
-        All API ids.
-    probabilities : ndarray of shape (n_apis,), in [0, 1]
-        How far they can be taken as frequencies depends on the router; the learned router's are
-        calibrated.
-    evidence : object, default=None
-        What the router that gave the scores makes its reasons of.
-    n_needs : int, at least 1, default=1
-        How many things the request seems to ask for at once, as far as the router parts them.
-    months : float, default=0.0
-        When the request is asked, in months after the end of the router's history.
-    has_known_words : bool, default=True
-        Whether the router knows any word of the request, as far as it can tell.
-
-    Examples
-    --------
-    >>> Scores(("maps", "sms"), np.array([0.2, 0.9])).top(1)
-    (('sms', 0.9),)
-    """
-
-    apis: tuple[str, ...]
-    probabilities: NDArray[Any]
-    evidence: Any = None
-    n_needs: int = 1
-    months: float = 0.0
-    has_known_words: bool = True
-
-    @cached_property
-    def order(self) -> NDArray[np.intp]:
-        """Positions by descending probability; equal ones in the order of `apis`."""
-        return np.argsort(-self.probabilities, kind="stable")
-
-    def top(self, k: int) -> tuple[tuple[str, float], ...]:
-        """Return the `k` most probable APIs, or all if there are fewer."""
-        return tuple((self.apis[i], float(self.probabilities[i])) for i in self.order[: max(k, 0)])
-
-    def __repr__(self) -> str:
-        best = ", ".join(f"{shown(name)} {p:.2f}" for name, p in self.top(3))
-        return f"Scores({len(self.apis)} APIs, best {best})"
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why an API is worth asking for, for a person to read.
-
-    Parameters
-    ----------
-    kind : str
-        The evidence: ``"clause"``, ``"name"``, ``"history"``, ``"specification"``,
-        ``"co-usage"``, ``"category"`` or ``"popularity"``.
-    text : str
-        One phrase.
-    references : tuple of str, default=()
-        Ids of the mashups or APIs, names of the categories, or the part of the request, that the
-        phrase is about.
-    """
-
-    kind: str
-    text: str
-    references: tuple[str, ...] = ()
-
-    __repr__ = one_line
-
-
-def used_by(n: int) -> str:
-    """Return the reason that so many similar past requests used an API."""
-    return f"used by {'a similar past request' if n == 1 else f'{n} similar past requests'}"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Recipient:
-    """A contractor that receives the announcement.
-
-    Parameters
-    ----------
-    contractor : str
-        By the id of its API: the router ranks APIs, and knows no other contractors than one for
-        each API.
-    probability : float in [0, 1]
-        That the request needs the API.
-    reasons : tuple of Reason, default=()
-        Strongest first.
-    """
-
-    contractor: str
-    probability: float
-    reasons: tuple[Reason, ...] = ()
-
-    def __repr__(self) -> str:
-        why = f", {shown(self.reasons[0].text)}" if self.reasons else ""
-        return f"Recipient({shown(self.contractor)}, {self.probability:.2f}{why})"
-
-
 @dataclass(frozen=True, repr=False)
 class Routing:
     """The decision: who receives the announcement of a request.
@@ -137,7 +37,7 @@ class Routing:
     ----------
     request : str
     recipients : tuple of Recipient
-        Most probable first; never empty.
+        Most probable first; never empty. Those of a router are made when they are first read.
     recommendation : tuple of str
         The APIs that the router itself would use: the recipients of the highest expected F1. Never
         empty: where nothing fits (`fits`), those that come nearest.
@@ -192,6 +92,37 @@ class Routing:
     answerable: float = 1.0
     n_mashups: int | None = None
     has_known_words: bool = True
+
+    @classmethod
+    def of(cls, n_recipients: int, make: Callable[[], tuple[Recipient, ...]], **said: Any) -> Self:
+        """Return a routing whose recipients, so many, are made when they are first read.
+
+        `said` are the other fields.
+        """
+        made = object.__new__(cls)
+        made.__dict__.update(said, _later=(n_recipients, make))
+        return made
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the recipients, where they have not been read yet."""
+            later = self.__dict__.get("_later")
+            if name != "recipients" or later is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            recipients = self.__dict__["recipients"] = later[1]()
+            return recipients
+
+    def __getstate__(self) -> dict[str, Any]:
+        recipients = self.recipients
+        kept = {name: value for name, value in self.__dict__.items() if name != "_later"}
+        return {**kept, "recipients": recipients}
+
+    @property
+    def n_recipients(self) -> int:
+        """How many recipients there are."""
+        later = self.__dict__.get("_later")
+        return len(self.recipients) if later is None else later[0]
 
     @property
     def contractors(self) -> tuple[str, ...]:
@@ -291,7 +222,7 @@ class Routing:
                 }
                 for r in self.recipients
             ],
-            "n_recipients": len(self.recipients),
+            "n_recipients": self.n_recipients,
             "n_contractors": self.n_apis,
             "n_allowed": self.n_apis - len(self.known)
             if self.n_allowed is None

@@ -3,48 +3,37 @@
 from __future__ import annotations
 
 import datetime
-import itertools
-import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cnp_router import telemetry
-from cnp_router.exceptions import InputError, UnknownApiError
+from cnp_router.exceptions import InputError
 from cnp_router.records import (
     check_date,
     check_instance,
-    check_number,
     check_request,
     positions,
-    shown,
     string_tuple,
 )
-from cnp_router.routing.recall import RecallControl
-from cnp_router.routing.restriction import Restriction, allowed, lookup
-from cnp_router.routing.result import Reason, Recipient, Routing, Scores, Source
-from cnp_router.routing.routing_telemetry import counted_routing, watched_routing
-from cnp_router.routing.selection import (
-    Ranked,
-    SelectionRule,
-    TargetRecall,
-    expected_f1_size,
-)
-from cnp_router.routing.unsure import Fallback, fallback_called
+from cnp_router.routing.deciding import Deciding, warn
+from cnp_router.routing.many import check_requests, in_thread
+from cnp_router.routing.restriction import Restriction
+from cnp_router.routing.result import Routing, Scores
+from cnp_router.routing.routing_telemetry import watched_routing
+from cnp_router.routing.selection import SelectionRule
+from cnp_router.routing.unsure import Fallback
 
 __all__ = ["Router"]
 
-logger = logging.getLogger("cnp_router.routing")
+AT_ONCE = 64
+"""So many requests are scored together: what that takes is bounded, however many there are."""
 
-_NAMED = 10  # ids in a line of the log
 
-
-class Router(ABC):
+class Router(Deciding):
     """Base of all routers. Scoring is pure; deciding is separate.
 
     A subclass says how probable it is that a request needs each API (`_scores`); this class makes
@@ -76,15 +65,9 @@ class Router(ABC):
         If there is no API, or an id comes twice.
     """
 
-    apis: tuple[str, ...]
-    recall_control: RecallControl | None = None
-    n_mashups: int | None = None
-    is_counted: bool = True
-    _source: Source = "learned"
-
     def __init__(self, apis: Iterable[str]) -> None:
         self.apis = string_tuple("apis", apis)
-        self.source_counts: Counter[str] = Counter()
+        self.source_counts = Counter()
         self._positions = positions("API", self.apis)
         if not self.apis:
             raise InputError("a router needs at least one API (got none)")
@@ -92,6 +75,19 @@ class Router(ABC):
     @abstractmethod
     def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         """Return the probabilities, given the positions of the known APIs and the day."""
+
+    def _scores_many(
+        self,
+        requests: Sequence[str],
+        known: Sequence[int],
+        dates: Sequence[datetime.date | None],
+    ) -> Iterator[Scores]:
+        """Yield the `_scores` of each of some requests, at most `AT_ONCE`.
+
+        A router that is faster with several at once overrides it.
+        """
+        for request, date in zip(requests, dates, strict=True):
+            yield self._scores(request, known, date)
 
     @property
     def promises_recall(self) -> bool:
@@ -125,13 +121,58 @@ class Router(ABC):
             is not a date.
         """
         places, ignored = self._known(known)
-        _warn("known APIs", ignored)
-        scores = self._scores(check_request(request), places, check_date("date", date))
-        if places and scores.probabilities[places].any():
-            probabilities = scores.probabilities.copy()
-            probabilities[places] = 0.0
-            scores = replace(scores, probabilities=probabilities)
-        return scores
+        warn("known APIs", ignored)
+        return _zeroed(
+            self._scores(check_request(request), places, check_date("date", date)), places
+        )
+
+    def score_many(
+        self,
+        requests: Iterable[str],
+        known: Iterable[str] = (),
+        *,
+        dates: Iterable[datetime.date | None] | None = None,
+    ) -> Iterator[Scores]:
+        """Return what `score` answers to each of many requests, faster and one after the other.
+
+        Parameters
+        ----------
+        requests : iterable of str
+        known : iterable of str, default=()
+            As in `score`, for all of them.
+        dates : iterable of datetime.date or None, optional
+            One for each request, as in `score`.
+
+        Returns
+        -------
+        iterator of Scores
+            In the order of the requests. All of them are checked before the first is scored.
+
+        Raises
+        ------
+        InputError
+            As in `score`; it says which request it is.
+
+        Examples
+        --------
+        >>> from cnp_router import Api, Catalog, SpecificationRouter
+        >>> catalog = Catalog([Api("maps", "Maps", "Shows places."), Api("sms", "SMS", "Sends.")])
+        >>> router = SpecificationRouter(catalog)
+        >>> [scores.top(1)[0][0] for scores in router.score_many(["show places", "send it"])]
+        ['maps', 'sms']
+        """
+        asked, days = check_requests(requests, dates)
+        places, ignored = self._known(known)
+        warn("known APIs", ignored)
+        return self._scored(asked, places, days)
+
+    def _scored(
+        self, requests: Sequence[str], places: list[int], dates: Sequence[datetime.date | None]
+    ) -> Iterator[Scores]:
+        for begin in range(0, len(requests), AT_ONCE):
+            own = slice(begin, begin + AT_ONCE)
+            for scores in self._scores_many(requests[own], places, dates[own]):
+                yield _zeroed(scores, places)
 
     def route(
         self,
@@ -236,59 +277,107 @@ class Router(ABC):
         InputError
             As in `route`.
         """
-        places, ignored = self._known(known)
-        rule = TargetRecall() if select is None else select
-        if not isinstance(rule, SelectionRule):
-            raise InputError(
-                f"unknown selection {shown(select)} (use a TargetRecall, a TopK, a MaxCost or a "
-                "SelectionRule of your own)"
-            )
-        threshold = check_number("threshold", threshold, 0, 1)
-        other = fallback_called(fallback)
         request = check_request(request)
-        p = check_instance("scores", scores, Scores).probabilities
-        if len(p) != len(self.apis):
+        n_apis = check_instance("scores", scores, Scores).n_apis
+        if n_apis != len(self.apis):
             raise InputError(
-                f"scores are of {len(p)} APIs, and the router has {len(self.apis)} "
+                f"scores are of {n_apis} APIs, and the router has {len(self.apis)} "
                 "(give those of its own score)"
             )
-        mask, strangers = allowed(self._positions, places, among, exclude)
-        for name, ids in strangers.items():
-            _warn(f"APIs in {name}", ids)
-        left = scores.order[mask[scores.order]]
-        chosen = self._chosen(rule, scores, left)
-        confidence = self._confidence(scores, chosen, left)
-        reasons = self._reasons(scores, chosen)
-        source = self._source
-        if confidence < threshold and other is not None:
-            source = other.source
-            chosen = self._widened(request, scores, other, chosen, left)
-            logger.info(
-                "confidence %.2f is below %.2f: %s fallback to %d APIs",
-                *(confidence, threshold, source, len(chosen)),
-            )
-        routing = Routing(
-            request=request,
-            recipients=tuple(
-                Recipient(self.apis[i], float(p[i]), reasons.get(int(i), ())) for i in chosen
-            ),
-            recommendation=tuple(self.apis[i] for i in _best(scores, chosen)),
-            confidence=confidence,
-            source=source,
-            n_apis=len(self.apis),
-            threshold=threshold,
-            fallback="none" if other is None else other.source,
-            known=tuple(self.apis[i] for i in places),
-            ignored=tuple(dict.fromkeys(itertools.chain(ignored, *strangers.values()))),
-            n_allowed=len(left),
-            answerable=self._answerable(scores, left),
-            n_mashups=self.n_mashups,
-            has_known_words=scores.has_known_words,
+        how = self._how(known, among, exclude, select, threshold, fallback)
+        return self._decided(request, scores, how)
+
+    def route_many(
+        self,
+        requests: Iterable[str],
+        known: Iterable[str] = (),
+        *,
+        among: Restriction | None = None,
+        exclude: Restriction = (),
+        select: SelectionRule | None = None,
+        threshold: float = 0.6,
+        fallback: Literal["none", "broadcast"] | Fallback = "none",
+        dates: Iterable[datetime.date | None] | None = None,
+    ) -> list[Routing]:
+        """Decide on many requests, as `route` on each, but faster.
+
+        Parameters
+        ----------
+        requests : iterable of str
+            All of them are checked before the first is routed.
+        known, among, exclude, select, threshold, fallback
+            As in `route`, for all of them. A function given as `among` or `exclude` is asked once
+            for each API.
+        dates : iterable of datetime.date or None, optional
+            One for each request, as in `score`.
+
+        Returns
+        -------
+        list of Routing
+            In the order of the requests.
+
+        Raises
+        ------
+        InputError
+            As in `route`; it says which request it is.
+
+        Examples
+        --------
+        >>> from cnp_router import Api, Catalog, SpecificationRouter
+        >>> catalog = Catalog([Api("maps", "Maps", "Shows places."), Api("sms", "SMS", "Sends.")])
+        >>> router = SpecificationRouter(catalog)
+        >>> [routing.contractors[0] for routing in router.route_many(["show places", "send it"])]
+        ['maps', 'sms']
+        """
+        asked, days = check_requests(requests, dates)
+        places, ignored = self._known(known := string_tuple("known", known))
+        warn("known APIs", ignored)
+        how = self._how(known, among, exclude, select, threshold, fallback)
+        with telemetry.span("route") as span:
+            span.set(cnp_router__apis=len(self.apis))
+            scored = self._scored(asked, places, days)
+            pairs = zip(asked, scored, strict=True)
+            return [self._decided(request, scores, how) for request, scores in pairs]
+
+    async def aroute(
+        self,
+        request: str,
+        known: Iterable[str] = (),
+        *,
+        among: Restriction | None = None,
+        exclude: Restriction = (),
+        select: SelectionRule | None = None,
+        threshold: float = 0.6,
+        fallback: Literal["none", "broadcast"] | Fallback = "none",
+        date: datetime.date | None = None,
+    ) -> Routing:
+        """Decide as `route` does, in another thread: the event loop goes on meanwhile.
+
+        Parameters, result and errors are those of `route`. What is given runs in that
+        thread too: a function, a rule or a fallback of your own.
+        """
+        given: Any = {"among": among, "exclude": exclude, "select": select, "date": date}
+        return await in_thread(
+            self.route, request, known, threshold=threshold, fallback=fallback, **given
         )
-        if self.is_counted:
-            self.source_counts[source] += 1
-            counted_routing(routing)
-        return routing
+
+    async def aroute_many(
+        self,
+        requests: Iterable[str],
+        known: Iterable[str] = (),
+        *,
+        among: Restriction | None = None,
+        exclude: Restriction = (),
+        select: SelectionRule | None = None,
+        threshold: float = 0.6,
+        fallback: Literal["none", "broadcast"] | Fallback = "none",
+        dates: Iterable[datetime.date | None] | None = None,
+    ) -> list[Routing]:
+        """Decide as `route_many` does, in another thread: the event loop goes on meanwhile."""
+        given: Any = {"among": among, "exclude": exclude, "select": select, "dates": dates}
+        return await in_thread(
+            self.route_many, requests, known, threshold=threshold, fallback=fallback, **given
+        )
 
     def recommend(
         self,
@@ -331,76 +420,13 @@ class Router(ABC):
         routing = self.route(request, known, among=among, exclude=exclude, date=date)
         return routing.recommendation if routing.fits else ()
 
-    def _chosen(
-        self, rule: SelectionRule, scores: Scores, allowed: NDArray[np.intp]
-    ) -> NDArray[np.intp]:
-        """Return the positions of the recipients, out of those in `allowed` and in their order."""
-        p = scores.probabilities[allowed]
-        ranked = Ranked(self.apis, p, self.recall_control, allowed, scores.n_needs, scores.months)
-        return allowed[rule.places(ranked)]
-
-    def _widened(
-        self,
-        request: str,
-        scores: Scores,
-        other: Fallback,
-        chosen: NDArray[np.intp],
-        allowed: NDArray[np.intp],
-    ) -> NDArray[np.intp]:
-        """Return `chosen` and what the fallback names, most probable first, without known ones."""
-        named = other.recipients(request, scores, [self.apis[i] for i in chosen])
-        names = string_tuple("what a fallback returns", named)
-        strangers = [name for name in names if name not in self._positions]
-        if strangers:
-            raise UnknownApiError(strangers[0])
-        wider = np.array([self._positions[name] for name in names], dtype=np.intp)
-        return allowed[np.isin(allowed, np.concatenate([chosen, wider]))]
-
-    def _confidence(
-        self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
-    ) -> float:
-        """Return the probability that no API outside `chosen` is needed.
-
-        Those outside `allowed`, the positions that may be asked, are outside too. This one takes
-        needs as independent; a router that can do better overrides it.
-        """
-        return _none_of(np.delete(scores.probabilities, chosen))
-
-    def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
-        """Return the probability that any API in `allowed` is needed.
-
-        This one takes needs as independent; a router that can do better overrides it.
-        """
-        return 1 - _none_of(scores.probabilities[allowed])
-
-    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        """Return reasons by position of the API; a router that knows some overrides it."""
-        return {}
-
-    def _known(self, known: Iterable[str]) -> tuple[list[int], tuple[str, ...]]:
-        """Return the positions of the known APIs, and the ids that no API has."""
-        return lookup("known", known, self._positions)
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.apis)} APIs)"
 
 
-def _none_of(probabilities: NDArray[Any]) -> float:
-    """Return the probability that none of some independent needs is there."""
-    return float(np.exp(np.log1p(-np.minimum(probabilities, 1 - 1e-12)).sum()))
-
-
-def _best(scores: Scores, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return which of the chosen to recommend: the set of the highest expected F1."""
-    others = np.ones(len(scores.order), dtype=bool)
-    others[chosen] = False
-    outside = scores.probabilities[scores.order[others[scores.order]]]
-    return chosen[: expected_f1_size(scores.probabilities[chosen], outside)]
-
-
-def _warn(what: str, strangers: Sequence[str]) -> None:
-    """Say in the log which ids are ignored."""
-    if strangers:
-        names = ", ".join(map(ascii, strangers[:_NAMED]))
-        more = f" and {len(strangers) - _NAMED} more" if len(strangers) > _NAMED else ""
-        logger.warning("%s that the router has never heard of: %s%s", what, names, more)
+def _zeroed(scores: Scores, known: Sequence[int]) -> Scores:
+    """Return scores in which APIs that are known have a probability of 0."""
+    if not known:
+        return scores
+    places = np.unique(np.array(known, dtype=np.intp))
+    return scores.zeroed(places) if scores.at(places).any() else scores

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError
 from cnp_router.records import check_instance, check_number, shown
+from cnp_router.routing.expected_f1 import expected_f1_size
+from cnp_router.routing.head import TOLERANCE
 from cnp_router.routing.recall import RecallControl
 
 __all__ = [
@@ -68,6 +70,17 @@ class Ranked:
         shares = ", ".join(f"{shown(api)} {p:.2f}" for api, p in best)
         return f"Ranked({len(self.probabilities)} APIs, best {shares})"
 
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+    def n_at_least(self, least: float) -> int:
+        """Return how many have at least some probability."""
+        return int(np.count_nonzero(self.probabilities >= least))
+
+    def n_in_mass(self, share: float) -> int:
+        """Return how many begin within some share of the sum of all probabilities."""
+        return int(np.count_nonzero(mass_positions(self.probabilities) <= share + TOLERANCE))
+
     @cached_property
     def apis(self) -> tuple[str, ...]:
         """The ids of the APIs that may be asked, most probable first."""
@@ -102,13 +115,15 @@ class SelectionRule(ABC):
     def places(self, ranked: Ranked) -> NDArray[np.intp]:
         """Return what `choose` answers, in order, at least one place; else raise InputError."""
         answer = self.choose(ranked)
+        n = len(ranked)
+        if isinstance(answer, range) and 0 < len(answer) <= n and answer == range(len(answer)):
+            return np.arange(len(answer))
         try:
             found = np.asarray(answer if isinstance(answer, np.ndarray) else list(answer))
         except (TypeError, ValueError):  # not a list, or one of lists of several lengths
             found = np.array(["?"])
         if not found.size:
             return np.zeros(1, dtype=np.intp)
-        n = len(ranked.probabilities)
         if found.dtype.kind not in "iu" or found.ndim != 1 or found.min() < 0 or found.max() >= n:
             raise InputError(
                 f"{type(self).__name__}.choose must return places from 0 to {n - 1}, "
@@ -146,15 +161,15 @@ class TargetRecall(SelectionRule):
 
     def choose(self, ranked: Ranked) -> Iterable[int]:
         """Return those whose probability reaches the threshold."""
-        control, p = ranked.recall_control, ranked.probabilities
+        control = ranked.recall_control
         if control is None:
-            size = int(np.count_nonzero(mass_positions(p) <= self.target + 1e-12))
+            size = ranked.n_in_mass(self.target)
         else:
-            size = int(np.count_nonzero(p >= control.threshold(self.target, ranked.months) - 1e-12))
+            size = ranked.n_at_least(control.threshold(self.target, ranked.months) - TOLERANCE)
         if ranked.n_needs > 1:
             each = math.ceil(math.log(1 - self.target) / math.log(_MISSED))
-            size = min(max(size, each * ranked.n_needs), len(ranked.probabilities))
-        return np.arange(size)
+            size = min(max(size, each * ranked.n_needs), len(ranked))
+        return range(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +188,7 @@ class TopK(SelectionRule):
 
     def choose(self, ranked: Ranked) -> Iterable[int]:
         """Return the first `k`."""
-        return np.arange(min(self.k, len(ranked.probabilities)))
+        return range(min(self.k, len(ranked)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +228,6 @@ class MaxCost(SelectionRule):
         return chosen
 
 
-# Needs whose number is taken exactly when a set is chosen.
-_EXACT = 30
-
-
 def mass_positions(descending: NDArray[Any]) -> NDArray[Any]:
     """Return for each of descending probabilities the smallest share of the mass that includes it.
 
@@ -228,53 +239,3 @@ def mass_positions(descending: NDArray[Any]) -> NDArray[Any]:
         return np.where(np.arange(len(descending)) == 0, 0.0, np.inf)
     before = np.concatenate([[0.0], np.cumsum(descending)[:-1]]) / total
     return np.where(descending > 0, np.minimum(before, 1.0), np.inf)
-
-
-def expected_f1_size(descending: NDArray[Any], outside: NDArray[Any] | None = None) -> int:
-    """Return how many of the most probable to recommend so that the expected F1 is highest.
-
-    Needs are taken as independent. With ``H`` needs among the first ``k`` and ``R`` among the
-    others, the F1 is ``2 H / (k + H + R)``; its expectation takes the distributions of both counts
-    (Poisson-binomial; Ye, Chai, Lee and Chieu, "Optimizing F-measure", 2012). They are exact over
-    the first 30, and the rest adds its mean to ``R``. At least 1; 0 for no candidates.
-
-    `outside` are the probabilities of what cannot be recommended, in descending order too: such
-    needs are misses.
-
-    Examples
-    --------
-    >>> expected_f1_size(np.array([0.9, 0.8, 0.1, 0.05]))
-    2
-    """
-    if not len(descending):
-        return 0
-    outside = np.empty(0) if outside is None else outside
-    head = descending[:_EXACT]
-    misses = outside[: _EXACT - len(head)]
-    rest = float(descending[_EXACT:].sum() + outside[len(misses) :].sum())
-    others = [np.ones(1)]
-    for p in misses:
-        others = [_with_one_more(others[0], p)]
-    for p in head[::-1]:
-        others.append(_with_one_more(others[-1], p))
-    hits = np.ones(1)
-    best, size = -1.0, 1
-    for k, p in enumerate(head, start=1):
-        hits = _with_one_more(hits, p)
-        left = others[len(head) - k]
-        h = np.arange(k + 1)[:, None]
-        expected = float(hits @ (2 * h / (k + h + np.arange(len(left)) + rest)) @ left)
-        if expected > best:
-            best, size = expected, k
-        elif p < best / 4:
-            # What is needed with less than half the best F1 no longer raises it.
-            break
-    return size
-
-
-def _with_one_more(distribution: NDArray[Any], p: float) -> NDArray[Any]:
-    """Return the distribution of a count that one more need of probability `p` joins."""
-    longer = np.zeros(len(distribution) + 1)
-    longer[:-1] = distribution * (1 - p)
-    longer[1:] += distribution * p
-    return longer

@@ -3,6 +3,7 @@
 from cnp_router.serving.clients import Client, Clients
 from cnp_router.serving.gateway import Called, FoundTool, Gateway, GatewaySettings, Search
 from cnp_router.serving.logged import Accuracy, LoggedSearch
+from cnp_router.serving.renewal import Renewal
 from cnp_router.serving.search_log import SearchLog
 from cnp_router.serving.teaching import Teaching
 
@@ -15,6 +16,7 @@ __all__ = [
     "Gateway",
     "GatewaySettings",
     "LoggedSearch",
+    "Renewal",
     "Search",
     "SearchLog",
     "Teaching",

@@ -24,6 +24,7 @@ from cnp_router.serving.finding import find
 from cnp_router.serving.gateway_settings import GatewaySettings
 from cnp_router.serving.logged import Begun, LoggedCall, LoggedSearch
 from cnp_router.serving.open_tools import OpenTools
+from cnp_router.serving.renewal import Renewal
 from cnp_router.serving.roll_out import is_acted_on, new_search_id
 from cnp_router.serving.search_answers import Called, FoundTool, Search
 from cnp_router.serving.search_log import SearchLog
@@ -65,6 +66,9 @@ class Gateway:
         Without one, nothing is learned.
     context : SharedContext, optional
         What calls gave, so that what only reads is not called twice.
+    renewal : Renewal, optional
+        Looks whether the model was replaced: the new one answers from then on, and what was asked
+        before is answered by the old one. Without it, the router is the same to the end.
 
     Raises
     ------
@@ -100,6 +104,7 @@ class Gateway:
         log: SearchLog | None = None,
         teaching: Teaching | None = None,
         context: SharedContext | None = None,
+        renewal: Renewal | None = None,
     ) -> None:
         self.router = check_instance("router", router, Router)
         self.settings = settings or GatewaySettings()
@@ -107,6 +112,7 @@ class Gateway:
         self._owns_log = log is None
         self.log = SearchLog() if log is None else log
         self.teaching = teaching
+        self._renewal = renewal
         self._caller = ToolCaller(sources, self.settings, context, self.log, self._logged)
         self._in_flight = 0
         self._is_open = False
@@ -118,7 +124,7 @@ class Gateway:
         self._routing = ThreadPoolExecutor(1, "cnp-router-routing")
         self._logging = ThreadPoolExecutor(1, "cnp-router-log")
         about = (self.log, self.teaching, self._tools, self.settings, self._in_turn)
-        self._upkeep = Upkeep(*about)
+        self._upkeep = Upkeep(*about, self._renewal, self._renewed)
         try:
             await self._upkeep.begin()
         except BaseException:
@@ -285,6 +291,8 @@ class Gateway:
             and self._is_open
             and not is_taught,
             "shared context is not used at present": bool(self._caller.kept.problem),
+            "the model was replaced, and the new one cannot be used": self._renewal is not None
+            and bool(self._renewal.problem),
         }
         return {
             "status": "ok" if self._is_open else "closed",
@@ -440,6 +448,9 @@ class Gateway:
             executor.shutdown()
         if self._owns_log:
             self.log.close()
+
+    def _renewed(self, router: Router) -> None:
+        self.router = router  # whoever was asked before has the old one
 
     def _in_turn(self, work: Callable[[], object]) -> object:
         return self._routing.submit(work).result()

@@ -53,6 +53,7 @@ class OpenTools:
     ) -> None:
         self.catalog = check_instance("catalog", catalog, Catalog)
         self.sources = sources
+        self._settings = settings
         self.is_stale = False  # whether a call found a definition that is not the known one
         for name in settings.always:
             catalog.position(name)
@@ -80,6 +81,36 @@ class OpenTools:
                 f"the model knows no tool of these sources, {', '.join(self.sources.names)} "
                 "(cnp-router sync --model adds them)"
             )
+
+    def there(self, catalog: Catalog) -> tuple[Api, ...]:
+        """Return the tools that there would be with another catalog, which may take a while.
+
+        Raises
+        ------
+        InputError
+            If it has none, or not those that are always shown.
+        """
+        for name in self._settings.always:
+            catalog.position(name)
+        there = self._of(catalog)
+        if not there:
+            raise InputError(f"the model knows no tool of {', '.join(self._said) or 'its own'}")
+        return there
+
+    def take(self, catalog: Catalog, there: tuple[Api, ...]) -> None:
+        """Have the tools of another catalog from now on; `there` is what `there` has returned."""
+        self.catalog = catalog
+        self._sources_of = lru_cache(_MOST_CLIENTS)(partial(_sources_of, catalog))
+        # Sources may have been asked meanwhile.
+        self._there = there if self.sources is None else self._of(catalog)
+        self._seen.clear()
+
+    def _of(self, catalog: Catalog) -> tuple[Api, ...]:
+        if self.sources is None:
+            return tuple(catalog)
+        # Of a copy: another thread may ask for this while sources are asked.
+        said = {api.id: api for apis in list(self._said.values()) for api in apis}
+        return tuple(said[name] for name in catalog.ids if name in said)
 
     async def refresh(self) -> None:
         """Ask those once more that have failed, or whose tools may have changed."""
@@ -141,7 +172,7 @@ class OpenTools:
             if seen:
                 found.append(
                     f"tools of source {name} that the router does not know: {len(seen)} (with a "
-                    "model, cnp-router sync adds them; then start again)"
+                    "model, cnp-router sync adds them)"
                 )
         return found
 
@@ -157,10 +188,9 @@ class OpenTools:
             if name in said or name not in failed:
                 self._said[name] = tuple(said.get(name, ()))
         self._failed = (self._failed - set(names)) | (failed - said.keys())
-        there = {api.id: api for apis in self._said.values() for api in apis}
-        if not there:
+        if not any(self._said.values()):
             raise none_left(loaded.problems)
-        self._there = tuple(there[name] for name in self.catalog.ids if name in there)
+        self._there = self._of(self.catalog)
         self._seen.clear()
 
 

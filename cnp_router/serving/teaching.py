@@ -166,6 +166,26 @@ class Teaching:
         self._seen = seen
         return max(self.sequence - before, 0)
 
+    def renew(self, router: Router, in_turn: InTurn = lambda work: work()) -> None:
+        """Have another router learn in the place of the one until now.
+
+        It has learned all that the old one had when this returns; nobody routes by it before. What
+        was forgotten in the store, it never learns.
+
+        Raises
+        ------
+        ModelStoreError, DataFileError
+            If the store cannot be read. Then the old one goes on.
+        """
+        if self._router is None or not _learns(router):
+            return
+        self.take_over(in_turn)
+        observer = RouterObserver(router)  # type: ignore[arg-type]  # as it learns, it is one
+        if self.sequence:  # of later records, all learn in the next turn
+            observer.apply(OnlineStore.records_after(self.path, 0)[1][: self.sequence])
+        self._router = router
+        self._observers = [self.next_tool, self.reputation, observer]
+
     def next(
         self, query: str, steps: Sequence[Step], may_call: Callable[[str], bool]
     ) -> tuple[Candidate, ...]:

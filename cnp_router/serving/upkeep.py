@@ -1,4 +1,4 @@
-"""`Upkeep`: what a gateway does from time to time: learn, remove what is old, look at sources."""
+"""`Upkeep`: what a gateway does from time to time: learn, tidy up, look at sources and models."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
+from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import CnpRouterError, InputError
+from cnp_router.routing import Router
 from cnp_router.serving.gateway_settings import GatewaySettings
 from cnp_router.serving.open_tools import OpenTools
+from cnp_router.serving.renewal import Renewal
 from cnp_router.serving.search_log import SearchLog
 from cnp_router.serving.teaching import InTurn, Teaching
 
@@ -28,7 +31,8 @@ _END_SECONDS = 2.0  # for what is to be taught at the end
 class Upkeep:
     """Runs beside the searches and calls of one gateway, in tasks and in a thread of its own.
 
-    `in_turn` is given each piece of learning, and does it while nobody routes.
+    `in_turn` is given each piece of learning, and does it while nobody routes; `renewed` a new
+    model's router, which answers from then on.
     """
 
     def __init__(
@@ -38,6 +42,8 @@ class Upkeep:
         tools: OpenTools,
         settings: GatewaySettings,
         in_turn: InTurn,
+        renewal: Renewal | None,
+        renewed: Callable[[Router], object],
     ) -> None:
         self.is_broken = False
         self._log = log
@@ -45,6 +51,8 @@ class Upkeep:
         self._tools = tools
         self._settings = settings
         self._in_turn = in_turn
+        self._renewal = renewal
+        self._renewed = renewed
         self._tasks: list[asyncio.Task[None]] = []
         self._thread = ThreadPoolExecutor(1, "cnp-router-upkeep")
 
@@ -61,6 +69,8 @@ class Upkeep:
         self._tasks = [asyncio.create_task(self._learn())]
         if self._settings.refresh_seconds and self._tools.sources is not None:
             self._tasks.append(asyncio.create_task(self._look()))
+        if self._renewal is not None:
+            self._tasks.append(asyncio.create_task(self._renew(self._renewal)))
         for task in self._tasks:
             task.add_done_callback(self._noted)
 
@@ -98,6 +108,26 @@ class Upkeep:
                 await self._tools.refresh()
             except CnpRouterError as exc:
                 _LOGGER.warning("%s", exc)
+
+    async def _renew(self, renewal: Renewal) -> None:
+        """Take a model that has replaced the one that answers; it is opened in the thread."""
+        while True:
+            await asyncio.sleep(renewal.every)
+            found = await self._in_thread(lambda: renewal.look(self._prepared))
+            if found is not None:
+                router, (catalog, there) = found
+                # Nothing is awaited in between: who asks meets the old model or the new one.
+                self._tools.take(catalog, there)
+                self._renewed(router)
+                renewal.done(router)
+
+    def _prepared(self, router: Router) -> tuple[Catalog, tuple[Api, ...]]:
+        """Have what is learned go on in a new router, and return its catalog and its tools."""
+        catalog: Catalog = router.catalog  # type: ignore[attr-defined]
+        there = self._tools.there(catalog)
+        if self._teaching is not None:
+            self._teaching.renew(router, self._in_turn)
+        return catalog, there
 
     def _noted(self, task: asyncio.Task[None]) -> None:
         """Say it where one of them broke off."""

@@ -216,7 +216,7 @@ class Orchestrator:
             If the model gives no answer, and nothing fits that could be asked directly.
         """
         check_request(request)
-        routing = self.router.route(request)
+        routing = await self.router.aroute(request)
         books = Books()
         shown = routing.contractors if routing.fits else ()
         source: Source = "agents"

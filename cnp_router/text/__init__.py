@@ -3,7 +3,9 @@
 from cnp_router.text.bm25 import BM25
 from cnp_router.text.clauses import clauses, cuts, quarters
 from cnp_router.text.describe import specification_text
-from cnp_router.text.tfidf import TfidfEncoder, dense_product, unit_rows
+from cnp_router.text.sparse_rows import GrowingRows, dense_product, rows_between, unit_rows
+from cnp_router.text.term_counts import TermCounts, blocks
+from cnp_router.text.tfidf import TfidfEncoder
 from cnp_router.text.tokenise import (
     STOP_WORDS,
     content_words,
@@ -18,7 +20,10 @@ from cnp_router.text.tokenise import (
 __all__ = [
     "BM25",
     "STOP_WORDS",
+    "GrowingRows",
+    "TermCounts",
     "TfidfEncoder",
+    "blocks",
     "clauses",
     "content_words",
     "cuts",
@@ -27,6 +32,7 @@ __all__ = [
     "pieces",
     "placed_words",
     "quarters",
+    "rows_between",
     "singular",
     "specification_text",
     "split_identifier",

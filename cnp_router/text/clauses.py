@@ -37,8 +37,9 @@ _MOST_CUTS = 6
 _SENTENCE, _CONJUNCTION, _COMMA = range(3)  # the strongest first
 
 
-def _alternatives(table: dict[str, str]) -> str:
+def _alternatives(table: dict[str, str], *, ascii_only: bool = False) -> str:
     found = {phrase for line in table.values() for phrase in line.split(", ")}
+    found = {phrase for phrase in found if phrase.isascii() or not ascii_only}
     return "|".join(re.escape(phrase) for phrase in sorted(found, key=len, reverse=True))
 
 
@@ -54,6 +55,15 @@ _SEPARATOR = re.compile(
     rf"|{_alternatives(UNSPACED_CONJUNCTIONS)})"
     r"|(?P<comma>,(?=\s)|[、，､،]|(?<=\s)[-–—](?=\s)|—)",
     re.IGNORECASE,
+)
+# The same for ASCII in lower case, more than twice as fast.
+_ASCII_SEPARATOR = re.compile(
+    r"(?P<stop>(?=\s)(?:(?<=[.!?])|(?<=[.!?][\"')\]])))"
+    r"|(?<!\S)(?:(?P<item>\(?(?P<number>\d{1,2})[.)](?=\s))"
+    rf"|(?P<word>(?:{_alternatives(CONJUNCTIONS, ascii_only=True)})(?![^\s,])"
+    r"|(?<=\s)[&+](?=\s)))"
+    r"|(?P<line>(?:^|\n)[^\S\n]*+[-*](?=\s)|[\n;])"
+    r"|(?P<comma>,(?=\s)|(?<=\s)-(?=\s))"
 )
 
 
@@ -181,7 +191,9 @@ def _parts(text: str) -> tuple[_Part, ...]:
 def _separators(text: str) -> Iterator[tuple[int, int, int]]:
     """Yield where each begins and ends, and its kind."""
     item = 1
-    for match in _SEPARATOR.finditer(text):
+    is_ascii = text.isascii()
+    found = _ASCII_SEPARATOR.finditer(text.lower()) if is_ascii else _SEPARATOR.finditer(text)
+    for match in found:
         at, end = match.span()
         if match["number"]:
             if int(match["number"]) != item:

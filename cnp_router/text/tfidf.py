@@ -6,22 +6,27 @@ than answering a request, and a saved model has to answer from a cold start.
 
 from __future__ import annotations
 
-import copy
 import math
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text.tokenise import ANALYZERS, grams_of, standing_words
+from cnp_router.text.sparse_rows import (
+    GrowingRows,
+    counted_rows,
+    one_row,
+    unit_data,
+)
+from cnp_router.text.term_counts import Analyzer, TermCounts, blocks, runs_of_words, word_runs
+from cnp_router.text.tokenise import ANALYZERS
 
-__all__ = ["TfidfEncoder", "count_terms", "dense_product", "unit_rows"]
-
-
-Analyzer = Literal["word", "content", "character"]
+__all__ = ["TfidfEncoder", "count_terms"]
 
 
 class TfidfEncoder:
@@ -54,41 +59,59 @@ class TfidfEncoder:
 
     def fit(self, texts: Sequence[str]) -> TfidfEncoder:
         """Learn the terms and their document frequencies."""
-        self.fit_transform(texts)
-        return self
+        return self._learn(texts)
 
     def fit_transform(self, texts: Sequence[str], *, n_telling: int = 0) -> sparse.csr_array:
-        """Learn the terms, and encode the same texts, in one pass.
+        """Learn the terms, and encode the same texts.
 
         The terms of the last `n_telling` texts are kept however rare they are.
         """
-        if self.analyzer == "character":
-            # A history says the same words all the time: their runs are counted once a word.
-            said, vocabulary = count_terms(map(standing_words, texts))
-            grams, column = count_terms(map(grams_of, vocabulary))
-            counts = sparse.csr_array(said @ grams)
-        else:
-            counts, column = count_terms(map(ANALYZERS[self.analyzer], texts))
-        frequency = np.bincount(counts.indices, minlength=len(column))
-        terms = np.array(list(column), dtype=object)
-        is_kept = frequency >= self.min_df
-        if n_telling:
-            is_kept[counts[-n_telling:].indices] = True
-        kept = sorted(np.flatnonzero(is_kept), key=lambda i: terms[i])
-        if len(kept) > self.max_terms:
-            most = sorted(kept, key=lambda i: -frequency[i])[: self.max_terms]
-            kept = sorted(most, key=lambda i: terms[i])
-        chosen = np.array(kept, dtype=np.int64)
-        idf = 1 + np.log((1 + len(texts)) / (1 + frequency[chosen]))
-        self._set(list(terms[chosen]), idf.astype(np.float32), 1 + math.log(1 + len(texts)))
-        return self._weighted(sparse.csr_array(sparse.csc_array(counts)[:, chosen]))
+        self._learn(texts, n_telling)
+        rows = self.new_rows()
+        for block in blocks(texts):
+            self.add_rows(rows, block, in_order=True)
+        return rows.matrix()
+
+    def _learn(self, texts: Sequence[str], n_telling: int = 0) -> TfidfEncoder:
+        counts = TermCounts(self.analyzer)
+        n_others = max(len(texts) - n_telling, 0)
+        counts.add(texts[:n_others])
+        counts.add(texts[n_others:], telling=True)
+        return self._set(*counts.chosen(min_df=self.min_df, max_terms=self.max_terms))
+
+    @classmethod
+    def of_counts(
+        cls, counts: TermCounts, *, min_df: int = 2, max_terms: int = 100_000
+    ) -> TfidfEncoder:
+        """Return the encoder that is fitted on the texts that were counted.
+
+        Examples
+        --------
+        >>> counts = TermCounts("word")
+        >>> counts.add(["a map", "a song"])
+        >>> TfidfEncoder.of_counts(counts, min_df=1).terms_
+        ['map', 'song']
+        """
+        made = cls(counts.analyzer, min_df=min_df, max_terms=max_terms)
+        return made._set(*counts.chosen(min_df=min_df, max_terms=max_terms))
 
     def _set(self, terms: list[str], idf: NDArray[Any], rare: float) -> TfidfEncoder:
         self.terms_ = terms
-        self.idf_ = idf
+        self.idf_ = np.asarray(idf)  # of a file that is mapped, each look at it is slow
         self.rare_ = rare
-        self._column = {term: i for i, term in enumerate(terms)}
+        self._column = dict(zip(terms, range(len(terms)), strict=True))
+        self._runs = word_runs(self._column.get)
+        self._blank = sparse.csr_array((1, len(terms)), dtype=np.float32)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = ("_column", "_runs", "_blank")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "terms_" in state:
+            self._set(self.terms_, self.idf_, self.rare_)
 
     @property
     def n_texts(self) -> int:
@@ -115,20 +138,75 @@ class TfidfEncoder:
 
     def transform(self, texts: Sequence[str]) -> sparse.csr_array:
         """Encode texts as rows of length 1, or 0 where a text has no known term; float32."""
-        documents = map(ANALYZERS[self.analyzer], texts)
-        return self._weighted(count_terms(documents, self._column)[0])
+        if len(texts) == 1:
+            columns, counts = self._counted(texts[0])
+            weights = (1 + np.log(counts)) * self.idf_[columns]
+            return one_row(self._blank, weights, columns)
+        rows = self.new_rows()
+        for block in blocks(texts):
+            self.add_rows(rows, block)
+        return rows.matrix()
 
-    def linear(self, text: str, weights: NDArray[Any]) -> float:
-        """Return the product of a text's vector and some weights: ``transform([text]) @ weights``.
+    def new_rows(self) -> GrowingRows:
+        """Return a matrix without rows, to which `add_rows` adds."""
+        return GrowingRows(len(self.terms_))
 
-        Without building a matrix, several times faster.
+    def add_rows(self, rows: GrowingRows, texts: Sequence[str], *, in_order: bool = False) -> None:
+        """Add the rows that `transform` returns, those of a few texts at a time.
+
+        The words of a row stand as the text says them, or in the order of the terms.
         """
-        found = Counter(filter(self._column.__contains__, ANALYZERS[self.analyzer](text)))
-        if not found:
-            return 0.0
-        columns = np.array([self._column[term] for term in found])
-        vector = (1 + np.log(np.array(list(found.values()), dtype=float))) * self.idf_[columns]
-        return float(vector @ weights[columns] / np.sqrt(vector @ vector))
+        if in_order or self.analyzer == "character":
+            found, sizes = self._columns_of(texts)
+            columns, counts, sizes = counted_rows(found, sizes, len(self.terms_))
+        else:
+            said = [Counter(self._known(text)) for text in texts]
+            columns = np.array(list(chain.from_iterable(said)), dtype=np.int32)
+            counts = np.array([n for own in said for n in own.values()], dtype=np.float32)
+            sizes = np.array(list(map(len, said)), dtype=np.int64)
+        weights = (1 + np.log(counts)) * self.idf_[columns]
+        rows.add(unit_data(weights, np.concatenate([[0], np.cumsum(sizes)])), columns, sizes)
+
+    def _known(self, text: str) -> list[int]:
+        """Return the column of each known word of a text, as often as it is there."""
+        column = self._column.get
+        return [i for term in ANALYZERS[self.analyzer](text) if (i := column(term)) is not None]
+
+    def _columns_of(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the columns of the known terms of texts, and how many each text has."""
+        if self.analyzer == "character":
+            return runs_of_words(texts, self._runs)
+        found = list(map(self._known, texts))
+        columns = np.array(list(chain.from_iterable(found)), dtype=np.int32)
+        return columns, np.array(list(map(len, found)), dtype=np.int64)
+
+    def _counted(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the distinct columns of a text, and how often each is there.
+
+        Those of characters are in order, those of words as the text says them.
+        """
+        if self.analyzer == "character":
+            columns, counts, _ = counted_rows(*self._columns_of([text]), len(self.terms_))
+            return columns, counts
+        found = Counter(self._known(text))
+        columns = np.fromiter(found, dtype=np.int32, count=len(found))
+        return columns, np.fromiter(found.values(), dtype=np.float32, count=len(found))
+
+    def linear(self, texts: Sequence[str], weights: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the product of the vector of each text and some weights.
+
+        That is ``transform(texts) @ weights``, without a matrix: several times faster.
+        """
+        columns, sizes = self._columns_of(texts)
+        columns, counts, sizes = counted_rows(columns, sizes, len(self.terms_))
+        products = np.zeros(len(sizes))
+        (some,) = sizes.nonzero()
+        if len(some):
+            starts = (sizes.cumsum() - sizes)[some]
+            vectors = (1 + np.log(counts.astype(float))) * self.idf_[columns]
+            squares = np.add.reduceat(vectors * vectors, starts)
+            products[some] = np.add.reduceat(vectors * weights[columns], starts) / np.sqrt(squares)
+        return products
 
     def weights(self, text: str) -> dict[str, float]:
         """Return a text's vector by term. Unknown terms count as rare, not as nothing."""
@@ -145,10 +223,6 @@ class TfidfEncoder:
         column = self._column.get(term)
         return None if column is None else float(self.idf_[column])
 
-    def _weighted(self, counts: sparse.csr_array) -> sparse.csr_array:
-        counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
-        return unit_rows(counts)
-
     def __repr__(self) -> str:
         terms = getattr(self, "terms_", None)
         state = "not fitted" if terms is None else f"{len(terms)} terms"
@@ -163,30 +237,25 @@ class TfidfEncoder:
     def from_state(cls, state: dict[str, Any]) -> TfidfEncoder:
         """Rebuild a fitted encoder; raises KeyError, TypeError or ValueError if it was none."""
         terms, idf = list(state["terms"]), state["idf"]
-        if not set(map(type, terms)) <= {str} or len(set(terms)) < len(terms):
-            raise ValueError("expected distinct terms")
+        if not set(map(type, terms)) <= {str}:
+            raise ValueError("expected terms")
         if idf.shape != (len(terms),):
             raise ValueError("expected a weight for each term")
         if state["analyzer"] not in ANALYZERS:
             raise ValueError(f"expected one of {sorted(ANALYZERS)}, got {state['analyzer']!r}")
-        return cls(state["analyzer"])._set(terms, idf, float(state["rare"]))
+        made = cls(state["analyzer"])._set(terms, idf, float(state["rare"]))
+        if len(made._column) < len(terms):
+            raise ValueError("expected distinct terms")
+        return made
 
 
-def count_terms(
-    documents: Iterable[Iterable[str]], column: Mapping[str, int] | None = None
-) -> tuple[sparse.csr_array, Mapping[str, int]]:
-    """Count the terms of some documents, one a row, and return the column of each term, too.
-
-    Terms that have no column are passed over; by default all are counted, as they come.
-    """
-    growing: defaultdict[str, int] = defaultdict()
-    growing.default_factory = growing.__len__
-    known: Mapping[str, int] = growing if column is None else column
-    pointers: list[int] = [0]
-    columns: list[int] = []
-    counts: list[int] = []
+def count_terms(documents: Iterable[Iterable[str]]) -> tuple[sparse.csr_array, dict[str, int]]:
+    """Count the terms of some documents, one a row, and return the column of each term, too."""
+    known: defaultdict[str, int] = defaultdict()
+    known.default_factory = known.__len__
+    pointers, columns, counts = array("q", [0]), array("i"), array("f")
     for terms in documents:
-        own = Counter(terms if column is None else filter(column.__contains__, terms))
+        own = Counter(terms)
         columns.extend(map(known.__getitem__, own))
         counts.extend(own.values())
         pointers.append(len(columns))
@@ -198,26 +267,4 @@ def count_terms(
         ),
         shape=(len(pointers) - 1, len(known)),
     )
-    return matrix, dict(growing) if column is None else column
-
-
-def unit_rows(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Return the matrix with each row scaled to length 1; rows of zeros stay."""
-    squares = np.add.reduceat(
-        np.append(matrix.data.astype(np.float64) ** 2, 0.0), matrix.indptr[:-1]
-    ) * (np.diff(matrix.indptr) > 0)
-    lengths = np.sqrt(np.maximum(squares, 1e-24))
-    scaled = copy.copy(matrix)  # it shares all but the data
-    scaled.data = (matrix.data / np.repeat(lengths, np.diff(matrix.indptr))).astype(np.float32)
-    return scaled
-
-
-def dense_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> NDArray[Any]:
-    """Return ``rows @ matrix`` as a dense array.
-
-    A single row, which is what answering a request is about, adds up the postings of its terms and
-    never builds a sparse result.
-    """
-    if rows.shape[0] == 1:
-        return np.asarray(rows.data @ matrix[rows.indices], dtype=np.float32)[None]
-    return np.asarray((rows @ matrix).toarray())
+    return matrix, dict(known)

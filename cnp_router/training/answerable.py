@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text import TfidfEncoder, content_words
+from cnp_router.training.co_occurrence import CoOccurrence
 from cnp_router.training.corpus import Specifications
 from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.entries import entries
+from cnp_router.training.keyed import scattered
 from cnp_router.training.linear import Gaussian, Logistic, level, rising, sigmoid, single_class
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import AnswerablePrior
@@ -36,6 +39,7 @@ __all__ = [
     "log_probabilities",
     "look_weights",
     "looks",
+    "said",
     "sides",
     "strength",
 ]
@@ -83,7 +87,7 @@ class Look:
     kind: Kind
     text: str
     candidates: Candidates
-    co_usage: sparse.csc_array
+    co_usage: CoOccurrence
     used: NDArray[Any]
     seen: bool
     fold: int
@@ -130,25 +134,50 @@ def looks(
 def _seen(
     views: Views, batch: Any, kind: Any, used: Sequence[NDArray[Any]], seen: bool, fold: int
 ) -> Iterator[Look]:
-    co_usage = views[CoUsageView].conditional
+    co_usage = views[CoUsageView].pairs
     found = views.candidates(batch) if len(batch) else []
     for text, own, serving in zip(batch.requests.texts, found, used, strict=True):
         yield Look(kind, text, own, co_usage, serving, seen, fold)
 
 
 def _with_twins(index: Specifications, needed: NDArray[Any]) -> NDArray[Any]:
-    columns = sparse.csc_array(index.word_columns[:, needed])
-    alike = (columns.T @ index.word_columns).max(axis=0).toarray().ravel()
-    return np.union1d(needed, np.flatnonzero(alike > TWINS))
+    """Return the needed APIs, and all whose specifications can stand in for theirs."""
+    rows, columns = index.word_columns, index.once("words by api", lambda: _by_api(index))
+    twins = [needed]
+    for position in needed:
+        own = entries(columns, np.array([position]))
+        if not len(own.index):
+            continue
+        # Who shares none of the words that weigh most, cannot be so alike by all others: these
+        # leave too little of the length (the inequality of Cauchy and Schwarz).
+        order = np.argsort(-own.data, kind="stable")
+        left = np.square(own.data[order], dtype=np.float64)[::-1].cumsum()[::-1]
+        telling = own.index[order[left > TWINS**2]]
+        others = np.unique(entries(rows, telling).index)
+        found = entries(columns, others)
+        products = scattered(own.index, own.data, found.index, columns.shape[0]) * found.data
+        alike = np.bincount(np.repeat(np.arange(len(others)), found.sizes), products, len(others))
+        twins.append(others[alike > TWINS])
+    return np.unique(np.concatenate(twins))
+
+
+def _by_api(index: Specifications) -> sparse.csc_array:
+    return sparse.csc_array(index.word_columns)
 
 
 def _with_category(index: Specifications, needed: NDArray[Any], also: NDArray[Any]) -> NDArray[Any]:
     """Return who is absent, and all whose main category, the first, is one of the needed."""
-    main = {c for i in needed for c in index.catalog[int(i)].categories[:1]}
-    same = [
-        i for i, api in enumerate(index.catalog) if api.categories[:1] and api.categories[0] in main
-    ]
-    return np.union1d(also, np.array(same, dtype=np.intp))
+    by_category = index.once("by main category", lambda: _by_main_category(index))
+    main = {name for i in needed for name in index.catalog[int(i)].categories[:1]}
+    return np.unique(np.concatenate([also, *(by_category[name] for name in sorted(main))]))
+
+
+def _by_main_category(index: Specifications) -> dict[str, NDArray[Any]]:
+    found: dict[str, list[int]] = {}
+    for i, api in enumerate(index.catalog):
+        for name in api.categories[:1]:
+            found.setdefault(name, []).append(i)
+    return {name: np.array(own, dtype=np.intp) for name, own in found.items()}
 
 
 def _first(text: str) -> str:
@@ -186,16 +215,16 @@ class Manner(Part):
         is_asked = np.arange(len(texts)) < len(asked)
         return cls(encoder, *_linear(encoder.transform(texts), is_asked))
 
-    def log_odds(self, text: str) -> float:
-        """Return how much a text sounds like the requests and the specifications."""
-        return self.encoder.linear(text, self.weights) + self.intercept
+    def log_odds(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Return how much each text sounds like the requests and the specifications."""
+        return self.encoder.linear(texts, self.weights) + self.intercept
 
 
 @dataclass(frozen=True, eq=False)
 class Answerable(Part):
     """Probability that anything in the catalog serves a request.
 
-    `says` judges by `_said`, `fits` by `_fitting`; `both` by the logarithms of what these two say,
+    `says` judges by `said`, `fits` by `_fitting`; `both` by the logarithms of what these two say,
     as if one met many requests that nothing serves. `level` is added to its log-odds, so that past
     requests, all of which something served, get `SERVED` on average.
     """
@@ -253,48 +282,93 @@ class Answerable(Part):
 
     def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:
         """Return the logarithms of what both judges say of a request, of shape (2,)."""
-        *said, strength = _said(word, text, False)
-        S = np.array([[self.manner.log_odds(text), *said]])
-        F = _fitting(found, p, strength)[None]
-        return np.asarray(log_probabilities(self.says, self.fits, S, F)[0])
+        return np.asarray(self.evidences(said(word, [text]), [text], [found], [p])[0])
+
+    def evidences(
+        self,
+        said: NDArray[Any],
+        texts: Sequence[str],
+        found: Sequence[Candidates],
+        probabilities: Sequence[NDArray[Any]],
+    ) -> NDArray[Any]:
+        """Return the logarithms of what both judges say of each request, of shape (n_texts, 2).
+
+        `said` is what the function of that name says of the texts; the probabilities are those of
+        their candidates.
+        """
+        S = said.copy()
+        S[:, 1:] = said[:, :2]
+        S[:, 0] = self.manner.log_odds(texts)
+        F = _fitting(found, probabilities, said[:, 2])
+        return log_probabilities(self.says, self.fits, S, F)
 
     def probability(self, evidence: NDArray[Any]) -> float:
         """Return the probability that anything in the whole catalog serves it."""
-        return float(sigmoid(self.both.log_odds(evidence) + self.level))
+        return float(self.probabilities(evidence))
+
+    def probabilities(self, evidence: NDArray[Any]) -> NDArray[Any]:
+        """Return the same for several requests: evidence is of shape (n_requests, 2)."""
+        return sigmoid(self.both.log_odds(evidence) + self.level)
 
 
 def strength(word: TfidfEncoder, text: str) -> float:
     """Return what is left of the length of a text's vector without the words that are unknown."""
-    return _said(word, text, False)[2]
+    return float(said(word, [text])[0, 2])
 
 
-def _said(word: TfidfEncoder, text: str, seen: bool) -> tuple[float, float, float]:
-    """Return how familiar the words of a text are, what share of them is known, and its strength.
+def said(word: TfidfEncoder, texts: Sequence[str], seen: Sequence[bool] = ()) -> NDArray[Any]:
+    """Return how familiar the words of texts are, what share is known, and the strength: (n, 3).
 
     The strength is what is left of the length of its vector without the unknown words: by that much
-    likeness is overrated. Function words do not count. Where the encoder has `seen` the text, it is
+    likeness is overrated. Function words do not count. Where the encoder has `seen` a text, it is
     judged without it.
     """
-    idf = [word.idf(term) for term in sorted(set(content_words(text)))]
-    if not idf:
-        return 0.0, 0.0, 0.0
-    rare = word.rare_
-    weight = np.array([rare if value is None else value for value in idf])
-    others = np.exp(rare - weight) - 1 - seen  # in how many other texts each word is
-    known = others >= (word.min_df if seen else 0.5)
-    familiar = np.log1p(np.maximum(others, 0)).mean() / (rare - 1)
+    idf: list[float] = []
+    sizes = []
+    for text in texts:
+        before = len(idf)
+        values = map(word.idf, sorted(set(content_words(text))))
+        idf.extend(word.rare_ if value is None else value for value in values)
+        sizes.append(len(idf) - before)
+    found = np.zeros((len(texts), 3))
+    count = np.array(sizes, dtype=np.intp)
+    some = np.flatnonzero(count)
+    if not len(some):
+        return found
+    starts, rare, weight = (np.cumsum(count) - count)[some], word.rare_, np.array(idf)
+    of_seen = np.array(seen, dtype=bool).repeat(count) if len(seen) else np.False_
+    others = np.exp(rare - weight) - 1 - of_seen  # in how many other texts each word is
+    known = others >= np.where(of_seen, word.min_df, 0.5)
+    familiar = np.log1p(np.maximum(others, 0))
     square = np.square(np.where(known, weight, rare))
-    return float(familiar), float(known.mean()), float(np.sqrt(square[known].sum() / square.sum()))
+    found[some, 0] = np.add.reduceat(familiar, starts) / count[some] / (rare - 1)
+    found[some, 1] = np.add.reduceat(known, starts, dtype=np.float64) / count[some]
+    of_known = np.add.reduceat(square * known, starts)
+    found[some, 2] = np.sqrt(of_known / np.add.reduceat(square, starts))
+    return found
 
 
-def _fitting(found: Candidates, p: NDArray[Any], strength: float) -> NDArray[Any]:
-    """Return the best of each score, and its mean over the most probable candidates."""
-    scores = found.features[:, found.likeness].astype(np.float64)
+def _fitting(
+    found: Sequence[Candidates], probabilities: Sequence[NDArray[Any]], strength: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the best of each score, and its mean over the most probable candidates, by request."""
+    rows = [
+        _fits_of(own, p, each)
+        for own, p, each in zip(found, probabilities, strength.tolist(), strict=True)
+    ]
+    return np.array(rows)
+
+
+def _fits_of(found: Candidates, p: NDArray[Any], strength: float) -> NDArray[Any]:
     if not len(p):
         return np.zeros(2 * len(found.likeness))
+    features, columns = found.features, found.likeness
     best = np.argsort(-p, kind="stable")[:_BEST]
-    share = p[best] / max(p[best].sum(), 1e-9)
-    return strength * np.concatenate([scores.max(axis=0), share @ scores[best]])
+    share = p[best]
+    share /= max(share.sum(), 1e-9)
+    highest = features[:, : columns.max(initial=-1) + 1].max(axis=0)[columns]
+    mean = share @ features[best[:, None], columns]
+    return np.asarray(strength * np.concatenate([highest, mean]))
 
 
 def fitting(scores: Sequence[str]) -> tuple[str, ...]:
@@ -310,13 +384,12 @@ def sides(
     scores: Sequence[str],
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return how looks are said (`SAID`), and how well anything fits them (`fitting`)."""
-    said = np.array([_said(word, look.text, look.seen) for look in seen]).reshape(-1, 3)
-    rows = [
-        _fitting(look.candidates, p, strength)
-        for look, p, strength in zip(seen, probabilities, said[:, 2], strict=True)
-    ]
-    F = np.array(rows).reshape(-1, len(fitting(scores)))
-    return np.column_stack([sounding, said[:, :2]]), F
+    manners = said(word, [look.text for look in seen], [look.seen for look in seen])
+    F = _fitting([look.candidates for look in seen], probabilities, manners[:, 2])
+    return (
+        np.column_stack([sounding, manners[:, :2]]),
+        F.reshape(-1, len(fitting(scores))),
+    )
 
 
 def log_probabilities(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.training.corpus import Corpus, entries
+from cnp_router.training.co_occurrence import DOUBT, CoOccurrence
+from cnp_router.training.corpus import Corpus
+from cnp_router.training.entries import Entries, entries
+from cnp_router.training.keyed import scattered
 from cnp_router.training.views import Candidates, Neighbours
 
 __all__ = ["FEATURES", "N_CO_USED", "N_FROM_TEXT", "CoUsageFeatures"]
@@ -43,29 +47,32 @@ FEATURES = (
 )
 N_FROM_TEXT = 20
 N_CO_USED = 20
+# Of a known API that more mashups used, the newest are looked at.
+MOST_MASHUPS = 8_192
 _FLOOR = 1e-4
 _DOUBT = 0.005  # a conditional probability of less tells nothing
 _DISTANT = 0.02  # neighbours whose squared similarities sum to less tell little
 
 
 class CoUsageFeatures:
-    """Past mashups as sets of APIs, to look up what was used together with some of them.
+    """Past mashups as sets of APIs, to look up what was used together with some of them."""
 
-    ``co_usage[i, j]`` is ``P(i | j)``; ``category_co_usage[i, j]`` says how often category i is
-    that of an API used with one of category j.
-    """
-
-    def __init__(self, corpus: Corpus, co_usage: sparse.csc_array) -> None:
+    def __init__(self, corpus: Corpus, co_usage: CoOccurrence) -> None:
         self.co_usage = co_usage
         self.usage = corpus.usage
-        self.mashups = sparse.csc_array(corpus.usage)
+        self.mashups = corpus.mashups
         self.counts = corpus.counts
         self.membership = corpus.mean_membership
         self.specifications = corpus.specifications.latent
-        pairs = co_usage @ sparse.diags_array(corpus.counts)
-        together = sparse.csc_array(self.membership.T @ pairs @ self.membership)
+
+    @cached_property
+    def category_co_usage(self) -> sparse.csc_array:
+        """``[i, j]``: how often category i is that of an API used with one of category j."""
+        scale = sparse.diags_array(self.counts / (self.counts + DOUBT))
+        pairs = self.co_usage.together @ (scale @ self.membership)
+        together = sparse.csc_array(self.membership.T @ pairs)
         total = np.asarray(together.sum(axis=0)).ravel()
-        self.category_co_usage = sparse.csc_array(together @ sparse.diags_array(1 / (total + 2.0)))
+        return sparse.csc_array(together @ sparse.diags_array(1 / (total + 2.0)))
 
     def candidates(
         self,
@@ -80,24 +87,22 @@ class CoUsageFeatures:
         None of the known is a candidate; `FEATURES` names the features.
         """
         used = np.unique(np.asarray(known, dtype=np.intp))
-        found = entries(self.co_usage, used)
-        given = np.zeros((len(self.counts), len(used)))
-        given[found.index, np.repeat(np.arange(len(used)), found.sizes)] = found.data
-        everywhere = np.full(len(self.counts), _FLOOR)
-        everywhere[positions] = np.clip(text, _FLOOR, 1 - _FLOOR)
-        expected = everywhere[used].max()
-        everywhere[used] = 0
-        strongest = given.max(axis=1)
-        strongest[used] = 0
-        open_ = positions[everywhere[positions] > 0]
-        pool = np.union1d(
-            _best(everywhere, open_, N_FROM_TEXT),
-            _best(strongest, np.flatnonzero(strongest), N_CO_USED),
-        )
+        found = self.co_usage.given(used)
+        partners = np.setdiff1d(found.index, used)
+        strongest = _matrix(found, partners).max(axis=1)
+        p = np.clip(text, _FLOOR, 1 - _FLOOR)
+        n_apis = len(self.counts)
+        is_open = scattered(used, 1.0, positions, n_apis) == 0
+        expected = p[~is_open].max(initial=_FLOOR)
+        open_, p = positions[is_open], p[is_open]
+        pool = np.union1d(_best(p, open_, N_FROM_TEXT), _best(strongest, partners, N_CO_USED))
+        own = np.full(len(pool), _FLOOR)
+        inside = scattered(pool, 1.0, open_, n_apis) > 0
+        own[np.searchsorted(pool, open_[inside])] = p[inside]
         columns = [
-            *_text_features(everywhere[open_].sum(), everywhere[pool]),
+            *_text_features(p.sum(), own),
             expected,
-            *self._pairs(pool, used, given[pool]),
+            *self._pairs(pool, used, _matrix(found, pool)),
             *self._sets(pool, used),
             *self._similar_requests(pool, used, neighbours),
             *self._kinds(pool, used),
@@ -127,19 +132,31 @@ class CoUsageFeatures:
 
     def _sets(self, pool: NDArray[np.intp], known: NDArray[np.intp]) -> list[Any]:
         """Count candidates in the mashups that used some of the known APIs."""
-        rows, shared = np.unique(entries(self.mashups, known).index, return_counts=True)
-        whole = shared == len(known)
-        sizes = np.diff(self.usage.indptr)[rows]
-        # The squared cosine of the two sets.
-        alike = shared**2 / (sizes * len(known))
+        rows = np.unique(
+            np.concatenate(
+                [
+                    self.mashups.indices[max(start, end - MOST_MASHUPS) : end]
+                    for start, end in zip(
+                        self.mashups.indptr[known], self.mashups.indptr[known + 1], strict=True
+                    )
+                ]
+            )
+        )
         found = entries(self.usage, rows)
         n_apis = len(self.counts)
-        together = np.bincount(found.index, np.repeat(whole, found.sizes), n_apis)
-        votes = np.bincount(found.index, np.repeat(alike, found.sizes), n_apis)
+        mashup = np.repeat(np.arange(len(rows)), found.sizes)
+        is_known = scattered(known, 1.0, found.index, n_apis)
+        shared = np.bincount(mashup, is_known, len(rows))
+        whole = shared == len(known)
+        # The squared cosine of the two sets.
+        alike = shared**2 / (found.sizes * len(known))
+        place = scattered(pool, np.arange(1, len(pool) + 1), found.index, n_apis).astype(np.intp)
+        together = np.bincount(place, whole[mashup], len(pool) + 1)[1:]
+        votes = np.bincount(place, alike[mashup], len(pool) + 1)[1:]
         return [
-            together[pool] / (whole.sum() + 2),
+            together / (whole.sum() + 2),
             np.log1p(whole.sum()),
-            votes[pool] / (alike.sum() + 1),
+            votes / (alike.sum() + 1),
         ]
 
     def _similar_requests(
@@ -147,16 +164,16 @@ class CoUsageFeatures:
     ) -> list[Any]:
         """Count candidates in the most similar requests, where they used a known API."""
         n_apis = len(self.counts)
-        is_known = np.zeros(n_apis, dtype=bool)
-        is_known[known] = True
         found = entries(self.usage, near.rows)
         row = np.repeat(np.arange(len(near.rows)), found.sizes)
-        share = np.bincount(row, is_known[found.index], len(near.rows)) / len(known)
+        is_known = scattered(known, 1.0, found.index, n_apis)
+        share = np.bincount(row, is_known, len(near.rows)) / len(known)
         weight = near.similarity**2 * share
-        votes = np.bincount(found.index, weight[row], n_apis)
-        nearest = np.zeros(n_apis)
-        np.maximum.at(nearest, found.index, (near.similarity * share)[row])
-        return [votes[pool] / (weight.sum() + _DISTANT), nearest[pool]]
+        place = scattered(pool, np.arange(1, len(pool) + 1), found.index, n_apis).astype(np.intp)
+        votes = np.bincount(place, weight[row], len(pool) + 1)[1:]
+        nearest = np.zeros(len(pool) + 1)
+        np.maximum.at(nearest, place, (near.similarity * share)[row])
+        return [votes / (weight.sum() + _DISTANT), nearest[1:]]
 
     def _kinds(self, pool: NDArray[np.intp], known: NDArray[np.intp]) -> list[Any]:
         """Compare categories and specifications of candidates with those of the known APIs."""
@@ -164,18 +181,31 @@ class CoUsageFeatures:
         found = entries(self.membership, known)
         share = np.bincount(found.index, found.data, n_categories)
         related = self.category_co_usage @ (share / len(known))
-        same = self.membership @ (share > 0).astype(np.float32)
+        own = entries(self.membership, pool)
+        row = np.repeat(np.arange(len(pool)), own.sizes)
         likeness = np.einsum("ij,kj->ik", self.specifications[pool], self.specifications[known])
         return [
-            same[pool],
-            (self.membership @ related)[pool],
+            np.bincount(row, own.data * (share > 0)[own.index], len(pool)),
+            np.bincount(row, own.data * related[own.index], len(pool)),
             likeness.max(axis=1),
             likeness.mean(axis=1),
         ]
 
 
+def _matrix(found: Entries, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return what some columns have in some rows, which ascend: (n_rows, n_columns)."""
+    dense = np.zeros((len(rows), len(found.sizes)))
+    place = np.searchsorted(rows, found.index)
+    inside = np.flatnonzero(place < len(rows))
+    inside = inside[rows[place[inside]] == found.index[inside]]
+    column = np.repeat(np.arange(len(found.sizes)), found.sizes)
+    dense[place[inside], column[inside]] = found.data[inside]
+    return dense
+
+
 def _best(scores: NDArray[np.float64], positions: NDArray[np.intp], n: int) -> NDArray[np.intp]:
-    return positions[np.argsort(-scores[positions], kind="stable")[:n]]
+    """Return the positions of the highest scores, of equal ones the first."""
+    return positions[np.argsort(-scores, kind="stable")[:n]]
 
 
 def _text_features(mass: float, p: NDArray[np.float64]) -> list[Any]:

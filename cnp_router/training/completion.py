@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cnp_router.pool import ALONE, Pool
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.parts import Part
 from cnp_router.training.ranker import Example, Ranker
@@ -51,7 +52,7 @@ class Completion(Part):
         out_of_fold: Sequence[NDArray[Any]],
         *,
         random_state: int,
-        n_jobs: int | None = None,
+        pool: Pool = ALONE,
     ) -> Completion:
         """Learn from the examples with several APIs, some but not all of them taken as known.
 
@@ -67,7 +68,7 @@ class Completion(Part):
             return cls(None)
         kept = np.sort(rng.permutation(len(tasks))[:MAX_EXAMPLES])
         ranker, _ = Ranker.fit(
-            [_given(*tasks[i]) for i in kept], random_state=random_state, n_jobs=n_jobs
+            [_given(*tasks[i]) for i in kept], random_state=random_state, pool=pool
         )
         return cls(ranker)
 

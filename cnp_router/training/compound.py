@@ -35,18 +35,21 @@ _CALLED_FOR = 0.1
 _SAME = 0.8
 _FLOOR = 1e-4
 
-Judge = Callable[[Sequence[str]], NDArray[Any]]
+# Texts to the positions of some APIs, ascending, and probabilities: (n_texts, n_positions).
+Judge = Callable[[Sequence[str]], tuple[NDArray[Any], NDArray[Any]]]
 
 
 @dataclass(frozen=True, eq=False)
 class Compound:
     """A request that may ask for several things.
 
-    `probabilities`, of shape (n_apis,), are of the request as it is understood now; `halves`, of
-    shape (n_texts, n_apis), those of the halves `texts` of the cuts that are believed;
-    `favourites` the positions of the APIs that are the best one of such a half, ascending.
+    `probabilities` are those of the APIs at `positions`, which ascend, for the request as it is
+    understood now; that of all others is 0. `halves`, of shape (n_texts, n_positions), are those
+    of the halves `texts` of the cuts that are believed; `favourites` the positions of the APIs
+    that are the best one of such a half, ascending.
     """
 
+    positions: NDArray[np.intp]
     probabilities: NDArray[Any]
     texts: tuple[str, ...]
     halves: NDArray[Any]
@@ -70,6 +73,7 @@ def prior_log_odds(n_mashups: int, n_compound: int) -> float | None:
 
 def read(
     request: str,
+    positions: NDArray[Any],
     whole: NDArray[Any],
     judge: Judge,
     glance: Judge | None = None,
@@ -81,12 +85,15 @@ def read(
     Parameters
     ----------
     request : str
-    whole : ndarray of shape (n_apis,), in [0, 1]
-        Probabilities of the request as one.
+    positions : ndarray of shape (n_positions,), int
+        The APIs that may serve it, ascending.
+    whole : ndarray of shape (n_positions,), in [0, 1]
+        Their probabilities for the request as one; those of all others are 0.
     judge : callable
-        Texts to probabilities, of shape (n_texts, n_apis): that of the request, for any text.
+        Texts to the positions of all APIs that may serve any of them, ascending, and to their
+        probabilities, of shape (n_texts, n_positions): that of the request, for any text.
     glance : callable, optional
-        A cheap one, of the same shape: cuts that it does not believe in at all are not judged.
+        A cheap one, of the same form: cuts that it does not believe in at all are not judged.
     prior : float, log-odds
         What speaks for a cut beforehand.
     """
@@ -94,7 +101,7 @@ def read(
     if not pairs:
         return None
     if glance is not None:
-        odds = _log_odds(pairs, glance(_flat(pairs)), whole)
+        odds = _log_odds(pairs, *glance(_flat(pairs)), positions, whole)
         best = np.argsort(-odds, kind="stable")
         kept = best[odds[best] >= _LEAST_AT_A_GLANCE]
     else:
@@ -102,18 +109,22 @@ def read(
     pairs = tuple(pairs[i] for i in np.sort(kept[:_MOST_JUDGED]))
     if not pairs:
         return None
-    halves = judge(_flat(pairs))
-    belief = 0.5 * (1 + np.tanh(0.5 * (_log_odds(pairs, halves, whole) + prior)))
+    found, halves = judge(_flat(pairs))
+    odds = _log_odds(pairs, found, halves, positions, whole)
+    belief = 0.5 * (1 + np.tanh(0.5 * (odds + prior)))
     if belief.max() < _LEAST_BELIEF:
         return None
+    every = np.union1d(positions, found)
+    halves, before = _placed(every, found, halves), _placed(every, positions, whole)
     either = 1 - (1 - halves[0::2]) * (1 - halves[1::2])
-    mixed = belief[:, None] * either + (1 - belief[:, None]) * whole
+    mixed = belief[:, None] * either + (1 - belief[:, None]) * before
     believed = np.repeat(belief >= _BELIEVED, 2)
     return Compound(
-        np.maximum(mixed.max(axis=0), whole),
+        every,
+        np.maximum(mixed.max(axis=0), before),
         tuple(text for text, own in zip(_flat(pairs), believed, strict=True) if own),
         halves[believed].astype(np.float32),
-        np.unique(halves[believed].argmax(axis=1)),
+        np.unique(every[halves[believed].argmax(axis=1)]),
     )
 
 
@@ -124,7 +135,10 @@ def clause_reasons(compound: Compound, positions: Sequence[int]) -> dict[int, Re
     lengths = np.array([len(text) for text in compound.texts])
     found = {}
     for position in positions:
-        own = compound.halves[:, position]
+        place = int(np.searchsorted(compound.positions, position))
+        if place == len(compound.positions) or compound.positions[place] != position:
+            continue
+        own = compound.halves[:, place]
         best = own.max()
         if position in compound.favourites or best >= _CALLED_FOR:
             # Of halves that say about the same, the shortest.
@@ -135,7 +149,11 @@ def clause_reasons(compound: Compound, positions: Sequence[int]) -> dict[int, Re
 
 
 def _log_odds(
-    pairs: Sequence[tuple[str, str]], halves: NDArray[Any], whole: NDArray[Any]
+    pairs: Sequence[tuple[str, str]],
+    found: NDArray[Any],
+    halves: NDArray[Any],
+    positions: NDArray[Any],
+    whole: NDArray[Any],
 ) -> NDArray[Any]:
     """Return what speaks for each cut being one between two needs.
 
@@ -144,11 +162,23 @@ def _log_odds(
     nothing of the other, what the other half says is mere context. And they fall where one half is
     much shorter: a fragment is easily misunderstood.
     """
-    best = halves.argmax(axis=1).reshape(-1, 2)
+    if not len(found):  # nothing speaks for any API
+        return np.full(len(pairs), -np.inf)
+    best = found[halves.argmax(axis=1)].reshape(-1, 2)
     sure = halves.max(axis=1).reshape(-1, 2).min(axis=1)
-    first, second = _logit(whole[best]).T
+    asked = np.unique(best)
+    there = np.isin(positions, asked)
+    given = _placed(asked, positions[there], whole[there])
+    first, second = _logit(given[np.searchsorted(asked, best)]).T
     odds = _logit(sure) - 0.5 * np.abs(first - second) + np.log(_balance(pairs))
     return np.where(best[:, 0] == best[:, 1], -np.inf, odds)
+
+
+def _placed(every: NDArray[Any], positions: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
+    """Return what some of these positions have, on the last axis, and 0 for the others."""
+    placed = np.zeros((*values.shape[:-1], len(every)))
+    placed[..., np.searchsorted(every, positions)] = values
+    return placed
 
 
 def _balance(pairs: Sequence[tuple[str, str]]) -> NDArray[Any]:

@@ -16,8 +16,8 @@ from cnp_router.history import History, Mashup
 from cnp_router.text import specification_text
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
-from cnp_router.training.linear import spread_columns
 from cnp_router.training.parts import GIVEN, ONES, Memo, Part
+from cnp_router.training.postings import EXACT, postings
 
 __all__ = [
     "MANY",
@@ -26,7 +26,6 @@ __all__ = [
     "Specifications",
     "category_membership",
     "check_known",
-    "entries",
     "filled",
     "has_dates",
     "history_days",
@@ -35,15 +34,22 @@ __all__ = [
 ]
 
 LITTLE, MANY = 30, 500  # mashups
+EXACT_PAST = 1_024  # past requests: a new one is compared with all of so many
+MOST_SPELT = 128  # specifications a run of characters: a request has many runs
 MONTH = 30.0  # days
 
 
 @dataclass(frozen=True, eq=False)
 class Specifications(Part, Memo):
-    """What the catalog alone says of each API; rows of `latent` have the length 1 or 0."""
+    """What the catalog alone says of each API; rows of `latent` have the length 1 or 0.
+
+    `word_columns` and `character_columns` are indexes of the rows (`postings`).
+    """
 
     catalog: Annotated[Catalog, GIVEN]
     encoders: Annotated[Encoders, GIVEN]
+    word_rows: Annotated[sparse.csr_array, "apis", "words"]
+    character_rows: Annotated[sparse.csr_array, "apis", "characters"]
     word_columns: Annotated[sparse.csr_array, "words", "apis"]
     character_columns: Annotated[sparse.csr_array, "characters", "apis"]
     latent: Annotated[NDArray[Any], "apis", "components"]
@@ -56,15 +62,21 @@ class Specifications(Part, Memo):
         """Make those of a catalog, whose specifications may be encoded already."""
         if encoded is None:
             encoded = encoders.encode([specification_text(api) for api in catalog])
-        words, characters = encoded.word.T, encoded.character.T
+        exact = len(catalog) <= EXACT
         return cls(
             catalog,
             encoders,
-            sparse.csr_array(words),
-            sparse.csr_array(characters),
+            encoded.word,
+            encoded.character,
+            *_indexes(encoded.word, encoded.character, exact=exact),
             _latent(encoders, encoded.word),
             encoded.dense,
         )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the indexes hold all that the specifications say."""
+        return len(self.catalog) <= EXACT
 
     def synced(self, catalog: Catalog, change: CatalogChange) -> Specifications:
         """Return those of another catalog; only what it says anew is encoded."""
@@ -74,18 +86,23 @@ class Specifications(Part, Memo):
         same = sparse.diags_array((~change.respecified).astype(np.float32))
         by = {"apis": sparse.csr_array(change.apis @ same), **self.encoders.widening(encoders)}
         kept = self.moved(by, catalog=catalog, encoders=encoders)
-        if not texts:  # a model that is loaded without its encoder can do without, too
+        if not texts and kept.is_exact == self.is_exact:
             return kept
-        encoded = encoders.encode(texts)
-        kept.latent[new] = _latent(encoders, encoded.word)
-        kept.vectors[new] = encoded.dense
-        every = np.arange(len(catalog))
-        words = spread_columns(sparse.csr_array(encoded.word.T), new, every)
-        characters = spread_columns(sparse.csr_array(encoded.character.T), new, every)
+        if texts:  # a model that is loaded without its encoder can do without, too
+            encoded = encoders.encode(texts)
+            kept.latent[new] = _latent(encoders, encoded.word)
+            kept.vectors[new] = encoded.dense
+            words = _replaced_rows(kept.word_rows, new, encoded.word)
+            characters = _replaced_rows(kept.character_rows, new, encoded.character)
+        else:
+            words, characters = kept.word_rows, kept.character_rows
+        by_word, by_character = _indexes(words, characters, exact=kept.is_exact)
         return replace(
             kept,
-            word_columns=sparse.csr_array(kept.word_columns + words),
-            character_columns=sparse.csr_array(kept.character_columns + characters),
+            word_rows=words,
+            character_rows=characters,
+            word_columns=by_word,
+            character_columns=by_character,
         )
 
 
@@ -94,15 +111,21 @@ class Corpus(Part):
     """Catalog and history together: which API each mashup used, what it asked for, and when.
 
     A hidden API has an empty column of `usage`; `days` are those of `EncodedRequests`.
+    `history_words` and `history_characters` are indexes of the rows (`postings`); of a long history
+    there is none by characters. Linear models of its words are `low_rank` where it is long and
+    uses many APIs (`ridge_weights`).
     """
 
     specifications: Annotated[Specifications, GIVEN]
     usage: Annotated[sparse.csr_array, "mashups", "apis", ONES]
     membership: Annotated[sparse.csr_array, "apis", "categories", ONES]
+    word_rows: Annotated[sparse.csr_array, "mashups", "words"]
+    character_rows: Annotated[sparse.csr_array, "mashups", "characters"]
     history_words: Annotated[sparse.csr_array, "words", "mashups"]
     history_characters: Annotated[sparse.csr_array, "characters", "mashups"]
     days: Annotated[NDArray[Any], "mashups"]
     history_vectors: Annotated[NDArray[Any], "mashups", "dimensions"]
+    low_rank: bool = False
 
     @classmethod
     def of(
@@ -111,17 +134,19 @@ class Corpus(Part):
         requests: EncodedRequests,
         usage: sparse.csr_array,
         membership: sparse.csr_array,
+        low_rank: bool = False,
     ) -> Corpus:
         """Return the corpus of some past requests."""
-        words, characters = requests.word.T, requests.character.T
         return cls(
             specifications,
             usage,
             membership,
-            sparse.csr_array(words),
-            sparse.csr_array(characters),
+            requests.word,
+            requests.character,
+            *_history_index(requests.word, requests.character),
             requests.day,
             requests.dense,
+            low_rank,
         )
 
     @property
@@ -148,6 +173,22 @@ class Corpus(Part):
     def counts(self) -> NDArray[Any]:
         """Mashups that used each API: ndarray of shape (n_apis,), float32."""
         return np.bincount(self.usage.indices, minlength=self.n_apis).astype(np.float32)
+
+    @cached_property
+    def n_by_count(self) -> NDArray[np.intp]:
+        """How many APIs were used by so many mashups, of shape (highest of `counts` + 1,)."""
+        return np.bincount(self.counts.astype(np.intp))
+
+    @cached_property
+    def count_groups(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """By how many mashups any API was used, ascending, and by each how many APIs."""
+        values = np.flatnonzero(self.n_by_count)
+        return values, self.n_by_count[values]
+
+    @cached_property
+    def count_group(self) -> NDArray[np.intp]:
+        """In which of `count_groups` each API is."""
+        return self.count_groups[0].searchsorted(self.counts)
 
     @cached_property
     def filled_days(self) -> NDArray[Any]:
@@ -196,6 +237,23 @@ class Corpus(Part):
             return f"{start}specifications and history decide together; {share}"
         return f"{start}history decides, and specifications what is new; {share}"
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether requests are compared with all past ones."""
+        return bool(self.usage.shape[0] <= EXACT_PAST)
+
+    @property
+    def few_labels(self) -> bool:
+        """Whether so few APIs have history that requests are compared with all of these."""
+        return len(self.labels) <= EXACT
+
+    @cached_property
+    def label_of(self) -> NDArray[np.intp]:
+        """The place of each API in `labels`, -1 of those without history."""
+        places = np.full(self.n_apis, -1, dtype=np.intp)
+        places[self.labels] = np.arange(len(self.labels))
+        return places
+
     @cached_property
     def mashups(self) -> sparse.csc_array:
         """`usage` by its columns: the mashups that used each API."""
@@ -226,18 +284,55 @@ class Corpus(Part):
 
     def observed(self, requests: EncodedRequests, usage: sparse.csr_array) -> Corpus:
         """Return the corpus with more past requests at its end."""
+        words = _below(self.word_rows, requests.word)
+        characters = _below(self.character_rows, requests.character)
+        by_word, by_character = _history_index(words, characters)
         return replace(
             self,
-            usage=sparse.csr_array(sparse.vstack([self.usage, usage], "csr")),
-            history_words=_beside(self.history_words, requests.word.T),
-            history_characters=_beside(self.history_characters, requests.character.T),
+            usage=_below(self.usage, usage),
+            word_rows=words,
+            character_rows=characters,
+            history_words=by_word,
+            history_characters=by_character,
             days=np.concatenate([self.days, requests.day]),
             history_vectors=np.vstack([self.history_vectors, requests.dense]),
         )
 
 
-def _beside(matrix: sparse.csr_array, more: sparse.sparray) -> sparse.csr_array:
-    return sparse.csr_array(sparse.hstack([matrix, more], "csr"))
+def _indexes(
+    words: sparse.csr_array, characters: sparse.csr_array, *, exact: bool
+) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Return the indexes of specifications, by words and by characters."""
+    by_character = postings(characters, exact=exact, most=MOST_SPELT)
+    return postings(words, exact=exact), by_character
+
+
+def _history_index(
+    words: sparse.csr_array, characters: sparse.csr_array
+) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Return the indexes of some past requests, by words and by characters."""
+    exact = words.shape[0] <= EXACT_PAST
+    if exact:
+        return postings(words, exact=True), postings(characters, exact=True)
+    none = sparse.csr_array(characters.shape[::-1], dtype=np.float32)
+    return postings(words, exact=False), none
+
+
+def _below(matrix: sparse.csr_array, more: sparse.csr_array) -> sparse.csr_array:
+    return sparse.csr_array(sparse.vstack([matrix, more], "csr"))
+
+
+def _replaced_rows(
+    matrix: sparse.csr_array, rows: NDArray[Any], values: sparse.csr_array
+) -> sparse.csr_array:
+    """Return a matrix, in which some rows are empty, with these rows."""
+    place = sparse.csr_array(
+        (np.ones(len(rows), dtype=np.float32), (rows, np.arange(len(rows)))),
+        shape=(matrix.shape[0], len(rows)),
+    )
+    filled = sparse.csr_array(matrix + place @ values).astype(np.float32)
+    filled.sort_indices()
+    return filled
 
 
 def _latent(encoders: Encoders, words: sparse.csr_array) -> NDArray[Any]:
@@ -308,23 +403,3 @@ def matrix_of_ones(rows: Sequence[Sequence[int]], width: int) -> sparse.csr_arra
     return sparse.csr_array(
         (np.ones(len(indices), dtype=np.float32), indices, pointers), shape=(len(rows), width)
     )
-
-
-@dataclass(frozen=True)
-class Entries:
-    """What some lines of a sparse matrix hold, one line after the other; `sizes` is of lines."""
-
-    index: NDArray[np.intp]
-    data: NDArray[np.float32]
-    sizes: NDArray[np.intp]
-
-
-def entries(matrix: sparse.csr_array | sparse.csc_array, lines: NDArray[np.intp]) -> Entries:
-    """Return what some rows of a csr_array, or columns of a csc_array, hold.
-
-    Slicing answers the same, several times slower.
-    """
-    starts = matrix.indptr[lines]
-    sizes = matrix.indptr[lines + 1] - starts
-    places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-    return Entries(matrix.indices[places], matrix.data[places], sizes)

@@ -16,8 +16,8 @@ from cnp_router.routing.recall import FEEDBACK_TARGET
 from cnp_router.routing.selection import mass_positions
 from cnp_router.text import specification_text
 from cnp_router.training.answerable import Answerable
-from cnp_router.training.corpus import entries
 from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.entries import entries
 from cnp_router.training.examples import Fold
 from cnp_router.training.linear import Logistic, level
 from cnp_router.training.parts import Part
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 MAX_JUDGED = 4_000  # answers from which the confidence is learned
+_TOGETHER = 512  # answers
 _MOST_FEEDBACK = 200  # of mashups that are observed together
 _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 _LEAST = 1e-9  # what any candidate is given
@@ -92,7 +93,7 @@ class Decision(Part):
         control = self.recall_control
         last = np.arange(len(requests))[-_MOST_FEEDBACK:]
         found = views.candidates(views.batch(requests.take(last)))
-        answers = ranker.each(views[CoUsageView].conditional, found)
+        answers = ranker.each(views[CoUsageView].pairs, found)
         for row, own, p in zip(last, found, answers, strict=True):
             used = entries(usage, np.array([row])).index
             if not len(used):  # all that it used was removed
@@ -116,33 +117,30 @@ class Decision(Part):
         mashups, there may be few answers, or none: then what other needs were given
         counts too, nobody is announced to of whom nothing speaks, and nothing is promised.
         """
-        known = [] if prior is None else prior.recall.at(n_mashups).tolist()
-        rows: list[NDArray[Any]] = []
-        covered: list[bool] = []
-        needed = [[p] for p in known]
-        months = [0.0] * len(known)
+        known = np.zeros(0) if prior is None else prior.recall.at(n_mashups)
         unseen = 0.0 if prior is None else _LEAST
-        every = -(-len(answers) // MAX_JUDGED)
-        for number, answer in enumerate(answers):
-            given = np.concatenate([answer.probabilities[answer.labels], answer.missed])
-            needed.append(np.maximum(given, unseen).tolist())
-            months.append(0.0 if prior else answer.months)  # nothing is promised, to no time
-            if number % every:
-                continue
-            selections = list(confidence_rows(answer))
-            rows.extend(row for row, _ in selections)
-            covered.extend(is_covered for _, is_covered in selections)
+        needed = [known]
+        for answer in answers:
+            needed.extend((answer.probabilities[answer.labels], answer.missed))
+        given = np.concatenate(needed)
+        given[len(known) :] = np.maximum(given[len(known) :], unseen)
+        sizes = [1] * len(known) + [answer.n_used for answer in answers]
+        months = np.zeros(len(sizes))
+        if prior is None:  # else nothing is promised, to no time
+            months[len(known) :] = [answer.months for answer in answers]
+        judged_ = answers[:: max(-(-len(answers) // MAX_JUDGED), 1)]
+        rows = [_selections(together) for together in _padded(judged_)]
         covering = Logistic(np.zeros(len(CONFIDENCE)), 0.0)
         if rows or prior:
-            X = np.array(rows).reshape(-1, len(CONFIDENCE))
-            y = np.array(covered, dtype=bool)
+            X = np.concatenate([np.zeros((0, len(CONFIDENCE))), *(own for own, _ in rows)])
+            y = np.concatenate([np.zeros(0, dtype=bool), *(covered for _, covered in rows)])
             gaussian = None if prior is None else prior.confidence.covered.at(n_mashups, CONFIDENCE)
             covering = Logistic.fit(X, y, prior=gaussian)
         decision = cls(
             covering,
-            np.array([p for own in needed for p in own]),
-            np.repeat(np.arange(len(needed)), [len(own) for own in needed]),
-            np.array(months),
+            given,
+            np.repeat(np.arange(len(sizes)), sizes),
+            months,
             is_promise=prior is None,
         )
         missing = decision.missing(answers)
@@ -162,21 +160,25 @@ class Decision(Part):
 
         At the default rule, and times the probability that anything serves the request.
         """
-        rows = []
-        for answer in answers:
-            descending = answer.probabilities[answer.order]
-            least = self.recall_control.threshold(TargetRecall().target, answer.months)
-            size = max(int(np.count_nonzero(descending >= least - 1e-12)), 1)
-            covers = answer.labels[answer.order[:size]].sum() == answer.n_used
-            row = confidence_features(descending, float(descending[size:].sum()))
-            rows.append((self.confidence.log_odds(row), answer.answerable, covers))
-        if not rows:
+        if not answers:
             return 0.0
-        x, served, right = np.array(rows, dtype=float).T
+        parts = [self._by_default(together) for together in _padded(answers)]
+        x, right = (np.concatenate(own) for own in zip(*parts, strict=True))
+        served = np.array([answer.answerable for answer in answers])
         # Smoothed: what was always covered is not yet certain. It is no surer than being served.
         n = len(right)
         wanted = min(float(right.mean()), float(served.mean()))
         return level(x, wanted * n / (n + 1), served)
+
+    def _by_default(self, answers: _Padded) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the log-odds that the recipients of the default rule cover, and if they do."""
+        months, which = np.unique(answers.months, return_inverse=True)
+        target, control = TargetRecall().target, self.recall_control
+        least = np.array([control.threshold(target, month) for month in months.tolist()])[which]
+        reached = answers.descending >= np.maximum(least - 1e-12, 0)[:, None]
+        size = np.maximum((reached & answers.there).sum(axis=1), 1)
+        row, covered = answers.selected(size)
+        return self.confidence.log_odds(row), covered
 
     def _raised(self, by: float) -> Decision:
         confidence = self.confidence
@@ -191,19 +193,73 @@ class Decision(Part):
         )
 
 
+@dataclass(frozen=True, eq=False)
+class _Padded:
+    """Answers of several requests: their candidates, most probable first, and nothing behind."""
+
+    there: NDArray[Any]  # which places hold a candidate
+    descending: NDArray[Any]
+    hits: NDArray[Any]  # how many of the first so many it used, from none on
+    outside: NDArray[Any]  # what is behind these
+    n_used: NDArray[Any]
+    months: NDArray[Any]
+
+    @classmethod
+    def of(cls, answers: Sequence[Answer]) -> _Padded:
+        sizes = np.array([len(answer.probabilities) for answer in answers])
+        there = np.arange(sizes.max(initial=1)) < sizes[:, None]
+        p, labels = np.full(there.shape, -1.0), np.zeros(there.shape, dtype=bool)
+        if sizes.any():
+            p[there] = np.concatenate([answer.probabilities for answer in answers])
+            labels[there] = np.concatenate([answer.labels for answer in answers])
+        order = np.argsort(-p, axis=1, kind="stable")
+        descending = np.where(there, np.take_along_axis(p, order, axis=1), 0.0)
+        used = np.take_along_axis(labels, order, axis=1)
+        n, width = there.shape
+        hits, outside = np.zeros((n, width + 1), dtype=int), np.zeros((n, width + 1))
+        np.cumsum(used, axis=1, out=hits[:, 1:])
+        outside[:, :-1] = descending[:, ::-1].cumsum(axis=1)[:, ::-1]
+        n_used = np.array([answer.n_used for answer in answers])
+        months = np.array([answer.months for answer in answers])
+        return cls(there, descending, hits, outside, n_used, months)
+
+    def selected(self, sizes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the features of selections of some size, and if they cover what it used."""
+        each = np.arange(len(sizes))
+        sizes = np.minimum(sizes, self.there.shape[1])
+        outside, covered = self.outside[each, sizes], self.hits[each, sizes] == self.n_used
+        share = outside / np.maximum(self.outside[:, 0], 1e-9)
+        return np.column_stack([share, self.descending[:, 0]]), covered
+
+
+def _padded(answers: Sequence[Answer]) -> Iterator[_Padded]:
+    """Yield the answers in parts, so that memory stays bounded."""
+    for start in range(0, len(answers), _TOGETHER):
+        yield _Padded.of(answers[start : start + _TOGETHER])
+
+
+def _selections(answers: _Padded) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return what the confidence is judged by for selections of many sizes, and if they cover."""
+    n = len(answers.there)
+    place = np.stack([mass_positions(own) for own in answers.descending])
+    place[~answers.there] = np.inf
+    sizes = np.empty((n, len(_SHARES) + len(_SIZES)), dtype=int)
+    for column, share in enumerate(_SHARES):
+        sizes[:, column] = (place <= share).sum(axis=1)
+    sizes[:, len(_SHARES) :] = _SIZES
+    sizes.sort(axis=1)
+    again = np.zeros(sizes.shape, dtype=bool)
+    again[:, 1:] = sizes[:, 1:] == sizes[:, :-1]
+    sizes = np.minimum(sizes, answers.there.sum(axis=1)[:, None])
+    rows, covered = zip(*(answers.selected(own) for own in sizes.T), strict=True)
+    kept = (sizes > 0) & ~again
+    return np.stack(rows, axis=1)[kept], np.stack(covered, axis=1)[kept]
+
+
 def confidence_rows(answer: Answer) -> Iterator[tuple[NDArray[Any], bool]]:
     """Yield what the confidence is judged by for selections of many sizes, and if they cover."""
-    order = answer.order
-    descending, hits = answer.probabilities[order], np.cumsum(answer.labels[order])
-    place = mass_positions(descending)
-    sizes = {int(np.count_nonzero(place <= share)) for share in _SHARES} | set(_SIZES)
-    for size in sorted(min(size, len(order)) for size in sizes):
-        if size:
-            outside = float(descending[size:].sum())
-            yield (
-                confidence_features(answer.probabilities, outside),
-                bool(hits[size - 1] == answer.n_used),
-            )
+    rows, covered = _selections(_Padded.of([answer]))
+    yield from zip(rows, covered.tolist(), strict=True)
 
 
 def confidence_features(probabilities: NDArray[Any], outside: float) -> NDArray[Any]:
@@ -252,11 +308,12 @@ def judged(
         n_mashups,
     )
     examples = [example for fold in folds for example, _ in fold.found]
-    served = [answerable.probability(own) for own in evidence[: len(examples)]]
+    served = answerable.probabilities(evidence[: len(examples)]).tolist()
+    missed = tail.missed(examples)
     return answerable, Decision.fit(
         [
-            Answer(p, example.labels, tail.missed(example), own, example.months)
-            for example, p, own in zip(examples, answers, served, strict=True)
+            Answer(p, example.labels, behind, own, example.months)
+            for example, p, behind, own in zip(examples, answers, missed, served, strict=True)
             if not example.hidden
         ],
         n_mashups,

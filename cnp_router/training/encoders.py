@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
@@ -10,16 +10,36 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text import TfidfEncoder, content_words
+from cnp_router.pool import ALONE, Pool, spans
+from cnp_router.text import (
+    GrowingRows,
+    TermCounts,
+    TfidfEncoder,
+    blocks,
+    content_words,
+    rows_between,
+)
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.parts import Part
 
-__all__ = ["UNKNOWN", "EncodedRequests", "Encoders"]
+__all__ = [
+    "MAX_SAMPLED",
+    "MAX_SAMPLED_SPECIFICATIONS",
+    "UNKNOWN",
+    "EncodedRequests",
+    "Encoders",
+    "encode_chunk",
+    "evenly",
+]
 
+# Of more requests and specifications than this, some tell the terms and what they weigh.
+MAX_SAMPLED, MAX_SAMPLED_SPECIFICATIONS = 50_000, 100_000
 
 # Among fewer texts, a term that only one specification has is what tells it from the others.
 FEW_TEXTS = 5_000
 FEW_REQUESTS = 250
+# Of a piece of work; and how many pieces there are for each worker, at least.
+_MOST_TEXTS, _MOST_CHARACTERS, _PIECES = 10_000, 4_000_000, 2
 UNKNOWN = 0.0  # in the place of a day
 
 
@@ -48,10 +68,34 @@ class EncodedRequests:
         return len(self.texts)
 
     def take(self, rows: NDArray[Any]) -> EncodedRequests:
-        """Return some of the requests."""
+        """Return some of the requests; most of them together share the memory of all."""
         names = [field.name for field in fields(self) if field.name != "texts"]
+        if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and np.all(np.diff(rows) == 1):
+            start, stop = int(rows[0]), int(rows[-1]) + 1
+            taken = {name: _between(getattr(self, name), start, stop) for name in names}
+            return EncodedRequests(self.texts[start:stop], **taken)
         taken = {name: getattr(self, name)[rows] for name in names}
         return EncodedRequests([self.texts[i] for i in rows], **taken)
+
+    @classmethod
+    def concatenated(cls, parts: Iterable[EncodedRequests]) -> EncodedRequests:
+        """Return the requests of some parts, of which there is one at least, as if encoded in one.
+
+        What yields the parts may forget each when it yields the next.
+        """
+        texts: list[str] = []
+        matrices: dict[str, GrowingRows] = {}
+        arrays: dict[str, list[NDArray[Any]]] = {"day": [], "dense": []}
+        for part in parts:
+            texts += part.texts
+            for name in ("word", "character"):
+                own = getattr(part, name)
+                rows = matrices.setdefault(name, GrowingRows(own.shape[1]))
+                rows.add(own.data, own.indices, np.diff(own.indptr))
+            for name, found in arrays.items():
+                found.append(getattr(part, name))
+        made = {name: rows.matrix() for name, rows in matrices.items()}
+        return cls(texts, **made, **{name: np.concatenate(own) for name, own in arrays.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +112,10 @@ class Encoders(Part):
 
     def know(self, request: str) -> bool:
         """Return whether any word is known, if it has one, or a dense encoder reads it."""
-        said = set(content_words(request))
-        known = any(self.word.idf(word) is not None for word in said)
-        return known or not said or self.dense is not None
+        if self.dense is not None:
+            return True
+        said = list(content_words(request))
+        return not said or any(self.word.idf(word) is not None for word in said)
 
     @classmethod
     def fit(
@@ -81,11 +126,40 @@ class Encoders(Part):
         n_components: int,
         random_state: int,
         dense: DenseEncoder | None = None,
+        pool: Pool = ALONE,
     ) -> tuple[Encoders, EncodedRequests]:
         """Learn from requests and specifications, and return them encoded, in this order.
 
-        No label is looked at.
+        No label is looked at. Of many, those learn that stand `evenly` among them.
         """
+        texts = [*requests, *specifications]
+        sampled = [requests[i] for i in evenly(len(requests), MAX_SAMPLED)]
+        described = evenly(len(specifications), MAX_SAMPLED_SPECIFICATIONS)
+        encoders, words, characters = cls._learned(
+            sampled,
+            [specifications[i] for i in described],
+            n_components,
+            random_state,
+            dense,
+            pool,
+        )
+        if words.shape[0] < len(texts):
+            return encoders, encoders.encoded_by(pool, texts)
+        days = np.full(len(texts), UNKNOWN, dtype=np.float32)
+        found = _below(characters)
+        return encoders, EncodedRequests(texts, words, found, days, _vectors(dense, texts))
+
+    @classmethod
+    def _learned(
+        cls,
+        requests: Sequence[str],
+        specifications: Sequence[str],
+        n_components: int,
+        random_state: int,
+        dense: DenseEncoder | None,
+        pool: Pool,
+    ) -> tuple[Encoders, sparse.csr_array, Iterator[sparse.csr_array]]:
+        """Learn from all of some texts; return the words of each, and yield the characters."""
         from sklearn.utils.extmath import randomized_svd
 
         texts = [*requests, *specifications]
@@ -93,22 +167,23 @@ class Encoders(Part):
         n_telling = len(specifications) if len(texts) < FEW_TEXTS else 0
         if len(requests) <= FEW_REQUESTS:  # but it is what a repeat of the request is known by
             n_telling = len(texts)
-        word = TfidfEncoder("word", min_df=2)
-        character = TfidfEncoder("character", min_df=3, max_terms=50_000)
-        encoded = EncodedRequests(
-            texts,
-            word.fit_transform(texts, n_telling=n_telling),
-            character.fit_transform(texts, n_telling=n_telling),
-            np.full(len(texts), UNKNOWN, dtype=np.float32),
-            _vectors(dense, texts),
-        )
-        rank = min(n_components, min(encoded.word.shape) - 1)
+        if not pool.is_remote:
+            pool = ALONE
+        words, characters = _counted(texts, len(texts) - n_telling, pool)
+        word = TfidfEncoder.of_counts(words, min_df=2)
+        character = TfidfEncoder.of_counts(characters, min_df=3, max_terms=50_000)
+        chunks = _chunks(texts, pool)
+        rows = pool.each(_rows_of, chunks, pool.share(word))
+        # Who has others to do it, lets them while the words are looked at here.
+        characters_of = pool.each(_rows_of, chunks, pool.share(character))
+        encoded = _below(rows)
+        rank = min(n_components, min(encoded.shape) - 1)
         if rank < 1:
-            none = np.zeros((encoded.word.shape[1], 0), dtype=np.float32)
-            return cls(word, character, none, dense), encoded
-        _, _, right = randomized_svd(encoded.word, rank, n_iter=2, random_state=random_state)
+            none = np.zeros((encoded.shape[1], 0), dtype=np.float32)
+            return cls(word, character, none, dense), encoded, characters_of
+        _, _, right = randomized_svd(encoded, rank, n_iter=2, random_state=random_state)
         projection = np.ascontiguousarray(right.T.astype(np.float32))
-        return cls(word, character, projection, dense), encoded
+        return cls(word, character, projection, dense), encoded, characters_of
 
     def grown(self, texts: Sequence[str]) -> Encoders:
         """Return encoders that know the terms of new specifications, where `fit` keeps them all.
@@ -135,13 +210,118 @@ class Encoders(Part):
         """Encode requests, whose days may be known, or specifications."""
         if days is None:
             days = np.full(len(texts), UNKNOWN)
-        return EncodedRequests(
-            list(texts),
-            self.word.transform(texts),
-            self.character.transform(texts),
-            days.astype(np.float32),
-            _vectors(self.dense, texts),
+        word, character = encode_chunk(self, texts)
+        vectors = _vectors(self.dense, texts)
+        return EncodedRequests(list(texts), word, character, days.astype(np.float32), vectors)
+
+    def encoded_by(self, pool: Pool, texts: Sequence[str]) -> EncodedRequests:
+        """Return what `encode` returns, by others where there are some."""
+        if not pool.is_remote:
+            return self.encode(texts)
+        chunks = _chunks(texts, pool)
+        pairs = pool.each(_encoded, chunks, pool.share(self.for_chunks))
+        none = np.zeros((0, 0), dtype=np.float32)
+        parts = (
+            EncodedRequests(chunk, *pair, np.full(len(chunk), UNKNOWN, dtype=np.float32), none)
+            for chunk, pair in zip(chunks, pairs, strict=True)
         )
+        return replace(EncodedRequests.concatenated(parts), dense=_vectors(self.dense, texts))
+
+    @property
+    def for_chunks(self) -> Encoders:
+        """What `encode_chunk` needs of them: less to send to another process."""
+        return replace(self, projection=self.projection[:, :0].copy(), dense=None)
+
+
+def encode_chunk(
+    encoders: Encoders, texts: Sequence[str]
+) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Return the words and the characters of texts as `EncodedRequests` has them."""
+    if len(texts) == 1:
+        return encoders.word.transform(texts), encoders.character.transform(texts)
+    word, character = encoders.word.new_rows(), encoders.character.new_rows()
+    for block in blocks(texts):
+        encoders.word.add_rows(word, block)
+        encoders.character.add_rows(character, block)
+    return word.matrix(), character.matrix()
+
+
+def _chunks(texts: Sequence[str], pool: Pool) -> list[list[str]]:
+    """Return texts in pieces that the workers of a pool share evenly: alone, in one."""
+    if not pool.is_remote:
+        return [list(texts)]
+    cuts = spans(len(texts), _most_of(texts), _PIECES * pool.n_workers)
+    return [list(texts[start:stop]) for start, stop in cuts]
+
+
+def _most_of(texts: Sequence[str]) -> int:
+    """Return how many texts may be sent together: their bytes count, too."""
+    some = [texts[i] for i in evenly(len(texts), 1_000)]
+    mean = sum(map(len, some)) / max(len(some), 1)
+    return max(min(_MOST_TEXTS, int(_MOST_CHARACTERS / max(mean, 1))), 1)
+
+
+def _counted(texts: Sequence[str], n_others: int, pool: Pool) -> tuple[TermCounts, TermCounts]:
+    """Count the words and the characters of texts, of which those behind the others are telling."""
+    words, characters = TermCounts("word"), TermCounts("character")
+    # Counts are long: the fewer there are to merge, the better.
+    most, pieces = (_most_of(texts), pool.n_workers) if pool.is_remote else (len(texts), 1)
+    cuts = spans(n_others, most, pieces)
+    cuts += [(i + n_others, j + n_others) for i, j in spans(len(texts) - n_others, most, pieces)]
+    chunks = [(texts[i:j], i >= n_others) for i, j in cuts]
+    for own in pool.each(_counts_of, chunks):
+        if not words.n_texts:
+            words, characters = own
+            continue
+        words.merge(own[0])
+        characters.merge(own[1])
+    return words, characters
+
+
+def _counts_of(_: Any, chunk: tuple[Sequence[str], bool]) -> tuple[TermCounts, TermCounts]:
+    words, characters = TermCounts("word"), TermCounts("character")
+    texts, telling = chunk
+    for block in blocks(texts):
+        words.add(block, telling=telling)
+        characters.add(block, telling=telling)
+    return words, characters
+
+
+def _rows_of(encoder: TfidfEncoder, texts: Sequence[str]) -> sparse.csr_array:
+    rows = encoder.new_rows()
+    for block in blocks(texts):
+        encoder.add_rows(rows, block, in_order=True)
+    return rows.matrix()
+
+
+def _encoded(encoders: Encoders, texts: Sequence[str]) -> tuple[sparse.csr_array, sparse.csr_array]:
+    return encode_chunk(encoders, texts)
+
+
+def _below(parts: Iterable[sparse.csr_array]) -> sparse.csr_array:
+    """Return matrices, of which there is one at least, one below the other."""
+    whole = None
+    for part in parts:
+        rows = GrowingRows(part.shape[1]) if whole is None else whole
+        rows.add(part.data, part.indices, np.diff(part.indptr))
+        whole = rows
+    assert whole is not None
+    return whole.matrix()
+
+
+def evenly(n: int, most: int) -> range | NDArray[np.intp]:
+    """Return the places of at most some of n things, from all over.
+
+    Examples
+    --------
+    >>> list(evenly(3, 5)), evenly(10, 4).tolist()
+    ([0, 1, 2], [0, 2, 5, 7])
+    """
+    return range(n) if n <= most else np.arange(most) * n // most
+
+
+def _between(rows: Any, start: int, stop: int) -> Any:
+    return rows_between(rows, start, stop) if sparse.issparse(rows) else rows[start:stop]
 
 
 def _vectors(dense: DenseEncoder | None, texts: Sequence[str]) -> NDArray[Any]:

@@ -6,22 +6,26 @@ import math
 import platform
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cnp_router import telemetry
 from cnp_router.catalog import Catalog
+from cnp_router.cluster import working
 from cnp_router.datasets import load_out_of_scope
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
+from cnp_router.pool import Pool
 from cnp_router.records import check_instance, check_number, shown
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import filled, has_dates, history_days, matrix_of_ones
 from cnp_router.training.decision import judged
 from cnp_router.training.dense_encoder import DenseEncoder, Encoder
-from cnp_router.training.examples import Fold, Past
+from cnp_router.training.examples import Fold, Past, whole_views
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.prior import MOST, bundled_prior
 from cnp_router.training.ranker import LEVELS, Ranker, RankerPrior
@@ -29,6 +33,9 @@ from cnp_router.training.splits import MOST_SPLITS, dated_splits, random_splits
 from cnp_router.training.tail import Tail
 from cnp_router.training.views import CategoryView
 from cnp_router.version import __version__
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["fit_router"]
 
@@ -42,6 +49,7 @@ def fit_router(
     encoder: Encoder | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
+    scheduler: str | Client | None = None,
     progress: Progress | None = None,
 ) -> LearnedRouter:
     """Learn a router from a catalog and past compositions, of which there may be few or none.
@@ -64,6 +72,10 @@ def fit_router(
     n_jobs : int or None, default=None
         Folds fitted at the same time, through joblib; None is 1 unless a
         ``joblib.parallel_config`` says otherwise, -1 is one a core.
+    scheduler : str or distributed.Client, optional
+        Of a Dask cluster, whose workers do most of the work instead: an address such as
+        ``"tcp://10.0.0.5:8786"``, or a client. The router is the same, bit for bit, where workers
+        have the same processor and libraries. The cluster must be trusted.
     progress : callable, optional
         Called with the stage's name, the steps done and all steps.
 
@@ -77,6 +89,10 @@ def fit_router(
         If a mashup names an API that the catalog does not have.
     InputError
         If an argument cannot be used, or what the encoder returns.
+    ClusterError
+        If the scheduler does not answer, or its workers cannot do the work.
+    MissingExtraError
+        If there is a scheduler, and distributed is not installed.
 
     Examples
     --------
@@ -98,11 +114,14 @@ def fit_router(
     import scipy.linalg  # noqa: F401  (its own library too: only what is loaded is limited)
     from threadpoolctl import threadpool_limits
 
-    # The linear algebra here is sparse or small: threads of its own only wait for each other, and
-    # how many there are changes the last digits.
     about = {"cnp_router.apis": len(catalog), "cnp_router.mashups": len(history)}
-    with threadpool_limits(1), telemetry.span("fit", about):
-        return _fit(catalog, history, encoder, random_state, n_jobs, progress or (lambda *_: None))
+    with ExitStack() as stack:
+        # The linear algebra here is sparse or small: threads of its own only wait for each other,
+        # and how many there are changes the last digits.
+        stack.enter_context(threadpool_limits(1))
+        stack.enter_context(telemetry.span("fit", about))
+        pool = stack.enter_context(working(n_jobs, scheduler, threads=True))
+        return _fit(catalog, history, encoder, random_state, pool, progress or (lambda *_: None))
 
 
 def _fit(
@@ -110,11 +129,9 @@ def _fit(
     history: History,
     encoder: Encoder | None,
     random_state: int,
-    n_jobs: int | None,
+    pool: Pool,
     progress: Progress,
 ) -> LearnedRouter:
-    from joblib import Parallel, delayed
-
     started = time.perf_counter()
     n = len(history)
     days = history_days(history)
@@ -125,20 +142,20 @@ def _fit(
     steps = len(splits) + 3
     progress("texts", 0, steps)
     dense = None if encoder is None else DenseEncoder.of(encoder)
-    past = Past.of(catalog, history, random_state=random_state, dense=dense)
+    past = Past.of(catalog, history, random_state=random_state, dense=dense, pool=pool)
     written = load_out_of_scope(catalog)
     progress("folds", 1, steps)
-    jobs = [
-        delayed(past.fold)(split, random_state + i, written[i::2] if i < 2 else ())
-        for i, split in enumerate(splits)
-    ]
+    shared = pool.share(past)
+    whole = pool.begin(whole_views, None, shared)
+    seeds = [random_state + i for i in range(len(splits))]
+    texts = [written[i::2] if i < 2 else () for i in range(len(splits))]
     folds: list[Fold] = []
-    fitted = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
-    for done, own in enumerate(fitted, start=2):
-        folds.append(own)
-        progress("folds", done, steps)
+    for own in past.folds(splits, seeds, texts, pool, shared):
+        folds += own
+        progress("folds", 1 + len(folds), steps)
     progress("views", len(splits) + 1, steps)
-    views = past.views(np.arange(n), past.usage)
+    views = whole().of(past)
+    del shared, whole
     progress("ranker", len(splits) + 2, steps)
     found = [pair for own in folds for pair in own.found]
     examples = [example for example, _ in found]
@@ -151,9 +168,9 @@ def _fit(
             prior.blind_calibration,
         ),
         random_state=random_state,
-        n_jobs=n_jobs,
+        pool=pool,
     )
-    completion = Completion.fit(examples, answers, random_state=random_state, n_jobs=n_jobs)
+    completion = Completion.fit(examples, answers, random_state=random_state, pool=pool)
     tail = Tail.fit(examples) if n > MOST else Tail(None)
     answerable, decision = judged(
         folds,

@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from cnp_router.exceptions import UnknownApiError
 from cnp_router.training.answerable import BOTH
 from cnp_router.training.co_usage_features import FEATURES
-from cnp_router.training.corpus import check_known
 from cnp_router.training.decision import confidence_features
 from cnp_router.training.learned_router import LearnedRouter
-from cnp_router.training.ranker import LEVELS, N_REST_FEATURES, Ranker, shortlist_features
+from cnp_router.training.ranker import LEVELS, Ranker
+from cnp_router.training.shortlists import N_REST_FEATURES, N_SET_FEATURES
 from cnp_router.training.tail import N_FEATURES as N_TAIL_FEATURES
 from cnp_router.training.trees import BoostedTrees
-from cnp_router.training.views import Candidates, CategoryView, CoUsageView
+from cnp_router.training.views import CategoryView
 
 __all__ = ["check_parts", "check_trees"]
 
@@ -31,10 +30,9 @@ def check_parts(router: LearnedRouter) -> None:
     views, decision = router.views, router.decision
     n_mashups, n_history = views.corpus.usage.shape[0], len(router.history)
     _require(n_mashups == n_history, f"views of {n_history} mashups, got {n_mashups}")
-    conditional = views[CoUsageView].conditional
-    _check_ranker(router.ranker, conditional, len(views.feature_names))
+    _check_ranker(router.ranker, len(views.feature_names))
     if router.completion.ranker is not None:
-        _check_ranker(router.completion.ranker, conditional, len(FEATURES))
+        _check_ranker(router.completion.ranker, len(FEATURES))
     _check_width(decision.confidence, len(confidence_features(np.zeros(1), 0.0)))
 
     if router.tail.model is not None:
@@ -93,22 +91,15 @@ def _check_removed(router: LearnedRouter) -> None:
     removed = router.removed
     ids = all(isinstance(api, str) and api not in router.catalog for api in removed)
     _require(ids and len(set(removed)) == len(removed), "distinct ids of what was removed")
-    try:
-        check_known(router.history, router.catalog, removed)
-    except UnknownApiError as exc:
-        raise ValueError(f"history.jsonl: {exc}") from exc
 
 
-def _check_ranker(ranker: Ranker, co_usage: Any, width: int) -> None:
-    none = np.zeros(0)
-    nothing = Candidates(none.astype(np.intp), np.zeros((0, width), dtype=np.float32))
-    wide = shortlist_features(co_usage, nothing, none, nothing.positions).shape[1]
+def _check_ranker(ranker: Ranker, width: int) -> None:
     _check_width(ranker.first, width)
     _check_width(ranker.rest, N_REST_FEATURES)
     _check_width(ranker.scale, 1 if ranker.parts else len(LEVELS))
     _require(0 <= ranker.trust <= 1, "how much the trees are trusted, from 0 to 1")
     for trees in ranker.parts:
-        check_trees(trees, n_features=wide)
+        check_trees(trees, n_features=width + N_SET_FEATURES)
 
 
 def _check_width(model: Any, width: int) -> None:

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import copy
 import datetime
+import functools
+import math
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError
-from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
 from cnp_router.records import check_instance
 from cnp_router.routing import Reason, Router, Scores
+from cnp_router.routing.head import is_in
 from cnp_router.storage import save_model
-from cnp_router.training.answerable import Answerable, strength
+from cnp_router.training.answerable import Answerable
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
-from cnp_router.training.compound import Compound, clause_reasons, prior_log_odds, read
 from cnp_router.training.corpus import (
     Specifications,
     category_membership,
@@ -35,35 +36,20 @@ from cnp_router.training.corpus import (
 )
 from cnp_router.training.decision import Decision, confidence_features, renewed
 from cnp_router.training.dense_encoder import Encoder
-from cnp_router.training.encoders import UNKNOWN, Encoders
+from cnp_router.training.encoders import Encoders
+from cnp_router.training.explaining import explained
 from cnp_router.training.ranker import Ranker
+from cnp_router.training.scoring import LearnedScores, Scoring
 from cnp_router.training.tail import Tail
-from cnp_router.training.views import (
-    Batch,
-    Candidates,
-    CategoryView,
-    CoUsageView,
-    Evidence,
-    HistoryView,
-    Views,
-)
-from cnp_router.training.views.together import MOST_REASONS
+from cnp_router.training.views import CategoryView, CoUsageView, Views
+
+if TYPE_CHECKING:
+    from cnp_router.graph import TransitionGraph
 
 __all__ = ["LearnedRouter"]
 
 CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
-_REPEAT = 0.7  # similarity to a past request from which it is nearly the same
 _LEARNED = ("encoders", "ranker", "tail", "completion", "answerable", "decision")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _LearnedScores(Scores):
-    batch: Batch = field(kw_only=True)
-    views: Views = field(kw_only=True)
-    known: tuple[int, ...] = field(kw_only=True)
-    compound: Compound | None = field(kw_only=True)
-    served: float = field(kw_only=True)  # probability that anything serves the request
-    candidates: NDArray[np.intp] = field(kw_only=True)  # their positions
 
 
 class LearnedRouter(Router):
@@ -141,96 +127,36 @@ class LearnedRouter(Router):
         self._graph: tuple[History, TransitionGraph] | None = None
 
     def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
+        (scores,) = self._scores_many([request], known, [date])
+        return scores
+
+    def _scores_many(
+        self,
+        requests: Sequence[str],
+        known: Sequence[int],
+        dates: Sequence[datetime.date | None],
+    ) -> Iterator[Scores]:
         views = self.views  # others may observe meanwhile
-        day = np.array([UNKNOWN if date is None else date.toordinal()])
-        batch = views.batch(self.encoders.encode([request], day))
-        (found,) = views.candidates(batch)
-        positions = found.positions
-        co_usage = views[CoUsageView].conditional
-        text = self.ranker.probabilities(co_usage, found)
-        served = self._served(request, views, batch, found, text)
-        compound = self._compound(request, day, views, self._dense(positions, text))
-        if compound is not None:
-            positions = np.flatnonzero(compound.probabilities)
-            text = compound.probabilities[positions]
-        if len(known):
-            (near,) = views[HistoryView].neighbours(batch)
-            made = self._co_usage
-            if made is None or made[0] is not views:
-                made = self._co_usage = (views, CoUsageFeatures(views.corpus, co_usage))
-            completed = self.completion.complete(positions, text, made[1], near, known)
-            positions, text = completed.positions, completed.probabilities
-        months = views.corpus.months_after(float(day[0]))
-        probabilities = self.tail.probabilities(found.n_naming, views.corpus.counts, months)
-        probabilities[found.positions] = 0.0
-        probabilities[positions] = text
-        return _LearnedScores(
-            self.apis,
-            probabilities,
-            n_needs=1 if compound is None else compound.n_needs(known),
-            months=months,
-            has_known_words=self.encoders.know(request),
-            candidates=positions,
-            batch=batch,
-            views=views,
-            known=tuple(known),
-            compound=compound,
-            served=served,
-        )
+        parts = {name: getattr(self, name) for name in (*_LEARNED[:-1], "history", "compound")}
+        co_usage = functools.partial(self._co_usage_of, views)
+        scoring = Scoring(apis=self.apis, views=views, co_usage=co_usage, **parts)
+        return scoring.scores(requests, known, dates)
 
-    def _served(
-        self, request: str, views: Views, batch: Batch, found: Candidates, p: NDArray[Any]
-    ) -> float:
-        """Return the probability that anything serves the request."""
-        word = self.encoders.word
-        served = self.answerable.probability(self.answerable.evidence(word, request, found, p))
-        # Something served what says nearly the same, however strange it sounds.
-        (near,) = views[HistoryView].neighbours(batch)
-        sizes = np.diff(views.corpus.usage.indptr)
-        serving = sizes[near.rows] > 0  # what did may be removed
-        likeness = min(float(near.similarity[serving].max(initial=0.0)), 1.0)
-        if likeness >= _REPEAT:
-            served = max(served, likeness * strength(word, request))
-        # The same text again may have no known word, and so no neighbour.
-        again = any(row < len(sizes) and sizes[row] for row in self.history.asked(request))
-        return 1.0 if again else served
-
-    def _compound(
-        self, request: str, day: NDArray[Any], views: Views, whole: NDArray[Any]
-    ) -> Compound | None:
-        """Return the request as one of several things, if it seems to be."""
-        n_mashups = views.corpus.usage.shape[0]
-        prior = prior_log_odds(n_mashups, 0 if self.compound else views.corpus.n_compound)
-        if prior is None or self.compound is False:
-            return None
-
-        def judge(texts: Sequence[str]) -> NDArray[Any]:
-            co_usage = views[CoUsageView].conditional
-            encoded = self.encoders.encode(texts, day.repeat(len(texts)))
-            found = views.candidates(views.batch(encoded))
-            ranked = zip(found, self.ranker.each(co_usage, found), strict=True)
-            return np.stack([self._dense(own.positions, p) for own, p in ranked])
-
-        def glance(texts: Sequence[str]) -> NDArray[Any]:
-            return views[HistoryView].linear(self.encoders.word.transform(texts))
-
-        # The linear model knows nothing of APIs without history.
-        most_have_history = 2 * len(views.corpus.labels) >= len(self.apis)
-        return read(request, whole, judge, glance if most_have_history else None, prior=prior)
-
-    def _dense(self, positions: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
-        found = np.zeros(len(self.apis))
-        found[positions] = values
-        return found
+    def _co_usage_of(self, views: Views) -> CoUsageFeatures:
+        made = self._co_usage
+        if made is None or made[0] is not views:
+            pairs = views[CoUsageView].pairs
+            made = self._co_usage = (views, CoUsageFeatures(views.corpus, pairs))
+        return made[1]
 
     def _confidence(
         self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
     ) -> float:
-        p = scores.probabilities
-        if isinstance(scores, _LearnedScores):  # the confidence was learned from the candidates
-            left = np.setdiff1d(scores.candidates, chosen)
-            outside, p = p[left], p[scores.candidates]
+        if isinstance(scores, LearnedScores):  # the confidence was learned from the candidates
+            p = scores.at(scores.candidates)
+            outside = p[~is_in(scores.candidates, chosen)]
         else:
+            p = scores.probabilities
             outside = np.delete(p, chosen)
         features = confidence_features(p, float(outside.sum()))
         covered = float(self.decision.confidence.probability(features))
@@ -239,29 +165,34 @@ class LearnedRouter(Router):
     def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
         """Return the probability that anything serves it, and that it is among the allowed."""
         inside = super()._answerable(scores, allowed)
-        if isinstance(scores, _LearnedScores) and scores.known:
+        if isinstance(scores, LearnedScores) and scores.known:
             return _served(scores) * inside  # whether anything else is needed, too
-        anywhere = super()._answerable(scores, scores.order)
+        anywhere = 1 - math.exp(scores.head.log_none)
         return _served(scores) * inside / anywhere if anywhere else 0.0
 
     def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        if not isinstance(scores, _LearnedScores):  # another router's scores: nothing to explain
-            return {}
-        categories = {}
-        if self.categories is not None:
-            (linear,) = scores.batch.product("categories")
-            categories = self.categories.likely(linear)
-        evidence = Evidence(scores.batch, self.history, scores.known, categories)
-        positions = [int(i) for i in chosen if scores.probabilities[i] > 0]
-        reasons = scores.views.reasons(evidence, positions)
-        if scores.compound is not None:
-            for i, reason in clause_reasons(scores.compound, positions).items():
-                reasons[i] = (reason, *reasons[i])[:MOST_REASONS]
+        return self._explained(scores, chosen)()
+
+    def _explained(
+        self, scores: Scores, chosen: NDArray[np.intp]
+    ) -> Callable[[], dict[int, tuple[Reason, ...]]]:
+        """Return what gives the reasons, of what was learned until now."""
+        if not isinstance(scores, LearnedScores):  # another router's scores: nothing to explain
+            return dict
+        history, categories = self.history, self.categories
+
+        def reasons() -> dict[int, tuple[Reason, ...]]:
+            positions = chosen[scores.at(chosen) > 0].tolist()
+            what = (scores.views, scores.batch, scores.known, scores.compound)
+            return explained(positions, *what, history, categories)
+
         return reasons
 
     @property
     def graph(self) -> TransitionGraph:
         """Co-usage in the history, counted when it is first asked for."""
+        from cnp_router.graph import TransitionGraph  # an answer needs none, nor its library
+
         history, made = self.history, self._graph
         if made is None or made[0] is not history:
             there = history.without(self.removed)
@@ -376,8 +307,7 @@ class LearnedRouter(Router):
             raise InputError(f"mashups must be Mashup objects, got {strangers[0]!r}")
         check_known(given, self.catalog, self.removed)
         with self._learning:
-            there = {mashup.id for mashup in self.history}
-            new = [m for m in dict.fromkeys(given) if m.id not in there]
+            new = [m for m in dict.fromkeys(given) if self.history.find(m.id) is None]
             if new:
                 self._learn(History(new))
             return len(new)
@@ -389,7 +319,7 @@ class LearnedRouter(Router):
         views = self.views.observed(requests, usage)
         # In this order: who reads in between must find every past request that the views name.
         before, counted = self.history, self._graph
-        self.history = History((*before, *new), skipped=before.skipped)
+        self.history = before.extended(new)
         self.n_mashups = len(self.history)
         if counted is not None and counted[0] is before:
             graph = copy.copy(counted[1]).partial_fit(new.without(self.removed))
@@ -433,7 +363,7 @@ class LearnedRouter(Router):
             If another process has been saving there for a minute.
         """
         now = copy.copy(self)
-        files = {CATALOG: now.catalog.write, HISTORY: now.history.write}
+        files = {CATALOG: now.catalog.write_indexed, HISTORY: now.history.write_indexed}
         save_model(path, now.state(), files=files, summary=now.summary, overwrite=overwrite)
 
     def state(self) -> dict[str, Any]:
@@ -497,4 +427,4 @@ class LearnedRouter(Router):
 
 def _served(scores: Scores) -> float:
     """Return the probability that anything serves the request; other routers do not say."""
-    return scores.served if isinstance(scores, _LearnedScores) else 1.0
+    return scores.served if isinstance(scores, LearnedScores) else 1.0

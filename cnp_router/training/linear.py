@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.training.low_rank import RANK, Covariance, association, leading_directions
 from cnp_router.training.parts import Part
 
 __all__ = [
+    "MOST_PRODUCTS",
     "Gaussian",
     "Logistic",
+    "correction",
     "level",
     "replaced_columns",
     "ridge_weights",
@@ -27,6 +30,8 @@ __all__ = [
 ]
 
 MAX_NEGATIVES = 100_000
+# Entries of the rows times labels: above, a ridge regression is solved from sums.
+MOST_PRODUCTS = 500_000_000
 # Errors below this are let stand when more rows come: most labels of most requests.
 _SMALL = 0.02
 _MOST_LEVEL = 10.0
@@ -49,6 +54,8 @@ def ridge_weights(
     iterations: int = 5,
     block: int = 256,
     prune: float = 0.01,
+    low_rank: bool | None = None,
+    basis: NDArray[Any] | None = None,
 ) -> sparse.csr_array:
     """Return a ridge regression's weights of each column of `Y` on `X`: (n_terms, n_labels).
 
@@ -57,9 +64,21 @@ def ridge_weights(
     is made: the cost is linear in the entries of `X` times the number of labels, the memory in
     rows plus terms times `block`.
 
+    Where that is too much, or if it is to be `low_rank`, the weights come from sums over the rows
+    (`cnp_router.training.low_rank`), in time linear in the entries of `X`: about as good, somewhat
+    larger, and only of the terms of a label's own rows. `basis` holds their directions, of shape
+    (n_terms, n_directions), the foremost first: such as those of all texts, which need not be found
+    again for each part of the rows. Without, they are those of a sample of the rows.
+
     `alpha` is the strength of the penalty. Stopping after a few `iterations` regularises too.
     Weights smaller than `prune` are dropped.
     """
+    if low_rank is None:
+        low_rank = X.nnz * Y.shape[1] > MOST_PRODUCTS
+    if low_rank:
+        basis = leading_directions(X) if basis is None else np.ascontiguousarray(basis[:, :RANK])
+        covariance = Covariance.of(X, basis)
+        return covariance.weights(association(X, Y), alpha=alpha, prune=prune)
     transposed = sparse.csr_array(X.T)
     columns = sparse.csc_array(Y)
     parts = []
@@ -120,21 +139,31 @@ def updated_weights(
 
     A ridge regression of the errors on the new rows `X` and `Y`, in which a term's penalty grows
     with how much was learned of it already: recursive least squares with a diagonal covariance.
-    `before` holds the old rows, transposed.
+    `before` holds the old rows.
+    """
+    energy = np.bincount(before.indices, np.square(before.data), X.shape[1])
+    return sparse.csr_array(weights + correction(weights, energy, X, Y)).astype(np.float32)
+
+
+def correction(
+    weights: sparse.csr_array, energy: NDArray[Any], X: sparse.csr_array, Y: sparse.csr_array
+) -> sparse.csr_array:
+    """Return what `updated_weights` adds: (n_terms, n_labels).
+
+    `energy` is the sum of squares of each term in the old rows, of shape (n_terms,). The time is
+    that of the weights of the terms of the new rows, however large the model.
     """
     missing = sparse.csr_array(Y - X @ weights)
     missing.data[np.abs(missing.data) < _SMALL] = 0
     missing.eliminate_zeros()
     # Only what the new rows touch; for one row, that is next to nothing.
     terms, labels = np.unique(X.indices), np.unique(missing.indices)
-    energy = np.asarray(before.power(2).sum(axis=1)).ravel()
     doubt = sparse.diags_array(1 / np.sqrt(1 + energy[terms]))
     step = doubt @ ridge_weights(
         sparse.csr_array(X[:, terms] @ doubt), missing[:, labels], prune=_SMALL / 10
     )
     by_term = spread_columns(sparse.csr_array(step.T), terms, np.arange(len(energy))).T
-    correction = spread_columns(by_term, labels, np.arange(weights.shape[1]))
-    return sparse.csr_array(weights + correction).astype(np.float32)
+    return spread_columns(by_term, labels, np.arange(weights.shape[1]))
 
 
 def replaced_columns(

@@ -64,8 +64,10 @@ class Part:
                 if not isinstance(value, expected) or value.shape != shape:
                     found = getattr(value, "shape", type(value))
                     raise ValueError(f"{name} of {type(self).__name__} is {found}, not {shape}")
-                if ONES in marks and np.any(value.data != 1):
-                    raise ValueError(f"{name} holds other numbers than 1")
+                if ONES in marks:
+                    ones = np.asarray(value.data)
+                    if len(ones) and not ones.min() == ones.max() == 1:
+                        raise ValueError(f"{name} holds other numbers than 1")
 
 
 class Memo:
@@ -87,12 +89,42 @@ def _kept(kind: type[Part]) -> dict[str, Any]:
 
 def _placed(array: Any, by: sparse.csr_array, axis: int) -> Any:
     """Return an array, sparse or not, with what was at each place along an axis where it is now."""
+    if _only_grows(by) and (grown := _grown(array, by.shape[1], axis)) is not None:
+        return grown
     placed = by.T @ array if axis == 0 else array @ by
     if not sparse.issparse(placed):
         return np.ascontiguousarray(placed)
     rows = sparse.csr_array(placed)
     rows.sort_indices()
     return rows
+
+
+def _only_grows(by: sparse.csr_array) -> bool:
+    """Return whether every place stays what it is, and others may follow."""
+    n, now = by.shape
+    if n > now or by.nnz != n or not np.array_equal(by.indices, np.arange(n)):
+        return False
+    return bool(np.array_equal(by.indptr, np.arange(n + 1)) and (by.data == 1).all())
+
+
+def _grown(array: Any, size: int, axis: int) -> Any:
+    """Return an array with zeros behind it; what can be, is shared, so that a save can link it.
+
+    None for a sparse one whose indices are in no order.
+    """
+    if not sparse.issparse(array):
+        more = size - array.shape[axis]
+        shape = tuple(more if i == axis else n for i, n in enumerate(array.shape))
+        return np.concatenate([array, np.zeros(shape, array.dtype)], axis=axis) if more else array
+    if not array.has_sorted_indices:
+        return None
+    shape = tuple(size if i == axis else n for i, n in enumerate(array.shape))
+    grown = sparse.csr_array(shape, dtype=array.dtype)
+    more = shape[0] - array.shape[0]
+    ends = np.full(more, array.indptr[-1], array.indptr.dtype)
+    grown.data, grown.indices = array.data, array.indices
+    grown.indptr = np.concatenate([array.indptr, ends]) if more else array.indptr
+    return grown
 
 
 def _plain(value: Any) -> Any:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from cnp_router.catalog import Catalog
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import InputError, ModelCorruptError, UnknownApiError
 from cnp_router.history import History
 from cnp_router.storage import load_model, verify_model
+from cnp_router.training.corpus import check_known
 from cnp_router.training.dense_encoder import Encoder
 from cnp_router.training.integrity import check_parts
 from cnp_router.training.learned_router import CATALOG, HISTORY, LearnedRouter
@@ -20,8 +21,9 @@ def load_router(path: str | Path, *, encoder: Encoder | None = None) -> LearnedR
     """Load a router that was saved. Nothing in the folder is executed.
 
     It may be saved again meanwhile, by this or another process: what is loaded is one router, the
-    old or the new one. Its arrays are mapped into memory, not read. Sizes of the files and
-    whatever could crash or mislead are checked; `verify_router` compares every byte.
+    old or the new one. Its arrays are mapped into memory, not read, and so are catalog and history:
+    an item is read when it is asked for. Sizes of the files and whatever could crash or mislead are
+    checked, in large arrays once on each machine; `verify_router` compares every byte.
 
     Parameters
     ----------
@@ -42,7 +44,8 @@ def load_router(path: str | Path, *, encoder: Encoder | None = None) -> LearnedR
     ModelVersionError
         If another version of the format wrote it.
     ModelCorruptError
-        If it is truncated, altered or incomplete.
+        If it is truncated, altered or incomplete. A damaged line of catalog or history is found
+        by whoever asks for its item, which raises this then, or by `verify_router`.
     InputError
         If the encoder is not the one that it was fitted with, or it was fitted without one.
 
@@ -55,10 +58,8 @@ def load_router(path: str | Path, *, encoder: Encoder | None = None) -> LearnedR
     """
 
     def build(folder: Path, state: dict[str, Any], summary: dict[str, Any]) -> LearnedRouter:
-        catalog = Catalog.read(folder / CATALOG)
-        past = folder / HISTORY
-        # There may be none, which in a file of the user's would be a mistake.
-        history = History.read(past) if past.stat().st_size else History([])
+        catalog = Catalog.open_indexed(folder / CATALOG)
+        history = History.open_indexed(folder / HISTORY)
         router = LearnedRouter.from_state(catalog, history, state, summary, encoder)
         check_parts(router)
         return router
@@ -75,7 +76,7 @@ def load_router(path: str | Path, *, encoder: Encoder | None = None) -> LearnedR
 
 
 def verify_router(path: str | Path, *, encoder: Encoder | None = None) -> LearnedRouter:
-    """Load a router and compare every byte of the folder with what was saved.
+    """Load a router, compare every byte of the folder with what was saved, and read every item.
 
     For a model that was copied or downloaded. Checksums find damage, not forgery. Parameters,
     result and errors are those of `load_router`; a checksum that differs is a ModelCorruptError.
@@ -88,4 +89,12 @@ def verify_router(path: str | Path, *, encoder: Encoder | None = None) -> Learne
     cnp_router.exceptions.ModelNotFoundError: no-such-model: no model there (...)
     """
     verify_model(path)
-    return load_router(path, encoder=encoder)
+    router = load_router(path, encoder=encoder)
+    for _ in router.catalog:
+        pass  # each is checked when it is read
+    try:
+        check_known(router.history, router.catalog, router.removed)
+    except UnknownApiError as exc:
+        problem = f"the model is damaged: {HISTORY}: {exc} (fit it again)"
+        raise ModelCorruptError(f"{path}: {problem}") from exc
+    return router

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from cnp_router.pool import ALONE, Pool
+from cnp_router.training.co_occurrence import CoOccurrence
 from cnp_router.training.co_usage_features import CoUsageFeatures
-from cnp_router.training.linear import Gaussian, Logistic, sampled_negatives, sigmoid, single_class
+from cnp_router.training.linear import Gaussian, Logistic, sampled_negatives, single_class
 from cnp_router.training.parts import Part
+from cnp_router.training.shortlists import N_REST_FEATURES, Shortlists
 from cnp_router.training.trees import BoostedTrees
 from cnp_router.training.views import Behind, Candidates, Neighbours
 
-__all__ = ["Example", "Ranker", "RankerPrior", "calibration_features", "shortlist_features"]
+__all__ = ["Example", "Ranker", "RankerPrior", "calibration_features"]
 
-SHORTLIST = 40
 N_PARTS = 2
-N_REST_FEATURES = 4
+MOST_REQUESTS = 10_000  # of a part
+# Of more rows, of those behind the first of each shortlist a share is enough.
+MANY_ROWS = 60_000
+N_FIRST = 10
+SHARE_BEHIND = 1 / 3
 LEVELS = ("share", "log-odds")  # what a first stage without trees is calibrated by
 # With fewer past requests trees lose to the first stage; with as many, both decide alike.
 MIN_FOR_TREES = 100
 HALF_TRUST = 100.0
 _LEAST = -14.0
+_TOGETHER = 256  # requests
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +57,13 @@ class Example:
     @cached_property
     def labels(self) -> NDArray[Any]:
         """Which candidates it used."""
-        return np.isin(self.candidates.positions, self.used)
+        positions = self.candidates.positions
+        labels = np.zeros(len(positions), dtype=bool)
+        place = np.searchsorted(positions, self.used)
+        inside = place < len(positions)
+        place = place[inside]
+        labels[place[positions[place] == self.used[inside]]] = True
+        return labels
 
 
 @dataclass(frozen=True)
@@ -94,7 +106,7 @@ class Ranker(Part):
         examples: Sequence[Example],
         *,
         random_state: int,
-        n_jobs: int | None = None,
+        pool: Pool = ALONE,
         prior: RankerPrior | None = None,
     ) -> tuple[Ranker, list[NDArray[Any]]]:
         """Fit it, and return the probabilities of each example's candidates, out of fold, too.
@@ -104,63 +116,76 @@ class Ranker(Part):
         first = _fit_first(examples, random_state, prior)
         if prior is not None and len(examples) < MIN_FOR_TREES:
             return _without_trees(first, examples, prior)
-        shortlists = [_shortlist(first, example.candidates) for example in examples]
-        X = [
-            shortlist_features(e.past.co_usage, e.candidates, x, kept)
-            for e, (x, kept) in zip(examples, shortlists, strict=True)
-        ]
-        y = [e.labels[kept] for e, (_, kept) in zip(examples, shortlists, strict=True)]
+        runs = [(own, Shortlists.of(first, _found(own))) for own in _runs(examples)]
+        X = np.vstack([lists.features(own[0].past.co_usage, _found(own)) for own, lists in runs])
+        x = np.concatenate([lists.x[lists.kept] for _, lists in runs])
+        y = np.concatenate([_labels(own)[lists.kept] for own, lists in runs])
+        rank = np.concatenate([lists.rank[lists.kept] for _, lists in runs])
+        sizes = np.concatenate([lists.n_kept for _, lists in runs])
         requests = np.array([example.request for example in examples])
-        log_odds, parts = _fit_parts(X, y, requests, random_state, n_jobs)
-        natural = [i for i, e in enumerate(examples) if not e.hidden]
+        log_odds, parts = _fit_parts(X, y, rank, requests.repeat(sizes), random_state, pool)
         trust = len(examples) / (len(examples) + HALF_TRUST)
-        scale = Logistic.fit(
-            np.vstack([_blend(*shortlists[i], log_odds[i], trust) for i in natural]),
-            np.concatenate([y[i] for i in natural]),
-            C=1e6,
-        )
-        rest = _fit_rest([examples[i] for i in natural], [shortlists[i] for i in natural])
+        blend = trust * log_odds + (1 - trust) * x
+        is_natural = np.array([not example.hidden for example in examples])
+        natural = is_natural.repeat(sizes)
+        scale = Logistic.fit(blend[natural, None], y[natural], C=1e6)
+        rest = _fit_rest(runs)
         ranker = cls(first, rest, parts, scale, trust, len(examples))
-        out_of_fold = [
-            ranker._combine(x, kept, answer)
-            for (x, kept), answer in zip(shortlists, log_odds, strict=True)
+        short = np.split(scale.probability(blend[:, None]), _ends(runs))
+        return ranker, [
+            p for (_, lists), own in zip(runs, short, strict=True) for p in ranker._all(lists, own)
         ]
-        return ranker, out_of_fold
 
-    def probabilities(self, co_usage: sparse.csc_array, found: Candidates) -> NDArray[Any]:
+    def probabilities(self, co_usage: CoOccurrence, found: Candidates) -> NDArray[Any]:
         """Return the calibrated probability of each candidate."""
         return self.each(co_usage, [found])[0]
 
-    def each(self, co_usage: sparse.csc_array, found: Sequence[Candidates]) -> list[NDArray[Any]]:
+    def each(self, co_usage: CoOccurrence, found: Sequence[Candidates]) -> list[NDArray[Any]]:
         """Return the calibrated probabilities of the candidates of several requests."""
-        shortlists = [_shortlist(self.first, own) for own in found]
-        if not self.parts:
-            return [self.scale.probability(_levels(x)) for x, _ in shortlists]
-        X = [
-            shortlist_features(co_usage, own, x, kept)
-            for own, (x, kept) in zip(found, shortlists, strict=True)
-        ]
-        rows = np.vstack(X) if len(X) > 1 else X[0]
-        log_odds = np.mean([trees.log_odds(rows) for trees in self.parts], axis=0)
-        ends = np.cumsum([len(own) for own in X])[:-1]
-        return [
-            self._combine(x, kept, own)
-            for (x, kept), own in zip(shortlists, np.split(log_odds, ends), strict=True)
-        ]
+        answers: list[NDArray[Any]] = []
+        for start in range(0, len(found), _TOGETHER):
+            own = found[start : start + _TOGETHER]
+            if not self.parts:
+                levels = (calibration_features(self.first, one) for one in own)
+                answers.extend(self.scale.probability(level) for level in levels)
+                continue
+            lists = Shortlists.of(self.first, own)
+            log_odds = self._forest.log_odds(lists.features(co_usage, own))
+            blend = self.trust * log_odds + (1 - self.trust) * lists.x[lists.kept]
+            answers.extend(self._all(lists, self.scale.probability(blend[:, None])))
+        return answers
 
-    def _combine(self, x: NDArray[Any], kept: NDArray[Any], log_odds: NDArray[Any]) -> NDArray[Any]:
-        if not len(kept):
-            return x
-        result = np.empty(len(x))
-        result[kept] = self.scale.probability(_blend(x, kept, log_odds, self.trust))
-        left, features = _rest_features(x, kept)
-        result[left] = self.rest.probability(features)
-        # Far from what it was fitted on, such as with many new APIs, it may say anything: it is
-        # kept below the middle of the shortlist, in its own order.
-        middle, most = np.median(result[kept]), result[left].max(initial=0)
-        if most > middle:
-            result[left] *= middle / most
-        return result
+    def _all(self, lists: Shortlists, short: NDArray[Any]) -> list[NDArray[Any]]:
+        """Return the probabilities of all candidates by request, given those of the kept."""
+        every = lists.combined(short, self.rest.probability(lists.rest_features()))
+        return [every] if len(lists.starts) == 2 else np.split(every, lists.starts[1:-1])
+
+    @cached_property
+    def _forest(self) -> BoostedTrees:
+        """All parts as one, whose log-odds are the mean of theirs."""
+        return BoostedTrees.mean(self.parts)
+
+
+def _runs(examples: Sequence[Example]) -> Iterator[Sequence[Example]]:
+    """Yield examples that are looked at together: neighbours with the same past, not too many."""
+    start = 0
+    for end in range(1, len(examples) + 1):
+        is_last = end == len(examples) or examples[end].past is not examples[start].past
+        if is_last or end - start == _TOGETHER:
+            yield examples[start:end]
+            start = end
+
+
+def _found(examples: Sequence[Example]) -> list[Candidates]:
+    return [example.candidates for example in examples]
+
+
+def _labels(examples: Sequence[Example]) -> NDArray[Any]:
+    return np.concatenate([example.labels for example in examples])
+
+
+def _ends(runs: Sequence[tuple[Sequence[Example], Shortlists]]) -> NDArray[Any]:
+    return np.cumsum([len(lists.kept) for _, lists in runs])[:-1]
 
 
 def _fit_first(
@@ -213,105 +238,63 @@ def _levels(x: NDArray[Any]) -> NDArray[Any]:
     return np.column_stack([np.maximum(share, _LEAST), x])
 
 
-def _blend(
-    x: NDArray[Any], kept: NDArray[Any], log_odds: NDArray[Any], trust: float
-) -> NDArray[Any]:
-    """Return the log-odds of both stages together, of shape (n_kept, 1)."""
-    return np.asarray(trust * log_odds + (1 - trust) * x[kept])[:, None]
-
-
-def shortlist_features(
-    co_usage: sparse.csc_array, found: Candidates, x: NDArray[Any], kept: NDArray[Any]
-) -> NDArray[Any]:
-    """Return what the second stage sees, of shape (n_kept, n_features + 6), float32.
-
-    The features, and the first stage's picture of the set: its log-odds `x`, rank, ratio to the
-    best, sum and best of its probabilities, and the co-usage with what it expects. `kept` is the
-    shortlist: indices into the candidates, most probable first.
-    """
-    p = np.clip(sigmoid(x), 1e-6, 1 - 1e-6)
-    short = p[kept]
-    extra = np.empty((len(kept), 6), dtype=np.float32)
-    extra[:, 0] = np.log(short / (1 - short))
-    extra[:, 1] = np.log1p(np.arange(len(kept)))
-    extra[:, 2] = short / short[0] if len(kept) else 0
-    extra[:, 3] = p.sum()
-    extra[:, 4] = short[0] if len(kept) else 0
-    expected = np.zeros(co_usage.shape[1], dtype=np.float32)
-    expected[found.positions] = p
-    extra[:, 5] = (co_usage @ expected)[found.positions[kept]]
-    return np.hstack([found.features[kept], extra])
-
-
 def _fit_parts(
-    X: list[NDArray[Any]],
-    y: list[NDArray[Any]],
+    X: NDArray[Any],
+    y: NDArray[Any],
+    rank: NDArray[Any],
     requests: NDArray[Any],
     random_state: int,
-    n_jobs: int | None,
-) -> tuple[list[NDArray[Any]], tuple[BoostedTrees, ...]]:
-    """Fit the trees in parts of the requests; return the log-odds of each request out of fold."""
-    from joblib import Parallel, delayed
+    pool: Pool,
+) -> tuple[NDArray[Any], tuple[BoostedTrees, ...]]:
+    """Fit the trees in parts of the requests, which the rows name; return the log-odds, too.
 
+    Those of each row are out of fold.
+    """
     distinct, which = np.unique(requests, return_inverse=True)
-    part = (np.random.default_rng(random_state).permutation(len(distinct)) % N_PARTS)[which]
-    stacked, ends = np.vstack(X), np.cumsum([len(labels) for labels in y])[:-1]
-    labels, row_part = np.concatenate(y), np.repeat(part, [len(own) for own in y])
-    fitted = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(_fit_trees)(stacked, labels, row_part == number, random_state + number)
-        for number in range(N_PARTS)
-    )
-    answers = np.empty(len(labels))
-    for number, (_, outside) in enumerate(fitted):
-        answers[row_part == number] = outside
-    return np.split(answers, ends), tuple(trees for trees, _ in fitted)
+    place = np.random.default_rng(random_state).permutation(len(distinct))[which]
+    shared = pool.share((X, y, rank, place, random_state))
+    both = list(pool.each(_fit_part, range(N_PARTS), shared))
+    answers = np.empty(len(y))
+    for number, (_, outside) in enumerate(both):
+        answers[place % N_PARTS == number] = outside
+    return answers, tuple(trees for trees, _ in both)
 
 
-def _fit_trees(
-    X: NDArray[Any], y: NDArray[Any], held_out: NDArray[Any], random_state: int
-) -> tuple[BoostedTrees, NDArray[Any]]:
-    """Fit on the rows that are not held out, and return the log-odds of those that are."""
-    inside = y[~held_out]
-    if inside.all() or not inside.any():
-        constant = BoostedTrees.constant(single_class(inside))
-        return constant, constant.log_odds(X[held_out])
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits
-
-    model = HistGradientBoostingClassifier(
-        learning_rate=0.13,
-        max_iter=60,
-        max_leaf_nodes=31,
-        max_depth=8,
-        min_samples_leaf=20,
-        max_features=0.4,
-        l2_regularization=10.0,
-        early_stopping=False,
-        random_state=random_state,
-    )
-    # Its own threads wait for each other after every node: with another process on the machine
-    # that made fitting seven times slower. The parts are fitted at the same time instead.
-    with threadpool_limits(1, user_api="openmp"):
-        model.fit(X[~held_out], inside)
-        answers = model.decision_function(X[held_out]) if held_out.any() else np.zeros(0)
-    return BoostedTrees.from_sklearn(model), answers
+def _fit_part(shared: tuple[Any, ...], number: int) -> tuple[BoostedTrees, NDArray[Any]]:
+    """Return the trees of a part, and their log-odds of the rows in it, as a piece of work."""
+    X, y, rank, place, random_state = shared
+    held_out = place % N_PARTS == number
+    rows = np.flatnonzero(~held_out & (place < N_PARTS * MOST_REQUESTS))
+    rows, weight = _telling(rows, y[rows], rank[rows], random_state + number)
+    trees = BoostedTrees.fit(X[rows], y[rows], weight, random_state + number)
+    return trees, trees.log_odds(X[held_out])
 
 
-def _shortlist(first: Logistic, found: Candidates) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the log-odds of each candidate, and the places of the best."""
-    x = first.log_odds(found.features)
-    return x, np.argsort(-x, kind="stable")[:SHORTLIST]
+def _telling(
+    rows: NDArray[Any], y: NDArray[Any], rank: NDArray[Any], random_state: int
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return the rows to fit trees on, and their weights.
+
+    Of many, some of those that were not used and are not among the first of their shortlist are
+    left out, and the others count for them.
+    """
+    if len(rows) <= MANY_ROWS:
+        return rows, None
+    is_first = y | (rank < N_FIRST)
+    drawn = np.random.default_rng(random_state).random(len(rows)) < SHARE_BEHIND
+    weight = np.where(is_first, 1.0, 1 / SHARE_BEHIND)
+    kept = is_first | drawn
+    return rows[kept], weight[kept]
 
 
-def _fit_rest(
-    examples: Sequence[Example], shortlists: Sequence[tuple[NDArray[Any], NDArray[Any]]]
-) -> Logistic:
+def _fit_rest(runs: Sequence[tuple[Sequence[Example], Shortlists]]) -> Logistic:
     X = [np.zeros((0, N_REST_FEATURES))]
     y = [np.zeros(0, dtype=bool)]
-    for example, (x, kept) in zip(examples, shortlists, strict=True):
-        left, features = _rest_features(x, kept)
-        X.append(features)
-        y.append(example.labels[left])
+    for examples, lists in runs:
+        is_natural = np.array([not example.hidden for example in examples])
+        natural = is_natural.repeat(lists.sizes)[lists.left]
+        X.append(lists.rest_features()[natural])
+        y.append(_labels(examples)[lists.left[natural]])
     features, labels = np.vstack(X), np.concatenate(y)
     if labels.any():
         model = Logistic.fit(features, labels, C=1e3)
@@ -326,19 +309,3 @@ def _fit_rest(
     wanted = single_class(labels)
     lowered = min(float(wanted - features[:, 0].mean()), 0.0) if len(features) else 0.0
     return Logistic(np.array([1.0, 0.0, 0.0, 0.0]), lowered)
-
-
-def _rest_features(x: NDArray[Any], kept: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return who is behind the shortlist, and what tells how probable they are: (n_left, 4).
-
-    Log-odds and rank in the first stage; its sum and its best, which are the request's.
-    """
-    left = np.delete(np.arange(len(x)), kept)
-    q = np.clip(sigmoid(x), 1e-6, 1 - 1e-6)
-    rank = np.argsort(np.argsort(-x[left], kind="stable"), kind="stable")
-    features = np.empty((len(left), N_REST_FEATURES))
-    features[:, 0] = np.log(q[left] / (1 - q[left]))
-    features[:, 1] = np.log1p(len(kept) + rank)
-    features[:, 2] = np.log(q.sum()) if len(q) else 0
-    features[:, 3] = np.log(q.max(initial=1e-6))
-    return left, features

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from cnp_router.training.corpus import MANY
 
-__all__ = ["MOST_SPLITS", "Split", "dated_splits", "random_splits"]
+__all__ = ["MOST_SPLITS", "Split", "by_train", "dated_splits", "random_splits"]
 
 # Share of the APIs whose history each fold hides. The folds that hide none calibrate the
 # probabilities: they are as new requests will be.
@@ -23,6 +24,9 @@ MAX_EXAMPLES = 5_000
 # some of all that is later.
 ROLLING = (4, 5, 6, 7, 8, 9)
 LONG = (3, 5, 7)
+# Views of more mashups take long to fit: with more of them there are fewer parts to fit them on.
+FEW = 20_000
+FEW_ROLLING = FEW_LONG = (5, 8)
 MOST_SPLITS = max(LITTLE_FOLDS, N_RANDOM + len(ROLLING) + len(LONG))
 UNDATED = 0.4  # share of the random examples that are asked as if nobody knew when
 
@@ -45,7 +49,7 @@ class Split:
 
 
 def random_splits(n_mashups: int, *, dated: bool, random_state: int) -> list[Split]:
-    """Return random folds, which leave out each mashup once.
+    """Return random folds, which leave out each mashup once; of many mashups, a sample at once.
 
     Those of a dated history hide nothing: it has other folds in which much is new.
     """
@@ -58,10 +62,20 @@ def random_splits(n_mashups: int, *, dated: bool, random_state: int) -> list[Spl
     sampled = np.sort(rng.permutation(n_mashups)[:MAX_EXAMPLES])
     undated = rng.random(n_mashups) < UNDATED * dated
     found = []
+    rest = np.setdiff1d(np.arange(n_mashups), sampled) if n_mashups > FEW else None
     for number, share in enumerate(hidden):
         asked = sampled[fold[sampled] == number]
-        found.append(Split(np.flatnonzero(fold != number), asked, share, asked[undated[asked]]))
+        train = np.flatnonzero(fold != number) if rest is None else rest
+        found.append(Split(train, asked, share, asked[undated[asked]]))
     return found
+
+
+def by_train(splits: Sequence[Split]) -> list[list[int]]:
+    """Return the places of some splits, those that are fitted on the same rows together."""
+    groups: dict[int, list[int]] = {}
+    for place, split in enumerate(splits):
+        groups.setdefault(id(split.train), []).append(place)
+    return list(groups.values())
 
 
 def dated_splits(days: NDArray[np.floating], *, random_state: int) -> list[Split]:
@@ -71,11 +85,13 @@ def dated_splits(days: NDArray[np.floating], *, random_state: int) -> list[Split
     """
     rng = np.random.default_rng(random_state)
     order, n = np.argsort(days, kind="stable"), len(days)
-    ends = [(k, k + 1) for k in ROLLING] + [(k, 10) for k in LONG]
+    rolling, long = (ROLLING, LONG) if n <= FEW else (FEW_ROLLING, FEW_LONG)
+    ends = [(k, k + 1) for k in rolling] + [(k, 10) for k in long]
     size = min(n, MAX_EXAMPLES) // (2 * len(ends))
+    trains = {known: np.sort(order[: known * n // 10]) for known, _ in ends}
     found = []
     for known, end in ends:
         later = order[known * n // 10 : end * n // 10]
         asked = np.sort(rng.permutation(later)[:size])
-        found.append(Split(np.sort(order[: known * n // 10]), asked, is_random=False))
+        found.append(Split(trains[known], asked, is_random=False))
     return found

@@ -103,7 +103,7 @@ def test_dated_and_undated_and_a_rolling_origin(quality, sample, folder, tmp_pat
     asked = [(date - first).days for date in quality.Learned.asked if date]
     assert set(asked) == {*range(320, 330), *range(120, 140), *range(160, 180)}
     only = ["learned", "random"]
-    all_of_it = {"limit": 0, "without_history": False}
+    all_of_it = {"limit": 0, "without_history": False, "scheduler": None}
     quality.run(
         argparse.Namespace(data=tmp_path, seed=0, only=only, full=True, vectors=None, **all_of_it)
     )

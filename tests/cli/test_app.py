@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import os
@@ -64,6 +65,7 @@ class TestHelp:
     def test_each_example_runs(self, run, example, sample_model):
         if example.split()[1] != "fit":
             shutil.copytree(sample_model, "model")
+        Path("part-1.jsonl.gz").write_bytes(gzip.compress(Path("mashups.jsonl").read_bytes()))
         result = run(*shlex.split(example)[1:])
         said = [line for line in result.stderr.splitlines() if not line.endswith(" ...")]
         assert (result.exit_code, said) == (0, [])

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
+
 import pytest
 
 from cnp_router.history import History, Mashup
@@ -38,6 +41,23 @@ def test_a_catalog_alone(run, fits, sample):
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("Learned from  0 mashups over 149 APIs\n")
     assert fits[0][:2] == (sample.catalog, None)
+
+
+def test_a_pattern_means_all_files_that_match(run, fits, sample):
+    lines = [line + b"\n" for line in Path("mashups.jsonl").read_bytes().splitlines()]
+    for number, part in enumerate((lines[:300], lines[300:])):
+        Path(f"part-{number}.jsonl.gz").write_bytes(gzip.compress(b"".join(part)))
+    files = ("--catalog", "apis.jsonl", "--history", "part-*.jsonl.gz")
+    result = run("fit", *files, "--output", "model")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert fits[0][1] == sample.history
+
+
+def test_a_pattern_that_nothing_matches(run, fits):
+    files = ("--catalog", "apis.jsonl", "--history", "part-*.jsonl.gz")
+    result = run("fit", *files, "--output", "model")
+    assert (result.exit_code, fits) == (1, [])
+    assert "part-*.jsonl.gz: no file matches (check the pattern)" in result.stderr
 
 
 def test_a_history_of_which_nothing_is_left_is_none(run, fits):

@@ -123,17 +123,27 @@ class TestLines:
         assert decision["known"] == ["slack", "twilio"]
 
     def test_its_date_reaches_the_router(self, recommend, monkeypatch, sample_router):
-        route, days = type(sample_router).route, []
+        route_many, days = type(sample_router).route_many, []
 
         def watched(self, *arguments, **options):
-            days.append(options["date"])
-            return route(self, *arguments, **options)
+            days.extend(options["dates"])
+            return route_many(self, *arguments, **options)
 
-        monkeypatch.setattr(type(sample_router), "route", watched)
+        monkeypatch.setattr(type(sample_router), "route_many", watched)
         lines = [{"description": "rain", "date": "2014-05-01"}, {"description": "rain"}]
         Path("r.jsonl").write_text("\n".join(map(json.dumps, lines)))
         assert recommend("r.jsonl", "--date", "2015-01-01").exit_code == 0
         assert [str(day) for day in days] == ["2014-05-01", "2015-01-01"]
+
+    def test_each_knows_what_its_own_line_says(self, recommend, sample_router):
+        known = [[], [], ["slack"], ["slack", "twilio"], []]
+        lines = [{"description": TEXTS[0], "known": own} for own in known]
+        Path("r.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        decisions = json.loads(recommend("r.jsonl", "--json").stdout)["decisions"]
+        assert [own["known"] for own in decisions] == known
+        for own, decision in zip(known, decisions, strict=True):
+            expected = sample_router.route(TEXTS[0], own)
+            assert decision["recommendation"] == list(expected.recommendation)
 
     def test_standard_input(self, recommend):
         (decision,) = json.loads(recommend("-", "--json", input="rain\n").stdout)["decisions"]
@@ -219,12 +229,12 @@ class TestOutput:
         "from cnp_router.cli import main\n"
         "from cnp_router.training import LearnedRouter\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "route, done = LearnedRouter.route, []\n"
-        "def routed(self, *a, **k):\n"
+        "decided, done = LearnedRouter._decided, []\n"
+        "def third(self, *a, **k):\n"
         "    done.append(1)\n"
         "    if len(done) == 3: os.kill(os.getpid(), signal.SIGINT)\n"
-        "    return route(self, *a, **k)\n"
-        "LearnedRouter.route = routed\n"
+        "    return decided(self, *a, **k)\n"
+        "LearnedRouter._decided = third\n"
         "main()\n"
     )
 

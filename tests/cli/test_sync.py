@@ -57,7 +57,7 @@ def test_a_catalog(run, model):
     assert "removed git__diff diff" in lines
     assert "3 APIs: 1 added, 1 changed, 1 removed" in result.stdout
     assert "m, saved in" in result.stdout
-    assert result.stdout.endswith("A gateway that runs takes it at its next start.\n")
+    assert result.stdout.endswith("A gateway that runs with it answers by it in a few seconds.\n")
     assert "git__diff" not in recommended(run, "show me the diff")
     assert recommended(run, "get this web page")[0] == "fetch__get"
     again = run("sync", "--model", model, "--catalog", "now.jsonl")

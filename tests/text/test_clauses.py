@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cnp_router.text import clauses, cuts, quarters
-from cnp_router.text.clauses import CONJUNCTIONS, UNSPACED_CONJUNCTIONS
+from cnp_router.text.clauses import (
+    _ASCII_SEPARATOR,
+    _SEPARATOR,
+    CONJUNCTIONS,
+    UNSPACED_CONJUNCTIONS,
+)
 
 
 @pytest.mark.parametrize(
@@ -194,3 +199,29 @@ def test_quarters_are_two_to_four_or_none(text):
     found = quarters(text)
     assert len(found) in (0, 2, 3, 4)
     assert all(part in text for part in found)
+
+
+_BITS = st.sampled_from(
+    [
+        *" \n\t\x1c.!?,;-*&+()\"')]1",
+        "2. ",
+        "(1) ",
+        "and",
+        "AND ",
+        "as well as",
+        "y ",
+        "abc",
+        "x",
+        ".",
+    ]
+)
+
+
+@given(st.lists(_BITS, max_size=15).map("".join))
+def test_ascii_is_divided_as_any_text(text):
+    names = ("stop", "number", "word", "comma")
+    of_ascii, of_any = (
+        [(match.span(), *(match[name] is not None for name in names)) for match in own]
+        for own in (_ASCII_SEPARATOR.finditer(text.lower()), _SEPARATOR.finditer(text))
+    )
+    assert of_ascii == of_any

@@ -153,5 +153,7 @@ class TestTellingTexts:
 def test_linear_is_the_product_with_the_vector(analyzer, text):
     encoder = TfidfEncoder(analyzer, min_df=1).fit(TEXTS)
     weights = np.random.default_rng(0).normal(size=len(encoder.terms_))
-    (expected,) = encoder.transform([text]) @ weights
-    assert encoder.linear(text, weights) == pytest.approx(expected, abs=1e-6)
+    texts = [text, *TEXTS]
+    expected = encoder.transform(texts) @ weights
+    np.testing.assert_allclose(encoder.linear(texts, weights), expected, atol=1e-6)
+    assert encoder.linear([text], weights)[0] == encoder.linear(texts, weights)[0]

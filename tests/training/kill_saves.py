@@ -1,9 +1,10 @@
 """End a process that saves a router by SIGKILL at each thing it does to the disk. A script.
 
-A child saves the new router, over the old one or where nothing is, and is killed before its k-th
-operation on the disk or, where that opens a file to write, after some bytes of it. What is found
-then is printed, a JSON object for each k; then another save is killed, and found again; at last
-one goes through, and what is left is listed.
+A child saves the new router, over the old one, where nothing is, or as the old one that has learned
+more, all of whose unchanged files are linked; and is killed before its k-th operation on the disk
+or, where that opens a file to write, after some bytes of it. What is found then is printed, a JSON
+object for each k; then another save is killed, and found again; at last one goes through, and what
+is left is listed.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from pathlib import Path
 
 from planted import planted
 
+from cnp_router import Mashup, kept_files
 from cnp_router.exceptions import ModelNotFoundError
 from cnp_router.training import fit_router, load_router
 
-EVENTS = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "fcntl.flock"}
+EVENTS = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "os.link", "fcntl.flock"}
 REQUEST = "a map of bars"
 ROUTERS = {}
 
@@ -74,23 +76,27 @@ def found_in(place):
     return "a router of neither"
 
 
-def prepare(place, over):
+def prepare(place, mode):
     shutil.rmtree(place.parent, ignore_errors=True)
     place.parent.mkdir()
-    if over:
+    if mode != "first":
         ROUTERS["old"].save(place)
         (place / "online.sqlite").write_text("acknowledged", encoding="utf-8")
         (place / "online").mkdir()
         (place / "online" / "log").write_text("acknowledged", encoding="utf-8")
+    if mode == "again":
+        ROUTERS["new"] = load_router(place)
+        api = ROUTERS["new"].apis[-1]
+        ROUTERS["new"].observe([Mashup(f"new{i}", REQUEST, (api,)) for i in range(5)])
 
 
-def main(place, over):
+def main(place, mode):
     for name, cliques in (("old", 2), ("new", 3)):
         world = planted(n_cliques=cliques, size=3, rounds=2)
         ROUTERS[name] = fit_router(world.catalog, world.history)
     for in_the_middle in (False, True):
         for fatal in count(1):
-            prepare(place, over)
+            prepare(place, mode)
             if not save_in_a_child(place, fatal, in_the_middle):
                 break
             found = found_in(place)
@@ -110,4 +116,6 @@ def main(place, over):
 
 if __name__ == "__main__":
     os.fsync = lambda handle: None  # what is killed leaves its writes to the system, synced or not
-    main(Path(sys.argv[1]) / "home" / "model", sys.argv[2] == "over")
+    if sys.argv[2] == "again":
+        kept_files.MAPPED = 1  # all of these files are small
+    main(Path(sys.argv[1]) / "home" / "model", sys.argv[2])

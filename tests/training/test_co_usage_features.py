@@ -39,13 +39,15 @@ def features_of(used=USED, categories=CATEGORIES, n_categories=2):
     index = Specifications(
         Catalog(Api(str(i), str(i)) for i in range(N)),
         None,
+        word_rows=none.T.tocsr(),
+        character_rows=none.T.tocsr(),
         word_columns=none,
         character_columns=none,
         latent=latent,
         vectors=np.zeros((N, 0)),
     )
     corpus = Corpus.of(index, nothing, usage, ones(categories, n_categories))
-    return CoUsageFeatures(corpus, CoUsageView.fit(corpus, nothing).conditional)
+    return CoUsageFeatures(corpus, CoUsageView.fit(corpus, nothing).pairs)
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +90,17 @@ def test_sets(past):
     # Squared cosines of {0, 1} with the four mashups that share something with it.
     alike = [1, 1, 4 / 6, 1 / 2]
     assert found["alike"] == pytest.approx((4 / 6) / (sum(alike) + 1))
+
+
+def test_of_many_mashups_the_newest_are_looked_at(past, monkeypatch):
+    monkeypatch.setattr(module, "MOST_MASHUPS", 2)
+    found = looked_up(past, [0])[1]  # in (0, 1, 2) and (0,)
+    assert found["together"] == pytest.approx(1 / (2 + 2))
+    assert found["precedents"] == pytest.approx(np.log(3))
+    assert found["alike"] == pytest.approx((1 / 3) / (1 / 3 + 1 + 1))
+    # The newest of each known API: (0, 1), (0, 1, 2) and (0,).
+    both = looked_up(past, [0, 1])[2]
+    assert both["precedents"] == pytest.approx(np.log(3))
 
 
 def test_neighbours_count_where_they_share_a_known_api(past):

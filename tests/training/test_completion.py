@@ -7,6 +7,7 @@ from scipy import sparse
 from cnp_router.history import History, Mashup
 from cnp_router.training import completion as module
 from cnp_router.training import fit_router
+from cnp_router.training.co_occurrence import CoOccurrence
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import Corpus, Specifications
@@ -22,11 +23,10 @@ def past():
     """Pairs (0, 1), (2, 3), ... are always used together, and no others."""
     usage = sparse.csr_array(np.repeat(np.eye(N // 2, dtype=np.float32), 2, axis=1))
     usage = sparse.csr_array(sparse.vstack([usage] * 8))
-    co_usage = np.kron(np.eye(N // 2), [[0, 1], [1, 0]]) * 0.8
     nothing = sparse.csr_array((N, 0), dtype=np.float32)
-    conditional = sparse.csc_array(co_usage.astype(np.float32))
-    index = Specifications(None, None, None, None, np.zeros((N, 2), dtype=np.float32), None)
-    return CoUsageFeatures(Corpus(index, usage, nothing, None, None, None, None), conditional)
+    latent = np.zeros((N, 2), dtype=np.float32)
+    index = Specifications(*[None] * 6, latent=latent, vectors=None)
+    return CoUsageFeatures(Corpus(index, usage, nothing, *[None] * 6), CoOccurrence.of(usage))
 
 
 def examples_of(past, used, *, hidden=False):
@@ -162,6 +162,6 @@ class TestRouter:
         i, j = sorted(world.catalog.position(api) for api in pair)
         own = [example.past for example in seen if example.used.tolist() == [i, j]]
         assert len(own) == 1
-        assert own[0].co_usage[i, j] == own[0].co_usage[j, i] == 0
-        others = [example.past.co_usage[i, j] for example in seen]
+        assert own[0].co_usage.together[i, j] == own[0].co_usage.together[j, i] == 0
+        others = [example.past.co_usage.together[i, j] for example in seen]
         assert max(others) > 0

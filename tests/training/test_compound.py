@@ -14,6 +14,7 @@ from cnp_router.routing import TopK
 from cnp_router.training import fit_router, load_router
 from cnp_router.training.compound import clause_reasons, prior_log_odds, read
 
+APIS = np.array([2, 3, 7, 9])
 MAPS, MAIL, SONG, REST = np.eye(4)
 UNSURE = np.full(4, 0.05)
 REQUEST = "Show bars on maps, and mail them to friends"
@@ -27,7 +28,7 @@ def judge(**sure):
         rows = [
             max((v for w, v in sure.items() if w in t), key=np.max, default=UNSURE) for t in texts
         ]
-        return np.stack(rows)
+        return APIS, np.stack(rows)
 
     judged.texts = []
     return judged
@@ -35,9 +36,9 @@ def judge(**sure):
 
 def test_halves_that_are_sure_of_different_apis_are_both_needed():
     whole = 0.5 * MAPS + 0.1 * MAIL
-    found = read(REQUEST, whole, judge(maps=0.9 * MAPS, mail=0.8 * MAIL))
+    found = read(REQUEST, APIS, whole, judge(maps=0.9 * MAPS, mail=0.8 * MAIL))
     assert found.n_needs() == 2
-    assert found.favourites.tolist() == [0, 1]
+    assert found.favourites.tolist() == [2, 3]
     assert found.probabilities[0] > 0.85
     assert found.probabilities[1] > 0.7
     assert found.probabilities[2] == found.probabilities[3] == 0
@@ -45,60 +46,84 @@ def test_halves_that_are_sure_of_different_apis_are_both_needed():
 
 
 def test_what_is_known_already_is_no_need():
-    found = read(REQUEST, UNSURE, judge(maps=0.9 * MAPS, mail=0.8 * MAIL))
-    assert found.n_needs([0]) == 1
-    assert found.n_needs([0, 1]) == 1
+    found = read(REQUEST, APIS, UNSURE, judge(maps=0.9 * MAPS, mail=0.8 * MAIL))
+    assert found.n_needs([2]) == 1
+    assert found.n_needs([2, 3]) == 1
 
 
 def test_halves_that_favour_the_same_api_are_one_request():
-    assert read(REQUEST, UNSURE, judge(maps=0.9 * MAPS, mail=0.8 * MAPS)) is None
+    assert read(REQUEST, APIS, UNSURE, judge(maps=0.9 * MAPS, mail=0.8 * MAPS)) is None
+
+
+def test_apis_that_only_the_halves_or_only_the_whole_name():
+    def halves(texts):
+        return np.array([4, 5]), np.array([[0.9, 0.0] if "maps" in t else [0, 0.8] for t in texts])
+
+    found = read(REQUEST, np.array([1, 4]), np.array([0.3, 0.2]), halves)
+    assert found.positions.tolist() == [1, 4, 5]
+    assert found.probabilities[0] == 0.3
+    assert found.probabilities[1:].min() > 0.4
+    assert found.favourites.tolist() == [4, 5]
+    assert set(clause_reasons(found, range(7))) == {4, 5}
+
+
+def test_of_halves_that_nothing_serves_none_is_a_need():
+    def nothing(texts):
+        return np.zeros(0, dtype=int), np.zeros((len(texts), 0))
+
+    assert read(REQUEST, APIS, MAPS, nothing) is None
+    assert read(REQUEST, APIS, MAPS, judge(maps=0.9 * MAPS), nothing) is None
 
 
 def test_halves_that_are_not_sure_decide_little():
-    found = read(REQUEST, 0.6 * MAPS, judge(maps=0.9 * MAPS))
+    found = read(REQUEST, APIS, 0.6 * MAPS, judge(maps=0.9 * MAPS))
     assert found is None or found.probabilities[1:].max() < 0.05
 
 
 def test_a_whole_that_is_sure_of_one_outvotes_the_halves():
     sure = judge(maps=0.9 * MAPS, mail=0.6 * MAIL)
-    torn = read(REQUEST, 0.5 * MAPS + 0.2 * MAIL, sure)
-    decided = read(REQUEST, 0.97 * MAPS + 0.002 * MAIL, sure)
+    torn = read(REQUEST, APIS, 0.5 * MAPS + 0.2 * MAIL, sure)
+    decided = read(REQUEST, APIS, 0.97 * MAPS + 0.002 * MAIL, sure)
     assert decided.probabilities[1] < 0.5 * torn.probabilities[1]
-    assert read(REQUEST, 0.999 * MAPS, sure) is None
+    assert read(REQUEST, APIS, 0.999 * MAPS, sure) is None
 
 
 def test_a_fragment_counts_less_than_a_half():
     sure = judge(maps=0.9 * MAPS, mail=0.6 * MAIL)
     whole = 0.6 * MAPS + 0.02 * MAIL
-    half = read("Show bars on maps, mail them to friends", whole, sure)
-    fragment = read("Show bars of every town and every kind on maps, mail them soon", whole, sure)
+    half = read("Show bars on maps, mail them to friends", APIS, whole, sure)
+    fragment = read(
+        "Show bars of every town and every kind on maps, mail them soon", APIS, whole, sure
+    )
     assert fragment.probabilities[1] < half.probabilities[1]
 
 
 def test_a_request_of_one_part_is_not_judged_again():
     found = judge()
-    assert read("Show bars on maps", MAPS, found, found) is None
+    assert read("Show bars on maps", APIS, MAPS, found, found) is None
     assert not found.texts
 
 
 def test_what_a_glance_does_not_believe_is_not_judged():
     closely = judge(maps=0.9 * MAPS, mail=0.8 * MAIL)
-    assert read(REQUEST, UNSURE, closely, judge()) is None
+    assert read(REQUEST, APIS, UNSURE, closely, judge()) is None
     assert not closely.texts
-    assert read(REQUEST, UNSURE, closely, judge(maps=0.5 * MAPS, mail=0.4 * MAIL)) is not None
+    assert read(REQUEST, APIS, UNSURE, closely, judge(maps=0.5 * MAPS, mail=0.4 * MAIL)) is not None
 
 
 @pytest.mark.parametrize("glance", [None, judge(maps=0.9 * MAPS, mail=0.8 * MAIL, song=0.8 * SONG)])
 def test_few_cuts_are_judged(glance):
     closely = judge(maps=0.9 * MAPS, mail=0.8 * MAIL, song=0.8 * SONG)
     text = "bars on maps, shops on maps, mail my boss, mail my friend, song of birds, song of rain"
-    assert read(text, UNSURE, closely, glance) is not None
+    assert read(text, APIS, UNSURE, closely, glance) is not None
     assert len(closely.texts) == 4  # both parts of two cuts
 
 
 def test_three_things():
     sure = judge(maps=0.7 * MAPS, mail=0.8 * MAIL, song=0.9 * SONG)
-    found = read("Show bars on maps. Then mail old friends. Play a song of rain.", UNSURE, sure)
+    found = read(
+        "Show bars on maps. Then mail old friends. Play a song of rain.", APIS, UNSURE, sure
+    )
     assert found.n_needs() == 3
     assert found.probabilities[:3].min() > 0.3
 
@@ -126,21 +151,21 @@ def test_the_more_history_the_more_the_halves_are_trusted():
 
 
 def test_reasons_name_the_half():
-    found = read(REQUEST, UNSURE, judge(maps=0.9 * MAPS, mail=0.8 * MAIL + 0.2 * SONG))
-    reasons = clause_reasons(found, [0, 1, 2, 3])
+    found = read(REQUEST, APIS, UNSURE, judge(maps=0.9 * MAPS, mail=0.8 * MAIL + 0.2 * SONG))
+    reasons = clause_reasons(found, [0, 2, 3, 7, 9, 10])
     assert {i: reason.text for i, reason in reasons.items()} == {
-        0: "asked for in “Show bars on maps”",
-        1: "asked for in “mail them to friends”",
-        2: "asked for in “mail them to friends”",
+        2: "asked for in “Show bars on maps”",
+        3: "asked for in “mail them to friends”",
+        7: "asked for in “mail them to friends”",
     }
     assert {reason.kind for reason in reasons.values()} == {"clause"}
 
 
 def test_of_halves_that_say_the_same_the_shortest_is_named():
     text = "Show bars on maps. Send them to friends. Play a song of rain."
-    found = read(text, UNSURE, judge(maps=0.9 * MAPS, song=0.8 * SONG))
+    found = read(text, APIS, UNSURE, judge(maps=0.9 * MAPS, song=0.8 * SONG))
     assert len(found.texts) == 4
-    assert clause_reasons(found, [2])[2].references == ("Play a song of rain.",)
+    assert clause_reasons(found, [7])[7].references == ("Play a song of rain.",)
 
 
 @pytest.fixture(scope="module")

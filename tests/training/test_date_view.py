@@ -11,6 +11,7 @@ from cnp_router import Api, Catalog, History, Mashup, fit_router, load_router
 from cnp_router.training.corpus import UNKNOWN, Corpus
 from cnp_router.training.examples import Past
 from cnp_router.training.views import Views
+from cnp_router.training.views.columns import Pairs
 from cnp_router.training.views.date import DateView
 
 CATALOG = Catalog(Api(name, name, "It shows maps.") for name in ("old", "middle", "new", "never"))
@@ -35,7 +36,8 @@ def scores(view, day):
     days = np.array([UNKNOWN if day is None else day.toordinal()])
     batch = views.batch(past.encoders.encode(["a map of bars in town"], days))
     columns = views[DateView].scored(batch)
-    return {name: column.at(0, np.arange(4)) for name, column in columns.items()}, batch, views
+    everyone = Pairs.across([np.arange(4)])
+    return {name: column.at(everyone) for name, column in columns.items()}, batch, views
 
 
 @pytest.mark.parametrize(("day", "best"), list(zip(DAYS, range(3), strict=True)))

@@ -13,6 +13,7 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History, Mashup
 from cnp_router.training import fit_router, load_router
 from cnp_router.training.views import Evidence, Views
+from cnp_router.training.views.columns import Pairs
 from cnp_router.training.views.dense import DenseView
 
 WORLD = planted(n_cliques=5, size=4, rounds=6)
@@ -29,9 +30,9 @@ def unit(values):
 
 def scored(router, texts, absent=()):
     batch = router.views.batch(router.encoders.encode(texts), absent)
-    everyone = np.arange(len(router.apis))
+    everyone = Pairs.across([np.arange(len(router.apis))] * len(texts))
     columns = router.views[DenseView].scored(batch)
-    return {name: [c.at(i, everyone) for i in range(len(texts))] for name, c in columns.items()}
+    return {name: c.at(everyone).reshape(len(texts), -1) for name, c in columns.items()}
 
 
 def test_its_scores_are_as_they_are_defined(router):

@@ -14,7 +14,9 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.routing import BroadcastRouter, MaxCost, Scores, TargetRecall, TopK
 from cnp_router.training import fit_router, load_router
-from cnp_router.training.ranker import Example, _fit_rest, _rest_features
+from cnp_router.training.linear import Logistic
+from cnp_router.training.ranker import Example, _fit_rest
+from cnp_router.training.shortlists import Shortlists
 from cnp_router.training.views import Candidates, CoUsageView
 
 KINDS = {"name", "history", "specification", "co-usage", "category", "popularity"}
@@ -401,9 +403,9 @@ class TestBehindTheShortlist:
     """What the second stage does not look at is still told apart."""
 
     def test_it_keeps_the_order_of_the_first_stage(self, monkeypatch):
-        from cnp_router.training import ranker
+        from cnp_router.training import shortlists
 
-        monkeypatch.setattr(ranker, "SHORTLIST", 2)
+        monkeypatch.setattr(shortlists, "SHORTLIST", 2)
         world = planted(n_cliques=5, size=4, rounds=6)
         router = fit_router(world.catalog, world.history)
         for case in world.cases[:5]:
@@ -411,19 +413,22 @@ class TestBehindTheShortlist:
             (found,) = router.views.candidates(batch)
             first = router.ranker.first.probability(found.features)
             order = np.argsort(-first, kind="stable")
-            behind = router.ranker.probabilities(router.views[CoUsageView].conditional, found)[
-                order[2:]
-            ]
+            behind = router.ranker.probabilities(router.views[CoUsageView].pairs, found)[order[2:]]
             assert (np.diff(behind) <= 1e-12).all()
             assert len(np.unique(behind)) > 1
 
     @pytest.mark.parametrize("n_rows", [0, 5])
     def test_none_behind_it_was_ever_needed(self, n_rows):
-        found = Candidates(np.arange(n_rows + 40), np.zeros((n_rows + 40, 1), dtype=np.float32))
+        def seen(n):  # whose log-odds fall from .9 to .1
+            features = np.linspace(0.9, 0.1, n)[:, None]
+            found = Candidates(np.arange(n), features.astype(np.float32))
+            return found, Shortlists.of(Logistic(np.ones(1), 0.0), [found])
+
+        found, lists = seen(n_rows + 40)
         example = Example(None, None, found, np.array([0]), False, 0, 0.0, behind=None)
-        p = np.linspace(0.9, 0.1, n_rows + 40)
-        rest = _fit_rest([example], [(p, np.arange(40))])
-        left, features = _rest_features(np.linspace(0.9, 0.1, 45), np.arange(40))
+        rest = _fit_rest([([example], lists)])
+        _, others = seen(45)
+        left, features = others.left, others.rest_features()
         assert left.tolist() == [40, 41, 42, 43, 44]
         behind = rest.probability(features)
         assert (np.diff(behind) < 0).all()
@@ -440,6 +445,6 @@ class TestBehindTheShortlist:
             batch = wide.views.batch(wide.encoders.encode([case.request]))
             (found,) = wide.views.candidates(batch)
             first = np.argsort(-wide.ranker.first.probability(found.features), kind="stable")
-            p = wide.ranker.probabilities(wide.views[CoUsageView].conditional, found)
+            p = wide.ranker.probabilities(wide.views[CoUsageView].pairs, found)
             assert len(first) > 40
             assert p[first[40:]].max() <= np.median(p[first[:40]]) * (1 + 1e-9)

@@ -8,11 +8,13 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from cnp_router.training.linear import (
     Gaussian,
     Logistic,
+    correction,
     level,
     maximum_a_posteriori,
     ridge_weights,
     rising,
     sigmoid,
+    updated_weights,
 )
 
 
@@ -85,6 +87,20 @@ def test_the_matrices_stay_as_they_are():
     ridge_weights(X, Y)
     np.testing.assert_array_equal(X.toarray(), before[0])
     np.testing.assert_array_equal(Y.toarray(), before[1])
+
+
+def test_after_more_rows_only_their_terms_and_labels_are_corrected():
+    X, Y = problem(n_rows=80)
+    before = ridge_weights(X[:79], Y[:79])
+    energy = np.asarray(X[:79].power(2).sum(axis=0)).ravel()
+    added = correction(before, energy, X[79:], Y[79:]).toarray()
+    now = updated_weights(before, X[:79], X[79:], Y[79:]).toarray()
+    np.testing.assert_allclose(now, before.toarray() + added, atol=1e-6)
+    silent = np.setdiff1d(np.arange(90), X[79:].indices)
+    assert added.any() and not added[silent].any()
+    error = (Y[79:] - X[79:] @ before).toarray()
+    assert not added[:, np.abs(error[0]) < 0.02].any()
+    assert np.abs(Y[79:].toarray() - X[79:] @ now).sum() < np.abs(error).sum()
 
 
 def rows(n=300, seed=0, weights=(2.0, -1.0, 0.5), intercept=-0.5):

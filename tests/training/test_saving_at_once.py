@@ -70,8 +70,9 @@ class TestKilled:
         assert child.returncode == 0
         return [json.loads(line) for line in out.splitlines()]
 
-    def test_the_old_or_the_new_model_is_there_with_what_was_observed(self, tmp_path):
-        points = self.points(tmp_path, "over")
+    @pytest.mark.parametrize("mode", ["over", "again"])
+    def test_the_old_or_the_new_model_is_there_with_what_was_observed(self, tmp_path, mode):
+        points = self.points(tmp_path, mode)
         assert len(points) > 30
         allowed = ("old, observed", "new, observed")
         assert {point["found"] for point in points} == set(allowed)
@@ -116,18 +117,18 @@ class TestLoading:
         calls = []
         original = storage.unpack
 
-        def unpack(arrays, plain):
+        def unpack(arrays, plain, **how):
             if not calls:
                 both[1].save(folder, overwrite=True)
             calls.append(len(arrays))
-            return original(arrays, plain)
+            return original(arrays, plain, **how)
 
         monkeypatch.setattr(storage, "unpack", unpack)
         assert answer(load_router(folder)) == answer(both[1])
         assert len(calls) == 2
 
     def test_a_model_that_is_taken_away_in_the_middle(self, folder, monkeypatch):
-        def unpack(arrays, plain):
+        def unpack(arrays, plain, **how):
             folder.rename(folder.with_name("away"))
             raise KeyError("whatever")
 

@@ -48,10 +48,13 @@ def test_it_tells_groups_apart():
 
 def test_what_was_missed_is_among_what_it_judges():
     tail = Tail.fit(examples(300))
-    example = next(e for e in examples(300) if e.behind.missed.shape[1])
-    missed = tail.missed(example)
-    assert missed.shape == (example.behind.missed.shape[1],)
-    assert ((missed > 0) & (missed < 0.5)).all()
+    some = examples(300)
+    for example, missed in zip(some, tail.missed(some), strict=True):
+        naming, counts = example.behind.missed
+        expected = tail.probabilities(naming, counts, example.months)
+        np.testing.assert_allclose(missed, expected, rtol=1e-9)
+        assert ((missed > 0) & (missed < 0.5)).all()
+    assert tail.missed([]) == []
 
 
 def test_where_nothing_was_ever_missed_nothing_is_probable():
@@ -59,3 +62,15 @@ def test_where_nothing_was_ever_missed_nothing_is_probable():
     tail = Tail.fit([Example(None, None, None, np.zeros(0), False, 0, 0.0, nothing)] * 20)
     assert tail.model is None
     assert tail.probabilities(np.array([0, 9]), np.array([0.0, 9.0]), 0.0).tolist() == [0, 0]
+
+
+def test_groups_are_as_probable_as_what_is_in_them():
+    tail = Tail.fit(examples(2_000))
+    naming, counts = np.array([0, 3, 0, 1]), np.array([0.0, 5.0, 7.0, 0.0])
+    for months in (-4.0, 0.0, 30.0):
+        np.testing.assert_allclose(
+            tail.groups(naming, counts, months),
+            tail.probabilities(naming, counts, months),
+            rtol=1e-9,
+        )
+    assert Tail(None).groups(naming, counts, 0.0).tolist() == [0] * 4

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from cnp_router.training.integrity import check_trees
-from cnp_router.training.trees import BoostedTrees
+from cnp_router.training.trees import BoostedTrees, _binned, _edges
 
 
 def fitted(X, y, **options):
@@ -87,6 +87,43 @@ def test_extreme_values(boosted):
     _, model, trees = boosted
     X = np.array([[1e38, -1e38, 0, -0.0, np.inf, -np.inf]], dtype=np.float32)
     np.testing.assert_allclose(trees.log_odds(X), model.decision_function(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("decimals", [None, 1])
+def test_weighted_rows_count_as_often(decimals):
+    X, y = problem(n_rows=3000, decimals=decimals)
+    some = np.random.default_rng(1).random(3000) < 0.5
+    often = np.concatenate([np.arange(3000), np.flatnonzero(some)])
+    twice = BoostedTrees.fit(X[often], y[often], None, 0).log_odds(X)
+    weighted = BoostedTrees.fit(X, y, 1.0 + some, 0)
+    assert np.corrcoef(twice, weighted.log_odds(X))[0, 1] > 0.95
+    check_trees(weighted, n_features=6)
+
+
+def test_bins_answer_as_scikit_learn_does_on_them():
+    X, y = problem(n_rows=2000)
+    X[:, 1] = X[:, 1].round(1)
+    X[:, 2] = 0
+    edges = _edges(X)
+    assert [len(own) for own in edges][2] == 0
+    assert max(len(own) for own in edges) == 254
+    binned = _binned(X, edges)
+    model = fitted(binned, y)
+    trees = BoostedTrees.from_sklearn(model)._unbinned(edges)
+    np.testing.assert_allclose(trees.log_odds(X), model.decision_function(binned), atol=1e-5)
+    new = problem(n_rows=500, seed=5)[0]
+    np.testing.assert_allclose(
+        trees.log_odds(new), model.decision_function(_binned(new, edges)), atol=1e-5
+    )
+
+
+def test_the_mean_of_several(boosted):
+    X, _, trees = boosted
+    other = BoostedTrees.from_sklearn(fitted(*problem(seed=3), max_leaf_nodes=5))
+    constant = BoostedTrees.constant(-2.0)
+    mean = BoostedTrees.mean([trees, other, constant])
+    expected = (trees.log_odds(X) + other.log_odds(X) - 2) / 3
+    np.testing.assert_allclose(mean.log_odds(X), expected, atol=1e-6)
 
 
 def test_no_rows(boosted):

@@ -22,8 +22,11 @@ from cnp_router.training.views import (
     Views,
     together,
 )
-from cnp_router.training.views.base import Dense, Sparse, View
-from cnp_router.training.views.names import NameIndex, NamesView
+from cnp_router.training.views.base import View
+from cnp_router.training.views.columns import Dense, Pairs, Shared, Sparse, Table, named
+from cnp_router.training.views.name_index import NameIndex
+from cnp_router.training.views.names import NamesView
+from cnp_router.training.views.together import _ranks
 
 
 @pytest.fixture(scope="module")
@@ -51,58 +54,73 @@ def batch(views, encoders, world):
     return views.batch(encoders.encode(texts))
 
 
+def said(view, batch, some):
+    """Return all that a view says of some APIs of each request."""
+    pairs = Pairs.across(some)
+    scores = [column.at(pairs) for column in view.scored(batch).values()]
+    return np.concatenate([np.array(scores), view.features(batch, pairs)])
+
+
 def test_names_are_unique(views):
     for names in ([v.name for v in views], views.feature_names):
         assert len(set(names)) == len(names)
     assert views.kinds == VIEWS
 
 
+def places(state):
+    """Yield where the arrays of a view are, those of its parts too."""
+    for name, value in state.items():
+        inside = places(value) if isinstance(value, dict) else [()]
+        yield from ((name, *path) for path in inside)
+
+
 @pytest.mark.parametrize("kind", VIEWS, ids=lambda kind: kind.name)
 class TestEveryView:
     def test_candidates_are_the_best_by_its_scores(self, views, batch, kind):
-        view, everyone = views[kind], np.arange(views.corpus.n_apis)
-        scores = view.features(batch, [everyone] * len(batch))
-        for row, values in enumerate(scores):
-            found = np.concatenate([best for (best,) in view.candidates(batch, row, (3,))])
-            best = set()
-            for own in values[: len(view.scores)]:
+        view, n_apis = views[kind], views.corpus.n_apis
+        everyone = Pairs.across([np.arange(n_apis)] * len(batch))
+        columns = list(view.scored(batch).values())
+        found = named(columns, len(batch), n_apis, most=3, n_next=5)
+        expected = set()
+        for column in columns:
+            for row, own in enumerate(column.at(everyone).reshape(len(batch), -1)):
                 order = np.argsort(-own, kind="stable")[:3]
-                best |= set(order[own[order] > 0].tolist())
-            assert set(found.tolist()) == best
+                expected |= {row * n_apis + i for i in order[own[order] > 0].tolist()}
+        assert set(found.best.tolist()) == expected
 
     def test_it_answers_by_request_and_never_by_catalog(self, views, batch, kind):
         view = views[kind]
         some = [np.array([2, 5]), np.array([], dtype=int), *[np.array([7])] * (len(batch) - 2)]
-        shapes = [features.shape for features in view.features(batch, some)]
-        assert shapes == [(len(view.scores) + len(view.extras), len(own)) for own in some]
+        pairs = Pairs.across(some)
+        columns = view.scored(batch)
+        assert tuple(columns) == view.scores
+        assert {column.at(pairs).shape for column in columns.values()} == {(len(pairs),)}
+        assert view.features(batch, pairs).shape == (len(view.extras), len(pairs))
         assert view.request_features(batch).shape == (len(batch), len(view.context))
-        assert all(len(own) <= 3 for (own,) in view.candidates(batch, 0, (3,)))
 
-    def test_one_by_one_is_all_at_once(self, router, views, batch, kind):
-        some = [np.arange(0, views.corpus.n_apis, 2)] * len(batch)
-        together = views[kind].features(batch, some)
-        for i, expected in enumerate(together):
+    def test_one_by_one_is_all_at_once(self, views, batch, kind):
+        own = np.arange(0, views.corpus.n_apis, 2)
+        together = said(views[kind], batch, [own] * len(batch)).reshape(-1, len(batch), len(own))
+        for i in range(len(batch)):
             alone = views.batch(batch.requests.take(np.array([i])))
-            (found,) = views[kind].features(alone, some[:1])
-            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+            found = said(views[kind], alone, [own])
+            np.testing.assert_allclose(found, together[:, i], rtol=1e-5, atol=1e-6)
 
     def test_it_is_kept_by_name(self, views, batch, kind):
         again = Views.from_state(views.corpus.specifications, views.state())[kind]
         assert set(again.state()) == {f.name for f in fields(kind)} - {"corpus"}
         some = [np.arange(views.corpus.n_apis)] * len(batch)
-        for left, right in zip(
-            again.features(views.batch(batch.requests), some),
-            views[kind].features(batch, some),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(left, right)
+        np.testing.assert_array_equal(
+            said(again, views.batch(batch.requests), some), said(views[kind], batch, some)
+        )
 
     def test_a_part_of_another_shape_is_refused(self, views, kind):
-        view = views[kind]
-        for name in view.state():
+        for path in places(views[kind].state()):
             state = views.state()
-            array = state[kind.name][name]
-            state[kind.name] = {**state[kind.name], name: array[:-1]}
+            inside = state[kind.name]
+            for name in path[:-1]:
+                inside = inside[name]
+            inside[path[-1]] = inside[path[-1]][:-1]
             with pytest.raises(ValueError):
                 Views.from_state(views.corpus.specifications, state)
 
@@ -114,28 +132,67 @@ class TestEveryView:
         assert set(views[kind].reasons(evidence, [0, 3, 8])) <= {0, 3, 8}
 
 
+def best(column, n_requests, sizes):
+    """Return the keys of the next best, the best among them, and those of the best."""
+    n_next, most = sizes
+    found = named([column], n_requests, 8, most, n_next)
+    assert (found.n_naming == 1).all()
+    assert not set(found.best.tolist()) & set(found.next_best.tolist())
+    return [sorted([*found.best.tolist(), *found.next_best.tolist()]), found.best.tolist()]
+
+
 def test_columns_without_scores_propose_nobody():
-    assert [len(own) for own in Dense(np.zeros((2, 5))).best(1, (3, 2))] == [0, 0]
-    none = Sparse([(np.zeros(0, dtype=int), np.zeros(0))])
-    assert [len(own) for own in none.best(0, (3, 2))] == [0, 0]
-    assert none.at(0, np.array([1, 2])).tolist() == [0, 0]
+    assert best(Dense(np.zeros((2, 8), dtype=np.float32)), 2, (3, 2)) == [[], []]
+    none = Sparse.across([(np.zeros(0, dtype=int), np.zeros(0))])
+    assert best(none, 1, (3, 2)) == [[], []]
+    assert none.at(Pairs.across([np.array([1, 2])])).tolist() == [0, 0]
     assert none.highest().tolist() == none.total().tolist() == [0]
 
 
-@pytest.mark.parametrize("sizes", [(1,), (2, 1), (3, 2), (8, 3), (9, 8)])
-def test_dense_and_sparse_columns_agree(sizes):
+@pytest.mark.parametrize("sizes", [(2, 1), (3, 2), (8, 3), (9, 8), (4, 4)])
+@pytest.mark.parametrize("n_requests", [1, 30])
+def test_dense_sparse_and_shared_columns_agree(sizes, n_requests):
     rng = np.random.default_rng(sizes[0])
-    values = np.round(np.clip(rng.normal(size=(30, 8)), 0, None), 1).astype(np.float32)
+    values = np.clip(rng.normal(size=(n_requests, 8)), 0, None).round(1).astype(np.float32)
     dense = Dense(values)
-    sparse = Sparse([(np.flatnonzero(row), row[row > 0]) for row in values])
-    for row in range(30):
-        for left, right in zip(dense.best(row, sizes), sparse.best(row, sizes), strict=True):
-            assert left.tolist() == sorted(right.tolist())
+    sparse = Sparse.across([(np.flatnonzero(row), row[row > 0]) for row in values])
+    every = np.arange(8)
+    shared = Shared([Table(row) for row in values], every, every)
+    found = best(dense, n_requests, sizes)
+    assert best(sparse, n_requests, sizes) == best(shared, n_requests, sizes) == found
+    for size, keys in zip(sizes, found, strict=True):
+        for row, own in enumerate(values):
+            order = [i for i in np.argsort(-own, kind="stable")[:size].tolist() if own[i] > 0]
+            assert [key - 8 * row for key in keys if key // 8 == row] == sorted(order)
     np.testing.assert_allclose(dense.total(), sparse.total(), rtol=1e-6)
     np.testing.assert_array_equal(dense.highest(), sparse.highest())
-    places = np.array([0, 3, 7])
-    for row in range(30):
-        np.testing.assert_array_equal(dense.at(row, places), sparse.at(row, places))
+    pairs = Pairs.across([np.array([0, 3, 7])] * n_requests)
+    np.testing.assert_array_equal(dense.at(pairs), sparse.at(pairs))
+
+
+def test_who_is_named_by_several_columns_is_counted():
+    high = Dense(np.array([[5, 4, 3, 0, 0]], dtype=np.float32))
+    low = Sparse.across([(np.array([1, 2, 3]), np.array([1.0, 2.0, 3.0]))])
+    found = named([high, low], 1, 5, most=1, n_next=3)
+    assert found.best.tolist() == [0, 3]
+    assert dict(zip(found.next_best.tolist(), found.n_naming.tolist(), strict=True)) == {1: 2, 2: 2}
+
+
+@pytest.mark.parametrize("n_requests", [1, 4])
+def test_ranks_are_shared_by_equal_scores(n_requests):
+    rng = np.random.default_rng(n_requests)
+    positions = [np.arange(n) for n in (6, 0, 3, 1)[:n_requests]]
+    pairs = Pairs.across(positions)
+    scores = rng.integers(-2, 3, size=(3, len(pairs))).astype(np.float32)
+    scores[scores == 0] *= -1  # minus zero is zero
+    rank, top = _ranks(scores, pairs)
+    for row, own in enumerate(positions):
+        of = slice(*pairs.starts[row : row + 2])
+        for line, given, best_score in zip(scores[:, of], rank[:, of], top[:, of], strict=True):
+            expected = [np.log1p((line > score).sum()) for score in line]
+            np.testing.assert_allclose(given, expected, rtol=1e-6)
+            assert (best_score == max(line.max(initial=0), 0)).all()
+            assert len(own) == len(given)
 
 
 def test_a_view_can_be_added_with_a_file_and_a_line(world, monkeypatch, tmp_path):
@@ -188,12 +245,12 @@ def test_neighbours_are_the_most_similar_past_requests(router, world):
     assert (np.diff(near.similarity) <= 0).all() and near.similarity[0] == pytest.approx(1)
 
 
-def test_the_first_request_does_not_wait_for_the_index_of_names(model, world, monkeypatch):
-    def late(self, specifications):
-        raise AssertionError("the names are looked at when the model is loaded")
+def test_nobody_waits_for_the_index_of_names(model, world, monkeypatch):
+    def late(specifications):
+        raise AssertionError("the names are looked at when the model is fitted")
 
+    monkeypatch.setattr(NameIndex, "of", late)
     router = load_router(model)
-    monkeypatch.setattr(NameIndex, "__init__", late)
     assert router.route(world.cases[0].request).recipients
 
 
@@ -211,8 +268,8 @@ class TestNames:
         def scored(request):
             batch = router.views.batch(router.encoders.encode([request]))
             columns = router.views[NamesView].scored(batch)
-            everyone = np.arange(len(cls.NAMES))
-            return {name: column.at(0, everyone) for name, column in columns.items()}
+            everyone = Pairs.across([np.arange(len(cls.NAMES))])
+            return {name: column.at(everyone) for name, column in columns.items()}
 
         return scored
 

@@ -18,21 +18,26 @@ from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.parts import GIVEN, Memo, Part
+from cnp_router.training.postings import sparse_product
 from cnp_router.training.prior import Belief
+from cnp_router.training.views.columns import Column, Found, Pairs
 
 __all__ = [
     "Batch",
     "Behind",
     "Candidates",
-    "Column",
-    "Dense",
     "Evidence",
+    "Indexes",
     "Products",
-    "Sparse",
     "View",
 ]
 
 Products = dict[str, dict[str, sparse.csr_array]]
+Indexes = dict[str, tuple[str, sparse.csr_array]]
+
+
+def _none() -> NDArray[np.intp]:
+    return np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True)
@@ -42,14 +47,16 @@ class Candidates:
     `features` is of shape (n_candidates, n_features), float32. By the text they are
     `Views.feature_names`: for each score its value, the logarithm of one plus its
     rank, and its ratio to the best; then what the views say besides. `likeness` are
-    the columns of scores that tell how well each fits. `n_naming`, of shape (n_apis,), says how
-    many scores put each API of the catalog among their next best.
+    the columns of scores that tell how well each fits. `next_best` are the positions, ascending,
+    of APIs that are no candidates, and that some scores put among their next best: so many as
+    `n_naming` says.
     """
 
     positions: NDArray[Any]
     features: NDArray[Any]
-    likeness: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    n_naming: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    likeness: NDArray[Any] = field(default_factory=_none)
+    next_best: NDArray[Any] = field(default_factory=_none)
+    n_naming: NDArray[Any] = field(default_factory=_none)
 
 
 @dataclass(frozen=True)
@@ -87,11 +94,13 @@ class Batch(Memo):
         self,
         requests: EncodedRequests,
         fused: Mapping[str, FusedProduct],
+        indexes: Mapping[str, tuple[str, sparse.csr_array]],
         absent: Sequence[NDArray[Any]] = (),
     ) -> None:
         self.requests = requests
         # APIs that each request is looked at without, as if the catalog had never had them.
         self.absent = absent
+        self._indexes = indexes
         self._products = {
             name: part
             for encoder, product in fused.items()
@@ -105,6 +114,18 @@ class Batch(Memo):
         """Return the product with a matrix that some view names in `View.products`."""
         return self._products[name]
 
+    def found(self, name: str) -> Found:
+        """Return the product with a matrix in `View.products` or an index in `View.indexes`."""
+
+        def found() -> Found:
+            if name in self._products:
+                return Found(self._products[name])
+            encoder, index = self._indexes[name]
+            return Found(sparse_product(getattr(self.requests, encoder), index))
+
+        result: Found = self.once(name, found)
+        return result
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -114,107 +135,6 @@ class Evidence:
     history: History
     known: tuple[int, ...]
     categories: dict[str, float]
-
-
-class Dense:
-    """Scores of every API: ndarray of shape (n_requests, n_apis)."""
-
-    def __init__(self, values: NDArray[Any]) -> None:
-        self.values = values
-
-    def best(self, row: int, sizes: Sequence[int]) -> list[NDArray[np.intp]]:
-        """Return the highest positive ones for one request, of equal ones the first.
-
-        So many as each of `sizes` says, which descend.
-        """
-        values = self.values[row]
-        found: list[NDArray[np.intp]] = []
-        for k in sizes:
-            if not found and k < len(values):  # nothing else looks at all
-                floor = max(np.partition(values, -k)[-k], np.finfo(values.dtype).tiny)
-                positions = np.flatnonzero(values >= floor)
-            elif not found:
-                positions = np.flatnonzero(values > 0)
-            else:
-                positions = found[-1]
-            found.append(_best(positions, values, k))
-        return found
-
-    def at(self, row: int, positions: NDArray[np.intp]) -> NDArray[Any]:
-        """Return the scores of some APIs for one request."""
-        return np.asarray(self.values[row, positions])
-
-    def without(self, absent: Sequence[NDArray[Any]]) -> Dense:
-        """Return the scores without some APIs of each request."""
-        values = self.values.copy()
-        for row, positions in zip(values, absent, strict=True):
-            row[positions] = 0
-        return Dense(values)
-
-    def highest(self) -> NDArray[Any]:
-        """Return the best score of each request, at least 0."""
-        return np.asarray(self.values.max(axis=1, initial=0))
-
-    def total(self) -> NDArray[Any]:
-        """Return the sum of the positive scores of each request."""
-        return np.asarray(np.maximum(self.values, 0).sum(axis=1))
-
-
-class Sparse:
-    """Scores of the few APIs that there is anything to say of: ascending positions, and values.
-
-    One such pair a request; the values are positive.
-    """
-
-    def __init__(self, rows: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
-        self.rows = rows
-
-    def best(self, row: int, sizes: Sequence[int]) -> list[NDArray[np.intp]]:
-        """Return the highest for one request, of equal ones the first: so many of each size."""
-        positions, values = self.rows[row]
-        if len(values) > sizes[-1]:
-            positions = positions[np.argsort(-values, kind="stable")]
-        return [positions[:k] for k in sizes]
-
-    def at(self, row: int, positions: NDArray[np.intp]) -> NDArray[Any]:
-        """Return the scores of some APIs for one request."""
-        own, values = self.rows[row]
-        found = np.zeros(len(positions), dtype=np.float32)
-        if len(own):
-            place = np.minimum(np.searchsorted(own, positions), len(own) - 1)
-            there = own[place] == positions
-            found[there] = values[place[there]]
-        return found
-
-    def without(self, absent: Sequence[NDArray[Any]]) -> Sparse:
-        """Return the scores without some APIs of each request."""
-        kept = [~np.isin(own, out) for (own, _), out in zip(self.rows, absent, strict=True)]
-        return Sparse([(p[k], v[k]) for (p, v), k in zip(self.rows, kept, strict=True)])
-
-    def highest(self) -> NDArray[Any]:
-        """Return the best score of each request, at least 0."""
-        return np.array([values.max(initial=0) for _, values in self.rows], dtype=np.float32)
-
-    def total(self) -> NDArray[Any]:
-        """Return the sum of the scores of each request."""
-        return np.array([values.sum() for _, values in self.rows], dtype=np.float32)
-
-
-Column = Dense | Sparse
-
-
-def _best(positions: NDArray[np.intp], scores: NDArray[Any], k: int) -> NDArray[np.intp]:
-    """Return the `k` of some positions whose scores are highest; of equal ones the first."""
-    if len(positions) <= k:
-        return positions
-    values = scores[positions]
-    # Values are partitioned, not indices: several times faster where many are equal.
-    floor = np.partition(values, -k)[-k]
-    kept = positions[values >= floor]
-    if len(kept) > k:
-        tied = np.flatnonzero(scores[kept] == floor)
-        kept = np.delete(kept, tied[k - len(kept) :])
-    return np.asarray(kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,6 +194,10 @@ class View(Part, ABC):
         """
         return {}
 
+    def indexes(self) -> Indexes:
+        """Return the same where only the largest products matter: name to encoder and matrix."""
+        return {}
+
     def forget(self, batch: Batch, row: int, absent: NDArray[Any]) -> None:
         """Take from its products, in place, what it knows for a request of APIs that are absent.
 
@@ -296,26 +220,9 @@ class View(Part, ABC):
         columns: dict[str, Column] = batch.once(self, present)
         return columns
 
-    def candidates(
-        self, batch: Batch, row: int, sizes: Sequence[int]
-    ) -> list[list[NDArray[np.intp]]]:
-        """Return for one request, by score, the best APIs: so many as each of `sizes` says."""
-        return [column.best(row, sizes) for column in self.scored(batch).values()]
-
-    def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
-        """Return what it says of some candidates of each request.
-
-        Arrays of shape (n_scores + n_extras, n_candidates); a view with extras fills them in.
-        """
-        columns = self.scored(batch).values()
-        n_features = len(self.scores) + len(self.extras)
-        found = []
-        for row, positions in enumerate(candidates):
-            own = np.empty((n_features, len(positions)), dtype=np.float32)
-            for place, column in enumerate(columns):
-                own[place] = column.at(row, positions)
-            found.append(own)
-        return found
+    def features(self, batch: Batch, pairs: Pairs) -> NDArray[np.float32]:
+        """Return its `extras` of some pairs, of shape (n_extras, n_pairs)."""
+        return np.zeros((0, len(pairs)), dtype=np.float32)
 
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return what it says of each request as a whole, of shape (n_requests, n_context)."""

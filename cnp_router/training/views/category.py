@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -11,12 +12,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.routing import Reason
-from cnp_router.training.corpus import Corpus, entries
+from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.entries import entries
 from cnp_router.training.linear import ridge_weights, updated_weights
-from cnp_router.training.views.base import Batch, Dense, Evidence, Products, View
+from cnp_router.training.postings import champions
+from cnp_router.training.views.base import Batch, Evidence, Products, View
+from cnp_router.training.views.columns import Column, Dense, Pairs, Sparse
 
 __all__ = ["CategoryView"]
+
+# Of a large catalog: the likeliest categories of a request, and the APIs of each.
+_LOOKED_AT, _MEMBERS = 8, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +45,12 @@ class CategoryView(View):
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
         """Fit the linear model."""
-        return cls(corpus, ridge_weights(requests.word, corpus.called_for(corpus.usage)))
+        called_for = corpus.called_for(corpus.usage)
+        return cls(corpus, ridge_weights(requests.word, called_for, low_rank=corpus.low_rank))
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
         """Return the view with one more step of the linear model."""
-        words = self.corpus.history_words
+        words = self.corpus.word_rows
         called_for = corpus.called_for(usage)
         return type(self)(corpus, updated_weights(self.weights, words, requests.word, called_for))
 
@@ -55,9 +63,31 @@ class CategoryView(View):
         gone = np.bincount(entries(self.corpus.membership, absent).index, minlength=len(self.sizes))
         batch.product("categories")[row, gone == self.sizes] = 0
 
-    def columns(self, batch: Batch) -> tuple[Dense]:
+    def columns(self, batch: Batch) -> tuple[Column]:
         """Return the mean score of each API's categories."""
-        return (Dense((self.corpus.mean_membership @ batch.product("categories").T).T),)
+        likely, mean = batch.product("categories"), self.corpus.mean_membership
+        if self.corpus.specifications.is_exact:
+            return (Dense((mean @ likely.T).T),)
+
+        def exact(pairs: Pairs) -> NDArray[np.float32]:
+            own = entries(mean, pairs.positions)
+            pair = np.repeat(np.arange(len(pairs)), own.sizes)
+            scores = likely[pairs.rows[pair], own.index] * own.data
+            return np.bincount(pair, scores, len(pairs)).astype(np.float32)
+
+        best = np.argsort(-likely, axis=1, kind="stable")[:, :_LOOKED_AT]
+        members = [
+            np.unique(entries(self._members, own[row[own] > 0]).index)
+            for own, row in zip(best, likely, strict=True)
+        ]
+        pairs = Pairs.across([own.astype(np.intp) for own in members])
+        return (Sparse.positive(pairs, exact),)
+
+    @cached_property
+    def _members(self) -> sparse.csr_array:
+        """The APIs of each category that most mashups used."""
+        used = sparse.diags_array(self.corpus.counts + 1)
+        return champions(sparse.csr_array((used @ self.corpus.membership).T), _MEMBERS)
 
     def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
         """Return the most probable category of each API."""

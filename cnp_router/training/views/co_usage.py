@@ -2,88 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 
 from cnp_router.routing import Reason
 from cnp_router.training.catalog_change import CatalogChange
+from cnp_router.training.co_occurrence import CoOccurrence
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.views.base import Batch, Dense, Evidence, View
+from cnp_router.training.postings import segments
+from cnp_router.training.views.base import Batch, Evidence, View
+from cnp_router.training.views.columns import Column, Dense, Pairs, Sparse
 
 __all__ = ["CoUsageView"]
 
-_DOUBT = 2.0  # mashups of doubt in the denominator
+# Of many APIs with history: how many of those that the linear model expects most are looked at.
+N_LIKELIEST = 64
 
 
 @dataclass(frozen=True, eq=False)
 class CoUsageView(View):
-    """Used together with what the linear model of the history expects.
-
-    ``conditional[i, j]`` is ``P(i | j)``.
-    """
+    """Used together with what the linear model of the history expects."""
 
     name: ClassVar[str] = "co_usage"
     telling: ClassVar[int] = 1
     scores: ClassVar[tuple[str, ...]] = ("co-usage",)
 
-    conditional: Annotated[sparse.csc_array, "apis", "apis"]
-
-    def __post_init__(self) -> None:
-        # By columns, since the known APIs are looked up there.
-        object.__setattr__(self, "conditional", sparse.csc_array(self.conditional))
+    pairs: CoOccurrence
 
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
         """Count what was used together."""
-        return cls(corpus, _shares(corpus, _together(corpus.usage)))
+        return cls(corpus, CoOccurrence.of(corpus.usage))
 
     def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
-        """Return the view with all counted again, which takes next to no time."""
-        return type(self)(corpus, _shares(corpus, _together(corpus.usage)))
+        """Return the view with what is counted where it is now, and the added APIs counted."""
+        return type(self)(corpus, self.pairs.synced(change, corpus.usage))
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
         """Return the view with the new mashups counted."""
-        before = self.conditional @ sparse.diags_array(self.corpus.counts + _DOUBT)
-        total = sparse.csc_array(before + _together(usage))
-        total.data = np.rint(total.data)
-        return type(self)(corpus, _shares(corpus, total).astype(np.float32))
+        return replace(self, corpus=corpus, pairs=self.pairs.merged(CoOccurrence.of(usage)))
 
-    def columns(self, batch: Batch) -> tuple[Dense]:
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise ValueError where an array is not as it was annotated."""
+        super().check(sizes)
+        self.pairs.check(sizes)
+
+    @cached_property
+    def conditional(self) -> sparse.csr_array:
+        """``P(i | j)`` of all pairs, of shape (n_apis, n_apis)."""
+        return self.pairs.conditional()
+
+    def columns(self, batch: Batch) -> tuple[Column]:
         """Return the co-usage with all APIs, as much as each is expected."""
-        likely = np.zeros((len(batch), self.corpus.n_apis), dtype=np.float32)
-        likely[:, self.corpus.labels] = np.clip(batch.product("ridge"), 0, 1)
-        return (Dense((self.conditional @ likely.T).T),)
+        corpus = self.corpus
+        if corpus.few_labels:
+            likely = np.clip(batch.product("ridge"), 0, 1)
+            return (Dense((self._of_labels @ likely.T).T, corpus.labels, corpus.label_of),)
+        starts, labels, likely = batch.found("ridge").best(N_LIKELIEST)
+        partners = self.pairs.given(corpus.labels[labels])
+        rows = np.repeat(segments(starts), partners.sizes)
+        share = partners.data * np.repeat(np.minimum(likely, 1), partners.sizes)
+        keys, place = np.unique(rows * corpus.n_apis + partners.index, return_inverse=True)
+        pairs = Pairs.of(keys, corpus.n_apis, len(batch))
+        total = np.bincount(place, share, len(keys)).astype(np.float32)
+        return (Sparse(pairs.starts, pairs.positions, total),)
+
+    @cached_property
+    def _of_labels(self) -> sparse.csr_array:
+        """The shares among the APIs with history."""
+        labels = self.corpus.labels
+        return sparse.csr_array(self.conditional[:, labels])[labels]
 
     def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
         """Return the known API that each one was most used with."""
         if not evidence.known:
             return {}
+        given = self.pairs.given(np.array(evidence.known))
+        known = np.repeat(np.arange(len(given.sizes)), given.sizes)
+        asked = np.flatnonzero(np.isin(given.index, positions))
+        # The first of the highest comes last, and stays.
+        order = asked[np.lexsort((-known[asked], given.data[asked]))]
+        best = {int(given.index[i]): i for i in order.tolist()}
         catalog = self.corpus.specifications.catalog
-        given = self.conditional[:, list(evidence.known)].toarray()
         found = {}
         for position in positions:
-            share = given[position]
-            if share.any():
-                partner = catalog[evidence.known[int(share.argmax())]]
-                text = f"{share.max():.0%} of past uses of {partner.name} came with it"
+            if position in best:
+                share = given.data[best[position]]
+                partner = catalog[evidence.known[int(known[best[position]])]]
+                text = f"{share:.0%} of past uses of {partner.name} came with it"
                 found[position] = Reason("co-usage", text, (partner.id,))
         return found
-
-
-def _together(usage: sparse.csr_array) -> sparse.csr_array:
-    """Return how many mashups used each two APIs."""
-    together = sparse.csr_array(usage.T @ usage)
-    together -= sparse.csr_array(sparse.diags_array(together.diagonal()))
-    together.eliminate_zeros()
-    return together
-
-
-def _shares(corpus: Corpus, together: sparse.sparray) -> sparse.csc_array:
-    """Return the share of each column's mashups, with some doubt."""
-    scale = sparse.diags_array((1 / (corpus.counts + _DOUBT)).astype(np.float32))
-    return sparse.csc_array(together @ scale)

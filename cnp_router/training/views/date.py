@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from cnp_router.training.corpus import Corpus, entries, has_dates
+from cnp_router.training.corpus import Corpus, has_dates
 from cnp_router.training.encoders import UNKNOWN
-from cnp_router.training.views.base import Batch, Dense, Sparse, View
-from cnp_router.training.views.past_requests import nearest, similarities
+from cnp_router.training.postings import segments
+from cnp_router.training.views.base import Batch, View
+from cnp_router.training.views.columns import Column, Shared, Sparse, Table
+from cnp_router.training.views.past_requests import likest, nearest, past, shares
 
 __all__ = ["DateView"]
 
 _YEAR = 365.25  # days
 _LAST_USED = 0.5  # years until the last use counts less by a factor of e
 _FEWEST = 0.01
+_TOGETHER, _USES = 32, 2_000_000  # days, and uses of APIs in all of them, that are counted at once
+_CELLS = 4_000_000  # numbers that are kept of days that were asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,73 +57,111 @@ class DateView(View):
         """Return whether enough past requests have a date to learn what it is worth."""
         return has_dates(corpus.days)
 
-    def columns(self, batch: Batch) -> tuple[Sparse | Dense, ...]:
+    def columns(self, batch: Batch) -> tuple[Column, ...]:
         """Return votes and similarity of past requests, and popularity, all weighted by time."""
-        labels, (uses, starts) = self.corpus.labels, self.corpus.uses
-        rows = []
-        for row, similarity in enumerate(similarities(batch)):
-            years, quarter, year = self._nearness(batch)[row]
-            three_years = np.cbrt(year)
-            strength = similarity * similarity
-            rows.append(
-                (
-                    self._votes(strength * year),
-                    self._votes(strength * quarter),
-                    *(
-                        _shares(np.add.reduceat(weight[uses], starts))
-                        for weight in (quarter, year, three_years)
-                    ),
-                    np.exp(-np.minimum.reduceat(years[uses], starts) / _LAST_USED),
-                    np.maximum.reduceat((similarity * np.sqrt(year))[uses], starts),
-                )
-            )
-        year_, quarter_, *others = zip(*rows, strict=True)
-        dense = []
-        for values in others:
-            every = np.zeros((len(batch), self.corpus.n_apis), dtype=np.float32)
-            every[:, labels] = np.stack(values)
-            dense.append(Dense(every))
-        *popular, last, nearest = dense
-        return Sparse(year_), Sparse(quarter_), nearest, *popular, last
-
-    def _nearness(self, batch: Batch) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-        """Return the years between, and the weights of half-lives of a quarter and a year."""
-
-        def near(row: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-            years = np.abs(self.corpus.filled_days - self._day(batch, row)) / _YEAR
-            year = np.exp2(-years)
-            return years, (year * year) ** 2, year
-
-        found: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = batch.once(
-            (self, "nearness"), lambda: [near(row) for row in range(len(batch))]
+        corpus = self.corpus
+        similar = past(batch, corpus)
+        days = self._days(batch)
+        rows = segments(similar.starts)
+        between = days[rows] - corpus.filled_days[similar.positions]
+        year = np.exp2(-np.abs(between) / _YEAR)
+        strength = similar.values * similar.values
+        times = self._at(days)
+        popular = [
+            Shared(tables, corpus.labels, corpus.label_of)
+            for tables in zip(*(time.tables for time in times), strict=True)
+        ]
+        by_year = [strength * year, strength * (year * year) ** 2]
+        return (
+            *(
+                shares(corpus, nearest(Sparse(similar.starts, similar.positions, own)))
+                for own in by_year
+            ),
+            likest(
+                corpus, Sparse(similar.starts, similar.positions, similar.values * np.sqrt(year))
+            ),
+            *popular,
         )
-        return found
 
-    def _day(self, batch: Batch, row: int) -> float:
-        day = float(batch.requests.day[row])
-        return self.corpus.newest if day == UNKNOWN else day
+    def _days(self, batch: Batch) -> NDArray[np.float32]:
+        """Return the day of each request, the newest one where nobody knows."""
+        days = batch.requests.day
+        return np.where(days == UNKNOWN, np.float32(self.corpus.newest), days)
 
-    def _votes(self, strength: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
-        near = nearest(strength)
-        used = entries(self.corpus.usage, near.rows)
-        share = np.zeros(self.corpus.n_apis, dtype=np.float32)
-        np.add.at(share, used.index, np.repeat(near.similarity, used.sizes))
-        apis = np.flatnonzero(share)
-        return apis, share[apis] / max(near.similarity.sum(), np.float32(1e-12))
+    def _at(self, days: NDArray[np.float32]) -> list[_Time]:
+        """Return what was used about some days; those of the last days asked for are kept."""
+        kept: dict[float, _Time] = self._kept
+        asked = days.tolist()
+        new = sorted(set(asked) - kept.keys())
+        found = {day: kept[day] for day in set(asked) if day in kept}
+        if new:
+            most = max(_CELLS // (4 * len(self.corpus.labels) + 1), 8)
+            found.update(zip(new, self._calendar.at(new), strict=True))
+            if len(kept) + len(new) > most:
+                kept.clear()
+            kept.update({day: found[day] for day in new[:most]})
+        return [found[day] for day in asked]
+
+    @cached_property
+    def _kept(self) -> dict[float, _Time]:
+        return {}
+
+    @cached_property
+    def _calendar(self) -> _Calendar:
+        return _Calendar(self.corpus)
 
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return how far after the history each request is, and how much of it is near."""
-        days = self.corpus.filled_days
         found = np.zeros((len(batch), len(self.context)), dtype=np.float32)
-        for row in range(len(batch)):
-            _, quarter, _ = self._nearness(batch)[row]
-            found[row] = (
-                np.log1p(max(self.corpus.months_after(float(batch.requests.day[row])), 0)),
-                np.log(_FEWEST + quarter.sum()),
-                np.mean(days > self._day(batch, row)),
-            )
+        for row, time in enumerate(self._at(self._days(batch))):
+            after = max(self.corpus.months_after(float(batch.requests.day[row])), 0)
+            found[row] = np.log1p(after), np.log(_FEWEST + time.quarter), time.later
         return found
 
 
-def _shares(values: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(values / max(values.sum(), 1e-9))
+@dataclass(frozen=True)
+class _Time:
+    """What was used about a day, as the last scores of the view say; how much was asked then."""
+
+    tables: tuple[Table, ...]
+    quarter: float  # sum of the weights of past requests
+    later: float  # share of the past requests
+
+
+class _Calendar:
+    """How often each API was used on which day."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._days, which = np.unique(corpus.filled_days, return_inverse=True)
+        self._asked = np.bincount(which, minlength=len(self._days))
+        uses, starts = corpus.uses
+        label = np.repeat(np.arange(len(starts)), corpus.counts[corpus.labels].astype(np.intp))
+        ones = np.ones(len(uses), dtype=np.float32)
+        self._used = sparse.csr_array(
+            (ones, (label, which[uses])), shape=(len(starts), len(self._days))
+        )
+        self._used.sum_duplicates()
+
+    def at(self, days: Sequence[float]) -> Iterator[_Time]:
+        """Yield what was used about each of some days."""
+        together = max(1, min(_TOGETHER, _USES // max(self._used.nnz, 1)))
+        for begin in range(0, len(days), together):
+            yield from self._about(np.array(days[begin : begin + together], dtype=np.float32))
+
+    def _about(self, days: NDArray[np.float32]) -> Iterator[_Time]:
+        years = (np.abs(self._days[:, None] - days) / _YEAR).astype(np.float32)
+        year = np.exp2(-years)
+        quarter = (year * year) ** 2
+        used = self._used @ np.concatenate([quarter, year, np.exp2(-years / 3)], axis=1)
+        shares = (used / np.maximum(used.sum(axis=0), 1e-9)).T.astype(np.float32, order="C")
+        starts = self._used.indptr[:-1]
+        last = np.zeros((len(days), 0), dtype=np.float32)
+        if len(starts):
+            least = np.minimum.reduceat(years[self._used.indices], starts, axis=0)
+            last = np.exp(-least / _LAST_USED).T.astype(np.float32, order="C")
+        total = max(float(self._asked.sum()), 1.0)
+        n = len(days)
+        for i, day in enumerate(days):
+            tables = (*(Table(own) for own in shares[i::n]), Table(last[i]))
+            later = float(self._asked[self._days > day].sum()) / total
+            yield _Time(tables, float(self._asked @ quarter[:, i]), later)

@@ -13,7 +13,8 @@ from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import times_vector
-from cnp_router.training.views.base import Batch, Dense, View
+from cnp_router.training.views.base import Batch, View
+from cnp_router.training.views.columns import Column, Dense, Pairs, Sparse
 
 __all__ = ["ExpectedView"]
 
@@ -39,23 +40,37 @@ class ExpectedView(View):
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
         """Return the view fitted on all."""
-        return type(self)(corpus, _map(corpus, sparse.csr_array(corpus.history_words.T)))
+        return type(self)(corpus, _map(corpus, corpus.word_rows))
 
     def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
         """Return the view, fitted on all again if what was used is specified otherwise now."""
         if not change.respecified[corpus.labels].any():
             return replace(self, corpus=corpus)
-        return type(self)(corpus, _map(corpus, sparse.csr_array(corpus.history_words.T)))
+        return type(self)(corpus, _map(corpus, corpus.word_rows))
 
-    def columns(self, batch: Batch) -> tuple[Dense]:
-        """Return the cosine of each specification and the expected one."""
+    def columns(self, batch: Batch) -> tuple[Column]:
+        """Return the cosine of each specification and the expected one.
+
+        In a large catalog, of those that others propose.
+        """
         index = self.corpus.specifications
-        scores = np.empty((len(batch), self.corpus.n_apis), dtype=np.float32)
-        for row, request in enumerate(batch.requests.word @ index.encoders.projection):
-            called_for = times_vector(self.map.T, request)
-            length = max(float(np.linalg.norm(called_for)), 1e-9)
-            scores[row] = times_vector(index.latent, called_for / length)
-        return (Dense(scores),)
+        latent = np.asarray(batch.requests.word @ index.encoders.projection)
+        each = [times_vector(self.map.T, request) for request in latent]
+        called_for = np.array(each, dtype=np.float32).reshape(latent.shape)
+        lengths = np.linalg.norm(called_for, axis=1, keepdims=True)
+        called_for /= np.maximum(lengths, 1e-9)
+        if index.is_exact:
+            scores = np.empty((len(batch), self.corpus.n_apis), dtype=np.float32)
+            for row, vector in enumerate(called_for):
+                scores[row] = times_vector(index.latent, vector)
+            return (Dense(scores),)
+
+        def exact(pairs: Pairs) -> NDArray[np.float32]:
+            own = index.latent[pairs.positions]
+            return np.asarray(np.einsum("ij,ij->i", own, called_for[pairs.rows]))
+
+        none = np.zeros(0, dtype=np.float32)
+        return (Sparse(np.zeros(len(batch) + 1, dtype=np.intp), none.astype(np.intp), none, exact),)
 
 
 def _map(corpus: Corpus, words: sparse.csr_array) -> NDArray[Any]:

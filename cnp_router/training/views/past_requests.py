@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -13,20 +14,44 @@ from scipy import sparse
 from cnp_router.routing.result import Reason, used_by
 from cnp_router.text import dense_product, unit_rows
 from cnp_router.training.catalog_change import CatalogChange
-from cnp_router.training.corpus import Corpus, Specifications, entries
+from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.entries import entries
+from cnp_router.training.keyed import highest, summed
 from cnp_router.training.linear import (
     replaced_columns,
     ridge_weights,
     spread_columns,
     updated_weights,
 )
-from cnp_router.training.views.base import Batch, Dense, Evidence, Products, Sparse, View
+from cnp_router.training.postings import (
+    MOST,
+    best_of_each,
+    champions,
+    row_products,
+    segments,
+    sparse_product,
+)
+from cnp_router.training.views.base import Batch, Evidence, Indexes, Products, View
+from cnp_router.training.views.columns import Column, Dense, Found, Pairs, Sparse
 from cnp_router.training.views.quotation import best_quote
 
-__all__ = ["CITED", "HistoryView", "Neighbours", "citing", "similarities"]
+__all__ = [
+    "CITED",
+    "POOL",
+    "HistoryView",
+    "Neighbours",
+    "citing",
+    "likest",
+    "nearest",
+    "past",
+    "shares",
+]
 
 N_NEIGHBOURS = 40
+# How many APIs, and past requests, an index proposes to be looked at exactly.
+POOL, PAST_POOL = 100, 256
+PAST_COMPARED = 128  # past requests whose characters are looked at, too
 # How many past requests are looked at for a reason, and how similar one must be to be cited.
 CITED = 10
 _SIMILAR = 0.1
@@ -48,7 +73,7 @@ class Neighbours:
 class HistoryView(View):
     """Past requests: a linear model of their words, the nearest of them, their mean by API.
 
-    Columns of `centroids` have the length 1 or 0.
+    Columns of `centroids` have the length 1 or 0. Of each term both keep the weightiest labels.
     """
 
     name: ClassVar[str] = "history"
@@ -69,18 +94,14 @@ class HistoryView(View):
     )
 
     weights: Annotated[sparse.csr_array, "words", "labels"]
-    centroids: Annotated[sparse.csr_array, "words", "apis"]
+    centroids: Annotated[sparse.csr_array, "words", "labels"]
 
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
         """Fit the linear model and the means."""
-        weights = ridge_weights(
-            requests.word, sparse.csr_array(sparse.csc_array(corpus.usage)[:, corpus.labels])
-        )
-        by_api = sparse.csr_array(corpus.usage.T)
-        scale = sparse.diags_array((1 / (corpus.counts + 1.0)).astype(np.float32))
-        centroids = unit_rows(sparse.csr_array(scale @ (by_api @ requests.word)))
-        return cls(corpus, weights, sparse.csr_array(centroids.T))
+        by_label = _by_label(corpus, corpus.labels)
+        weights = ridge_weights(requests.word, by_label, low_rank=corpus.low_rank)
+        return cls(corpus, weights, _means(corpus, corpus.labels))
 
     def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
         """Return the view, fitted on the uses of those that have a past and were not there."""
@@ -89,12 +110,13 @@ class HistoryView(View):
         (back,) = np.nonzero(change.apis.sum(axis=0)[labels] == 0)
         if not len(back):
             return kept
-        by_api = sparse.csc_array(corpus.usage)[:, labels[back]]
-        weights = ridge_weights(sparse.csr_array(corpus.history_words.T), by_api)
+        by_label = _by_label(corpus, labels[back])
+        weights = ridge_weights(corpus.word_rows, by_label, low_rank=corpus.low_rank)
+        means = _means(corpus, labels[back])
         return type(self)(
             corpus,
             sparse.csr_array(replaced_columns(kept.weights, back, weights)),
-            _with_means(kept.centroids, corpus, labels[back]),
+            sparse.csr_array(replaced_columns(kept.centroids, back, means)),
         )
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
@@ -102,77 +124,102 @@ class HistoryView(View):
         before = self.corpus
         weights = updated_weights(
             spread_columns(self.weights, before.labels, corpus.labels),
-            before.history_words,
+            before.word_rows,
             requests.word,
             usage[:, corpus.labels],
         )
         changed = np.unique(usage.indices)
-        return type(self)(corpus, weights, _with_means(self.centroids, corpus, changed))
+        centroids = replaced_columns(
+            spread_columns(self.centroids, before.labels, corpus.labels),
+            corpus.label_of[changed],
+            _means(corpus, changed),
+        )
+        return type(self)(corpus, weights, sparse.csr_array(centroids))
 
     def products(self) -> Products:
         """Return the linear model, the means, and the past requests themselves."""
+        corpus, products = self.corpus, {}
+        if corpus.few_labels:
+            products = {"ridge": self.weights, "centroid": self.centroids}
+        if not corpus.is_exact:
+            return {"word": products}
         return {
-            "word": {
-                "ridge": self.weights,
-                "centroid": self.centroids,
-                "past words": self.corpus.history_words,
-            },
-            "character": {"past characters": self.corpus.history_characters},
+            "word": {**products, "past words": corpus.history_words},
+            "character": {"past characters": corpus.history_characters},
         }
+
+    def indexes(self) -> Indexes:
+        """Return the same where there are too many labels, or past requests, to look at all."""
+        corpus, indexes = self.corpus, {}
+        if not corpus.few_labels:
+            indexes = {"ridge": ("word", self.weights), "centroid": ("word", self.centroids)}
+        if not corpus.is_exact:
+            indexes["past words"] = ("word", corpus.history_words)
+        return indexes
 
     def forget(self, batch: Batch, row: int, absent: NDArray[Any]) -> None:
         """Take away the past requests that used them, and what the linear model says of them."""
-        places = np.flatnonzero(np.isin(self.corpus.labels, absent))
-        batch.product("ridge")[row, places] = 0
+        places = self.corpus.label_of[absent]
+        batch.found("ridge").forget(row, places[places >= 0])
         past = np.unique(entries(self.corpus.mashups, absent).index)
-        for name in ("past words", "past characters"):
-            batch.product(name)[row, past] = 0
+        batch.found("past words").forget(row, past)
+        if self.corpus.is_exact:
+            batch.found("past characters").forget(row, past)
 
     def neighbours(self, batch: Batch) -> list[Neighbours]:
         """Return the past requests most similar to each request, by words and characters."""
+        near = self._nearest(batch)
+        ends = near.starts.tolist()
+        return [
+            Neighbours(near.positions[start:end], near.values[start:end])
+            for start, end in itertools.pairwise(ends)
+        ]
 
-        def similar() -> list[Neighbours]:
-            return [nearest(row) for row in similarities(batch)]
+    def _nearest(self, batch: Batch) -> Sparse:
+        near: Sparse = batch.once(self._nearest, lambda: nearest(past(batch, self.corpus)))
+        return near
 
-        neighbours: list[Neighbours] = batch.once((self, "neighbours"), similar)
-        return neighbours
-
-    def columns(self, batch: Batch) -> tuple[Dense, Sparse, Sparse, Dense]:
+    def columns(self, batch: Batch) -> tuple[Column, ...]:
         """Return the linear model's scores, the neighbours' votes and the similarity to means."""
-        ridge = self._spread(batch.product("ridge"))
-        votes = [self._votes(near) for near in self.neighbours(batch)]
+        near = self._nearest(batch)
+        strength = near.values * near.values
         return (
-            Dense(ridge),
-            Sparse([(apis, share) for apis, share, _ in votes]),
-            Sparse([(apis, nearest) for apis, _, nearest in votes]),
-            Dense(batch.product("centroid")),
+            self._of_labels(batch, "ridge"),
+            shares(self.corpus, Sparse(near.starts, near.positions, strength)),
+            likest(self.corpus, near),
+            self._of_labels(batch, "centroid"),
         )
 
-    def linear(self, words: sparse.csr_array) -> NDArray[Any]:
-        """Return the linear model's scores of any texts, of shape (n_texts, n_apis)."""
-        return self._spread(dense_product(words, self.weights))
+    def _of_labels(self, batch: Batch, name: str) -> Column:
+        corpus = self.corpus
+        if corpus.few_labels:
+            return Dense(batch.product(name), corpus.labels, corpus.label_of)
+        found = batch.found(name)
+        starts, labels, values = found.best(POOL)
 
-    def _spread(self, scores: NDArray[Any]) -> NDArray[Any]:
-        every = np.zeros((len(scores), self.corpus.n_apis), dtype=np.float32)
-        every[:, self.corpus.labels] = scores
-        return every
+        def exact(pairs: Pairs) -> NDArray[np.float32]:
+            places = corpus.label_of[pairs.positions]
+            scores = found.at(replace(pairs, positions=np.maximum(places, 0)))
+            return np.where(places >= 0, scores, np.float32(0))
 
-    def _votes(self, near: Neighbours) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        used = entries(self.corpus.usage, near.rows)
-        weight = np.repeat(near.similarity, used.sizes)
-        share, nearest = np.zeros((2, self.corpus.n_apis), dtype=np.float32)
-        np.add.at(share, used.index, weight**2)
-        np.maximum.at(nearest, used.index, weight)
-        apis = np.flatnonzero(nearest)
-        total = max(np.square(near.similarity).sum(), np.float32(1e-12))
-        return apis, share[apis] / total, nearest[apis]
+        return Sparse(starts, corpus.labels[labels], values, exact)
 
-    def features(self, batch: Batch, candidates: Sequence[NDArray[np.intp]]) -> list[NDArray[Any]]:
-        """Return its scores of some candidates of each request, and how often they were used."""
-        found = super().features(batch, candidates)
-        for own, positions in zip(found, candidates, strict=True):
-            own[-1] = np.log1p(self.corpus.counts[positions])
-        return found
+    def linear(self, words: sparse.csr_array) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the linear model's scores of any texts: places in the labels, ascending, and them.
+
+        The scores are of shape (n_texts, n_places); elsewhere the model says little or nothing.
+        """
+        if self.corpus.few_labels:
+            return np.arange(len(self.corpus.labels)), dense_product(words, self.weights)
+        starts, labels, values = Found(sparse_product(words, self.weights)).best(POOL)
+        places, at = np.unique(labels, return_inverse=True)
+        scores = np.zeros((words.shape[0], len(places)), dtype=np.float32)
+        scores[segments(starts), at] = values
+        return places, scores
+
+    def features(self, batch: Batch, pairs: Pairs) -> NDArray[np.float32]:
+        """Return how often each API was used."""
+        return np.asarray(np.log1p(self.corpus.counts[pairs.positions])[None])
 
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return how well the past knows such requests, and how many APIs they used."""
@@ -187,37 +234,82 @@ class HistoryView(View):
         return citing(evidence, self.corpus, rows, positions)
 
 
-def _with_means(
-    centroids: sparse.csr_array, corpus: Corpus, apis: NDArray[Any]
-) -> sparse.csr_array:
-    """Return the means with those of some APIs made again."""
-    by_api = sparse.csc_array(corpus.usage)[:, apis]
-    renewed = unit_rows(sparse.csr_array((corpus.history_words @ by_api).T))
-    return sparse.csr_array(replaced_columns(centroids, apis, renewed.T))
+def _by_label(corpus: Corpus, apis: NDArray[Any]) -> sparse.csr_array:
+    return sparse.csr_array(corpus.mashups[:, apis])
 
 
-def similarities(batch: Batch) -> NDArray[Any]:
-    """Return the similarity of each request to each past one, of shape (n_requests, n_mashups).
+def _means(corpus: Corpus, apis: NDArray[Any]) -> sparse.csr_array:
+    """Return the means of the past requests that used some APIs, each of length 1."""
+    sums = sparse.csr_array(sparse.csr_array(_by_label(corpus, apis).T) @ corpus.word_rows)
+    means = sparse.csr_array(unit_rows(sums).T)
+    return means if corpus.few_labels else champions(means, MOST)
 
-    The mean of the cosines of words and of characters, from 0 to 1.
+
+def past(batch: Batch, corpus: Corpus) -> Sparse:
+    """Return the past requests that are similar to each request, and how similar each is.
+
+    The mean of the cosines of words and of characters, above 0, to 1. Of a long history they are
+    those that have the most telling words in common; `Sparse.positions` are their rows.
     """
 
-    def mean() -> NDArray[Any]:
-        return np.asarray(batch.product("past words") + batch.product("past characters")) / 2
+    def found() -> Sparse:
+        if corpus.is_exact:
+            words, characters = batch.product("past words"), batch.product("past characters")
+            values = (words + characters).ravel() / 2
+            flat = np.flatnonzero(values > 0)
+            rows, columns = np.divmod(flat, max(words.shape[1], 1))
+            starts = np.searchsorted(rows, np.arange(len(batch) + 1))
+            return Sparse(starts, columns, values[flat])
+        starts, rows, _ = batch.found("past words").best(PAST_POOL)
+        word = row_products(batch.requests.word, corpus.word_rows, rows, starts)
+        likely = best_of_each(word, starts, PAST_COMPARED)
+        starts, rows, word = likely.searchsorted(starts), rows[likely], word[likely]
+        character = row_products(batch.requests.character, corpus.character_rows, rows, starts)
+        return Sparse(starts, rows, (word + character) / np.float32(2))
 
-    found: NDArray[Any] = batch.once(similarities, mean)
-    return found
+    similar: Sparse = batch.once(past, found)
+    return similar
 
 
-def nearest(similarity: NDArray[Any]) -> Neighbours:
-    """Return the most similar past requests, of equal ones the first."""
-    rows = np.flatnonzero(similarity > 0)
-    values = similarity[rows]
-    if len(values) > N_NEIGHBOURS:
-        best = values >= np.partition(values, -N_NEIGHBOURS)[-N_NEIGHBOURS]
-        rows, values = rows[best], values[best]
-    order = np.argsort(-values, kind="stable")[:N_NEIGHBOURS]
-    return Neighbours(rows[order], values[order])
+def nearest(past: Sparse) -> Sparse:
+    """Return the past requests most like each request, best first; of equal ones the first."""
+    best = best_of_each(past.values, past.starts, N_NEIGHBOURS)
+    starts = best.searchsorted(past.starts)
+    least = -past.values[best]
+    order = least.argsort(kind="stable")
+    if len(starts) > 2:
+        order = np.lexsort((least, segments(starts)))
+    best = best[order]
+    return Sparse(starts, past.positions[best], past.values[best])
+
+
+def shares(corpus: Corpus, past: Sparse) -> Sparse:
+    """Return what share of some past requests, by their values, used each API."""
+    keys, sizes = _uses(corpus, past)
+    n_requests = len(past.starts) - 1
+    total = np.bincount(segments(past.starts), past.values, n_requests)
+    there, sums = summed(keys, past.values.repeat(sizes), n_requests * corpus.n_apis)
+    pairs = Pairs.of(there, corpus.n_apis, n_requests)
+    sums /= np.maximum(total, 1e-12)[pairs.rows]
+    return Sparse(pairs.starts, pairs.positions, sums.astype(np.float32))
+
+
+def likest(corpus: Corpus, past: Sparse) -> Sparse:
+    """Return the highest value of the past requests that used each API."""
+    keys, sizes = _uses(corpus, past)
+    n_requests = len(past.starts) - 1
+    there, most = highest(keys, past.values.repeat(sizes), n_requests * corpus.n_apis)
+    pairs = Pairs.of(there, corpus.n_apis, n_requests)
+    return Sparse(pairs.starts, pairs.positions, most)
+
+
+def _uses(corpus: Corpus, past: Sparse) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return what some past requests used, by request and API; and how many each used."""
+    used = entries(corpus.usage, past.positions)
+    keys = used.index.astype(np.intp)
+    if len(past.starts) > 2:
+        keys += (segments(past.starts) * corpus.n_apis).repeat(used.sizes)
+    return keys, used.sizes
 
 
 def citing(
@@ -251,10 +343,9 @@ class _Quoting:
         self._history = evidence.history
         self._encoder = specifications.encoders.word
         self._wanted = self._terms(evidence.batch.requests.word.indices)
-        # Specifications by API, and the words of those that were lately asked for.
-        self._by_api, self._said = specifications.once(
-            _Quoting, lambda: (sparse.csc_array(specifications.word_columns), {})
-        )
+        # The words of the specifications that were lately asked for.
+        self._by_api = specifications.word_rows
+        self._said = specifications.once(_Quoting, dict)
 
     def quote(self, rows: Sequence[int], api: int) -> str:
         """Return what fits the request and an API best, of past requests that used it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -12,12 +13,18 @@ from scipy import sparse
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.entries import entries
+from cnp_router.training.likeness import most_like
 from cnp_router.training.linear import replaced_columns, spread_columns
-from cnp_router.training.views.base import Batch, Dense, View
+from cnp_router.training.postings import EXACT, champions, segments
+from cnp_router.training.views.base import Batch, View
+from cnp_router.training.views.columns import Column, Dense, Pairs, Sparse
 
 __all__ = ["SimilarView"]
 
 N_SIMILAR = 10
+# Of a large catalog: who is looked at for the APIs that the linear model expects most.
+N_LIKELIEST, N_SIMILAR_TO = 16, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +66,31 @@ class SimilarView(View):
         lost = np.zeros(corpus.n_apis, dtype=bool)
         return type(self)(corpus, _renewed(weights, corpus, lost, np.setdiff1d(labels, old)))
 
-    def columns(self, batch: Batch) -> tuple[Dense]:
+    def columns(self, batch: Batch) -> tuple[Column]:
         """Return the mean score of the similar APIs, by their likeness."""
-        return (Dense((self.weights @ batch.product("ridge").T).T),)
+        corpus = self.corpus
+        if corpus.specifications.is_exact:
+            return (Dense((self.weights @ batch.product("ridge").T).T),)
+        model = batch.found("ridge")
+
+        def exact(pairs: Pairs) -> NDArray[np.float32]:
+            own = entries(self.weights, pairs.positions)
+            pair = np.repeat(np.arange(len(pairs)), own.sizes)
+            ends = np.concatenate([[0], np.cumsum(own.sizes)])[pairs.starts]
+            labels = Pairs(pairs.rows[pair], own.index, ends)
+            scores = model.at(labels) * own.data
+            return np.bincount(pair, scores, len(pairs)).astype(np.float32)
+
+        starts, labels, _ = model.best(N_LIKELIEST)
+        near = entries(self._similar_to, labels)
+        keys = np.unique(np.repeat(segments(starts), near.sizes) * corpus.n_apis + near.index)
+        pairs = Pairs.of(keys, corpus.n_apis, len(batch))
+        return (Sparse.positive(pairs, exact),)
+
+    @cached_property
+    def _similar_to(self) -> sparse.csr_array:
+        """Of each API with history, those that are most like it."""
+        return champions(sparse.csr_array(self.weights.T), N_SIMILAR_TO)
 
 
 def _renewed(
@@ -73,13 +102,12 @@ def _renewed(
     the row's own API than the least like of those there.
     """
     if len(fresh):
-        columns = corpus.specifications.word_columns
-        by_api = sparse.csr_array(columns.T)
-        nearest = (by_api @ sparse.csc_array(columns)[:, fresh]).max(axis=1).toarray().ravel()
+        by_api = corpus.specifications.word_rows
+        nearest = (by_api @ sparse.csr_array(by_api[fresh].T)).max(axis=1).toarray().ravel()
         floor = np.zeros(len(nearest))
         full = np.flatnonzero(np.diff(weights.indptr) >= N_SIMILAR)
-        last = [_least(weights, int(row)) for row in full]
-        floor[full] = by_api[full].multiply(by_api[corpus.labels[last]]).sum(axis=1)
+        last = corpus.labels[_least(weights)[full]]
+        floor[full] = by_api[full].multiply(by_api[last]).sum(axis=1)
         lost = lost | (nearest > floor)
     changed = np.flatnonzero(lost)
     if not len(changed):
@@ -89,13 +117,15 @@ def _renewed(
     return sparse.csr_array(by_row.T)
 
 
-def _most_similar(corpus: Corpus, rows: NDArray[Any], *, block: int = 1024) -> sparse.csr_array:
+def _most_similar(corpus: Corpus, rows: NDArray[Any]) -> sparse.csr_array:
     """Return the weights of some APIs."""
-    columns, labels = corpus.specifications.word_columns, corpus.labels
-    by_api = sparse.csr_array(columns.T)
-    labelled = sparse.csr_array(sparse.csc_array(columns)[:, labels])
+    by_api, labels = corpus.specifications.word_rows, corpus.labels
+    if len(labels) > EXACT and len(rows) * len(labels) > EXACT**2:
+        return _likely_most_similar(by_api, labels, rows)
+    labelled = sparse.csr_array(by_api[labels].T)
     keep = min(N_SIMILAR, len(labels))
     parts = [sparse.csr_array((0, len(labels)), dtype=np.float32)]
+    block = min(1024, max(1, EXACT**2 // max(len(labels), 1)))
     for first in range(0, len(rows), block):
         apis = rows[first : first + block]
         likeness = (by_api[apis] @ labelled).toarray()
@@ -109,6 +139,26 @@ def _most_similar(corpus: Corpus, rows: NDArray[Any], *, block: int = 1024) -> s
     return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
 
-def _least(matrix: sparse.csr_array, row: int) -> int:
-    start, end = matrix.indptr[row : row + 2]
-    return int(matrix.indices[start + int(matrix.data[start:end].argmin())])
+def _likely_most_similar(
+    by_api: sparse.csr_array, labels: NDArray[Any], rows: NDArray[Any]
+) -> sparse.csr_array:
+    """Return the weights of some APIs of a large catalog, compared with likely ones only."""
+    itself = np.full(by_api.shape[0], -1)
+    itself[labels] = np.arange(len(labels))
+    near = most_like(by_api[rows], by_api[labels], itself[rows], N_SIMILAR)
+    total = np.asarray(near.sum(axis=1)).ravel()
+    near.data /= np.repeat(np.maximum(total, 1e-9), np.diff(near.indptr)).astype(np.float32)
+    return near
+
+
+def _least(matrix: sparse.csr_array) -> NDArray[Any]:
+    """Return where the least entry of each row is, of equal ones the first; -1 in empty rows."""
+    columns = np.full(matrix.shape[0], -1)
+    sizes = np.diff(matrix.indptr)
+    (rows,) = np.nonzero(sizes)
+    if len(rows):
+        least = np.minimum.reduceat(matrix.data, matrix.indptr[rows])
+        (places,) = np.nonzero(matrix.data == np.repeat(least, sizes[rows]))
+        firsts = places[np.searchsorted(places, matrix.indptr[rows])]
+        columns[rows] = matrix.indices[firsts]
+    return columns

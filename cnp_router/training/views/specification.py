@@ -8,10 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from cnp_router.routing import Reason
 from cnp_router.text import clauses, dense_product
-from cnp_router.training.views.base import Batch, Dense, Evidence, Products, View
+from cnp_router.training.entries import entries
+from cnp_router.training.keyed import highest
+from cnp_router.training.postings import pooled, row_products, segments, sparse_product
+from cnp_router.training.views.base import Batch, Evidence, Indexes, Products, View
+from cnp_router.training.views.columns import Column, Dense, Found, Pairs, Sparse
+from cnp_router.training.views.past_requests import POOL
 
 __all__ = ["SpecificationView"]
 
@@ -37,28 +43,87 @@ class SpecificationView(View):
     def products(self) -> Products:
         """Return the specifications."""
         index = self.corpus.specifications
+        if not index.is_exact:
+            return {}
         return {
             "word": {"words": index.word_columns},
             "character": {"characters": index.character_columns},
         }
 
-    def columns(self, batch: Batch) -> tuple[Dense, Dense, Dense]:
+    def indexes(self) -> Indexes:
+        """Return the same of a catalog that is too large to look at all of it."""
+        index = self.corpus.specifications
+        if index.is_exact:
+            return {}
+        return {
+            "words": ("word", index.word_columns),
+            "characters": ("character", index.character_columns),
+        }
+
+    def columns(self, batch: Batch) -> tuple[Column, ...]:
         """Return the similarities."""
-        words = batch.product("words")
-        return Dense(words), Dense(batch.product("characters")), Dense(self._clause(batch, words))
+        index, requests = self.corpus.specifications, batch.requests
+        if index.is_exact:
+            words, characters = batch.product("words"), batch.product("characters")
+            return Dense(words), Dense(characters), Dense(self._clause(batch, words))
+        said = _proposed(batch.found("words"), requests.word, index.word_rows)
+        spelt = _proposed(batch.found("characters"), requests.character, index.character_rows)
+        # How well the best one fits is looked at, too.
+        pairs = Pairs(segments(said.starts), said.positions, said.starts)
+        said = Sparse(said.starts, said.positions, said.at(pairs), said.at)
+        return said, spelt, self._clause_of_many(batch, said)
 
     def _clause(self, batch: Batch, whole: NDArray[Any]) -> NDArray[Any]:
         """Return the similarity of the most similar clause of each request."""
-        index = self.corpus.specifications
+        several, vectors, starts = self._parts(batch)
+        if not several:
+            return whole
+        best = whole.copy()
+        similar = dense_product(vectors, self.corpus.specifications.word_columns)
+        best[several] = np.maximum.reduceat(similar, starts[:-1], axis=0)
+        return best
+
+    def _parts(self, batch: Batch) -> tuple[list[int], sparse.csr_array, NDArray[Any]]:
+        """Return which requests have several clauses, these encoded, and where each begins."""
         parts = [clauses(text) for text in batch.requests.texts]
         several = [i for i, own in enumerate(parts) if len(own) > 1]
-        best = whole.copy()
+        vectors = batch.requests.word
         if several:
-            vectors = index.encoders.word.transform([c for i in several for c in parts[i]])
-            starts = np.cumsum([0, *(len(parts[i]) for i in several)])[:-1]
-            similar = dense_product(vectors, index.word_columns)
-            best[several] = np.maximum.reduceat(similar, starts, axis=0)
-        return best
+            texts = [clause for i in several for clause in parts[i]]
+            vectors = self.corpus.encoders.word.transform(texts)
+        starts = np.cumsum([0, *(len(parts[i]) for i in several)])
+        return several, vectors, starts
+
+    def _clause_of_many(self, batch: Batch, whole: Sparse) -> Sparse:
+        """Return the same where the catalog is too large to look at all of it."""
+        several, vectors, begins = self._parts(batch)
+        if not several:
+            return whole
+        index, n_apis = self.corpus.specifications, self.corpus.n_apis
+        asked = np.zeros(len(batch), dtype=bool)
+        asked[several] = True
+        found = sparse_product(vectors, index.word_columns)
+        starts, positions, similar = pooled(found, POOL)
+        rows = segments(whole.starts)
+        as_one = ~asked[rows]
+        owner = np.repeat(several, np.diff(begins))
+        keys = np.concatenate([owner[segments(starts)], rows[as_one]]) * n_apis
+        keys += np.concatenate([positions, whole.positions[as_one]])
+        values = np.concatenate([similar, whole.values[as_one]])
+        keys, values = highest(keys, values, len(batch) * n_apis)
+        proposed = Pairs.of(keys, n_apis, len(batch))
+        n_parts = np.zeros(len(batch), dtype=np.intp)
+        n_parts[several] = np.diff(begins)
+        parts = np.concatenate([[0], n_parts.cumsum()])
+
+        def exact(pairs: Pairs) -> NDArray[np.float32]:
+            scores = row_products(vectors, index.word_rows, pairs.positions, pairs.starts, parts)
+            alone = ~asked[pairs.rows]
+            if alone.any():
+                scores[alone] = whole.at(pairs)[alone]
+            return scores
+
+        return Sparse(proposed.starts, proposed.positions, values, exact)
 
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return how well the best specification fits."""
@@ -67,23 +132,34 @@ class SpecificationView(View):
     def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
         """Return the words that the request and each specification share, most telling first."""
         index, word = self.corpus.specifications, evidence.batch.requests.word
-        encoder, columns = index.encoders.word, index.word_columns
-        wanted = np.zeros(self.corpus.n_apis, dtype=bool)
-        wanted[list(positions)] = True
-        shared: dict[int, list[str]] = {}
+        encoder = index.encoders.word
         said = word.indices[np.argsort(-word.data, kind="stable")]
         least = min(_TELLING, encoder.rare_ - _OF_TWO)
-        for column in said[encoder.idf_[said] >= least].tolist():
-            term = encoder.terms_[column]
-            if " " in term or len(term) < 3:
-                continue
-            apis = columns.indices[columns.indptr[column] : columns.indptr[column + 1]]
-            for position in apis[wanted[apis]].tolist():
-                shared.setdefault(position, []).append(f"“{term}”")
+        telling = [
+            (column, f"“{term}”")
+            for column in said[encoder.idf_[said] >= least].tolist()
+            if " " not in (term := encoder.terms_[column]) and len(term) >= 3
+        ]
+        own = entries(index.word_rows, np.asarray(positions, dtype=np.intp))
+        shared: dict[int, list[str]] = {}
+        ends = np.cumsum(own.sizes)
+        for position, start, end in zip(positions, ends - own.sizes, ends, strict=True):
+            there = set(own.index[start:end].tolist())
+            if words := [term for column, term in telling if column in there]:
+                shared[position] = words
         return {
             position: Reason("specification", f"its specification says {_listed(terms[:3])}, too")
             for position, terms in shared.items()
         }
+
+
+def _proposed(found: Found, queries: sparse.csr_array, rows: sparse.csr_array) -> Sparse:
+    """Return what an index proposes, and the similarity of each request to any API."""
+
+    def exact(pairs: Pairs) -> NDArray[np.float32]:
+        return row_products(queries, rows, pairs.positions, pairs.starts)
+
+    return Sparse(*found.best(POOL), exact)
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -27,6 +28,7 @@ from cnp_router.training.views.base import (
 )
 from cnp_router.training.views.category import CategoryView
 from cnp_router.training.views.co_usage import CoUsageView
+from cnp_router.training.views.columns import Pairs, named
 from cnp_router.training.views.date import DateView
 from cnp_router.training.views.dense import DenseView
 from cnp_router.training.views.expected import ExpectedView
@@ -53,6 +55,11 @@ VIEWS: tuple[type[View], ...] = (
 PER_SCORE = 25  # candidates
 NEXT_BEST = 75
 MOST_REASONS = 3
+
+_RANKED = 1 << 15  # scores that are ranked at once: about what a cache holds
+_POSITIVE = np.int32(0x7FFFFFFF)
+_DIGITS = 32
+_PLACE = (1 << _DIGITS) - 1
 
 V = TypeVar("V", bound=View)
 
@@ -94,6 +101,7 @@ class Views:
             for encoder, matrices in view.products().items():
                 parts.setdefault(encoder, {}).update(matrices)
         self._fused = {encoder: FusedProduct(matrices) for encoder, matrices in parts.items()}
+        self._indexes = {name: index for view in self for name, index in view.indexes().items()}
 
     def _made(self, corpus: Corpus, make: Callable[[View], View]) -> Views:
         return Views(corpus, {kind: make(view) for kind, view in self._views.items()})
@@ -156,7 +164,7 @@ class Views:
         `absent` holds, if given, the positions that each request is looked at without: as if they
         had never been in the catalog, nor in the history.
         """
-        batch = Batch(requests, self._fused, absent)
+        batch = Batch(requests, self._fused, self._indexes, absent)
         for row, positions in enumerate(absent):
             for view in self:
                 view.forget(batch, row, positions)
@@ -164,27 +172,27 @@ class Views:
 
     def candidates(self, batch: Batch) -> list[Candidates]:
         """Return the candidates of each request: the best by each score of each view."""
-        naming = [self._n_naming(batch, row) for row in range(len(batch))]
-        positions = [np.flatnonzero(best) for best, _ in naming]
-        features = (view.features(batch, positions) for view in self)
+        n_apis, n_requests = self.corpus.n_apis, len(batch)
+        columns = [column for view in self for column in view.scored(batch).values()]
+        found = named(columns, n_requests, n_apis, PER_SCORE, NEXT_BEST)
+        pairs = Pairs.of(found.best, n_apis, n_requests)
+        scores = np.empty((len(columns), len(pairs)), dtype=np.float32)
+        for place, column in enumerate(columns):
+            scores[place] = column.at(pairs)
+        extras = [view.features(batch, pairs) for view in self]
         context = np.hstack([view.request_features(batch) for view in self])
-        n_scores = [len(view.scores) for view in self]
+        features = _features(scores, extras, context, pairs)
+        behind, n_naming = Pairs.of(found.next_best, n_apis, n_requests), found.n_naming
         return [
-            Candidates(own, _features(parts, n_scores, whole), self._likeness, next_best)
-            for own, (_, next_best), whole, *parts in zip(
-                positions, naming, context, *features, strict=True
+            Candidates(
+                pairs.positions[own],
+                features[own],
+                self._likeness,
+                behind.positions[rest],
+                n_naming[rest],
             )
+            for own, rest in zip(_slices(pairs.starts), _slices(behind.starts), strict=True)
         ]
-
-    def _n_naming(self, batch: Batch, row: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return how many scores put each API among their best, and among their next best."""
-        sizes = (NEXT_BEST, PER_SCORE)
-        named = [both for view in self for both in view.candidates(batch, row, sizes)]
-        far, near = (
-            np.bincount(np.concatenate(own), minlength=self.corpus.n_apis)
-            for own in zip(*named, strict=True)
-        )
-        return near, far
 
     def reasons(
         self, evidence: Evidence, positions: Sequence[int]
@@ -240,25 +248,83 @@ def _experience(count: int) -> Reason:
     return Reason("popularity", f"used by {count:,} past request{'s' * (count > 1)} in all")
 
 
+def _slices(starts: NDArray[np.intp]) -> list[slice]:
+    ends = starts.tolist()
+    return [slice(*pair) for pair in itertools.pairwise(ends)]
+
+
 def _features(
-    parts: list[NDArray[Any]], n_scores: list[int], context: NDArray[Any]
-) -> NDArray[Any]:
-    """Return the features of one request's candidates, named by `Views.feature_names`."""
-    scores = np.concatenate([part[:n] for part, n in zip(parts, n_scores, strict=True)])
-    extras = np.concatenate([part[n:] for part, n in zip(parts, n_scores, strict=True)])
-    order = np.argsort(-scores, axis=1, kind="stable")
-    top = scores.max(axis=1, initial=0)
-    n = len(scores)
-    # Equal scores share the best rank of theirs: their order in the catalog says nothing.
-    sorted_ = np.take_along_axis(scores, order, axis=1)
-    rank = np.arange(scores.shape[1]) * np.ones((n, 1), dtype=np.intp)
-    rank[:, 1:][sorted_[:, 1:] == sorted_[:, :-1]] = 0
-    rank = np.maximum.accumulate(rank, axis=1)
-    features = np.empty((3 * n + len(extras) + len(context), scores.shape[1]), dtype=np.float32)
+    scores: NDArray[np.float32],
+    extras: list[NDArray[np.float32]],
+    context: NDArray[np.float32],
+    pairs: Pairs,
+) -> NDArray[np.float32]:
+    """Return the features of all candidates, named by `Views.feature_names`.
+
+    `scores` are of shape (n_scores, n_pairs), `context` (n_requests, n_context).
+    """
+    n, n_pairs = scores.shape
+    rank, top = _ranks(scores, pairs)
+    n_extras = sum(map(len, extras))
+    features = np.empty((3 * n + n_extras + context.shape[1], n_pairs), dtype=np.float32)
     features[:n] = scores
-    features[np.arange(n, 2 * n)[:, None], order] = np.log1p(rank)
+    features[n : 2 * n] = rank
     # Where even the best is next to nothing, or below, the ratio could be anything.
-    features[2 * n : 3 * n] = np.clip(scores / np.maximum(top, 1e-6)[:, None], -1, 1)
-    features[3 * n : 3 * n + len(extras)] = extras
-    features[3 * n + len(extras) :] = context[:, None]
+    share = features[2 * n : 3 * n]
+    np.divide(scores, np.maximum(top, np.float32(1e-6)), out=share)
+    np.clip(share, -1, 1, out=share)
+    np.concatenate(extras, out=features[3 * n : 3 * n + n_extras])
+    features[3 * n + n_extras :] = context[pairs.rows].T
     return np.ascontiguousarray(features.T)
+
+
+def _ranks(
+    scores: NDArray[np.float32], pairs: Pairs
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the logarithm of one plus the rank of each pair by each score, and the best score.
+
+    Equal scores share the best rank of theirs: their order in the catalog says nothing.
+    """
+    n, n_pairs = scores.shape
+    rank, top = np.empty_like(scores), np.zeros_like(scores)
+    if not n_pairs:
+        return rank, top
+    block = max(1, _RANKED // n_pairs)
+    for begin in range(0, n, block):
+        own = slice(begin, begin + block)
+        rank[own], top[own] = _ranked(scores[own], pairs)
+    return rank, top
+
+
+def _ranked(
+    scores: NDArray[np.float32], pairs: Pairs
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    n, n_pairs = scores.shape
+    rank = np.empty_like(scores)
+    place = np.arange(n_pairs) - pairs.starts[pairs.rows]
+    # As whole numbers, of which the higher ones are the lower scores; in the last digits is where
+    # each is, so that sorting them, which is fast, says where each has gone.
+    level = (scores + np.float32(0)).view(np.int32)  # without -0
+    level = ~np.where(level < 0, level ^ _POSITIVE, level)
+    keys = (level.astype(np.int64) << _DIGITS) + place
+    if len(pairs.starts) == 2:
+        keys.sort(axis=1)
+    else:
+        sizes = pairs.starts[1:] - pairs.starts[:-1]
+        is_there = np.arange(sizes.max()) < sizes[:, None]
+        padded = np.full((n, *is_there.shape), np.iinfo(np.int64).max)
+        padded[:, is_there] = keys
+        padded.sort(axis=2)
+        keys = padded[:, is_there]
+    order = (keys & _PLACE) + pairs.starts[pairs.rows]
+    first = np.arange(n_pairs)
+    is_same = np.zeros(scores.shape, dtype=bool)
+    np.equal(keys[:, 1:] >> _DIGITS, keys[:, :-1] >> _DIGITS, out=is_same[:, 1:])
+    is_same[:, place == 0] = False
+    first = np.maximum.accumulate(np.where(is_same, 0, first), axis=1)
+    order += (np.arange(n) * n_pairs)[:, None]
+    rank.ravel()[order] = np.log1p(place).astype(np.float32)[first]
+    best = scores.ravel()[order[:, place == 0]]
+    np.maximum(best, 0, out=best)
+    some = (pairs.starts[1:] > pairs.starts[:-1]).cumsum() - 1
+    return rank, best[:, some[pairs.rows]]

@@ -1,0 +1,240 @@
+"""What `scale` does in processes of their own: make data, fit, serve, ask a peer, grow."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import child, scale_rankers
+from benchmarks.scale_quality import Lines, peer_figures, router_figures, timed
+from benchmarks.synthetic import Kind, Synthetic
+from cnp_router.catalog import Catalog
+from cnp_router.history import History, Mashup
+from cnp_router.text import specification_text
+from cnp_router.training import fit_router, load_router
+
+__all__ = ["dask_fit", "fit", "grow", "make", "rank", "serve", "take", "without_dask"]
+
+_TUNING = 300
+_HELD: tuple[Kind, ...] = ("random", "later")
+_ROUNDS = 3  # in which one by one and many at once take turns
+
+
+def make(folder: Path, n_apis: int, n_mashups: int, seed: int, asked: int) -> dict[str, Any]:
+    """Write a synthetic catalog, its history and requests."""
+    began = time.perf_counter()
+    world = Synthetic(n_apis, n_mashups, seed=seed)
+    world.write(folder, asked=asked)
+    _write(folder / "tuning.jsonl", list(world.records("tuning", min(_TUNING, n_mashups))))
+    return {"apis": n_apis, "mashups": n_mashups, "seconds": time.perf_counter() - began}
+
+
+def take(folder: Path, data: Path, catalog: str, seed: int, asked: int) -> dict[str, Any]:
+    """Write real data in the same layout: the history with what the catalog knows."""
+    began = time.perf_counter()
+    rng = np.random.default_rng(seed)
+    apis = Catalog.read(data / catalog)
+    past = History.read(data / "mashups-train.jsonl").known_to(apis)
+    apis.write(folder / "apis.jsonl")
+    past.write(folder / "mashups-train.jsonl")
+    # They are in the history: peers choose their thresholds on them before they learn them.
+    _drawn(past, _TUNING, rng).write(folder / "tuning.jsonl")
+    for file in sorted(data.glob("mashups-dev*.jsonl")):
+        _drawn(History.read(file).known_to(apis), asked, rng).write(folder / file.name)
+    return {"apis": len(apis), "mashups": len(past), "seconds": time.perf_counter() - began}
+
+
+def fit(folder: Path, model: Path, seed: int) -> dict[str, Any]:
+    """Fit the learned router on all cores and save it."""
+    began = time.perf_counter()
+    catalog, past = Catalog.read(folder / "apis.jsonl"), History.read(_past(folder))
+    read, before, processor = time.perf_counter(), _peak(), time.process_time()
+    router = fit_router(catalog, past, random_state=seed, n_jobs=-1)
+    fitted, peak, cpu = time.perf_counter(), _peak(), time.process_time()
+    router.save(model)
+    saved = time.perf_counter()
+    return {
+        "read_seconds": read - began,
+        "fit_seconds": fitted - read,
+        "fit_cpu_seconds": cpu - processor,
+        "save_seconds": saved - fitted,
+        "peak_megabytes": peak,
+        "fit_megabytes": None if peak is None or before is None else peak - before,
+        "model_megabytes": _megabytes(model),
+        "mashups": len(past),
+        "apis": len(catalog),
+    }
+
+
+def serve(folder: Path, model: Path) -> dict[str, Any]:
+    """Open a saved model, time its answers one by one and many at once, and see how good."""
+    asked = _asked(folder)
+    everyone = [mashup for held in asked.values() for mashup in held]
+    first = everyone[0]
+    began = time.perf_counter()
+    router = load_router(model)
+    loaded = time.perf_counter()
+    router.route(first.description, date=first.date)
+    answered = time.perf_counter()
+    before = list(History.read(folder / "tuning.jsonl"))
+    latency = timed(lambda m: router.route(m.description, date=m.date), everyone, warm_up=before)
+    many = _many(router, everyone)
+    peak = _peak()
+    return {
+        "load_seconds": loaded - began,
+        "first_answer_seconds": answered - began,
+        **latency,
+        **many,
+        "serving_megabytes": peak,
+        "quality": {name: router_figures(router, held) for name, held in asked.items()},
+    }
+
+
+def rank(folder: Path, name: str) -> dict[str, Any]:
+    """Let a baseline or a peer learn, time its answers, and see how good they are."""
+    catalog, past = Catalog.read(folder / "apis.jsonl"), History.read(_past(folder))
+    tuning, asked = History.read(folder / "tuning.jsonl"), _asked(folder)
+    everyone = [mashup for held in asked.values() for mashup in held]
+    n_labels = len({api for mashup in past for api in mashup.apis})
+
+    def texts() -> list[str]:
+        said = [specification_text(api) for api in catalog]
+        requests = (m.description for m in (*past, *tuning, *everyone))
+        return list(dict.fromkeys([*said, *requests]))
+
+    peer = scale_rankers.build(name, n_labels, texts)
+    chosen_on = {mashup.id for mashup in tuning}
+    rest = [mashup for mashup in past if mashup.id not in chosen_on]
+    lines = None
+    if len(rest) < len(past):
+        peer.fit(catalog, History(rest))
+        lines = Lines(peer, catalog, tuning)
+    began, processor = time.perf_counter(), time.process_time()
+    peer.fit(catalog, past)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - processor
+    lines = lines or Lines(peer, catalog, tuning)
+    return {
+        "fit_seconds": seconds,
+        "fit_cpu_seconds": cpu,
+        "peak_megabytes": _peak(),
+        **timed(lambda mashup: peer.top(mashup.description, 20), everyone, warm_up=list(tuning)),
+        "quality": {
+            held: peer_figures(peer, lines, catalog, mashups) for held, mashups in asked.items()
+        },
+    }
+
+
+def grow(n_apis: int, n_mashups: int, length: float, seed: int, asked: int) -> dict[str, Any]:
+    """Fit, save and ask at one size."""
+    world = Synthetic(n_apis, n_mashups, seed=seed, length=length)
+    catalog, past = world.catalog(), world.history()
+    before, began, processor = _peak(), time.perf_counter(), time.process_time()
+    router = fit_router(catalog, past, random_state=seed, n_jobs=1)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - processor
+    peak = _peak()
+    with tempfile.TemporaryDirectory() as folder:
+        router.save(Path(folder) / "model")
+        size = _megabytes(Path(folder) / "model")
+    latency = timed(
+        lambda m: router.route(m.description, date=m.date), world.held_out("random", asked)
+    )
+    return {
+        "apis": n_apis,
+        "mashups": n_mashups,
+        "length": length,
+        "fit_seconds": seconds,
+        "fit_cpu_seconds": cpu,
+        "peak_megabytes": peak,
+        "fit_megabytes": None if peak is None or before is None else peak - before,
+        "model_megabytes": size,
+        **latency,
+    }
+
+
+def dask_fit(folder: Path, workers: int, seed: int) -> dict[str, Any]:
+    """Fit with so many workers of one thread each, on a cluster of processes of this machine."""
+    dask = importlib.import_module("distributed")
+    catalog, past = Catalog.read(folder / "apis.jsonl"), History.read(_past(folder))
+    with (
+        dask.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        dask.Client(cluster) as client,
+    ):
+        client.wait_for_workers(workers)
+        began = time.perf_counter()
+        scheduler: dict[str, Any] = {"scheduler": cluster.scheduler_address}
+        fit_router(catalog, past, random_state=seed, **scheduler)
+        seconds = time.perf_counter() - began
+    return {"workers": workers, "fit_seconds": seconds, "peak_megabytes": _peak()}
+
+
+def without_dask() -> str | None:
+    """Return why nothing can be fitted with Dask here; None if it can."""
+    if "scheduler" not in inspect.signature(fit_router).parameters:
+        return "fit_router has no scheduler yet"
+    if importlib.util.find_spec("distributed") is None:
+        return "dask is not installed (pip install 'cnp-router[dask]')"
+    return None
+
+
+def _many(router: Any, asked: list[Mashup]) -> dict[str, Any]:
+    """Return how many requests are answered in a second, one by one and many at once."""
+    if not hasattr(router, "route_many"):
+        return {"route_many": "not there"}
+    texts, dates = [m.description for m in asked], [m.date for m in asked]
+    singly, at_once = [], []
+    for _ in range(_ROUNDS):
+        began = time.perf_counter()
+        for text, date in zip(texts, dates, strict=True):
+            router.route(text, date=date)
+        between = time.perf_counter()
+        router.route_many(texts, dates=dates)
+        singly.append(between - began)
+        at_once.append(time.perf_counter() - between)
+    each, many = len(texts) / min(singly), len(texts) / min(at_once)
+    return {"route_per_second": each, "route_many_per_second": many, "route_many": many / each}
+
+
+def _peak() -> float | None:
+    """Return the peak memory of this process.
+
+    Where the system tells that of this program alone (Linux), it is that: the general figure holds
+    that of the process which started it, too.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1000
+    return child.peak_megabytes()
+
+
+def _past(folder: Path) -> list[Path]:
+    return sorted(folder.glob("mashups-train*.jsonl"))
+
+
+def _asked(folder: Path) -> dict[str, History]:
+    files = sorted(folder.glob("mashups-dev*.jsonl"))
+    return {file.stem.removeprefix("mashups-"): History.read(file) for file in files}
+
+
+def _drawn(history: History, n: int, rng: np.random.Generator) -> History:
+    chosen = np.sort(rng.permutation(len(history))[:n])
+    return History(history[int(i)] for i in chosen)
+
+
+def _megabytes(folder: Path) -> float:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+
+
+def _write(path: Path, records: list[dict[str, Any]]) -> None:
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))

@@ -1,0 +1,353 @@
+"""`connected`: the workers of a Dask cluster as a `Pool`.
+
+Whatever can reach a scheduler can make its workers run any code: the cluster must be trusted.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cnp_router.exceptions import ClusterError, InputError, MissingExtraError
+from cnp_router.pool import LocalPool, Pool
+from cnp_router.records import shown
+from cnp_router.version import __version__
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["ClusterPool", "connected", "working"]
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+Result = TypeVar("Result")
+
+CONNECT_WITHIN = 10.0  # seconds
+WORKERS_WITHIN = 60.0  # seconds without any worker, at the beginning or later
+MOST_LOSSES = (
+    5  # times that what was sent to workers is gone with them, before the work is given up
+)
+_LOOK_EVERY, _CLOSE_WITHIN = 5.0, 2.0  # seconds
+_START = "start one: dask scheduler, and dask worker ADDRESS for each worker"
+_GONE = ("cancelled", "lost")
+
+
+@contextmanager
+def connected(scheduler: str | Client) -> Iterator[ClusterPool]:
+    """Give the workers of a cluster, for as long as the block lasts.
+
+    Parameters
+    ----------
+    scheduler : str or distributed.Client
+        The address of the scheduler, such as ``"tcp://10.0.0.5:8786"``; or a client, which stays
+        open.
+
+    Raises
+    ------
+    MissingExtraError
+        Where distributed is not installed (``pip install 'cnp-router[dask]'``).
+    ClusterError
+        If no scheduler answers there, it has no workers, or they have another version of
+        cnp_router.
+    InputError
+        If it is neither an address nor a client.
+
+    Examples
+    --------
+    >>> from distributed import LocalCluster
+    >>> with LocalCluster(n_workers=1, processes=False, protocol="tcp://", host="127.0.0.1",
+    ...                   dashboard_address="127.0.0.1:0") as cluster:
+    ...     with connected(cluster.scheduler_address) as pool:
+    ...         found = list(pool.each(pow, [1, 2, 3], pool.share(10)))
+    >>> found
+    [10, 100, 1000]
+    """
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as exc:
+        raise MissingExtraError("a cluster", package="distributed", extra="dask") from exc
+    with ExitStack() as stack:
+        if isinstance(scheduler, Client):
+            client, address = scheduler, str(scheduler.scheduler.address)
+        elif isinstance(scheduler, str) and scheduler.strip():
+            address = scheduler
+            try:
+                client = Client(
+                    address, timeout=CONNECT_WITHIN, set_as_default=False, name="cnp-router"
+                )
+            except (OSError, ValueError, TypeError) as exc:
+                said = "it does not answer" if isinstance(exc, OSError) else str(exc)
+                raise ClusterError(address, said, cure=_START) from exc
+            stack.callback(_close, client)
+        else:
+            raise InputError(
+                f"scheduler must be an address such as 'tcp://127.0.0.1:8786', or a "
+                f"distributed.Client, got {shown(scheduler)}"
+            )
+        pool = ClusterPool(client, address)
+        pool.check()
+        yield pool
+
+
+@contextmanager
+def working(
+    n_jobs: int | None, scheduler: str | Client | None, *, threads: bool = False
+) -> Iterator[Pool]:
+    """Give the workers of a cluster, or joblib's where there is no scheduler."""
+    if scheduler is None:
+        yield LocalPool(n_jobs, threads=threads)
+        return
+    with connected(scheduler) as pool:
+        yield pool
+
+
+def _close(client: Client) -> None:
+    with suppress(OSError, TimeoutError):  # the scheduler is gone: there is nothing to say to it
+        client.close(timeout=_CLOSE_WITHIN)
+
+
+class ClusterPool(Pool):
+    """The workers of a cluster, through a client.
+
+    What a worker held that died is made again, or sent again. `client` is the client.
+    """
+
+    def __init__(self, client: Client, address: str) -> None:
+        self.client = client
+        self._address = address
+        self._losses = 0
+
+    @property
+    def n_workers(self) -> int:
+        """How many threads all workers have now, one at least."""
+        threads: dict[str, int] = self._asked(self.client.nthreads)
+        return max(sum(threads.values()), 1)
+
+    @property
+    def is_remote(self) -> bool:
+        """True."""
+        return True
+
+    def check(self) -> None:
+        """Raise ClusterError unless there are workers, and all of them have this version."""
+        try:
+            self.client.wait_for_workers(1, timeout=CONNECT_WITHIN)
+        except TimeoutError as exc:
+            raise self._error("it has no workers", "start some: dask worker ADDRESS") from exc
+        said = self._asked(self.client.run, _version, on_error="return")
+        for worker, version in said.items():
+            if version != __version__:
+                self._refuse(worker, version)
+
+    def _refuse(self, worker: str, version: Any) -> None:
+        has = f"cnp-router {version}" if isinstance(version, str) else "no cnp-router that it finds"
+        raise self._error(
+            f"worker {worker} has {has}, and this is {__version__}",
+            f"pip install 'cnp-router[dask]=={__version__}' there, and start it again",
+        )
+
+    def share(self, value: Any) -> _Shared:
+        """Send a value to every worker when it is first needed."""
+        return _Shared(self, value)
+
+    def begin(
+        self, work: Callable[[Any, Item], Result], item: Item, shared: Any = None
+    ) -> Callable[[], Result]:
+        """Let a worker begin, and return what waits for it."""
+        job = _Job(self, work, (shared, item))
+        job.future()
+        return job.result
+
+    def each(
+        self, work: Callable[[Any, Item], Result], items: Iterable[Item], shared: Any = None
+    ) -> Iterator[Result]:
+        """Let the workers begin at once, and yield the results in the order of the items."""
+        jobs = deque(_Job(self, work, (shared, item)) for item in items)
+        for job in jobs:
+            job.future()
+        return _results(jobs)
+
+    def grouped(
+        self,
+        make: Callable[[Any, Item], Made],
+        work: Callable[[Any, Made, Any], Result],
+        groups: Iterable[tuple[Item, Sequence[Any]]],
+        shared: Any = None,
+    ) -> Iterator[list[Result]]:
+        """Let the workers begin at once, the first groups first; a group may have several."""
+        found: deque[deque[_Job]] = deque()
+        for group, parts in groups:
+            made = _Job(self, make, (shared, group))
+            found.append(deque(_Job(self, work, (shared, made, part)) for part in parts))
+            for job in found[-1]:
+                job.future()
+        return (list(_results(found.popleft())) for _ in range(len(found)))
+
+    def scatter(self, value: Any) -> Any:
+        """Send a value to every worker, and return its future."""
+        try:
+            (future,) = self._asked(self.client.scatter, [value], broadcast=True, hash=False)
+        except (TypeError, AttributeError) as exc:
+            raise _unsendable(value, exc) from exc
+        return future
+
+    def submit(self, work: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Return the future of some work."""
+        return self._asked(self.client.submit, _run, __version__, work, *args, pure=False)
+
+    def lost(self, exc: BaseException) -> None:
+        """Say that what was sent or made is gone; raise ClusterError if that is no chance."""
+        self._alive(exc)
+        self._losses += 1
+        if self._losses > MOST_LOSSES:
+            raise self._error(
+                f"what was sent to its workers was lost {self._losses} times",
+                "look into their logs: most often they have too little memory",
+            ) from exc
+        time.sleep(0.2 * self._losses)
+
+    def waited(self, future: Any) -> Any:
+        """Return the result of a future; wait no longer than there are workers."""
+        from distributed import KilledWorker
+        from distributed.comm import CommClosedError
+
+        without = 0.0
+        while True:
+            try:
+                return future.result(timeout=_LOOK_EVERY)
+            except TimeoutError as exc:
+                if future.done():  # the work itself raised it
+                    raise
+                without = 0.0 if self._asked(self.client.nthreads) else without + _LOOK_EVERY
+                if without >= WORKERS_WITHIN:
+                    problem = f"it has had no worker for {without:.0f} s"
+                    raise self._error(problem, "start some: dask worker ADDRESS") from exc
+            except KilledWorker as exc:
+                raise self._error(
+                    f"a piece of work ended {exc.allowed_failures + 1} workers, one after another",
+                    "look into their logs: most often they have too little memory",
+                ) from exc
+            except CommClosedError as exc:
+                raise self._error("it is gone", _START) from exc
+
+    def _alive(self, exc: BaseException) -> None:
+        if self.client.status != "running":
+            raise self._error("it is gone", _START) from exc
+
+    def _asked(self, ask: Callable[..., Any], *args: Any, **how: Any) -> Any:
+        """Return what the client returns, whose scheduler may be gone."""
+        try:
+            return ask(*args, **how)
+        except (OSError, RuntimeError) as exc:
+            if isinstance(exc, RuntimeError) and self.client.status == "running":
+                raise
+            raise self._error("it is gone", _START) from exc
+
+    def _error(self, problem: str, cure: str) -> ClusterError:
+        return ClusterError(self._address, problem, cure=cure)
+
+    def __repr__(self) -> str:
+        return f"ClusterPool({self._address!r})"
+
+
+class _Shared:
+    """A value that all workers have, or will have."""
+
+    def __init__(self, pool: ClusterPool, value: Any) -> None:
+        self._pool = pool
+        self._value = value
+        self._future: Any = None
+
+    def future(self) -> Any:
+        """Return its future; what is gone is sent again."""
+        if self._future is None or self._future.status in _GONE:
+            self._future = self._pool.scatter(self._value)
+        return self._future
+
+
+class _Job:
+    """A piece of work, whose arguments may be shared values, or other pieces."""
+
+    def __init__(self, pool: ClusterPool, work: Callable[..., Any], args: Sequence[Any]) -> None:
+        self._pool = pool
+        self._work = work
+        self._args = args
+        self._future: Any = None
+
+    def future(self) -> Any:
+        """Return its future; what is gone is begun again."""
+        if self._future is None or self._future.status in _GONE:
+            args = [arg.future() if isinstance(arg, _Shared | _Job) else arg for arg in self._args]
+            self._future = self._pool.submit(self._work, args)
+        return self._future
+
+    def result(self) -> Any:
+        """Wait for the result."""
+        while True:
+            try:
+                return self._pool.waited(self.future())
+            except CancelledError as exc:
+                self._pool.lost(exc)
+
+
+def _results(jobs: deque[_Job]) -> Iterator[Any]:
+    while jobs:  # who has given its result is forgotten: the worker need not keep it
+        yield jobs.popleft().result()
+
+
+def _unsendable(value: Any, exc: Exception) -> InputError:
+    return InputError(
+        f"what the workers need cannot be sent to other processes: {exc} (an encoder or a router "
+        "of your own must be one that pickle can take, and be defined in a module they have)"
+    )
+
+
+def _version() -> str:
+    return __version__
+
+
+class _OneThread:
+    """Linear algebra with one thread while anybody is at work in this process.
+
+    The number of threads changes the last digits, and there is one worker a core.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_inside = 0
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        import scipy.linalg  # noqa: F401  (only libraries that are loaded are limited)
+        from threadpoolctl import threadpool_limits
+
+        with self._lock:
+            self._n_inside += 1
+            if self._n_inside == 1:
+                self._limits = threadpool_limits(1)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if not self._n_inside:
+                self._limits.restore_original_limits()
+
+
+_one_thread = _OneThread()
+
+
+def _run(version: str, work: Callable[..., Any], *args: Any) -> Any:
+    """Do a piece of work in a worker, which may have come when others were at work already."""
+    if version != __version__:
+        raise ClusterError(
+            "",
+            f"a worker has cnp-router {__version__}, and {version} asks it",
+            cure=f"pip install 'cnp-router[dask]=={version}' there, and start it again",
+        )
+    with _one_thread:
+        return work(*args)

@@ -1,0 +1,123 @@
+"""Which files a path means, and Parquet: what readers of data take besides JSON Lines."""
+
+from __future__ import annotations
+
+import datetime
+import glob
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from cnp_router.exceptions import DataFileError, MissingExtraError
+from cnp_router.files import as_path, reason, value_of
+
+__all__ = ["data_files", "is_parquet", "read_parquet"]
+
+_ROWS = 4096  # of a table, held at once
+_OBJECTS = ("parameters", "returns")  # columns that may hold JSON as text
+
+
+def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ...]:
+    """Return the files that some paths mean, in order: a pattern means all that match it, sorted.
+
+    A path that is there is itself, whatever characters its name has.
+
+    Raises
+    ------
+    DataFileError
+        If nothing matches a pattern.
+
+    Examples
+    --------
+    >>> data_files("mashups.jsonl")
+    ('mashups.jsonl',)
+    >>> data_files("no-such-part-*.jsonl.gz")
+    Traceback (most recent call last):
+        ...
+    cnp_router.exceptions.DataFileError: no-such-part-*.jsonl.gz: no file matches (check the ...)
+    """
+    found: list[str | Path] = []
+    for path in [paths] if isinstance(paths, str | Path) else paths:
+        pattern = str(as_path(path))
+        if not glob.has_magic(pattern) or Path(pattern).exists():
+            found.append(path)
+            continue
+        names = glob.glob(pattern, recursive=True)  # noqa: PTH207  (a Path's takes none with a root)
+        matches = [Path(name) for name in sorted(names) if Path(name).is_file()]
+        if not matches:
+            raise DataFileError(path, "no file matches", cure="check the pattern")
+        found.extend(matches)
+    return tuple(found)
+
+
+def is_parquet(path: str | Path) -> bool:
+    """Return whether a file is called a Parquet file."""
+    return as_path(path).suffix.lower() == ".parquet"
+
+
+def read_parquet(
+    path: str | Path, columns: Collection[str] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield ``(row number, object)`` for each row of a Parquet file, numbered from 1.
+
+    Columns are called as the keys of the JSON objects. Dates may be dates, times at midnight or
+    text; ``parameters`` and ``returns`` may be JSON as text. A null is a missing key, in columns
+    that are objects too.
+
+    Parameters
+    ----------
+    path : str or Path
+    columns : collection of str, optional
+        Those to read, where the file has them. Default: all.
+
+    Raises
+    ------
+    MissingExtraError
+        Where pyarrow is not installed (``pip install 'cnp-router[parquet]'``).
+    DataFileError
+        If it cannot be read, has none of the columns, or no row.
+    """
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ModuleNotFoundError as exc:
+        raise MissingExtraError("reading Parquet", package="pyarrow", extra="parquet") from exc
+    file = as_path(path)
+    number = 0
+    try:
+        with file.open("rb") as data, ParquetFile(data) as table:
+            there = list(table.schema_arrow.names)
+            wanted = [name for name in there if columns is None or name in columns]
+            if not wanted:
+                names = ", ".join(map(repr, there[:6])) or "no columns"
+                cure = f"it has {names}; rename its columns to the keys of the JSON objects"
+                raise DataFileError(path, "no column of it is known", cure=cure)
+            for batch in table.iter_batches(_ROWS, columns=wanted):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, _object(row, path, number)
+    except (ArrowException, OSError) as exc:
+        known = {FileNotFoundError: "no such file", IsADirectoryError: "is a directory"}
+        problem = known.get(type(exc), f"cannot be read as Parquet: {reason(exc)}")
+        raise DataFileError(path, problem, cure="check the path, or write it again") from exc
+    if not number:
+        raise DataFileError(path, "the table is empty", cure="give at least one record")
+
+
+def _object(row: dict[str, Any], path: str | Path, number: int) -> dict[str, Any]:
+    for name in _OBJECTS:
+        if isinstance(row.get(name), str):
+            row[name] = value_of(row[name].encode(), f"{path}: row {number}, column {name!r}")
+    return {key: _plain(value) for key, value in row.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as it would stand in JSON."""
+    if isinstance(value, datetime.datetime):
+        midnight = value.time() == datetime.time()
+        return value.date().isoformat() if midnight else value.isoformat()
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items() if inner is not None}
+    return [_plain(inner) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,156 @@
+"""`Pool`: who does the same work for many things; here, threads or processes of this machine.
+
+`cnp_router.cluster` has the other kind: workers of a Dask cluster. What both do is the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+__all__ = ["ALONE", "LocalPool", "Pool", "spans"]
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+Result = TypeVar("Result")
+
+
+class Pool(ABC):
+    """Several at work. What they do are functions of modules: they may be in other processes.
+
+    Each function is given first what is shared, which was given to `share`.
+    """
+
+    @property
+    @abstractmethod
+    def n_workers(self) -> int:
+        """How many work at the same time."""
+
+    @property
+    @abstractmethod
+    def is_remote(self) -> bool:
+        """Whether what is done goes to other processes, so that small pieces are no waste."""
+
+    @abstractmethod
+    def share(self, value: Any) -> Any:
+        """Return what stands for a value in the other calls: each process gets it once."""
+
+    @abstractmethod
+    def begin(
+        self, work: Callable[[Any, Item], Result], item: Item, shared: Any = None
+    ) -> Callable[[], Result]:
+        """Return what waits for the result of one piece of work, or does it only then."""
+
+    @abstractmethod
+    def each(
+        self, work: Callable[[Any, Item], Result], items: Iterable[Item], shared: Any = None
+    ) -> Iterator[Result]:
+        """Yield the result for each item, in their order."""
+
+    @abstractmethod
+    def grouped(
+        self,
+        make: Callable[[Any, Item], Made],
+        work: Callable[[Any, Made, Any], Result],
+        groups: Iterable[tuple[Item, Sequence[Any]]],
+        shared: Any = None,
+    ) -> Iterator[list[Result]]:
+        """Yield the results of each group, in their order.
+
+        Of a group something large is made, which only those who do its parts need.
+        """
+
+
+class LocalPool(Pool):
+    """Threads or processes of this machine, by joblib.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        None is 1 unless a ``joblib.parallel_config`` says otherwise, -1 is one a core.
+    threads : bool, default=False
+        Whether to prefer threads.
+
+    Examples
+    --------
+    >>> list(LocalPool(2, threads=True).each(pow, [1, 2, 3], shared=10))
+    [10, 100, 1000]
+    """
+
+    def __init__(self, n_jobs: int | None = None, *, threads: bool = False) -> None:
+        self._how: dict[str, Any] = {"n_jobs": n_jobs}
+        if threads:
+            self._how["prefer"] = "threads"
+
+    @property
+    def n_workers(self) -> int:
+        """How many joblib workers there are."""
+        if self._how["n_jobs"] == 1:
+            return 1
+        import joblib
+
+        return int(joblib.effective_n_jobs(joblib.Parallel(**self._how).n_jobs))
+
+    @property
+    def is_remote(self) -> bool:
+        """False: they are not told apart from this process."""
+        return False
+
+    def share(self, value: Any) -> Any:
+        """Return the value itself."""
+        return value
+
+    def begin(
+        self, work: Callable[[Any, Item], Result], item: Item, shared: Any = None
+    ) -> Callable[[], Result]:
+        """Return what does the work when it is called: memory is taken when it must."""
+        return lambda: work(shared, item)
+
+    def each(
+        self, work: Callable[[Any, Item], Result], items: Iterable[Item], shared: Any = None
+    ) -> Iterator[Result]:
+        """Yield the result for each item, in their order."""
+        return self._done((work, shared, item) for item in items)
+
+    def grouped(
+        self,
+        make: Callable[[Any, Item], Made],
+        work: Callable[[Any, Made, Any], Result],
+        groups: Iterable[tuple[Item, Sequence[Any]]],
+        shared: Any = None,
+    ) -> Iterator[list[Result]]:
+        """Yield the results of each group: one of the workers does a whole one."""
+        return self._done((_whole, make, work, shared, group, parts) for group, parts in groups)
+
+    def _done(self, jobs: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+        if self._how["n_jobs"] == 1:
+            return (work(*args) for work, *args in jobs)
+        from joblib import Parallel, delayed
+
+        calls = (delayed(work)(*args) for work, *args in jobs)
+        found: Iterator[Any] = Parallel(return_as="generator", **self._how)(calls)
+        return found
+
+
+ALONE = LocalPool(1)
+"""This process alone."""
+
+
+def _whole(make: Any, work: Any, shared: Any, group: Any, parts: Sequence[Any]) -> list[Any]:
+    made = make(shared, group)
+    return [work(shared, made, part) for part in parts]
+
+
+def spans(n: int, most: int, least: int = 1) -> list[tuple[int, int]]:
+    """Return begin and end of pieces of n things: at most so many each, at least so many pieces.
+
+    Examples
+    --------
+    >>> spans(10, 4), spans(10, 100, 2), spans(0, 5)
+    ([(0, 3), (3, 6), (6, 10)], [(0, 5), (5, 10)], [])
+    """
+    count = min(max(-(-n // most), least), n)
+    ends = [n * place // count for place in range(count + 1)] if count else []
+    return list(itertools.pairwise(ends))

@@ -1,0 +1,220 @@
+"""`Deciding`: from the probability of each API to the recipients."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import threading
+from abc import ABC
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnp_router.exceptions import InputError, UnknownApiError
+from cnp_router.records import check_number, shown, string_tuple
+from cnp_router.routing.eligible import (
+    Eligible,
+    RankedEligible,
+    n_best,
+    none_of,
+    none_outside,
+)
+from cnp_router.routing.recall import RecallControl
+from cnp_router.routing.recipient import Reason, Reasons, Recipient, recipients_of
+from cnp_router.routing.restriction import Limits, Restriction, limits, lookup
+from cnp_router.routing.result import Routing, Source
+from cnp_router.routing.routing_telemetry import counted_routing
+from cnp_router.routing.scores import Scores
+from cnp_router.routing.selection import Ranked, SelectionRule, TargetRecall
+from cnp_router.routing.unsure import Fallback, fallback_called
+
+__all__ = ["Deciding", "How", "warn"]
+
+logger = logging.getLogger("cnp_router.routing")
+
+_NAMED = 10  # ids in a line of the log
+_COUNTING = threading.Lock()  # threads may route at the same time
+
+
+@dataclass(frozen=True, eq=False)
+class How:
+    """How to decide: by which rule, and on whom."""
+
+    rule: SelectionRule
+    threshold: float
+    other: Fallback | None
+    whom: Limits
+    known: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+
+class Deciding(ABC):
+    """The half of a router that decides, on scores that are there."""
+
+    apis: tuple[str, ...]
+    recall_control: RecallControl | None = None
+    n_mashups: int | None = None
+    is_counted: bool = True
+    source_counts: Counter[str]
+    _source: Source = "learned"
+    _positions: dict[str, int]
+
+    def _how(
+        self,
+        known: Iterable[str],
+        among: Restriction | None,
+        exclude: Restriction,
+        select: SelectionRule | None,
+        threshold: float,
+        fallback: str | Fallback,
+    ) -> How:
+        """Return how to decide, once it is checked: for one request, or for many."""
+        places, ignored = self._known(known)
+        rule = TargetRecall() if select is None else select
+        if not isinstance(rule, SelectionRule):
+            raise InputError(
+                f"unknown selection {shown(select)} (use a TargetRecall, a TopK, a MaxCost or a "
+                "SelectionRule of your own)"
+            )
+        threshold = check_number("threshold", threshold, 0, 1)
+        other = fallback_called(fallback)
+        whom = limits(self._positions, places, among, exclude)
+        for name, ids in whom.strangers.items():
+            warn(f"APIs in {name}", ids)
+        return How(
+            rule,
+            threshold,
+            other,
+            whom,
+            known=tuple(self.apis[i] for i in places),
+            ignored=tuple(dict.fromkeys(itertools.chain(ignored, *whom.strangers.values()))),
+        )
+
+    def _decided(self, request: str, scores: Scores, how: How) -> Routing:
+        left: Any = Eligible(scores, how.whom)  # an array to whoever takes it for one
+        chosen = np.asarray(self._chosen(how.rule, scores, left))
+        confidence = self._confidence(scores, chosen, left)
+        reasons = Reasons(self._explaining(scores, chosen))
+        source = self._source
+        if confidence < how.threshold and how.other is not None:
+            source = how.other.source
+            chosen = self._widened(request, scores, how.other, chosen, left)
+            logger.info(
+                "confidence %.2f is below %.2f: %s fallback to %d APIs",
+                *(confidence, how.threshold, source, len(chosen)),
+            )
+        apis, given = self.apis, scores.at(chosen)
+        best = chosen[: n_best(scores, chosen, given)]
+
+        def recipients() -> tuple[Recipient, ...]:
+            return recipients_of([apis[i] for i in chosen.tolist()], given.tolist(), reasons)
+
+        routing = Routing.of(
+            len(chosen),
+            recipients,
+            request=request,
+            recommendation=tuple(apis[i] for i in best.tolist()),
+            confidence=confidence,
+            source=source,
+            n_apis=len(self.apis),
+            threshold=how.threshold,
+            fallback="none" if how.other is None else how.other.source,
+            known=how.known,
+            ignored=how.ignored,
+            n_allowed=how.whom.n,
+            answerable=self._answerable(scores, left),
+            n_mashups=self.n_mashups,
+            has_known_words=scores.has_known_words,
+        )
+        if self.is_counted:
+            with _COUNTING:
+                self.source_counts[source] += 1
+            counted_routing(routing)
+        return routing
+
+    def _chosen(
+        self, rule: SelectionRule, scores: Scores, allowed: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """Return the positions of the recipients, out of those in `allowed` and in their order."""
+        control, n_needs, months = self.recall_control, scores.n_needs, scores.months
+        ranked: Ranked
+        if isinstance(allowed, Eligible):
+            ranked = RankedEligible(self.apis, allowed, control, n_needs, months)
+            return allowed.at(rule.places(ranked))
+        ranked = Ranked(self.apis, scores.at(allowed), control, allowed, n_needs, months)
+        return allowed[rule.places(ranked)]
+
+    def _widened(
+        self,
+        request: str,
+        scores: Scores,
+        other: Fallback,
+        chosen: NDArray[np.intp],
+        allowed: NDArray[np.intp],
+    ) -> NDArray[np.intp]:
+        """Return `chosen` and what the fallback names, most probable first, without known ones."""
+        named = other.recipients(request, scores, [self.apis[i] for i in chosen])
+        names = string_tuple("what a fallback returns", named)
+        strangers = [name for name in names if name not in self._positions]
+        if strangers:
+            raise UnknownApiError(strangers[0])
+        wider = np.array([self._positions[name] for name in names], dtype=np.intp)
+        wanted = np.union1d(chosen, wider)
+        if isinstance(allowed, Eligible):
+            wanted = wanted[allowed.holds(wanted)]
+        else:
+            wanted = wanted[np.isin(wanted, allowed)]
+        return wanted[np.argsort(-scores.at(wanted), kind="stable")]
+
+    def _confidence(
+        self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
+    ) -> float:
+        """Return the probability that no API outside `chosen` is needed.
+
+        Those outside `allowed`, the positions that may be asked, are outside too. This one takes
+        needs as independent; a router that can do better overrides it.
+        """
+        return none_outside(scores, chosen)
+
+    def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
+        """Return the probability that any API in `allowed` is needed.
+
+        This one takes needs as independent; a router that can do better overrides it.
+        """
+        return 1 - none_of(scores, allowed)
+
+    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+        """Return reasons by position of the API; a router that knows some overrides it."""
+        return {}
+
+    def _explaining(
+        self, scores: Scores, chosen: NDArray[np.intp]
+    ) -> Callable[[], dict[str, tuple[Reason, ...]]]:
+        """Return what gives the `_reasons`, by the id of the API, once somebody reads them.
+
+        A router that learns meanwhile overrides `_explained`, which takes what they are made of.
+        """
+        explained, apis = self._explained(scores, chosen), self.apis
+        return lambda: {apis[int(i)]: reasons for i, reasons in explained().items()}
+
+    def _explained(
+        self, scores: Scores, chosen: NDArray[np.intp]
+    ) -> Callable[[], dict[int, tuple[Reason, ...]]]:
+        return functools.partial(self._reasons, scores, chosen)
+
+    def _known(self, known: Iterable[str]) -> tuple[list[int], tuple[str, ...]]:
+        """Return the positions of the known APIs, and the ids that no API has."""
+        return lookup("known", known, self._positions)
+
+
+def warn(what: str, strangers: Sequence[str]) -> None:
+    """Say in the log which ids are ignored."""
+    if strangers:
+        names = ", ".join(map(ascii, strangers[:_NAMED]))
+        more = f" and {len(strangers) - _NAMED} more" if len(strangers) > _NAMED else ""
+        logger.warning("%s that the router has never heard of: %s%s", what, names, more)

@@ -1,0 +1,158 @@
+"""`Eligible`: the APIs that a request may be announced to, and what a decision asks of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnp_router.routing.expected_f1 import EXACT, expected_f1_size
+from cnp_router.routing.head import Head, is_in
+from cnp_router.routing.recall import RecallControl
+from cnp_router.routing.restriction import Limits
+from cnp_router.routing.scores import Scores
+from cnp_router.routing.selection import Ranked
+
+__all__ = ["Eligible", "RankedEligible", "n_best", "none_of", "none_outside"]
+
+
+_NONE = np.empty(0, dtype=np.intp)
+
+
+class Eligible:
+    """Positions of the APIs that may be asked, most probable first.
+
+    It is an array of them to numpy and to whoever indexes or iterates it. All of them are put in
+    order only where that is needed.
+    """
+
+    def __init__(self, scores: Scores, limits: Limits) -> None:
+        self.scores = scores
+        self.limits = limits
+
+    @cached_property
+    def head(self) -> Head:
+        """The most probable of them."""
+        if self.limits.among is not None:
+            return Head.of(self.scores.at(self.limits.among), self.limits.among)
+        if len(self.limits.without):
+            return self.scores.head_without(self.limits.without)
+        return self.scores.head
+
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """All of them, most probable first."""
+        among = self.limits.among
+        if among is not None:
+            return among[np.argsort(-self.scores.at(among), kind="stable")]
+        order = self.scores.order
+        if not len(self.limits.without):
+            return order
+        left = np.ones(len(order), dtype=bool)
+        left[self.limits.without] = False
+        return order[left[order]]
+
+    @cached_property
+    def probabilities(self) -> NDArray[Any]:
+        """Theirs, from the highest."""
+        return self.scores.at(self.order)
+
+    def at(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return those at some ascending places, of which there is one."""
+        ranked = self.head.ranked
+        return ranked[places] if places[-1] < len(ranked) else self.order[places]
+
+    def holds(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which APIs are among them."""
+        if self.limits.among is not None:
+            return is_in(positions, self.limits.among)
+        return ~is_in(positions, self.limits.without)
+
+    def __len__(self) -> int:
+        return self.limits.n
+
+    def __getitem__(self, places: Any) -> Any:
+        return self.order[places]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.order)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.order, dtype=dtype)
+
+
+class RankedEligible(Ranked):
+    """What a selection rule sees of them: arrays are made when it reads them."""
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        eligible: Eligible,
+        recall_control: RecallControl | None,
+        n_needs: int,
+        months: float,
+    ) -> None:
+        self.__dict__.update(
+            ids=ids,
+            recall_control=recall_control,
+            n_needs=n_needs,
+            months=months,
+            _eligible=eligible,
+        )
+
+    _eligible: Eligible
+
+    @cached_property
+    def probabilities(self) -> NDArray[Any]:
+        """Of those that may be asked, from the highest."""
+        return self._eligible.probabilities
+
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """Which of `ids` the probabilities are of."""
+        return self._eligible.order
+
+    def __len__(self) -> int:
+        return len(self._eligible)
+
+    def n_at_least(self, least: float) -> int:
+        """Return how many have at least some probability."""
+        return self._eligible.head.n_at_least(least)
+
+    def n_in_mass(self, share: float) -> int:
+        """Return how many begin within some share of the sum of all probabilities."""
+        n = self._eligible.head.n_in_mass(share)
+        return super().n_in_mass(share) if n is None else n
+
+
+def none_of(scores: Scores, positions: NDArray[np.intp] | Eligible) -> float:
+    """Return the probability that none of some APIs is needed, by independent needs."""
+    if isinstance(positions, Eligible):
+        return math.exp(positions.head.log_none)
+    return math.exp(Head(positions, scores.at(positions)).log_none)
+
+
+def none_outside(scores: Scores, chosen: NDArray[np.intp]) -> float:
+    """Return the probability that no API but the chosen is needed, by independent needs."""
+    places = scores.head.places(chosen)
+    if places is None:
+        return math.exp(scores.head_without(chosen).log_none)
+    return math.exp(scores.head.log_none_without(places))
+
+
+def n_best(scores: Scores, chosen: NDArray[np.intp], given: NDArray[Any]) -> int:
+    """Return how many of the chosen to recommend: the set of the highest expected F1.
+
+    Their probabilities are `given`.
+    """
+    n = EXACT - len(chosen)
+    places = scores.head.places(chosen)
+    if places is None:
+        outside, rest = scores.head_without(chosen).left_without(_NONE, n)
+    else:
+        outside, rest = scores.head.left_without(places, n)
+    return expected_f1_size(given, outside, rest)

@@ -1,0 +1,148 @@
+"""Sparse rows: made piece by piece in little memory, brought to length 1, multiplied."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+__all__ = [
+    "GrowingRows",
+    "counted_rows",
+    "dense_product",
+    "one_row",
+    "rows_between",
+    "unit_data",
+    "unit_rows",
+]
+
+_GROWTH = 1.125
+_LEAST = 1 << 16
+_FIRST = np.zeros(1, dtype=np.intp)
+_MOST_32 = np.iinfo(np.int32).max
+
+
+class GrowingRows:
+    """A sparse float32 matrix that is made from the top, some rows at a time.
+
+    Its arrays grow in place: at no time are they there twice, where the system can move pages.
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self._n_columns = n_columns
+        self._n_rows = self._n_entries = 0
+        self._data = np.zeros(0, dtype=np.float32)
+        self._columns = np.zeros(0, dtype=np.int32)
+        self._sizes: list[NDArray[Any]] = []
+
+    def add(self, data: NDArray[Any], columns: NDArray[Any], sizes: NDArray[Any]) -> None:
+        """Add rows, each of which has the next `sizes` of the entries."""
+        end = self._n_entries + len(data)
+        if end > len(self._data):
+            room = max(end, int(_GROWTH * len(self._data)), _LEAST)
+            # Nothing else refers to them; numpy's own check of that fails under a debugger.
+            self._data.resize(room, refcheck=False)
+            self._columns.resize(room, refcheck=False)
+        self._data[self._n_entries : end] = data
+        self._columns[self._n_entries : end] = columns
+        self._sizes.append(sizes)
+        self._n_entries = end
+        self._n_rows += len(sizes)
+
+    def matrix(self) -> sparse.csr_array:
+        """Return all rows; no more can be added."""
+        self._data.resize(self._n_entries, refcheck=False)
+        self._columns.resize(self._n_entries, refcheck=False)
+        pointers = np.zeros(self._n_rows + 1, dtype=np.int64)
+        np.cumsum(np.concatenate([*self._sizes, np.zeros(0, np.int64)]), out=pointers[1:])
+        columns: NDArray[Any] = self._columns
+        if self._n_entries <= _MOST_32:
+            pointers = pointers.astype(np.int32)
+        else:  # scipy wants both of one type
+            columns = columns.astype(np.int64)
+        shape = self._n_rows, self._n_columns
+        return sparse.csr_array((self._data, columns, pointers), shape=shape)
+
+
+def counted_rows(
+    columns: NDArray[Any], sizes: NDArray[Any], n_columns: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return the distinct columns of each row in order, how often each is there, and new sizes.
+
+    The rows follow each other in `columns`, with `sizes` entries each.
+    """
+    if len(sizes) == 1:
+        keys = np.sort(columns)
+        firsts, counts = _runs(keys)
+        return keys[firsts], counts, np.array([len(firsts)])
+    small = len(sizes) * n_columns <= _MOST_32
+    starts = np.arange(len(sizes), dtype=np.int32 if small else np.int64) * n_columns
+    keys = columns + np.repeat(starts, sizes)
+    keys.sort()
+    firsts, counts = _runs(keys)
+    keys = keys[firsts]
+    own = np.diff(np.searchsorted(keys, np.append(starts, len(sizes) * n_columns)))
+    return keys - np.repeat(starts, own), counts, own
+
+
+def _runs(keys: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return where each of some numbers that are in order begins, and how often it is there."""
+    is_first = np.ones(len(keys) + 1, dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=is_first[1:-1])
+    (bounds,) = is_first.nonzero()
+    return bounds[:-1], (bounds[1:] - bounds[:-1]).astype(np.float32)
+
+
+def one_row(
+    blank: sparse.csr_array, weights: NDArray[Any], columns: NDArray[Any]
+) -> sparse.csr_array:
+    """Return one row of length 1, as wide as a blank one, without the checks of scipy."""
+    row = copy.copy(blank)
+    row.data, row.indices, row.indptr = weights, columns, np.array([0, len(weights)], np.int32)
+    if len(weights):
+        # Added up as `unit_data` does, so that one row is the same as among many.
+        (square,) = np.add.reduceat(np.square(weights, dtype=np.float64), _FIRST)
+        row.data = (weights / np.sqrt(max(square, 1e-24))).astype(np.float32)
+    return row
+
+
+def rows_between(matrix: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
+    """Return rows that stand together; if they are most of all, their entries are not copied."""
+    pointers = matrix.indptr[start : stop + 1]
+    own = slice(pointers[0], pointers[-1])
+    return sparse.csr_array(
+        (matrix.data[own], matrix.indices[own], pointers - pointers[0]),
+        shape=(stop - start, matrix.shape[1]),
+    )
+
+
+def unit_rows(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Return the matrix with each row scaled to length 1; rows of zeros stay."""
+    scaled = copy.copy(matrix)  # it shares all but the data
+    scaled.data = unit_data(matrix.data, matrix.indptr)
+    return scaled
+
+
+def unit_data(data: NDArray[Any], pointers: NDArray[Any]) -> NDArray[Any]:
+    """Return the entries of a matrix with each row scaled to length 1."""
+    sizes = np.diff(pointers)
+    is_filled = sizes > 0
+    if not is_filled.any():
+        return data.astype(np.float32)
+    squares = np.add.reduceat(data.astype(np.float64) ** 2, pointers[:-1][is_filled])
+    lengths = np.sqrt(np.maximum(squares, 1e-24))
+    return np.asarray((data / np.repeat(lengths, sizes[is_filled])).astype(np.float32))
+
+
+def dense_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> NDArray[Any]:
+    """Return ``rows @ matrix`` as a dense array.
+
+    A single row, which is what answering a request is about, adds up the postings of its terms and
+    never builds a sparse result.
+    """
+    if rows.shape[0] == 1:
+        return np.asarray(rows.data @ matrix[rows.indices], dtype=np.float32)[None]
+    return np.asarray((rows @ matrix).toarray())

@@ -1,0 +1,151 @@
+"""In how many texts each term is: counted in parts that merge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnp_router.text.sparse_rows import counted_rows
+from cnp_router.text.tokenise import ANALYZERS, grams_of, standing_words
+
+__all__ = ["Analyzer", "TermCounts", "blocks", "runs_of_words", "word_runs"]
+
+Analyzer = Literal["word", "content", "character"]
+
+BLOCK = 256  # texts
+_CACHED_WORDS = 100_000
+_LONG = 64  # characters: longer words are not kept
+
+
+def blocks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield a few texts at a time: no more than the tokeniser remembers."""
+    return (texts[i : i + BLOCK] for i in range(0, len(texts), BLOCK))
+
+
+def word_runs(numbers: Callable[[str], int | None]) -> Callable[[str], NDArray[Any]]:
+    """Return what gives the numbers of the `character_grams` of a word, and remembers them."""
+
+    def runs(word: str) -> NDArray[Any]:
+        found = [number for number in map(numbers, grams_of(word)) if number is not None]
+        return np.array(found, dtype=np.int32)
+
+    remembered = lru_cache(maxsize=_CACHED_WORDS)(runs)
+    return lambda word: remembered(word) if len(word) < _LONG else runs(word)
+
+
+def runs_of_words(
+    texts: Iterable[str], runs: Callable[[str], NDArray[Any]]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the numbers of all `character_grams` of texts, and how many each text has."""
+    found = [list(map(runs, standing_words(text))) for text in texts]
+    sizes = np.array([sum(map(len, own)) for own in found], dtype=np.int64)
+    return np.concatenate([np.zeros(0, np.int32), *chain.from_iterable(found)]), sizes
+
+
+class _Numbers(dict[str, int]):
+    """A number for each term, in the order in which they are met."""
+
+    def __missing__(self, term: str) -> int:
+        number = self[term] = len(self)
+        return number
+
+
+class TermCounts:
+    """In how many texts each term is. Counts of parts merge to those of the whole, exactly.
+
+    Parameters
+    ----------
+    analyzer : "word", "content" or "character"
+        As of `TfidfEncoder`, which is made of it by `TfidfEncoder.of_counts`.
+
+    Attributes
+    ----------
+    n_texts : int
+
+    Examples
+    --------
+    >>> counts, others = TermCounts("content"), TermCounts("content")
+    >>> counts.add(["a map", "a song"])
+    >>> others.add(["maps of bars"])
+    >>> counts.merge(others)
+    >>> counts.n_texts, counts.in_texts("map")
+    (3, 2)
+    """
+
+    def __init__(self, analyzer: Analyzer = "word") -> None:
+        self.analyzer: Analyzer = analyzer
+        self.n_texts = 0
+        self._numbers = _Numbers()
+        self._counts = self._room = np.zeros(0, dtype=np.int64)
+        self._telling: set[int] = set()
+        self._runs: Callable[[str], NDArray[Any]] | None = None
+
+    def add(self, texts: Sequence[str], *, telling: bool = False) -> None:
+        """Count more texts, whose terms are to be kept however rare they are if `telling`."""
+        for block in blocks(texts):
+            numbers = self._distinct(block)
+            self._grow()
+            np.add.at(self._counts, numbers, 1)
+            if telling:
+                self._telling.update(numbers.tolist())
+        self.n_texts += len(texts)
+
+    def merge(self, other: TermCounts) -> None:
+        """Add the counts of other texts."""
+        if other.analyzer != self.analyzer:
+            raise ValueError(f"counts of {other.analyzer!r} terms, not of {self.analyzer!r} ones")
+        theirs = np.fromiter(map(self._numbers.__getitem__, other._numbers), dtype=np.int64)
+        self._grow()
+        self._counts[theirs] += other._counts
+        self._telling.update(theirs[list(other._telling)].tolist())
+        self.n_texts += other.n_texts
+
+    def in_texts(self, term: str) -> int:
+        """Return in how many texts a term is."""
+        number = self._numbers.get(term)
+        return 0 if number is None else int(self._counts[number])
+
+    def chosen(self, *, min_df: int, max_terms: int) -> tuple[list[str], NDArray[Any], float]:
+        """Return terms in alphabetical order, the idf of each, and that of a term of no text."""
+        terms = np.array(list(self._numbers), dtype=object)
+        is_kept = self._counts >= min_df
+        is_kept[list(self._telling)] = True
+        kept = sorted(np.flatnonzero(is_kept), key=lambda i: terms[i])
+        if len(kept) > max_terms:
+            most = sorted(kept, key=lambda i: -self._counts[i])[:max_terms]
+            kept = sorted(most, key=lambda i: terms[i])
+        chosen = np.array(kept, dtype=np.int64)
+        idf = 1 + np.log((1 + self.n_texts) / (1 + self._counts[chosen]))
+        return list(terms[chosen]), idf.astype(np.float32), 1 + math.log(1 + self.n_texts)
+
+    def _distinct(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Return the numbers of the terms of texts, each once a text."""
+        number = self._numbers.__getitem__
+        if self.analyzer == "character":
+            if self._runs is None:
+                self._runs = word_runs(number)
+            found, sizes = runs_of_words(texts, self._runs)
+            return counted_rows(found, sizes, len(self._numbers))[0]
+        terms = map(ANALYZERS[self.analyzer], texts)
+        return np.fromiter(
+            chain.from_iterable(set(map(number, own)) for own in terms), dtype=np.int64
+        )
+
+    def _grow(self) -> None:
+        """Make room for the terms that are new."""
+        if len(self._numbers) > len(self._room):
+            more = np.zeros(len(self._numbers), dtype=np.int64)  # twice what is needed
+            self._room = np.concatenate([self._room, more])
+        self._counts = self._room[: len(self._numbers)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_room": self._counts, "_runs": None}
+
+    def __repr__(self) -> str:
+        return f"TermCounts({len(self._numbers)} terms of {self.n_texts} texts)"

@@ -1,0 +1,192 @@
+"""What was used together with what: counts of pairs, which merge, and what they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.training.catalog_change import CatalogChange
+from cnp_router.training.entries import Entries, entries
+from cnp_router.training.keyed import scattered
+from cnp_router.training.linear import spread_columns
+from cnp_router.training.parts import Part
+
+__all__ = ["MOST_PARTNERS", "CoOccurrence"]
+
+DOUBT = 2.0  # mashups of doubt in the denominator
+# Of an API that was used with more others, those that it was used with most are looked at.
+MOST_PARTNERS = 2_048
+_CELLS = 500_000  # of the array in which values are looked up: about what a cache holds
+
+
+@dataclass(frozen=True, eq=False)
+class CoOccurrence(Part):
+    """How many mashups used each two APIs, and how many each one.
+
+    `together` is symmetric, and has nothing on its diagonal. Both are sums over mashups: those of
+    two parts of a history add up to those of the whole, exactly.
+
+    Examples
+    --------
+    >>> used = sparse.csr_array(np.array([[1, 1, 0], [1, 1, 0], [0, 1, 1]], dtype=np.float32))
+    >>> pairs = CoOccurrence.of(used)
+    >>> pairs.given(np.array([1])).data  # 2 of 3 mashups, 1 of 3, with doubt
+    array([0.4, 0.2], dtype=float32)
+    >>> both = CoOccurrence.of(used[:1]).merged(CoOccurrence.of(used[1:]))
+    >>> (both.together != pairs.together).nnz, both.counts
+    (0, array([2., 3., 1.], dtype=float32))
+    """
+
+    together: Annotated[sparse.csr_array, "apis", "apis"]
+    counts: Annotated[NDArray[Any], "apis"]
+
+    @classmethod
+    def of(cls, usage: sparse.csr_array) -> CoOccurrence:
+        """Count the pairs of some mashups: usage is of ones, of shape (n_mashups, n_apis)."""
+        several = np.flatnonzero(np.diff(usage.indptr) > 1)
+        some = sparse.csr_array(usage[several])
+        counts = np.bincount(usage.indices, minlength=usage.shape[1]).astype(np.float32)
+        return cls(_apart(sparse.csr_array(some.T @ some)), counts)
+
+    def merged(self, other: CoOccurrence) -> CoOccurrence:
+        """Return the counts of the mashups of both, which are of the same APIs."""
+        together = sparse.csr_array(self.together + other.together).astype(np.float32)
+        return CoOccurrence(together, self.counts + other.counts)
+
+    def synced(self, change: CatalogChange, usage: sparse.csr_array) -> CoOccurrence:
+        """Return the counts of another catalog, of which the same past mashups have some `usage`.
+
+        Only those of the APIs that are new there, or there again, are counted.
+        """
+        there = self.moved({"apis": change.apis})
+        new = np.flatnonzero(np.diff(sparse.csc_array(change.apis).indptr) == 0)
+        columns = sparse.csc_array(sparse.csc_array(usage)[:, new])
+        if not columns.nnz:
+            return there
+        n_apis = usage.shape[1]
+        counts = there.counts.copy()
+        counts[new] = np.diff(columns.indptr)
+        rows = _rows_at(sparse.csr_array(columns.T @ usage), new, n_apis)
+        # What two new ones have in common is in the rows of both.
+        old = np.ones(n_apis, dtype=np.float32)
+        old[new] = 0
+        mirrored = sparse.csr_array((rows @ sparse.diags_array(old)).T)
+        total = sparse.csr_array(there.together + rows + mirrored).astype(np.float32)
+        return CoOccurrence(_apart(total), counts)
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise ValueError where the arrays are not as annotated, or count less than nothing."""
+        super().check(sizes)
+        if len(self.counts) and not self.counts.min() >= 0:
+            raise ValueError("counts of APIs that are below 0")
+
+    def given(self, positions: NDArray[Any]) -> Entries:
+        """Return ``P(i | j)`` for some APIs `j`: which APIs `i`, and how probable they are."""
+        found = self._partners(positions)
+        scale = (1 / (self.counts[positions] + DOUBT)).astype(np.float32)
+        return Entries(found.index, found.data * np.repeat(scale, found.sizes), found.sizes)
+
+    def conditional(self) -> sparse.csr_array:
+        """Return ``P(i | j)`` of all pairs, of shape (n_apis, n_apis)."""
+        scale = (1 / (self.counts + DOUBT)).astype(np.float32)
+        return sparse.csr_array(self.together @ sparse.diags_array(scale))
+
+    def expected(
+        self,
+        wanted: NDArray[Any],
+        sizes: NDArray[Any],
+        positions: NDArray[Any],
+        starts: NDArray[Any],
+        p: NDArray[Any],
+    ) -> NDArray[Any]:
+        """Return the sum of ``P(i | j) p(j)`` over the candidates `j` of each request.
+
+        Of one request after the other, `wanted` are the APIs `i`, `sizes` of them; `positions` its
+        candidates, ascending, and `p` their probabilities, from `starts` on (n_requests + 1).
+        """
+        answer = np.zeros(len(wanted), dtype=np.float32)
+        if not len(wanted) or not self.together.nnz:
+            return answer
+        n_apis = len(self.counts)
+        weight = (p / (self.counts[positions] + DOUBT)).astype(np.float32)
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        partners = np.concatenate([[0], np.cumsum(self._sizes(wanted))])[ends]
+        last = 0
+        while last < len(sizes):
+            # As many requests at once as fit: each has places of its own, and partners to look up.
+            first = last
+            fitting = int(np.searchsorted(partners, partners[first] + _CELLS, side="right")) - 1
+            last = min(max(fitting, first + 1), first + max(1, _CELLS // n_apis), len(sizes))
+            own, cells = slice(ends[first], ends[last]), slice(starts[first], starts[last])
+            found = self._partners(wanted[own])
+            where, asked = positions[cells], found.index
+            if last - first > 1:
+                number = np.arange(last - first) * n_apis
+                where = where + number.repeat(np.diff(starts[first : last + 1]))
+                asked = asked + number.repeat(sizes[first:last]).repeat(found.sizes)
+            given = scattered(where, weight[cells], asked, (last - first) * n_apis)
+            given *= found.data
+            some = np.flatnonzero(found.sizes)
+            begin = np.cumsum(found.sizes) - found.sizes
+            if len(some):
+                answer[ends[first] + some] = np.add.reduceat(given, begin[some])
+        return answer
+
+    def _partners(self, positions: NDArray[Any]) -> Entries:
+        """Return with what some APIs were used, the first of each, and how often."""
+        heavy = self._heavy
+        if not heavy or self._sizes(positions).max(initial=0) <= MOST_PARTNERS:
+            return entries(self.together, positions)
+        rows = [
+            heavy[i] if i in heavy else entries(self.together, np.array([i]))
+            for i in positions.tolist()
+        ]
+        return Entries(
+            np.concatenate([row.index for row in rows]),
+            np.concatenate([row.data for row in rows]),
+            np.concatenate([row.sizes for row in rows]),
+        )
+
+    def _sizes(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return with how many others some APIs were used."""
+        pointers = self.together.indptr
+        return np.asarray(pointers[positions + 1] - pointers[positions])
+
+    @cached_property
+    def _heavy(self) -> dict[int, Entries]:
+        """The APIs with too many partners, and what of them is looked at."""
+        sizes = np.diff(self.together.indptr)
+        found = {}
+        for i in np.flatnonzero(sizes > MOST_PARTNERS).tolist():
+            own = entries(self.together, np.array([i]))
+            kept = np.sort(np.argsort(-own.data, kind="stable")[:MOST_PARTNERS])
+            found[i] = Entries(own.index[kept], own.data[kept], np.array([MOST_PARTNERS]))
+        return found
+
+
+def _apart(pairs: sparse.csr_array) -> sparse.csr_array:
+    """Return counts of pairs without those of an API with itself, in order."""
+    row = np.repeat(np.arange(pairs.shape[0]), np.diff(pairs.indptr))
+    kept = (row != pairs.indices) & (pairs.data != 0)
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(row[kept], minlength=pairs.shape[0]))])
+    found = sparse.csr_array(
+        (
+            pairs.data[kept].astype(np.float32),
+            pairs.indices[kept],
+            pointers.astype(pairs.indptr.dtype),
+        ),
+        shape=pairs.shape,
+    )
+    found.sort_indices()
+    return found
+
+
+def _rows_at(rows: sparse.csr_array, places: NDArray[Any], n_rows: int) -> sparse.csr_array:
+    """Return a matrix with so many rows, of which those at some places are given."""
+    return sparse.csr_array(spread_columns(rows.T, places, np.arange(n_rows)).T)

@@ -1,0 +1,147 @@
+"""Values that stand under the same key, put together: keys are whole numbers below a size."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["added", "counted", "highest", "places_of", "scattered", "summed"]
+
+# With so many cells a key, or fewer, a table of all keys is faster than putting them in order.
+_CELLS_A_KEY = 32
+
+
+def counted(keys: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the distinct keys, ascending, and how often each is there.
+
+    Examples
+    --------
+    >>> counted(np.array([3, 1, 3]), 5)
+    (array([1, 3]), array([1, 2]))
+    """
+    if size <= _CELLS_A_KEY * len(keys):
+        times = np.bincount(keys, minlength=size)
+        (there,) = times.nonzero()
+        return there, times[there]
+    there, times = np.unique(keys, return_counts=True)
+    return there, times
+
+
+def summed(
+    keys: NDArray[np.intp], values: NDArray[Any], size: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the distinct keys, ascending, and the sum of the values of each, which are above 0.
+
+    Examples
+    --------
+    >>> summed(np.array([3, 1, 3]), np.array([0.5, 1.0, 2.0]), 5)
+    (array([1, 3]), array([1. , 2.5]))
+    """
+    if size <= _CELLS_A_KEY * len(keys):
+        sums = np.bincount(keys, values, size).astype(np.float64, copy=False)
+        (there,) = sums.nonzero()
+        return there, sums[there]
+    there, place = np.unique(keys, return_inverse=True)
+    # Of no keys at all numpy makes whole numbers.
+    return there, np.bincount(place, values, len(there)).astype(np.float64, copy=False)
+
+
+def highest(
+    keys: NDArray[np.intp], values: NDArray[np.float32], size: int
+) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """Return the distinct keys, ascending, and the highest value of each; values are above 0.
+
+    Examples
+    --------
+    >>> highest(np.array([3, 1, 3]), np.array([0.5, 1.0, 2.0], dtype=np.float32), 5)
+    (array([1, 3]), array([1., 2.], dtype=float32))
+    """
+    if size <= _CELLS_A_KEY * len(keys):
+        most = np.zeros(size, dtype=np.float32)
+        np.maximum.at(most, keys, values)
+        (there,) = most.nonzero()
+        return there, most[there]
+    if not len(keys):
+        return keys, values
+    order = keys.argsort(kind="stable")
+    keys, values = keys[order], values[order]
+    (firsts,) = np.concatenate([[True], keys[1:] != keys[:-1]]).nonzero()
+    return keys[firsts], np.maximum.reduceat(values, firsts)
+
+
+def places_of(
+    wanted: NDArray[np.intp], keys: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return where some wanted keys are among others, which ascend, and which of them are there.
+
+    Examples
+    --------
+    >>> places_of(np.array([3, 4]), np.array([1, 3]))[1]
+    array([ True, False])
+    """
+    if not len(keys):
+        return np.zeros(len(wanted), dtype=np.intp), np.zeros(len(wanted), dtype=bool)
+    place = keys.searchsorted(wanted)
+    np.minimum(place, len(keys) - 1, out=place)
+    return place, keys[place] == wanted
+
+
+class _Scratch(threading.local):
+    """An array of zeros for each thread, so that none is made for each request."""
+
+    def __init__(self) -> None:
+        self.cells = np.zeros(0, dtype=np.float32)
+
+    def zeros(self, size: int) -> NDArray[np.float32]:
+        """Return at least so many zeros: who changes some must set them to 0 again."""
+        if len(self.cells) < size:
+            self.cells = np.zeros(max(size, 2 * len(self.cells)), dtype=np.float32)
+        return self.cells
+
+
+_SCRATCH = _Scratch()
+
+
+def scattered(
+    keys: NDArray[Any], values: NDArray[Any] | float, wanted: NDArray[Any], size: int
+) -> NDArray[Any]:
+    """Return the values of the wanted keys, 0 for those that have none; keys are below `size`.
+
+    It takes as long as there are keys, however many there could be.
+    """
+    cells = _SCRATCH.zeros(size)
+    try:
+        cells[keys] = values
+        return cells.take(wanted)
+    finally:
+        cells[keys] = 0
+
+
+def added(
+    keys: NDArray[np.intp], values: NDArray[np.float32], size: int
+) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """Return the distinct keys, ascending, and the sum of the values of each, added in their order.
+
+    As a sparse product does; a sum of 0 may be left out.
+
+    Examples
+    --------
+    >>> added(np.array([3, 1, 3]), np.array([0.5, 1.0, 2.0], dtype=np.float32), 5)
+    (array([1, 3]), array([1. , 2.5], dtype=float32))
+    """
+    cells = _SCRATCH.zeros(size)
+    try:
+        np.add.at(cells, keys, values)
+        if size <= _CELLS_A_KEY * len(keys):
+            (there,) = cells[:size].nonzero()
+        else:
+            ordered = np.sort(keys)
+            is_first = np.ones(len(ordered), dtype=bool)
+            np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+            there = ordered[is_first]
+        return there, cells[there]
+    finally:
+        cells[keys] = 0

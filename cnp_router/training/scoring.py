@@ -1,0 +1,218 @@
+"""From requests to scores: views, ranker, completion, and what stands behind the candidates."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cnp_router.history import History
+from cnp_router.routing import HeadScores
+from cnp_router.routing.head import is_in
+from cnp_router.training.answerable import Answerable, said
+from cnp_router.training.co_usage_features import CoUsageFeatures
+from cnp_router.training.completion import Completion
+from cnp_router.training.compound import Compound, prior_log_odds, read
+from cnp_router.training.corpus import Corpus
+from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
+from cnp_router.training.ranker import Ranker
+from cnp_router.training.tail import Tail
+from cnp_router.training.views import (
+    Batch,
+    Candidates,
+    CoUsageView,
+    HistoryView,
+    Neighbours,
+    Views,
+)
+
+__all__ = ["LearnedScores", "Scoring"]
+
+_REPEAT = 0.7  # similarity to a past request from which it is nearly the same
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LearnedScores(HeadScores):
+    """The scores of a learned router, and what its reasons and its confidence are made of.
+
+    `served` is the probability that anything serves the request, `candidates` are the positions
+    of its candidates; `batch` gives the request as `views` look at it.
+    """
+
+    batch: Callable[[], Batch] = field(kw_only=True)
+    views: Views = field(kw_only=True)
+    known: tuple[int, ...] = field(kw_only=True)
+    compound: Compound | None = field(kw_only=True)
+    served: float = field(kw_only=True)
+    candidates: NDArray[np.intp] = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """What a learned router knows at one moment: others may observe meanwhile.
+
+    `compound` is that of `LearnedRouter`; `co_usage` is made of the views when it is needed.
+    """
+
+    apis: tuple[str, ...]
+    encoders: Encoders
+    views: Views
+    ranker: Ranker
+    tail: Tail
+    completion: Completion
+    answerable: Answerable
+    history: History
+    compound: bool | None
+    co_usage: Callable[[], CoUsageFeatures]
+
+    def scores(
+        self,
+        requests: Sequence[str],
+        known: Sequence[int],
+        dates: Sequence[datetime.date | None],
+    ) -> Iterator[LearnedScores]:
+        """Yield the scores of each of some requests, which are looked at together."""
+        views = self.views
+        days = np.array([UNKNOWN if date is None else date.toordinal() for date in dates])
+        asked = self.encoders.encode(requests, days)
+        batch = views.batch(asked)
+        found = views.candidates(batch)
+        ranked = self.ranker.each(views[CoUsageView].pairs, found)
+        near = views[HistoryView].neighbours(batch)
+        served = self._served(requests, found, ranked, near)
+        alone = len(requests) == 1
+        for row, request in enumerate(requests):
+            own = partial(_same, batch) if alone else partial(_looked_at, views, asked, row)
+            compound = self._compound(request, days[[row]], found[row].positions, ranked[row])
+            positions, p = found[row].positions, ranked[row]
+            if compound is not None:
+                there = compound.probabilities > 0
+                positions, p = compound.positions[there], compound.probabilities[there]
+            if len(known):
+                completed = self.completion.complete(
+                    positions, p, self.co_usage(), near[row], known
+                )
+                positions, p = completed.positions, completed.probabilities
+            months = views.corpus.months_after(float(days[row]))
+            yield LearnedScores(
+                self.apis,
+                **self._head(found[row], positions, p, months),
+                n_needs=1 if compound is None else compound.n_needs(known),
+                months=months,
+                has_known_words=self.encoders.know(request),
+                candidates=positions,
+                batch=own,
+                views=views,
+                known=tuple(known),
+                compound=compound,
+                served=float(served[row]),
+            )
+
+    def _head(
+        self, found: Candidates, positions: NDArray[Any], p: NDArray[Any], months: float
+    ) -> dict[str, Any]:
+        """Return the named and the groups behind them, as `HeadScores` takes them."""
+        corpus = self.views.corpus
+        behind = found.next_best
+        given = self.tail.groups(found.n_naming, corpus.counts[behind], months)
+        if positions is not found.positions:
+            # As parts of something compound, or beside what is known, others are probable.
+            behind = np.union1d(behind, found.positions)
+            given_of = np.zeros(len(behind))
+            given_of[behind.searchsorted(found.next_best)] = given
+            left = ~is_in(behind, positions)
+            behind, given = behind[left], given_of[left]
+        named = np.concatenate([positions, behind])
+        order = named.argsort()
+        named, given = named[order], np.concatenate([p, given])[order]
+        values, sizes = corpus.count_groups
+        if self.tail.model is None:  # all are alike
+            behind, group_of = np.zeros(1), _no_group
+            sizes = np.array([corpus.n_apis - len(named)])
+        else:
+            behind = self.tail.groups(np.zeros(len(values)), values, months)
+            group_of = partial(_group_of, corpus)
+            sizes = sizes - np.bincount(group_of(named), minlength=len(sizes))
+        return {
+            "positions": named,
+            "named": given,
+            "behind": behind,
+            "sizes": sizes,
+            "group_of": group_of,
+        }
+
+    def _served(
+        self,
+        requests: Sequence[str],
+        found: Sequence[Candidates],
+        ranked: Sequence[NDArray[Any]],
+        near: Sequence[Neighbours],
+    ) -> NDArray[Any]:
+        """Return the probability that anything serves each request."""
+        told = said(self.encoders.word, requests)
+        evidence = self.answerable.evidences(told, requests, found, ranked)
+        served = self.answerable.probabilities(evidence)
+        pointers = self.views.corpus.usage.indptr
+        for row, request in enumerate(requests):
+            # Something served what says nearly the same, however strange it sounds.
+            rows = near[row].rows
+            serving = pointers[rows + 1] > pointers[rows]  # what did may be removed
+            likeness = min(float(near[row].similarity[serving].max(initial=0.0)), 1.0)
+            if likeness >= _REPEAT:
+                served[row] = max(served[row], likeness * told[row, 2])
+            # The same text again may have no known word, and so no neighbour.
+            again = self.history.each_asked(request)
+            if any(p + 1 < len(pointers) and pointers[p + 1] > pointers[p] for p in again):
+                served[row] = 1.0
+        return served
+
+    def _compound(
+        self, request: str, day: NDArray[Any], positions: NDArray[Any], whole: NDArray[Any]
+    ) -> Compound | None:
+        """Return the request as one of several things, if it seems to be."""
+        views = self.views
+        n_mashups = views.corpus.usage.shape[0]
+        prior = prior_log_odds(n_mashups, 0 if self.compound else views.corpus.n_compound)
+        if prior is None or self.compound is False:
+            return None
+
+        def judge(texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+            encoded = self.encoders.encode(texts, day.repeat(len(texts)))
+            found = views.candidates(views.batch(encoded))
+            every = np.unique(np.concatenate([own.positions for own in found]))
+            given = np.zeros((len(found), len(every)))
+            ranked = self.ranker.each(views[CoUsageView].pairs, found)
+            for row, own, p in zip(given, found, ranked, strict=True):
+                row[np.searchsorted(every, own.positions)] = p
+            return every, given
+
+        def glance(texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+            labels, linear = views[HistoryView].linear(self.encoders.word.transform(texts))
+            return views.corpus.labels[labels], linear
+
+        # The linear model knows nothing of APIs without history.
+        most_have_history = 2 * len(views.corpus.labels) >= len(self.apis)
+        seen = glance if most_have_history else None
+        return read(request, positions, whole, judge, seen, prior=prior)
+
+
+def _same(batch: Batch) -> Batch:
+    return batch
+
+
+def _looked_at(views: Views, asked: EncodedRequests, row: int) -> Batch:
+    return views.batch(asked.take(np.array([row])))
+
+
+def _no_group(positions: NDArray[np.intp]) -> NDArray[np.intp]:
+    return np.zeros(len(positions), dtype=np.intp)
+
+
+def _group_of(corpus: Corpus, positions: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return in which group APIs are: that of as many uses."""
+    return corpus.count_group[positions]

@@ -1,0 +1,401 @@
+"""What a view says of APIs: columns of scores, of all APIs or of the few that matter."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.training.keyed import counted, places_of, scattered
+from cnp_router.training.postings import (
+    best,
+    best_of_each,
+    first_of_equal,
+    pooled,
+    segments,
+)
+
+__all__ = ["Column", "Dense", "Found", "Named", "Pairs", "Shared", "Sparse", "Table", "named"]
+
+_TINY = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Requests and APIs that are looked at together, those of a request one after the other.
+
+    `rows` says of which request each pair is, `positions`, which ascend in each request, of which
+    API; the pairs of request `i` are ``starts[i]:starts[i + 1]``.
+    """
+
+    rows: NDArray[np.intp]
+    positions: NDArray[np.intp]
+    starts: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, keys: NDArray[np.intp], n_apis: int, n_requests: int) -> Pairs:
+        """Return the pairs with some ascending keys, ``row * n_apis + position``."""
+        if n_requests == 1:
+            return cls(np.zeros(len(keys), dtype=np.intp), keys, np.array([0, len(keys)]))
+        starts = keys.searchsorted(np.arange(n_requests + 1) * n_apis)
+        rows = segments(starts)
+        return cls(rows, keys - rows * n_apis, starts)
+
+    @classmethod
+    def across(cls, positions: Sequence[NDArray[np.intp]]) -> Pairs:
+        """Return the pairs of some requests, given the positions of each."""
+        starts = np.cumsum([0, *map(len, positions)])
+        none = np.zeros(0, dtype=np.intp)
+        return cls(segments(starts), np.concatenate([none, *positions]), starts)
+
+    def cleared(
+        self, scores: NDArray[np.float32], absent: Sequence[NDArray[np.intp]]
+    ) -> NDArray[np.float32]:
+        """Return their scores, which are changed, with 0 for some APIs of each request."""
+        for row, gone in enumerate(absent):
+            own = slice(*self.starts[row : row + 2])
+            scores[own][np.isin(self.positions[own], gone)] = 0
+        return scores
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+class Found:
+    """The product of some requests with a matrix: all of it, or a csr_array of what is not 0."""
+
+    def __init__(self, product: NDArray[np.float32] | sparse.csr_array) -> None:
+        self.product = product
+
+    def at(self, pairs: Pairs) -> NDArray[np.float32]:
+        """Return the values in some places, whose columns are the positions of the pairs."""
+        product = self.product
+        if isinstance(product, np.ndarray):
+            return np.asarray(product[pairs.rows, pairs.positions])
+        answers = np.empty(len(pairs), dtype=np.float32)
+        for row in range(product.shape[0]):
+            own = slice(*product.indptr[row : row + 2])
+            asked = slice(*pairs.starts[row : row + 2])
+            answers[asked] = scattered(
+                product.indices[own], product.data[own], pairs.positions[asked], product.shape[1]
+            )
+        return answers
+
+    def best(self, most: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
+        """Return the largest positive values of each request: where each begins, columns, values.
+
+        The columns ascend in each request.
+        """
+        product = self.product
+        return pooled(product if sparse.issparse(product) else sparse.csr_array(product), most)
+
+    def forget(self, row: int, columns: NDArray[np.intp]) -> None:
+        """Set some values of a request to 0, in place."""
+        product = self.product
+        if isinstance(product, np.ndarray):
+            product[row, columns] = 0
+        else:
+            own = slice(*product.indptr[row : row + 2])
+            product.data[own][np.isin(product.indices[own], columns)] = 0
+
+
+class Column(ABC):
+    """A score, for some requests: highest for the APIs that a view speaks for."""
+
+    @abstractmethod
+    def at(self, pairs: Pairs) -> NDArray[np.float32]:
+        """Return the scores of some APIs, of shape (n_pairs,)."""
+
+    @abstractmethod
+    def without(self, absent: Sequence[NDArray[np.intp]]) -> Column:
+        """Return the column without some APIs of each request: they are never its best."""
+
+    @abstractmethod
+    def highest(self) -> NDArray[np.float32]:
+        """Return the best score of each request, at least 0."""
+
+    @abstractmethod
+    def total(self) -> NDArray[np.float32]:
+        """Return the sum of the positive scores of each request."""
+
+
+class Dense(Column):
+    """Scores of every API, or of every one with history: ndarray of shape (n_requests, width).
+
+    `apis` are the positions of the APIs that its places stand for, ascending, and `places` the
+    place of each API, -1 for those without; None where they are all.
+    """
+
+    def __init__(
+        self,
+        values: NDArray[np.float32],
+        apis: NDArray[np.intp] | None = None,
+        places: NDArray[np.intp] | None = None,
+    ) -> None:
+        self.values, self.apis, self._places = values, apis, places
+
+    def at(self, pairs: Pairs) -> NDArray[np.float32]:
+        """Return the scores of some APIs; 0 of those that have no place."""
+        if self._places is None:
+            return self.values[pairs.rows, pairs.positions]
+        if not self.values.shape[1]:
+            return np.zeros(len(pairs), dtype=np.float32)
+        places = self._places[pairs.positions]
+        return np.where(places >= 0, self.values[pairs.rows, places], np.float32(0))
+
+    def without(self, absent: Sequence[NDArray[np.intp]]) -> Dense:
+        """Return the scores with 0 for some APIs of each request."""
+        values = self.values.copy()
+        for row, positions in zip(values, absent, strict=True):
+            if self._places is None:
+                row[positions] = 0
+            else:
+                places = self._places[positions]
+                row[places[places >= 0]] = 0
+        return Dense(values, self.apis, self._places)
+
+    def highest(self) -> NDArray[np.float32]:
+        """Return the best score of each request, at least 0."""
+        return np.asarray(self.values.max(axis=1, initial=0))
+
+    def total(self) -> NDArray[np.float32]:
+        """Return the sum of the positive scores of each request."""
+        return np.asarray(np.maximum(self.values, 0).sum(axis=1))
+
+
+class Sparse(Column):
+    """Scores of the few APIs that there is anything to say of: positive, of ascending positions.
+
+    Those of request `i` are at ``starts[i]:starts[i + 1]``. Where `exact` is given it says the
+    scores of any others, too.
+    """
+
+    def __init__(
+        self,
+        starts: NDArray[np.intp],
+        positions: NDArray[np.intp],
+        values: NDArray[np.float32],
+        exact: Callable[[Pairs], NDArray[np.float32]] | None = None,
+    ) -> None:
+        self.starts, self.positions, self.values, self._exact = starts, positions, values, exact
+
+    @classmethod
+    def across(cls, rows: Sequence[tuple[NDArray[np.intp], NDArray[np.float32]]]) -> Sparse:
+        """Return the column of some requests, given positions and values of each."""
+        pairs = Pairs.across([positions for positions, _ in rows])
+        none = np.zeros(0, dtype=np.float32)
+        values = np.concatenate([none, *(own for _, own in rows)]).astype(np.float32)
+        return cls(pairs.starts, pairs.positions, values)
+
+    @classmethod
+    def positive(cls, pairs: Pairs, exact: Callable[[Pairs], NDArray[np.float32]]) -> Sparse:
+        """Return the column that proposes those of some pairs whose score is positive."""
+        scores = exact(pairs)
+        (kept,) = (scores > 0).nonzero()
+        return cls(kept.searchsorted(pairs.starts), pairs.positions[kept], scores[kept], exact)
+
+    def at(self, pairs: Pairs) -> NDArray[np.float32]:
+        """Return the scores of some APIs; 0 where nothing is said of one."""
+        if self._exact is not None:
+            return self._exact(pairs)
+        if not len(self.positions):
+            return np.zeros(len(pairs), dtype=np.float32)
+        own, wanted = self.positions, pairs.positions
+        if len(self.starts) > 2:
+            width = 1 + max(int(own.max()), int(wanted.max(initial=0)))
+            own, wanted = segments(self.starts) * width + own, pairs.rows * width + wanted
+        place, is_there = places_of(wanted, own)
+        scores = self.values[place]
+        scores[~is_there] = 0
+        return scores
+
+    def without(self, absent: Sequence[NDArray[np.intp]]) -> Sparse:
+        """Return the column without some APIs of each request."""
+        kept = np.ones(len(self.positions), dtype=bool)
+        for row, positions in enumerate(absent):
+            own = slice(*self.starts[row : row + 2])
+            kept[own] = ~np.isin(self.positions[own], positions)
+        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
+        known = self._exact
+
+        exact = None if known is None else lambda pairs: pairs.cleared(known(pairs), absent)
+        return Sparse(starts, self.positions[kept], self.values[kept], exact)
+
+    def highest(self) -> NDArray[np.float32]:
+        """Return the best score of each request, at least 0."""
+        return _by_row(np.maximum, self.values, self.starts)
+
+    def total(self) -> NDArray[np.float32]:
+        """Return the sum of the scores of each request."""
+        return _by_row(np.add, self.values, self.starts)
+
+
+class Table:
+    """A score of every place that several requests share, with its best places."""
+
+    def __init__(self, values: NDArray[np.float32]) -> None:
+        self.values = values
+        self._best: dict[tuple[int, ...], list[NDArray[np.intp]]] = {}
+
+    def best(self, sizes: tuple[int, ...]) -> list[NDArray[np.intp]]:
+        """Return the places of the highest positive ones, ascending; of equal ones the first.
+
+        So many as each of `sizes` says, which descend.
+        """
+        if (kept := self._best.get(sizes)) is None:
+            kept, values = [], self.values
+            (places,) = (values > 0).nonzero()
+            for size in sizes:
+                if len(places) > size:
+                    places = places[best(values[places], size)]
+                kept.append(places)
+            self._best[sizes] = kept
+        return kept
+
+
+class Shared(Column):
+    """Scores that do not depend on the text of the request: `tables` has that of each request.
+
+    `apis` and `places` are those of `Dense`; the `gone` of each request are never its best.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        apis: NDArray[np.intp],
+        places: NDArray[np.intp],
+        gone: Sequence[NDArray[np.intp]] = (),
+    ) -> None:
+        self.tables, self.apis, self._places, self.gone = tables, apis, places, gone
+
+    def best(self, row: int, sizes: tuple[int, ...]) -> list[NDArray[np.intp]]:
+        """Return the positions of the best for one request: so many as each of `sizes` says."""
+        table = self.tables[row]
+        if not len(self.gone):
+            return [self.apis[places] for places in table.best(sizes)]
+        values = table.values.copy()
+        gone = self._places[self.gone[row]]
+        values[gone[gone >= 0]] = 0
+        return [self.apis[places] for places in Table(values).best(sizes)]
+
+    def at(self, pairs: Pairs) -> NDArray[np.float32]:
+        """Return the scores of some APIs; 0 of those that have no place."""
+        places = self._places[pairs.positions]
+        found = np.zeros(len(pairs), dtype=np.float32)
+        if not len(self.apis):
+            return found
+        for row, table in enumerate(self.tables):
+            own = slice(*pairs.starts[row : row + 2])
+            found[own] = table.values[places[own]]
+        found[places < 0] = 0
+        return pairs.cleared(found, self.gone) if len(self.gone) else found
+
+    def without(self, absent: Sequence[NDArray[np.intp]]) -> Shared:
+        """Return the column without some APIs of each request."""
+        return Shared(self.tables, self.apis, self._places, absent)
+
+    def highest(self) -> NDArray[np.float32]:
+        """Return the best score of each request, at least 0; what is absent counts."""
+        return np.array([table.values.max(initial=0) for table in self.tables], dtype=np.float32)
+
+    def total(self) -> NDArray[np.float32]:
+        """Return the sum of the scores of each request; what is absent counts."""
+        return np.array([table.values.sum() for table in self.tables], dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Named:
+    """The best APIs by some columns, and behind them the next best: ``row * n_apis + position``.
+
+    `n_naming` says of the next best by how many columns each is.
+    """
+
+    best: NDArray[np.intp]
+    next_best: NDArray[np.intp]
+    n_naming: NDArray[np.intp]
+
+
+def named(columns: Sequence[Column], n_requests: int, n_apis: int, most: int, n_next: int) -> Named:
+    """Return which APIs any column puts among its `most` best, and which among its `n_next`.
+
+    Only what has a positive score is among the best; of equal ones the first.
+    """
+    none = np.zeros(0, dtype=np.intp)
+    found = [(none, none)]  # the next best by some columns, and which of them are best
+    found.extend(_dense(columns, n_apis, most, n_next))
+    found.extend(_sparse(columns, n_requests, n_apis, most, n_next))
+    for column in columns:
+        if isinstance(column, Shared):
+            for row in range(n_requests):
+                far, near = column.best(row, (n_next, most))
+                found.append((row * n_apis + far, row * n_apis + near))
+    keys, times = counted(np.concatenate([far for far, _ in found]), n_requests * n_apis)
+    near, _ = counted(np.concatenate([near for _, near in found]), n_requests * n_apis)
+    is_behind = np.ones(len(keys), dtype=bool)
+    is_behind[keys.searchsorted(near)] = False
+    return Named(near, keys[is_behind], times[is_behind])
+
+
+def _dense(
+    columns: Sequence[Column], n_apis: int, most: int, n_next: int
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield the next best and the best by the columns of all APIs: of the same places at once."""
+    groups: dict[int, list[Dense]] = {}
+    for column in columns:
+        if isinstance(column, Dense):
+            groups.setdefault(id(column.apis), []).append(column)
+    for group in groups.values():
+        apis, n_requests = group[0].apis, len(group[0].values)
+        values = np.concatenate([column.values for column in group])
+        width = values.shape[1]
+        # Looking for one place at a time is several times faster than for two at once.
+        level = values
+        floors = np.full((2, len(values)), _TINY, dtype=np.float32)
+        for floor, size in zip(floors, (n_next, most), strict=True):
+            if size < level.shape[1]:
+                cut = level.shape[1] - size
+                level = np.partition(level, cut, axis=1)[:, cut:]
+                np.maximum(level[:, 0], _TINY, out=floor)
+        (flat,) = (values >= floors[0][:, None]).ravel().nonzero()
+        line, value = flat // width, values.ravel()[flat]
+        keys = []
+        for floor, size in zip(floors, (n_next, most), strict=True):
+            kept = value >= floor[line]
+            if np.bincount(line[kept], minlength=1).max() > size:
+                kept[kept] = first_of_equal(value[kept], line[kept], floor, size)
+            flat, line, value = flat[kept], line[kept], value[kept]
+            at = flat - line * width
+            keys.append(line % n_requests * n_apis + (at if apis is None else apis[at]))
+        yield keys[0], keys[1]
+
+
+def _sparse(
+    columns: Sequence[Column], n_requests: int, n_apis: int, most: int, n_next: int
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield the next best and the best by the columns of a few APIs, all of them at once."""
+    few = [column for column in columns if isinstance(column, Sparse)]
+    if not few:
+        return
+    values = np.concatenate([column.values for column in few])
+    positions = np.concatenate([column.positions for column in few])
+    ends = np.cumsum([0, *(len(column.values) for column in few)])
+    starts = np.concatenate(
+        [[0], *(end + column.starts[1:] for end, column in zip(ends, few, strict=False))]
+    )
+    keys = positions if n_requests == 1 else segments(starts) % n_requests * n_apis + positions
+    far = best_of_each(values, starts, n_next)
+    near = best_of_each(values[far], far.searchsorted(starts), most)
+    yield keys[far], keys[far[near]]
+
+
+def _by_row(
+    operation: np.ufunc, values: NDArray[np.float32], starts: NDArray[np.intp]
+) -> NDArray[np.float32]:
+    """Return the sum or the maximum of each segment, 0 of an empty one."""
+    padded = np.append(values, np.float32(0))
+    found = operation.reduceat(padded, starts[:-1]) if len(starts) > 1 else padded[:0]
+    return np.where(np.diff(starts) > 0, found, np.float32(0)).astype(np.float32)

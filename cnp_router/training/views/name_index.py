@@ -1,0 +1,166 @@
+"""The names of a catalog, to be found in texts: whole ones by hashes, parts by their words."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.text import STOP_WORDS, pieces, singular, split_identifier, words
+from cnp_router.training.corpus import Specifications, matrix_of_ones
+from cnp_router.training.entries import entries
+from cnp_router.training.parts import Part
+from cnp_router.training.postings import EXACT, MOST, champions
+
+__all__ = ["NameIndex"]
+
+# The longest phrase of a request, in pieces, that is compared with whole names.
+MAX_NAME_PIECES = 12
+_BEGIN = 4  # characters by which it is given up where no name begins so
+_PLACES = 16  # in the filter, for each name: so many phrases of a text need no hash
+
+
+@dataclass(frozen=True, eq=False)
+class NameIndex(Part):
+    """Names and their words; `weight` is that of all telling words of an API's name.
+
+    `telling` says how much each of `words` tells, `by_word` which APIs have it in their name: of a
+    large catalog, those of which it is most. `hashes` ascend, and are of the whole names of the
+    APIs `named`; `filter` has a 1 where a name, or how one begins, may be (Bloom, 1970).
+    """
+
+    words: list[str]
+    telling: NDArray[Any]
+    by_word: sparse.csr_array
+    weight: Annotated[NDArray[Any], "apis"]
+    hashes: NDArray[Any]
+    named: NDArray[Any]
+    filter: NDArray[Any]
+
+    @classmethod
+    def of(cls, specifications: Specifications) -> Self:
+        """Look at the names of a catalog."""
+        catalog, encoder = specifications.catalog, specifications.encoders.word
+        joined, told = [], []
+        for api in catalog:
+            joined.append("".join(pieces(api.name)))
+            told.append(_telling_words(api.name))
+        frequency = Counter(word for name in told for word in name)
+        # A word that many names share says less, and so does one that is common in requests.
+        rare = float(encoder.idf_.max(initial=1.0))
+        telling = {
+            word: min(
+                rare if (idf := encoder.idf(word)) is None else idf,
+                1 + np.log((1 + len(told)) / (1 + count)),
+            )
+            for word, count in sorted(frequency.items())
+        }
+        column = {word: i for i, word in enumerate(telling)}
+        by_api = matrix_of_ones([[column[word] for word in name] for name in told], len(telling))
+        values = np.array(list(telling.values()), dtype=np.float32)
+        weight = np.bincount(
+            np.repeat(np.arange(len(told)), np.diff(by_api.indptr)),
+            values[by_api.indices],
+            len(told),
+        ).astype(np.float32)
+        share = sparse.diags_array(1 / np.maximum(weight, np.float32(1e-9)))
+        by_word = sparse.csr_array((share @ by_api).T).astype(np.float32)
+        if len(told) > EXACT:
+            by_word = champions(by_word, MOST)
+        named = np.array([i for i, name in enumerate(joined) if len(name) > 1], dtype=np.int32)
+        hashes = np.array([_hash(joined[i]) for i in named.tolist()], dtype=np.uint64)
+        order = np.argsort(hashes, kind="stable")
+        size = 1 << max(10, (_PLACES * len(named)).bit_length())
+        whole = [joined[i] for i in named.tolist()]
+        may_be = np.zeros(size, dtype=np.uint8)
+        may_be[np.array([zlib.crc32(name.encode()) for name in whole], dtype=np.int64) % size] = 1
+        may_be[np.array([_beginning(name) for name in whole], dtype=np.int64) % size] = 1
+        return cls(list(telling), values, by_word, weight, hashes[order], named[order], may_be)
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise ValueError where the parts do not fit each other."""
+        super().check(sizes)
+        n_words, n_named, n_places = len(self.words), len(self.named), len(self.filter)
+        shapes = [self.telling.shape, self.by_word.shape, self.hashes.shape, self.filter.shape]
+        if shapes != [(n_words,), (n_words, sizes["apis"]), (n_named,), (n_places,)]:
+            raise ValueError(f"names whose parts have the shapes {shapes}")
+        if n_places & (n_places - 1) or not n_places or self.named.ndim != 1:
+            raise ValueError(f"names with a filter of {n_places} places")
+        if self.filter.dtype != np.uint8 or int(self.filter.max()) > 1:
+            raise ValueError("names with a filter of other numbers than 0 and 1")
+        if self.hashes.dtype != np.uint64 or self.named.dtype.kind != "i":
+            raise ValueError(f"names with hashes of {self.hashes.dtype}")
+        steps = self.hashes[1:] - self.hashes[:-1]
+        n_different = int(np.count_nonzero(steps)) + bool(n_named)
+        # A place in the filter is that of a name or of its beginning; many have the same.
+        ascend = bool((self.hashes[1:] >= self.hashes[:-1]).all())
+        if not ascend or 2 * n_different < int(np.count_nonzero(self.filter)):
+            raise ValueError("names whose hashes do not ascend, or are not theirs")
+        if n_named and not 0 <= int(self.named.min()) <= int(self.named.max()) < sizes["apis"]:
+            raise ValueError("names of APIs that are not in the catalog")
+
+    def partly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the APIs with a word of their name in the text, and the weight of these words."""
+        column = self._column
+        said = map(singular, words(text))
+        found = {column[word] for word in said if word in column}
+        columns = np.array(sorted(found), dtype=np.intp)
+        own = entries(self.by_word, columns)
+        apis, place = np.unique(own.index, return_inverse=True)
+        weight = np.bincount(place, np.repeat(self.telling[columns], own.sizes), len(apis))
+        return apis.astype(np.intp), weight.astype(np.float32)
+
+    def wholly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the APIs whose whole name is in the text, however it is spaced, and its weight."""
+        tokens = pieces(text)
+        may_be, mask = self._may_be, len(self.filter) - 1
+        found: set[str] = set()
+        for start in range(len(tokens)):
+            joined, checksum = "", 0
+            for token in tokens[start : start + MAX_NAME_PIECES]:
+                is_short = len(joined) < _BEGIN
+                joined += token
+                checksum = zlib.crc32(token.encode(), checksum)
+                if may_be[checksum & mask]:
+                    found.add(joined)
+                if is_short and len(joined) >= _BEGIN and not may_be[_beginning(joined) & mask]:
+                    break
+        asked = np.array([_hash(name) for name in found if len(name) > 1], dtype=np.uint64)
+        first = np.searchsorted(self.hashes, asked)
+        last = np.searchsorted(self.hashes, asked, side="right")
+        own = [self.named[i:j] for i, j in zip(first.tolist(), last.tolist(), strict=True)]
+        none = np.zeros(0, dtype=np.intp)
+        apis = np.unique(np.concatenate([none, *own]))
+        return apis, self.weight[apis]
+
+    @cached_property
+    def _column(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
+
+    @cached_property
+    def _may_be(self) -> bytes:
+        return self.filter.tobytes()
+
+
+def _beginning(name: str) -> int:
+    """Return the checksum of how a name begins, other than that of a name that is as short."""
+    return zlib.crc32(b"^" + name[:_BEGIN].encode())
+
+
+def _hash(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def _telling_words(name: str) -> list[str]:
+    """Return the distinct words of a name; stop words only where there are no others."""
+    said = words(split_identifier(name))
+    telling = [word for word in said if word not in STOP_WORDS] or said
+    return list(dict.fromkeys(map(singular, telling)))

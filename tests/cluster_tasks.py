@@ -1,0 +1,65 @@
+"""What workers of a cluster are asked to do in tests: they must be able to import it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from cnp_router.exceptions import InputError
+
+
+def plus(shared: int, item: int) -> int:
+    return shared + item
+
+
+def slow(shared: Any, seconds: float) -> tuple[Any, float]:
+    time.sleep(seconds)
+    return shared, seconds
+
+
+def pid(_: Any, item: int) -> int:
+    time.sleep(0.02)
+    return os.getpid()
+
+
+def held(shared: Any, item: int) -> tuple[int, int]:
+    return os.getpid(), id(shared)
+
+
+def threads_of_algebra(_: Any, item: int) -> list[int]:
+    from threadpoolctl import threadpool_info
+
+    return [library["num_threads"] for library in threadpool_info()]
+
+
+def made(shared: str, group: str) -> str:
+    return f"{shared}{group}"
+
+
+def part_of(shared: str, made: str, part: int) -> str:
+    return f"{made}{part}"
+
+
+def killed_once(shared: str, made: str, part: int) -> str:
+    """Who is first to come to the third part is killed at it."""
+    time.sleep(0.05)
+    if part == 3:
+        try:
+            Path(shared).touch(exist_ok=False)
+        except FileExistsError:
+            return f"{made}{part}"
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"{made}{part}"
+
+
+def fails(_: Any, item: int) -> int:
+    if item == 3:
+        raise InputError("not a 3")
+    return item
+
+
+def fails_to_answer(_: Any, item: int) -> int:
+    raise TimeoutError("of the work")

@@ -1,0 +1,174 @@
+"""Many requests at once, and routing beside an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import datetime
+import inspect
+import threading
+
+import numpy as np
+import pytest
+from fixed import NAMES, Fixed
+
+from cnp_router.exceptions import InputError
+from cnp_router.routing import Router, Scores, SpecificationRouter, TopK
+from cnp_router.routing.router import AT_ONCE
+
+DAY = datetime.date(2012, 2, 29)
+
+
+class Batched(Fixed):
+    """Answers several at once, and remembers what it was asked."""
+
+    def __init__(self):
+        super().__init__(0.1, 0.8, 0.3, 0.0)
+        self.asked = []
+
+    def _scores_many(self, requests, known, dates):
+        self.asked.append((len(requests), tuple(known), dates[0]))
+        for request in requests:
+            yield Scores(self.apis, np.roll(self.probabilities, len(request)))
+
+
+class TestMany:
+    def test_they_come_in_order(self, catalog):
+        router = SpecificationRouter(catalog)
+        requests = [f"{api.name} {api.description}" for api in catalog]
+        many = router.route_many(iter(requests), ["maps"], exclude=["sms"], select=TopK(2))
+        assert many == [
+            router.route(each, ["maps"], exclude=["sms"], select=TopK(2)) for each in requests
+        ]
+        assert router.source_counts == {"learned": 2 * len(catalog)}
+
+    def test_only_so_many_are_scored_together(self):
+        router = Batched()
+        many = router.route_many(["x"] * (AT_ONCE + 3), ["b"], dates=[DAY] * (AT_ONCE + 3))
+        assert router.asked == [(AT_ONCE, (1,), DAY), (3, (1,), DAY)]
+        assert {routing.contractors[0] for routing in many} == {"c"}
+
+    def test_scores_are_made_as_they_are_read(self):
+        router = Batched()
+        scored = router.score_many(["x"] * 2 * AT_ONCE)
+        assert not router.asked
+        assert next(scored).top(1) == (("c", 0.8),)
+        assert len(router.asked) == 1
+
+    def test_none_are_none(self, router):
+        assert router.route_many([]) == []
+        assert list(router.score_many(())) == []
+
+    @pytest.mark.parametrize(
+        ("requests", "how", "message"),
+        [
+            ("a map", {}, r"requests must be a list of requests, got 'a map' \(give \['a map'\]\)"),
+            (7, {}, "requests must be a list of requests, got 7"),
+            (["a map", " "], {}, r"requests\[1\]: a request must not be blank, got ' '"),
+            (["a map", None], {}, r"requests\[1\]: a request must be a string, got None"),
+            (["a map"], {"dates": [DAY, DAY]}, "there are 2 dates for 1 requests"),
+            (["a map"], {"dates": ["2012"]}, r"dates\[0\]: date must be a datetime.date, got"),
+            (["a map"], {"dates": DAY}, "dates must be a list of dates, got"),
+        ],
+    )
+    def test_all_are_checked_before_the_first(self, requests, how, message):
+        router = Batched()
+        for ask in (router.route_many, router.score_many):
+            with pytest.raises(InputError, match=message):
+                ask(requests, **how)
+        assert not router.asked
+
+    def test_a_wrong_rule_is_said_before_the_first(self):
+        router = Batched()
+        for how in ({"select": 5}, {"threshold": 2}, {"fallback": "llm"}, {"among": ["z"]}):
+            with pytest.raises(InputError):
+                router.route_many(["x"], **how)
+        assert not router.asked
+
+    def test_a_function_is_asked_once_for_each_api(self, router):
+        asked = []
+        router.route_many(["x", "y", "z"], among=lambda name: asked.append(name) is None)
+        assert asked == list(NAMES)
+
+
+@pytest.mark.parametrize("name", ["route", "route_many"])
+def test_what_is_awaited_takes_what_waits(name):
+    awaited = inspect.signature(getattr(Router, f"a{name}"))
+    assert awaited == inspect.signature(getattr(Router, name))
+
+
+WHO = contextvars.ContextVar("WHO", default="nobody")
+
+
+class Slow(Fixed):
+    """Takes a while, and notes in which thread, and for whom."""
+
+    def __init__(self):
+        super().__init__(0.1, 0.8, 0.3, 0.0)
+        self.asked = []
+
+    def _scores(self, request, known, date):
+        sum(range(20_000))
+        self.asked.append((threading.current_thread(), WHO.get()))
+        return super()._scores(request, known, date)
+
+
+class TestBesideAnEventLoop:
+    def test_it_answers_as_without_one(self, router):
+        async def main():
+            known = ["c"]
+            how = {"select": TopK(2), "threshold": 0.1, "date": DAY, "exclude": ["d"]}
+            one = await router.aroute("x", known, **how)
+            assert one == router.route("x", known, **how)
+            del how["date"]
+            many = await router.aroute_many(["x", "y"], known, dates=[DAY, None], **how)
+            assert many == router.route_many(["x", "y"], known, dates=[DAY, None], **how)
+            with pytest.raises(InputError, match="must not be blank"):
+                await router.aroute(" ")
+
+        asyncio.run(main())
+
+    def test_in_another_thread_with_the_context_of_who_waits(self):
+        router = Slow()
+
+        async def main():
+            WHO.set("ann")
+            await router.aroute("x")
+            await router.aroute_many(["x"])
+
+        asyncio.run(main())
+        assert [who for _, who in router.asked] == ["ann", "ann"]
+        assert threading.current_thread() not in {thread for thread, _ in router.asked}
+
+    def test_the_loop_goes_on_while_thousands_are_routed(self):
+        router, ticks = Slow(), 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.001)
+                ticks += 1
+
+        async def main():
+            ticking = asyncio.create_task(tick())
+            many = asyncio.create_task(router.aroute_many(["x"] * 2000))
+            while not many.done():
+                await router.aroute("x")
+            ticking.cancel()
+            assert len(await many) == 2000
+
+        asyncio.run(main())
+        assert ticks > 10
+        assert sum(router.source_counts.values()) == len(router.asked) > 2000
+
+    def test_threads_that_count_at_the_same_time_lose_nothing(self, router):
+        def route():
+            for _ in range(300):
+                router.route("x")
+
+        threads = [threading.Thread(target=route) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert router.source_counts == {"learned": 1200}

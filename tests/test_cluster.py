@@ -1,0 +1,202 @@
+"""On a real cluster: processes on this machine, one of which is killed at times."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cluster_tasks import (
+    fails,
+    fails_to_answer,
+    held,
+    killed_once,
+    made,
+    part_of,
+    pid,
+    plus,
+    slow,
+    threads_of_algebra,
+)
+
+from cnp_router import cluster as cluster_module
+from cnp_router.cluster import ClusterPool, connected
+from cnp_router.exceptions import ClusterError, InputError, MissingExtraError
+from cnp_router.pool import LocalPool, spans
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def address(local_cluster: Any) -> str:
+    return str(local_cluster.scheduler_address)
+
+
+@pytest.fixture(scope="module")
+def pool(address: str) -> Iterator[ClusterPool]:
+    with connected(address) as made:
+        yield made
+
+
+@pytest.fixture(params=["threads", "cluster"])
+def any_pool(request: pytest.FixtureRequest) -> Any:
+    if request.param == "threads":
+        return LocalPool(2, threads=True)
+    return request.getfixturevalue("pool")
+
+
+class TestBothKinds:
+    def test_results_come_in_the_order_of_the_items(self, any_pool):
+        delays = [0.2, 0.0, 0.1, 0.0]
+        assert list(any_pool.each(slow, delays, any_pool.share("s"))) == [
+            ("s", delay) for delay in delays
+        ]
+
+    def test_there_may_be_nothing_to_do(self, any_pool):
+        assert list(any_pool.each(slow, [])) == list(any_pool.grouped(made, part_of, [])) == []
+
+    def test_what_is_begun_is_waited_for(self, any_pool):
+        assert any_pool.begin(plus, 2, any_pool.share(40))() == 42
+
+    def test_what_a_group_makes_is_for_its_parts(self, any_pool):
+        groups = [("a", [1, 2, 3]), ("b", []), ("c", [4])]
+        assert list(any_pool.grouped(made, part_of, groups, any_pool.share("s"))) == [
+            ["sa1", "sa2", "sa3"],
+            [],
+            ["sc4"],
+        ]
+
+    def test_errors_are_those_of_the_work(self, any_pool):
+        with pytest.raises(InputError, match="not a 3"):
+            list(any_pool.each(fails, [1, 2, 3]))
+
+    def test_an_error_may_be_one_of_waiting(self, any_pool):
+        with pytest.raises(TimeoutError, match="of the work"):
+            list(any_pool.each(fails_to_answer, [1]))
+
+
+class TestACluster:
+    def test_others_do_the_work(self, pool):
+        pids = set(pool.each(pid, range(20)))
+        assert os.getpid() not in pids
+        assert 1 <= len(pids) <= pool.n_workers == 2
+
+    def test_each_process_gets_what_is_shared_once(self, pool):
+        found = set(pool.each(held, range(20), pool.share([1, 2, 3])))
+        assert len(found) == len({process for process, _ in found})
+
+    def test_linear_algebra_has_one_thread(self, pool):
+        assert set(next(pool.each(threads_of_algebra, [0]))) <= {1}
+
+    def test_a_client_stays_open(self, address):
+        with distributed.Client(address, set_as_default=False) as client:
+            with connected(client) as pool:
+                assert pool.begin(plus, 2, pool.share(40))() == 42
+            assert client.status == "running"
+
+    def test_a_worker_of_another_version(self, address, monkeypatch):
+        monkeypatch.setattr(cluster_module, "__version__", "99")
+        wrong = r"cluster tcp.*: worker .* has cnp-router \d.*, and this is 99 \(pip install 'cnp-r"
+        with pytest.raises(ClusterError, match=wrong), connected(address):
+            pass
+
+    def test_a_worker_of_another_version_that_comes_later(self, pool, monkeypatch):
+        monkeypatch.setattr(cluster_module, "__version__", "99")
+        with pytest.raises(ClusterError, match=r"a worker has cnp-router .*, and 99 asks it"):
+            list(pool.each(plus, [1], 1))
+
+    def test_what_cannot_be_sent(self, pool):
+        with pytest.raises(InputError, match="cannot be sent to other processes"):
+            list(pool.each(plus, [1], pool.share(threading.Lock())))
+
+
+class TestLosses:
+    def test_a_worker_that_dies_while_it_works(self, pool, tmp_path):
+        """It has what is shared, and what the group made."""
+        shared = pool.share(str(tmp_path / "was-killed"))
+        groups = [(name, list(range(6))) for name in "ab"]
+        found = list(pool.grouped(made, killed_once, groups, shared))
+        assert (tmp_path / "was-killed").exists()
+        assert found == [[f"{tmp_path / 'was-killed'}{name}{i}" for i in range(6)] for name in "ab"]
+
+    def test_all_workers_die(self, pool):
+        shared = pool.share("s")
+        found = pool.each(slow, [0.4] * 8, shared)
+        assert next(found) == ("s", 0.4)
+        for process in set(pool.client.run(os.getpid).values()):
+            os.kill(process, signal.SIGKILL)
+        assert list(found) == [("s", 0.4)] * 7
+
+    def test_work_that_ends_every_worker(self, pool):
+        def kills(_: Any, item: int) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        with pytest.raises(ClusterError, match="ended 4 workers, one after another"):
+            list(pool.each(kills, [1]))
+
+
+class TestNoCluster:
+    def test_nobody_answers(self, monkeypatch):
+        monkeypatch.setattr(cluster_module, "CONNECT_WITHIN", 0.3)
+        said = r"cluster tcp://127.0.0.1:9: it does not answer \(start one: dask scheduler"
+        with pytest.raises(ClusterError, match=said), connected("tcp://127.0.0.1:9"):
+            pass
+
+    @pytest.mark.parametrize("scheduler", [7, "", None])
+    def test_no_address(self, scheduler):
+        with pytest.raises(InputError, match="scheduler must be an address"), connected(scheduler):
+            pass
+
+    def test_a_word_is_no_address(self, monkeypatch):
+        monkeypatch.setattr(cluster_module, "CONNECT_WITHIN", 0.3)
+        with pytest.raises(ClusterError), connected("nonsense"):
+            pass
+
+    def test_no_workers(self, monkeypatch):
+        monkeypatch.setattr(cluster_module, "CONNECT_WITHIN", 0.5)
+        with (
+            distributed.LocalCluster(
+                n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+            ) as none,
+            pytest.raises(ClusterError, match=r"it has no workers \(start some: dask worker"),
+            connected(none.scheduler_address),
+        ):
+            pass
+
+    def test_it_goes_while_others_work(self, monkeypatch):
+        monkeypatch.setattr(cluster_module, "CONNECT_WITHIN", 1.0)
+        cluster = distributed.LocalCluster(
+            n_workers=1,
+            processes=False,
+            protocol="tcp://",
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+        )
+        with (
+            pytest.raises(ClusterError, match="it is gone"),
+            connected(cluster.scheduler_address) as pool,
+        ):
+            found = pool.each(slow, [0.2] * 20)
+            next(found)
+            cluster.close()
+            time.sleep(0.2)
+            list(found)
+
+    def test_without_the_library(self, monkeypatch):
+        monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+        said = r"a cluster needs distributed \(pip install 'cnp-router\[dask\]'\)"
+        with pytest.raises(MissingExtraError, match=said), connected("tcp://127.0.0.1:9"):
+            pass
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 100])
+@pytest.mark.parametrize(("most", "least"), [(1, 1), (3, 1), (50, 4), (1000, 300)])
+def test_spans_are_all_of_it_and_not_longer(n, most, least):
+    found = spans(n, most, least)
+    assert [i for start, stop in found for i in range(start, stop)] == list(range(n))
+    assert all(start < stop <= start + most for start, stop in found)
+    assert len(found) >= min(n, least)

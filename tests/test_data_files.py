@@ -1,0 +1,204 @@
+"""Files that readers take besides plain JSON Lines: packed ones, patterns, and Parquet."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from cnp_router.catalog import Api, Catalog
+from cnp_router.exceptions import DataFileError, MissingExtraError
+from cnp_router.history import History, Mashup, read_shards
+
+DAY = datetime.date(2024, 1, 31)
+MASHUPS = [
+    Mashup("m1", "Rain by text", ("weather", "sms"), ("Messaging",), None, DAY),
+    Mashup("m2", "Bars on a map", ("maps",)),
+    Mashup("m3", "Text me a map", ("maps", "sms"), ordered=True, user="ann"),
+]
+
+
+def packed(path, mashups):
+    lines = (json.dumps(mashup.to_dict()) for mashup in mashups)
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+
+
+def error(call):
+    with pytest.raises(DataFileError) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.fixture
+def shards(tmp_path):
+    """Two packed files and a plain one."""
+    packed(tmp_path / "part-1.jsonl.gz", MASHUPS[1:2])
+    packed(tmp_path / "part-0.jsonl.gz", MASHUPS[:1])
+    History(MASHUPS[2:]).write(tmp_path / "part-2.jsonl")
+    return tmp_path
+
+
+class TestPatterns:
+    def test_a_pattern_means_all_files_that_match_sorted(self, shards):
+        assert [m.id for m in History.read(shards / "part-*.jsonl.gz")] == ["m1", "m2"]
+        assert list(History.read([shards / "part-?.jsonl", shards / "part-[01]*"])) == [
+            *(MASHUPS[2], *MASHUPS[:2])
+        ]
+
+    def test_a_pattern_without_a_folder(self, shards, monkeypatch):
+        monkeypatch.chdir(shards)
+        assert len(History.read("part-*")) == 3
+
+    def test_nothing_matches(self, tmp_path):
+        message = error(lambda: History.read(tmp_path / "part-*.jsonl"))
+        assert message == f"{tmp_path}/part-*.jsonl: no file matches (check the pattern)"
+
+    def test_a_file_whose_name_looks_like_a_pattern(self, tmp_path):
+        file = tmp_path / "past[1].jsonl"
+        History(MASHUPS).write(file)
+        History(MASHUPS[:1]).write(tmp_path / "past1.jsonl")
+        assert list(History.read(file)) == MASHUPS
+
+    def test_an_id_in_two_files(self, shards):
+        packed(shards / "part-3.jsonl.gz", [*MASHUPS[2:], MASHUPS[0]])
+        assert error(lambda: History.read(shards / "*.gz")) == (
+            f"{shards / 'part-3.jsonl.gz'}, line 2: duplicate mashup id 'm1', "
+            f"first in {shards / 'part-0.jsonl.gz'}, line 1 (ids must be unique)"
+        )
+
+    def test_one_history_a_file(self, shards):
+        found = [[m.id for m in history] for history in read_shards(shards / "part-*")]
+        assert found == [["m1"], ["m2"], ["m3"]]
+
+    def test_shards_know_the_catalog(self, shards):
+        catalog = Catalog([Api("maps", "Maps")])
+        shown = [len(h) for h in read_shards(shards / "*.gz", catalog=catalog, unknown="skip")]
+        assert shown == [0, 1]
+
+
+class TestGzip:
+    def test_a_packed_catalog(self, tmp_path):
+        catalog = Catalog([Api("maps", "Maps"), Api("caf\u00e9", "\u2028")])
+        catalog.write(tmp_path / "apis.jsonl")
+        file = tmp_path / "apis.jsonl.gz"
+        file.write_bytes(gzip.compress((tmp_path / "apis.jsonl").read_bytes()))
+        assert Catalog.read(file) == catalog
+
+    @pytest.mark.parametrize("kept", [5, 40, -1])
+    def test_one_that_is_cut(self, tmp_path, kept):
+        file = tmp_path / "past.jsonl.gz"
+        packed(file, MASHUPS)
+        file.write_bytes(file.read_bytes()[:kept])
+        message = error(lambda: History.read(file))
+        assert message.startswith(f"{file}: cannot be unpacked as gzip: ")
+        assert message.endswith("(pack it again, or drop the .gz)")
+
+    def test_one_that_is_none(self, tmp_path):
+        file = tmp_path / "past.jsonl.gz"
+        History(MASHUPS).write(file)
+        assert "cannot be unpacked as gzip: Not a gzipped file" in error(lambda: History.read(file))
+
+    def test_one_that_is_not_there(self, tmp_path):
+        message = error(lambda: History.read(tmp_path / "past.jsonl.gz"))
+        assert message.endswith("past.jsonl.gz: no such file (check the path)")
+
+    def test_a_wrong_line_is_named(self, tmp_path):
+        file = tmp_path / "past.jsonl.gz"
+        file.write_bytes(gzip.compress(b'\n{"id": "m1"}\n'))
+        assert error(lambda: History.read(file)).startswith(f"{file}, line 2: missing field 'descr")
+
+
+def test_parquet_without_its_library(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    file = tmp_path / "past.parquet"
+    file.write_bytes(b"PAR1")
+    with pytest.raises(MissingExtraError) as caught:
+        History.read(file)
+    assert str(caught.value) == (
+        "reading Parquet needs pyarrow (pip install 'cnp-router[parquet]')"
+    )
+
+
+class TestParquet:
+    @pytest.fixture
+    def write(self, tmp_path):
+        pa = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+
+        def write(file="past.parquet", /, **columns):
+            parquet.write_table(pa.table(columns), tmp_path / file)
+            return tmp_path / file
+
+        return write
+
+    def columns(self, mashups, **changed):
+        names = ("id", "description", "apis", "categories", "date", "ordered", "user")
+        columns = {name: [getattr(m, name) for m in mashups] for name in names}
+        columns["apis"] = [list(apis) for apis in columns["apis"]]
+        columns["categories"] = [list(names) or None for names in columns["categories"]]
+        return columns | changed
+
+    def test_a_history(self, write):
+        assert list(History.read(write(**self.columns(MASHUPS), other=[1, 2, 3]))) == MASHUPS
+
+    @pytest.mark.parametrize("day", ["2024-01-31", datetime.datetime(2024, 1, 31)])
+    def test_a_date_may_be_text_or_midnight(self, write, day):
+        file = write(**self.columns(MASHUPS, date=[day, None, None]))
+        assert History.read(file)[0].date == DAY
+
+    def test_a_time_of_the_day_is_no_date(self, write):
+        noon = datetime.datetime(2024, 1, 31, 12)
+        file = write(**self.columns(MASHUPS, date=[None, noon, None]))
+        assert error(lambda: History.read(file)) == (
+            f"{file}: row 2: field 'date' must be YYYY-MM-DD, got '2024-01-31T12:00:00'"
+        )
+
+    def test_a_catalog(self, write):
+        inputs = {"type": "object", "properties": {"to": {"type": "string"}}}
+        file = write(
+            "apis.parquet",
+            id=["maps", "sms"],
+            name=["Maps", "SMS"],
+            categories=[["Mapping"], None],
+            parameters=[None, json.dumps(inputs)],
+            returns=[{"a": 1, "b": None}, None],
+        )
+        assert list(Catalog.read(file)) == [
+            Api("maps", "Maps", categories=("Mapping",), returns={"a": 1}),
+            Api("sms", "SMS", parameters=inputs),
+        ]
+
+    def test_rows_and_lines_together(self, write, tmp_path):
+        write("part-0.parquet", **self.columns(MASHUPS[:2]))
+        packed(tmp_path / "part-1.jsonl.gz", MASHUPS[2:])
+        assert list(History.read(tmp_path / "part-*")) == MASHUPS
+        packed(tmp_path / "part-1.jsonl.gz", MASHUPS[1:])
+        assert error(lambda: History.read(tmp_path / "part-*")).endswith(
+            f"duplicate mashup id 'm2', first in {tmp_path}/part-0.parquet, row 2 "
+            "(ids must be unique)"
+        )
+
+    def test_a_row_that_is_wrong(self, write):
+        file = write(**self.columns(MASHUPS, apis=[["sms"], None, []]))
+        assert error(lambda: History.read(file)).startswith(f"{file}: row 2: missing field 'apis'")
+
+    @pytest.mark.parametrize(
+        ("columns", "problem"),
+        [
+            ({"text": ["x"]}, "no column of it is known (it has 'text'; rename its columns to"),
+            ({"id": []}, "the table is empty (give at least one record)"),
+        ],
+    )
+    def test_a_table_without_records(self, write, columns, problem):
+        file = write(**columns)
+        assert error(lambda: History.read(file)).startswith(f"{file}: {problem}")
+
+    def test_a_file_that_is_none(self, write, tmp_path):
+        file = tmp_path / "past.parquet"
+        file.write_text("id,description\n")
+        assert "cannot be read as Parquet: " in error(lambda: History.read(file))
+        assert "no such file" in error(lambda: History.read(Path(tmp_path, "none.parquet")))

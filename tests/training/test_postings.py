@@ -1,0 +1,136 @@
+"""Inverted indexes, products with some rows, the best of each segment, values under keys."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from cnp_router.training import keyed, postings
+from cnp_router.training.entries import entries
+from cnp_router.training.postings import (
+    best_of_each,
+    champions,
+    pooled,
+    row_products,
+    segments,
+    sparse_product,
+)
+
+
+def matrix(n_rows, n_columns, seed, density=0.3):
+    rng = np.random.default_rng(seed)
+    return sparse.csr_array(
+        sparse.random_array((n_rows, n_columns), density=density, rng=rng, dtype=np.float32)
+    )
+
+
+def starts_of(sizes):
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+@pytest.mark.parametrize("sizes", [[12], [0], [], [3, 0, 7], [40, 1, 2, 40], [9] * 5])
+@pytest.mark.parametrize("most", [1, 3, 8])
+@pytest.mark.parametrize("block", [1, 1_000])
+def test_the_best_of_each_segment(monkeypatch, sizes, most, block):
+    monkeypatch.setattr(postings, "_ENTRIES", block)
+    rng = np.random.default_rng(sum(sizes))
+    values = rng.integers(0, 4, size=sum(sizes)).astype(np.float32)  # many are equal
+    starts = starts_of(sizes).astype(np.intp)
+    expected = []
+    for begin, end in itertools.pairwise(starts):
+        order = begin + np.argsort(-values[begin:end], kind="stable")[:most]
+        expected.extend(sorted(order.tolist()))
+    assert best_of_each(values, starts, most).tolist() == expected
+
+
+def test_champions_are_the_weightiest():
+    index = matrix(6, 40, 1)
+    few = champions(index, 4)
+    for row, kept in zip(index.toarray(), few.toarray(), strict=True):
+        assert sorted(kept[kept > 0]) == sorted(np.sort(row[row > 0])[-4:])
+
+
+@pytest.mark.parametrize("at_once", [1, 1_000_000])
+def test_products_with_some_rows(monkeypatch, at_once):
+    monkeypatch.setattr(postings, "_ENTRIES", at_once)
+    queries, items = matrix(3, 20, 2), matrix(30, 20, 3, density=0.1)  # some rows are empty
+    of = [np.array([4, 0, 7]), np.array([], dtype=int), np.arange(30)]
+    starts = starts_of(list(map(len, of)))
+    found = row_products(queries, items, np.concatenate(of).astype(np.intp), starts)
+    exact = (queries @ items.T).toarray()
+    expected = np.concatenate([exact[row, own] for row, own in enumerate(of)])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_of_a_request_in_parts_the_highest_product_counts():
+    queries, items = matrix(5, 20, 4), matrix(30, 20, 5)
+    of, starts, parts = np.array([1, 2, 1, 9]), np.array([0, 2, 2, 4]), np.array([0, 3, 3, 5])
+    exact = (queries @ items.T).toarray()
+    expected = [*exact[:3, [1, 2]].max(axis=0), *exact[3:, [1, 9]].max(axis=0)]
+    np.testing.assert_allclose(row_products(queries, items, of, starts, parts), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 3, 40])
+def test_a_product_is_the_same_however_many_columns(monkeypatch, n_rows):
+    rows, index = matrix(n_rows, 30, 6), matrix(30, 500, 7)
+    expected = (rows @ index).toarray()
+    monkeypatch.setattr(postings, "_MANY_COLUMNS", 0)
+    for cells in (0, 32):  # in order, or by a table
+        monkeypatch.setattr(keyed, "_CELLS_A_KEY", cells)
+        np.testing.assert_array_equal(sparse_product(rows, index).toarray(), expected)
+
+
+def test_the_best_of_a_product_ascend():
+    found = matrix(4, 50, 8)
+    found.data[::3] *= -1
+    starts, columns, values = pooled(found, 5)
+    for row, line in enumerate(found.toarray()):
+        own = slice(*starts[row : row + 2])
+        order = np.argsort(-line, kind="stable")[:5]
+        assert columns[own].tolist() == sorted(order[line[order] > 0].tolist())
+        assert values[own].tolist() == line[columns[own]].tolist()
+
+
+def test_entries_are_what_slicing_answers():
+    items = matrix(20, 9, 9)
+    lines = np.array([3, 3, 0, 19])
+    found, sliced = entries(items, lines), items[lines]
+    assert found.index.tolist() == sliced.indices.tolist()
+    assert found.data.tolist() == sliced.data.tolist()
+    assert found.sizes.tolist() == np.diff(sliced.indptr).tolist()
+    assert entries(items, lines[:0]).index.tolist() == []
+
+
+def test_segments():
+    assert segments(np.array([0, 2, 2, 3])).tolist() == [0, 0, 2]
+    assert segments(np.array([0, 2])).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("cells", [0, 1_000], ids=["in order", "by a table"])
+class TestKeyed:
+    @pytest.fixture(autouse=True)
+    def how(self, monkeypatch, cells):
+        monkeypatch.setattr(keyed, "_CELLS_A_KEY", cells)
+
+    def test_values_under_keys(self):
+        keys = np.array([5, 1, 5, 0])
+        values = np.array([0.5, 2, 1, 3], dtype=np.float32)
+        assert [own.tolist() for own in keyed.counted(keys, 7)] == [[0, 1, 5], [1, 1, 2]]
+        assert [own.tolist() for own in keyed.summed(keys, values, 7)] == [[0, 1, 5], [3, 2, 1.5]]
+        assert [own.tolist() for own in keyed.highest(keys, values, 7)] == [[0, 1, 5], [3, 2, 1]]
+        assert [own.tolist() for own in keyed.added(keys, values, 7)] == [[0, 1, 5], [3, 2, 1.5]]
+        wanted = np.array([1, 2, 5])  # and what was used is left clean
+        assert keyed.scattered(keys[1:2], values[1:2], wanted, 7).tolist() == [2, 0, 0]
+
+    @pytest.mark.parametrize("size", [0, 7])
+    def test_no_keys(self, size):
+        keys, values = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.float32)
+        for found in (keyed.counted(keys, size), keyed.summed(keys, values, size)):
+            assert [len(own) for own in found] == [0, 0]
+        sums = keyed.summed(keys, values, size)[1]
+        assert sums.dtype == np.float64
+        assert keyed.highest(keys, values, size)[1].dtype == np.float32
+        assert keyed.places_of(np.array([3]), keys)[1].tolist() == [False]
