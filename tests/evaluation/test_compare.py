@@ -84,15 +84,22 @@ def timeless(comparison):
 
 
 class Counted(ChatModel):
-    """The offline model, and how often it was asked, at most how many at a time, and by whom."""
+    """The offline model, and how often it was asked, at most how many at a time, and by whom.
 
-    def __init__(self, catalog, fail_at=None, usage=None):
+    Its first `together` questions wait for each other, and a moment for one too many.
+    """
+
+    def __init__(self, catalog, fail_at=None, usage=None, together=1):
         self.model = offline_model(catalog)
         self.name = self.model.name
         self.asked = []
         self.under_way = self.most_under_way = 0
         self.fail_at = fail_at
         self.usage = usage
+        self.together = together
+        self.all_there = asyncio.Event()
+        if together == 1:
+            self.all_there.set()
 
     async def complete(self, request):
         self.asked.append(request)
@@ -101,6 +108,11 @@ class Counted(ChatModel):
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         await asyncio.sleep(0)
+        if not self.all_there.is_set():
+            if self.under_way == self.together:
+                self.all_there.set()
+            await asyncio.wait_for(self.all_there.wait(), 30)
+            await asyncio.sleep(0.05)
         self.under_way -= 1
         response = await self.model.complete(request)
         if self.usage is not None:
@@ -335,7 +347,7 @@ class TestAtATime:
 
     @pytest.mark.parametrize("n", [1, 2])
     def test_no_more_rounds_than_allowed(self, run, n):
-        model = Counted(CATALOG)
+        model = Counted(CATALOG, together=n)
         # A single agent asks once, so that rounds at a time are questions at a time.
         run(model, protocols=["single-agent"], concurrent_requests=n)
         assert model.most_under_way == n

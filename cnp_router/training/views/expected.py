@@ -18,6 +18,9 @@ from cnp_router.training.views.columns import Column, Dense, Pairs, Sparse
 
 __all__ = ["ExpectedView"]
 
+# Of a request that has no words of past ones only rounding is left, and that has no direction.
+_LEAST_LENGTH = 0.01
+
 
 @dataclass(frozen=True, eq=False)
 class ExpectedView(View):
@@ -58,7 +61,7 @@ class ExpectedView(View):
         each = [times_vector(self.map.T, request) for request in latent]
         called_for = np.array(each, dtype=np.float32).reshape(latent.shape)
         lengths = np.linalg.norm(called_for, axis=1, keepdims=True)
-        called_for /= np.maximum(lengths, 1e-9)
+        called_for *= (lengths >= _LEAST_LENGTH) / np.maximum(lengths, _LEAST_LENGTH)
         if index.is_exact:
             scores = np.empty((len(batch), self.corpus.n_apis), dtype=np.float32)
             for row, vector in enumerate(called_for):
