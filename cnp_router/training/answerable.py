@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text import TfidfEncoder, content_words
+from cnp_router.text.entries import entries
 from cnp_router.training.co_occurrence import CoOccurrence
 from cnp_router.training.corpus import Specifications
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.entries import entries
 from cnp_router.training.keyed import scattered
 from cnp_router.training.linear import Gaussian, Logistic, level, rising, sigmoid, single_class
 from cnp_router.training.parts import Part

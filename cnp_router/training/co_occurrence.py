@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.text.entries import Entries, entries
 from cnp_router.training.catalog_change import CatalogChange
-from cnp_router.training.entries import Entries, entries
 from cnp_router.training.keyed import scattered
 from cnp_router.training.linear import spread_columns
 from cnp_router.training.parts import Part

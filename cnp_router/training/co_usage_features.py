@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.text.entries import Entries, entries
 from cnp_router.training.co_occurrence import DOUBT, CoOccurrence
 from cnp_router.training.corpus import Corpus
-from cnp_router.training.entries import Entries, entries
 from cnp_router.training.keyed import scattered
 from cnp_router.training.views import Candidates, Neighbours
 

@@ -15,9 +15,9 @@ from cnp_router.routing import RecallControl, TargetRecall
 from cnp_router.routing.recall import FEEDBACK_TARGET
 from cnp_router.routing.selection import mass_positions
 from cnp_router.text import specification_text
+from cnp_router.text.entries import entries
 from cnp_router.training.answerable import Answerable
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.entries import entries
 from cnp_router.training.examples import Fold
 from cnp_router.training.linear import Logistic, level
 from cnp_router.training.parts import Part

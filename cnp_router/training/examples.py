@@ -16,6 +16,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.history import History
 from cnp_router.pool import ALONE, Pool
 from cnp_router.text import specification_text
+from cnp_router.text.entries import entries
 from cnp_router.training.answerable import Look, looks
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import (
@@ -27,7 +28,6 @@ from cnp_router.training.corpus import (
 )
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
-from cnp_router.training.entries import entries
 from cnp_router.training.linear import MOST_PRODUCTS
 from cnp_router.training.postings import EXACT
 from cnp_router.training.ranker import Example

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.training.entries import entries, places
+from cnp_router.text.entries import entries, places
 from cnp_router.training.keyed import added, scattered
 
 __all__ = [

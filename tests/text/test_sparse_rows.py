@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cnp_router.text import GrowingRows, rows_between, unit_rows
+from cnp_router.text import GrowingRows, dense_product, rows_between, unit_rows
 from cnp_router.text.sparse_rows import counted_rows, one_row
 
 
@@ -64,3 +64,16 @@ def test_one_row_is_the_row_of_a_matrix(n):
     for i in (0, 1):
         np.testing.assert_array_equal(row.toarray(), both[[i]].toarray())
     assert (row @ both.T).shape == (1, 2)  # scipy takes it
+
+
+@pytest.mark.parametrize("n_terms", [40, 6_000], ids=["few entries", "many entries"])
+@pytest.mark.parametrize("n_rows", [0, 1, 3])
+def test_a_dense_product_is_that_of_scipy(n_rows, n_terms):
+    rng = np.random.default_rng(n_rows)
+    made = [
+        sparse.random_array(shape, density=0.2, rng=rng, dtype=np.float32, format="csr")
+        for shape in ((n_rows, n_terms), (n_terms, 50))
+    ]
+    product = dense_product(*made)
+    assert (product.dtype, product.shape) == (np.float32, (n_rows, 50))
+    assert np.array_equal(product, (made[0] @ made[1]).toarray())

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from cnp_router.text.entries import entries
 from cnp_router.training import keyed, postings
-from cnp_router.training.entries import entries
 from cnp_router.training.postings import (
     best_of_each,
     champions,

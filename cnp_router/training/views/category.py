@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.routing import Reason
+from cnp_router.text.entries import entries
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.entries import entries
 from cnp_router.training.linear import ridge_weights, updated_weights
 from cnp_router.training.postings import champions
 from cnp_router.training.views.base import Batch, Evidence, Products, View

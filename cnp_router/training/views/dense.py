@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.routing import Reason
+from cnp_router.text.entries import entries
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.entries import entries
 from cnp_router.training.linear import times_vector
 from cnp_router.training.prior import Belief
 from cnp_router.training.views.base import Batch, Evidence, View

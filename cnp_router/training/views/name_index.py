@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text import STOP_WORDS, pieces, singular, split_identifier, words
+from cnp_router.text.entries import entries
 from cnp_router.training.corpus import Specifications, matrix_of_ones
-from cnp_router.training.entries import entries
 from cnp_router.training.parts import Part
 from cnp_router.training.postings import EXACT, MOST, champions
 

@@ -13,10 +13,10 @@ from scipy import sparse
 
 from cnp_router.routing.result import Reason, used_by
 from cnp_router.text import dense_product, unit_rows
+from cnp_router.text.entries import entries
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.entries import entries
 from cnp_router.training.keyed import highest, summed
 from cnp_router.training.linear import (
     replaced_columns,

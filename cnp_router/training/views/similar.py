@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.text.entries import entries
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.entries import entries
 from cnp_router.training.likeness import most_like
 from cnp_router.training.linear import replaced_columns, spread_columns
 from cnp_router.training.postings import EXACT, champions, segments

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cnp_router.routing import Reason
 from cnp_router.text import clauses, dense_product
-from cnp_router.training.entries import entries
+from cnp_router.text.entries import entries
 from cnp_router.training.keyed import highest
 from cnp_router.training.postings import pooled, row_products, segments, sparse_product
 from cnp_router.training.views.base import Batch, Evidence, Indexes, Products, View
