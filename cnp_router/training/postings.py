@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text.entries import entries, places
-from cnp_router.training.keyed import added, scattered
+from cnp_router.training.keyed import added, filled
 
 __all__ = [
     "EXACT",
@@ -34,7 +34,8 @@ __all__ = [
 EXACT = 4_096
 MOST = 512  # items a term
 _FEW_ROWS, _MANY_COLUMNS = 16, 1 << 18
-_ENTRIES = 500_000  # that are looked at together: about what a cache holds
+# The floors of segments that are no longer than this are looked for together, of so many at once.
+_SHORT, _AT_ONCE = 256, 2_048
 
 
 def postings(rows: sparse.csr_array, *, exact: bool, most: int = MOST) -> sparse.csr_array:
@@ -90,27 +91,30 @@ def best_of_each(
         return np.arange(len(values))
     if len(sizes) == 1:
         return best(values, most)
-    kept = np.ones(len(values), dtype=bool)
-    (lines,) = (sizes > most).nonzero()
-    block = max(1, _ENTRIES // int(sizes.max()))
-    for begin in range(0, len(lines), block):
-        own = lines[begin : begin + block]
-        where, which = places(starts, own)[0], np.arange(len(own)).repeat(sizes[own])
-        floor = _floors(values[where], sizes[own], most)
-        above = values[where] >= floor[which]
-        (high,) = above.nonzero()
-        if len(high) > most * len(own):
-            above[high] = first_of_equal(values[where[high]], which[high], floor, most)
-        kept[where] = above
-    return np.asarray(kept.nonzero()[0])
+    which = segments(starts)
+    floor = _floors(values, starts, sizes, most)
+    (kept,) = (values >= floor[which]).nonzero()
+    if len(kept) > np.minimum(sizes, most).sum():
+        kept = kept[first_of_equal(values[kept], which[kept], floor, most)]
+    return np.asarray(kept)
 
 
-def _floors(values: NDArray[np.float32], sizes: NDArray[np.intp], most: int) -> NDArray[np.float32]:
-    """Return the lowest of the `most` largest values of each segment; each has as many."""
-    width = int(sizes.max())
-    padded = np.full((len(sizes), width), -np.inf, dtype=np.float32)
-    padded[np.arange(width) < sizes[:, None]] = values
-    return np.asarray(np.partition(padded, width - most, axis=1)[:, width - most])
+def _floors(
+    values: NDArray[np.float32], starts: NDArray[np.intp], sizes: NDArray[np.intp], most: int
+) -> NDArray[np.float32]:
+    """Return the lowest of the `most` largest values of each segment; -inf of one with no more."""
+    floor = np.full(len(sizes), -np.inf, dtype=np.float32)
+    for line in (sizes > max(most, _SHORT)).nonzero()[0].tolist():
+        floor[line] = np.partition(values[starts[line] : starts[line + 1]], -most)[-most]
+    (lines,) = ((sizes > most) & (sizes <= _SHORT)).nonzero()
+    for begin in range(0, len(lines), _AT_ONCE):
+        own = lines[begin : begin + _AT_ONCE]
+        padded = np.full((len(own), int(sizes[own].max())), -np.inf, dtype=np.float32)
+        there = np.arange(padded.shape[1]) < sizes[own][:, None]
+        padded[there] = values[places(starts, own)[0]]
+        cut = padded.shape[1] - most
+        floor[own] = np.partition(padded, cut, axis=1)[:, cut]
+    return floor
 
 
 def first_of_equal(
@@ -149,27 +153,18 @@ def row_products(
     """
     products = np.zeros(len(of), dtype=np.float32)
     parts = np.arange(len(starts)) if parts is None else parts
-    width = items.shape[1]
-    every = items.indptr[of + 1] - items.indptr[of]
-    for first, last in itertools.pairwise(_cuts(every, starts)):
-        own = slice(starts[first], starts[last])
-        where, sizes = places(items.indptr, of[own])
-        terms, weights = items.indices[where], items.data[where]
-        ends = np.append(0, sizes.cumsum())
-        for row in range(first, last):
-            left, right = starts[row] - starts[first], starts[row + 1] - starts[first]
-            (here,) = sizes[left:right].nonzero()
-            here += left
-            if not len(here):
-                continue
-            between = slice(ends[left], ends[right])
-            found = products[own]
-            for part in range(parts[row], parts[row + 1]):
-                said = slice(*queries.indptr[part : part + 2])
-                values = scattered(queries.indices[said], queries.data[said], terms[between], width)
-                values *= weights[between]
-                sums = np.add.reduceat(values, ends[here] - ends[left])
-                found[here] = sums if part == parts[row] else np.maximum(found[here], sums)
+    begins, first = starts.tolist(), parts.tolist()
+    for row, (begin, end) in enumerate(itertools.pairwise(begins)):
+        if begin == end:
+            continue
+        own = items[of[begin:end]]
+        for part in range(first[row], first[row + 1]):
+            said = slice(*queries.indptr[part : part + 2])
+            with filled(queries.indices[said], queries.data[said], items.shape[1]) as request:
+                found = own @ request
+            if part > first[row]:
+                np.maximum(found, products[begin:end], out=found)
+            products[begin:end] = found
     return products
 
 
@@ -191,18 +186,6 @@ def sparse_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> sparse.c
     return sparse.csr_array(
         (np.concatenate(values), np.concatenate(columns), pointers), shape=(n_rows, width)
     )
-
-
-def _cuts(sizes: NDArray[np.intp], starts: NDArray[np.intp]) -> list[int]:
-    """Return where to cut some requests so that each part has about so many entries at most."""
-    if len(starts) == 2:
-        return [0, 1]
-    ends = np.concatenate([[0], np.cumsum(sizes)])[starts]
-    cuts = [0]
-    while cuts[-1] < len(starts) - 1:
-        most = ends[cuts[-1]] + _ENTRIES
-        cuts.append(max(int(np.searchsorted(ends, most, side="right")) - 1, cuts[-1] + 1))
-    return cuts
 
 
 def pooled(

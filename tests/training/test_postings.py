@@ -33,9 +33,10 @@ def starts_of(sizes):
 
 @pytest.mark.parametrize("sizes", [[12], [0], [], [3, 0, 7], [40, 1, 2, 40], [9] * 5])
 @pytest.mark.parametrize("most", [1, 3, 8])
-@pytest.mark.parametrize("block", [1, 1_000])
-def test_the_best_of_each_segment(monkeypatch, sizes, most, block):
-    monkeypatch.setattr(postings, "_ENTRIES", block)
+@pytest.mark.parametrize(("short", "at_once"), [(0, 1), (10, 1), (10, 1_000), (256, 2)])
+def test_the_best_of_each_segment(monkeypatch, sizes, most, short, at_once):
+    monkeypatch.setattr(postings, "_SHORT", short)
+    monkeypatch.setattr(postings, "_AT_ONCE", at_once)
     rng = np.random.default_rng(sum(sizes))
     values = rng.integers(0, 4, size=sum(sizes)).astype(np.float32)  # many are equal
     starts = starts_of(sizes).astype(np.intp)
@@ -53,9 +54,7 @@ def test_champions_are_the_weightiest():
         assert sorted(kept[kept > 0]) == sorted(np.sort(row[row > 0])[-4:])
 
 
-@pytest.mark.parametrize("at_once", [1, 1_000_000])
-def test_products_with_some_rows(monkeypatch, at_once):
-    monkeypatch.setattr(postings, "_ENTRIES", at_once)
+def test_products_with_some_rows():
     queries, items = matrix(3, 20, 2), matrix(30, 20, 3, density=0.1)  # some rows are empty
     of = [np.array([4, 0, 7]), np.array([], dtype=int), np.arange(30)]
     starts = starts_of(list(map(len, of)))
