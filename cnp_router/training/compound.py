@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cnp_router.routing import Reason
 from cnp_router.text import cuts
+from cnp_router.training.keyed import distinct
 from cnp_router.training.views.quotation import beginning
 
 __all__ = ["Compound", "clause_reasons", "prior_log_odds", "read"]
@@ -166,7 +167,7 @@ def _log_odds(
         return np.full(len(pairs), -np.inf)
     best = found[halves.argmax(axis=1)].reshape(-1, 2)
     sure = halves.max(axis=1).reshape(-1, 2).min(axis=1)
-    asked = np.unique(best)
+    asked = distinct(best)
     there = np.isin(positions, asked)
     given = _placed(asked, positions[there], whole[there])
     first, second = _logit(given[np.searchsorted(asked, best)]).T

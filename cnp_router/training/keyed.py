@@ -10,10 +10,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["added", "counted", "filled", "highest", "places_of", "scattered", "summed"]
+__all__ = ["added", "counted", "distinct", "filled", "highest", "places_of", "scattered", "summed"]
 
 # With so many cells a key, or fewer, a table of all keys is faster than putting them in order.
 _CELLS_A_KEY = 32
+
+
+def distinct(keys: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct keys, ascending: as `numpy.unique`, several times faster for a few.
+
+    Examples
+    --------
+    >>> distinct(np.array([3, 1, 3]))
+    array([1, 3])
+    """
+    ordered = np.sort(keys)
+    return np.asarray(ordered[_firsts(ordered)])
+
+
+def _firsts(ordered: NDArray[Any]) -> NDArray[np.intp]:
+    """Return where each distinct one of some ordered keys begins."""
+    is_first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return np.asarray(is_first.nonzero()[0])
 
 
 def counted(keys: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -28,8 +47,9 @@ def counted(keys: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArra
         times = np.bincount(keys, minlength=size)
         (there,) = times.nonzero()
         return there, times[there]
-    there, times = np.unique(keys, return_counts=True)
-    return there, times
+    ordered = np.sort(keys)
+    firsts = _firsts(ordered)
+    return ordered[firsts], np.diff(firsts, append=len(ordered))
 
 
 def summed(
@@ -43,12 +63,13 @@ def summed(
     (array([1, 3]), array([1. , 2.5]))
     """
     if size <= _CELLS_A_KEY * len(keys):
+        # Of no keys at all numpy makes whole numbers.
         sums = np.bincount(keys, values, size).astype(np.float64, copy=False)
         (there,) = sums.nonzero()
         return there, sums[there]
-    there, place = np.unique(keys, return_inverse=True)
-    # Of no keys at all numpy makes whole numbers.
-    return there, np.bincount(place, values, len(there)).astype(np.float64, copy=False)
+    there = distinct(keys)
+    found = np.bincount(there.searchsorted(keys), values, len(there))
+    return there, found.astype(np.float64, copy=False)
 
 
 def highest(
@@ -70,7 +91,7 @@ def highest(
         return keys, values
     order = keys.argsort(kind="stable")
     keys, values = keys[order], values[order]
-    (firsts,) = np.concatenate([[True], keys[1:] != keys[:-1]]).nonzero()
+    firsts = _firsts(keys)
     return keys[firsts], np.maximum.reduceat(values, firsts)
 
 
@@ -155,10 +176,7 @@ def added(
         if size <= _CELLS_A_KEY * len(keys):
             (there,) = cells[:size].nonzero()
         else:
-            ordered = np.sort(keys)
-            is_first = np.ones(len(ordered), dtype=bool)
-            np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-            there = ordered[is_first]
+            there = distinct(keys)
         return there, cells[there]
     finally:
         cells[keys] = 0

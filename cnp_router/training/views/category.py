@@ -15,6 +15,7 @@ from cnp_router.routing import Reason
 from cnp_router.text.entries import entries
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.keyed import distinct
 from cnp_router.training.linear import ridge_weights, updated_weights
 from cnp_router.training.postings import champions
 from cnp_router.training.views.base import Batch, Evidence, Products, View
@@ -77,7 +78,7 @@ class CategoryView(View):
 
         best = np.argsort(-likely, axis=1, kind="stable")[:, :_LOOKED_AT]
         members = [
-            np.unique(entries(self._members, own[row[own] > 0]).index)
+            distinct(entries(self._members, own[row[own] > 0]).index)
             for own, row in zip(best, likely, strict=True)
         ]
         pairs = Pairs.across([own.astype(np.intp) for own in members])

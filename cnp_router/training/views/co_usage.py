@@ -15,6 +15,7 @@ from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.co_occurrence import CoOccurrence
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.keyed import summed
 from cnp_router.training.postings import segments
 from cnp_router.training.views.base import Batch, Evidence, View
 from cnp_router.training.views.columns import Column, Dense, Pairs, Sparse
@@ -68,10 +69,10 @@ class CoUsageView(View):
         partners = self.pairs.given(corpus.labels[labels])
         rows = np.repeat(segments(starts), partners.sizes)
         share = partners.data * np.repeat(np.minimum(likely, 1), partners.sizes)
-        keys, place = np.unique(rows * corpus.n_apis + partners.index, return_inverse=True)
+        keys = rows * corpus.n_apis + partners.index
+        keys, total = summed(keys, share, len(batch) * corpus.n_apis)
         pairs = Pairs.of(keys, corpus.n_apis, len(batch))
-        total = np.bincount(place, share, len(keys)).astype(np.float32)
-        return (Sparse(pairs.starts, pairs.positions, total),)
+        return (Sparse(pairs.starts, pairs.positions, total.astype(np.float32)),)
 
     @cached_property
     def _of_labels(self) -> sparse.csr_array:

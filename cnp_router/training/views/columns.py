@@ -91,7 +91,12 @@ class Found:
         The columns ascend in each request.
         """
         product = self.product
-        return pooled(product if sparse.issparse(product) else sparse.csr_array(product), most)
+        if not isinstance(product, np.ndarray):
+            return pooled(product, most)
+        rows, columns = (product > 0).nonzero()
+        values, starts = product[rows, columns], rows.searchsorted(np.arange(len(product) + 1))
+        kept = best_of_each(values, starts, most)
+        return kept.searchsorted(starts), columns[kept], values[kept]
 
     def forget(self, row: int, columns: NDArray[np.intp]) -> None:
         """Set some values of a request to 0, in place."""
@@ -396,6 +401,8 @@ def _by_row(
     operation: np.ufunc, values: NDArray[np.float32], starts: NDArray[np.intp]
 ) -> NDArray[np.float32]:
     """Return the sum or the maximum of each segment, 0 of an empty one."""
+    if len(starts) == 2:
+        return operation.reduceat(values, starts[:1]) if len(values) else np.zeros(1, np.float32)
     padded = np.append(values, np.float32(0))
     found = operation.reduceat(padded, starts[:-1]) if len(starts) > 1 else padded[:0]
     return np.where(np.diff(starts) > 0, found, np.float32(0)).astype(np.float32)

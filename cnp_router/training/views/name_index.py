@@ -17,6 +17,7 @@ from scipy import sparse
 from cnp_router.text import STOP_WORDS, pieces, singular, split_identifier, words
 from cnp_router.text.entries import entries
 from cnp_router.training.corpus import Specifications, matrix_of_ones
+from cnp_router.training.keyed import distinct
 from cnp_router.training.parts import Part
 from cnp_router.training.postings import EXACT, MOST, champions
 
@@ -114,7 +115,8 @@ class NameIndex(Part):
         found = {column[word] for word in said if word in column}
         columns = np.array(sorted(found), dtype=np.intp)
         own = entries(self.by_word, columns)
-        apis, place = np.unique(own.index, return_inverse=True)
+        apis = distinct(own.index)
+        place = apis.searchsorted(own.index)
         weight = np.bincount(place, np.repeat(self.telling[columns], own.sizes), len(apis))
         return apis.astype(np.intp), weight.astype(np.float32)
 
@@ -138,7 +140,7 @@ class NameIndex(Part):
         last = np.searchsorted(self.hashes, asked, side="right")
         own = [self.named[i:j] for i, j in zip(first.tolist(), last.tolist(), strict=True)]
         none = np.zeros(0, dtype=np.intp)
-        apis = np.unique(np.concatenate([none, *own]))
+        apis = distinct(np.concatenate([none, *own]))
         return apis, self.weight[apis]
 
     @cached_property

@@ -14,6 +14,7 @@ from cnp_router.text.entries import entries
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.keyed import distinct
 from cnp_router.training.likeness import most_like
 from cnp_router.training.linear import replaced_columns, spread_columns
 from cnp_router.training.postings import EXACT, champions, segments
@@ -83,7 +84,7 @@ class SimilarView(View):
 
         starts, labels, _ = model.best(N_LIKELIEST)
         near = entries(self._similar_to, labels)
-        keys = np.unique(np.repeat(segments(starts), near.sizes) * corpus.n_apis + near.index)
+        keys = distinct(np.repeat(segments(starts), near.sizes) * corpus.n_apis + near.index)
         pairs = Pairs.of(keys, corpus.n_apis, len(batch))
         return (Sparse.positive(pairs, exact),)
 
